@@ -1,0 +1,7 @@
+"""Time series of meter readings: seasonal split, ARMA, forecasts, spectra and a household simulator.
+
+Domain code only. Nothing here is private and nothing here draws noise for a release: the simulator takes a seed,
+and every other function is deterministic.
+"""
+
+from __future__ import annotations

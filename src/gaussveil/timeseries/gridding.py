@@ -1,0 +1,102 @@
+"""Scattering readings on a regular grid: the step, second readings of a cell, and gaps."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.errors import SchemaError
+
+Gaps = Literal["refuse", "interpolate", "hold", "week"]
+Duplicates = Literal["refuse", "mean", "first", "last"]
+
+
+def refuse(bad: NDArray[np.bool_], rows: NDArray[Any], column: str | NDArray[Any], rule: str) -> None:
+    """Refuse the table if any row is bad, naming the first."""
+    if bad.any():
+        first = int(np.argmax(bad))
+        name = column if isinstance(column, str) else column[first]
+        raise SchemaError(f"column '{name}', row {int(rows[first])}: the value {rule} ({int(bad.sum())} such rows)")
+
+
+def infer_step(minutes: NDArray[np.int64], time: str) -> int:
+    """The commonest difference of successive times, in minutes."""
+    gaps = np.diff(np.unique(minutes))
+    if not gaps.size:
+        raise SchemaError(f"column '{time}': one time alone does not tell the step; give step_minutes")
+    sizes, counts = np.unique(gaps, return_counts=True)
+    return int(sizes[np.argmax(counts)])
+
+
+def place(
+    homes: NDArray[Any],
+    cells: NDArray[Any],
+    values: NDArray[Any],
+    shape: tuple[int, int],
+    rows: NDArray[Any],
+    labels: NDArray[Any],
+    duplicates: Duplicates,
+    repeated: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Scatter the readings; more than one per cell by the rule, those of the repeated autumn hour by their mean."""
+    known = ~np.isnan(values)
+    key = (homes * shape[1] + cells)[known]
+    value, row, label, autumn = values[known], rows[known], labels[known], repeated[known]
+    order = np.argsort(key, kind="stable")
+    key, value, autumn = key[order], value[order], autumn[order]
+    again = np.r_[False, key[1:] == key[:-1]] if key.size else np.zeros(0, dtype=bool)
+    if duplicates == "refuse":
+        refuse(again & ~autumn, row[order], label[order], "is a second reading of the same household and time")
+    grid = np.full(shape[0] * shape[1], np.nan)
+    if duplicates == "first":
+        grid[key[::-1]] = value[::-1]
+    elif duplicates == "last":
+        grid[key] = value
+    mean = autumn if duplicates in ("first", "last") else np.ones(key.size, dtype=bool)
+    total = np.bincount(key[mean], weights=value[mean], minlength=grid.size)
+    number = np.bincount(key[mean], minlength=grid.size)
+    grid[number > 0] = total[number > 0] / number[number > 0]
+    return grid.reshape(shape)
+
+
+def fill(
+    grid: NDArray[np.float64],
+    gaps: Gaps,
+    max_gap: int,
+    week: int,
+    lost: NDArray[np.bool_],
+    power: str,
+    names: tuple[str, ...],
+) -> NDArray[np.float64]:
+    """Fill missing cells by the rule; the hour that spring skips is always interpolated."""
+    missing = np.isnan(grid)
+    if not missing.any():
+        return grid
+    reported = missing & ~lost
+    columns = np.arange(grid.shape[1])
+    run = columns - np.maximum.accumulate(np.where(missing, -1, columns), axis=1)
+    bad = reported if gaps == "refuse" else run > max_gap
+    if bad.any():
+        home, column = np.argwhere(bad)[0]
+        where = f"column '{power}', household number {home}" if power else f"column '{names[home]}'"
+        rule = "choose a rule with gaps=" if gaps == "refuse" else f"the run is longer than max_gap={max_gap}"
+        raise SchemaError(f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {rule}")
+    filled = grid.copy()
+    for home in np.flatnonzero(missing.any(axis=1)):
+        gap, known = missing[home], ~missing[home]
+        if not known.any():
+            raise SchemaError(f"household number {home} has no reading at all")
+        filled[home, gap] = np.interp(columns[gap], columns[known], grid[home, known])
+        rule = gap & ~lost
+        if gaps == "hold":
+            last = np.searchsorted(columns[known], columns[rule], side="right") - 1
+            filled[home, rule] = grid[home, known][np.maximum(last, 0)]
+        elif gaps == "week":
+            for shift in (week, -week):  # the week before wins: it is written last
+                source = columns[rule] + shift
+                usable = (source >= 0) & (source < columns.size)
+                usable[usable] = known[source[usable]]
+                filled[home, columns[rule][usable]] = grid[home, source[usable]]
+    return filled

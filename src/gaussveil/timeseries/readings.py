@@ -1,0 +1,208 @@
+"""A table of meter readings on a regular grid: households x times, kW.
+
+`read_readings` turns a table, long (household, time, kW) or wide (time, one column per household), into `Readings`.
+What real tables get wrong is handled by a rule that the caller names, or refused with a message that names column and
+row, never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.errors import ParameterError, SchemaError, ShapeError
+from gaussveil.timeseries.clock import MINUTE, skipped, to_wall_clock
+from gaussveil.timeseries.gridding import Duplicates, Gaps, fill, infer_step, place, refuse
+from gaussveil.timeseries.tables import Columns, columns_of, to_float, to_minutes
+
+MINUTES_PER_DAY = 24 * 60
+_MONDAY = np.datetime64("1970-01-05T00:00", "m")
+
+Zeros = Literal["keep", "missing", "refuse"]
+Unit = Literal["kW", "W", "kWh", "Wh"]
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """Average power in kW of every household over the interval that starts at each time of a regular grid.
+
+    `values` has one row per household; column k starts at `start + k * step_minutes`.
+    """
+
+    values: NDArray[np.float64]
+    households: tuple[str, ...]
+    start: np.datetime64
+    step_minutes: int
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, dtype=np.float64)
+        if values.ndim != 2 or values.shape[0] != len(self.households):
+            raise ShapeError(
+                f"values must have one row per household ({len(self.households)} named) and one column per time; "
+                f"got shape {values.shape}"
+            )
+        if len(set(self.households)) != len(self.households):
+            raise SchemaError("households must be distinct; at least one name occurs twice")
+        if self.step_minutes < 1 or MINUTES_PER_DAY % self.step_minutes:
+            raise ParameterError(f"step_minutes must divide a day of 1440 minutes; got {self.step_minutes}")
+        if not np.isfinite(values).all() or (values < 0).any():
+            home, column = np.argwhere(~np.isfinite(values) | (values < 0))[0]
+            raise SchemaError(f"values must be finite and not negative; household {home}, time {column} is not")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "start", np.asarray(self.start, dtype="datetime64[m]")[()])
+
+    def __len__(self) -> int:
+        return len(self.households)
+
+    @property
+    def count(self) -> int:
+        """Number of times."""
+        return int(self.values.shape[1])
+
+    @property
+    def times(self) -> NDArray[np.datetime64]:
+        """Start of every interval."""
+        return self.start + np.arange(self.count) * np.timedelta64(self.step_minutes, "m")
+
+    @property
+    def steps_per_day(self) -> int:
+        """Readings in a day."""
+        return MINUTES_PER_DAY // self.step_minutes
+
+    @property
+    def week_phase(self) -> int:
+        """Position of the first reading in the week, counted in steps from Monday 00:00."""
+        return int((self.start - _MONDAY) // MINUTE % (7 * MINUTES_PER_DAY)) // self.step_minutes
+
+    def select(self, households: Sequence[str]) -> Readings:
+        """The named households, in the order asked."""
+        rows = {name: row for row, name in enumerate(self.households)}
+        missing = sum(name not in rows for name in households)
+        if missing:
+            raise SchemaError(
+                f"{missing} of the {len(households)} households asked for are not among the {len(self)} read"
+            )
+        return Readings(
+            self.values[[rows[name] for name in households]], tuple(households), self.start, self.step_minutes
+        )
+
+    def window(self, first: int, count: int) -> Readings:
+        """`count` consecutive times from position `first`."""
+        if first < 0 or count < 1 or first + count > self.count:
+            raise ParameterError(f"window needs 0 <= first and first + count <= {self.count}; got {first} and {count}")
+        start = self.start + first * np.timedelta64(self.step_minutes, "m")
+        return Readings(self.values[:, first : first + count], self.households, start, self.step_minutes)
+
+    def resample(self, step_minutes: int) -> Readings:
+        """Average power over longer steps; an incomplete last step is dropped."""
+        factor = step_minutes // self.step_minutes
+        if step_minutes % self.step_minutes or factor < 1 or self.count < factor:
+            raise ParameterError(
+                f"step_minutes must be a multiple of {self.step_minutes} that fits the {self.count} readings; "
+                f"got {step_minutes}"
+            )
+        whole = self.values[:, : self.count // factor * factor].reshape(len(self), -1, factor)
+        return Readings(whole.mean(axis=2), self.households, self.start, step_minutes)
+
+
+def read_readings(
+    table: Any,
+    *,
+    household: str = "household",
+    time: str = "time",
+    power: str = "kw",
+    layout: Literal["auto", "long", "wide"] = "auto",
+    unit: Unit = "kW",
+    step_minutes: int | None = None,
+    time_zone: str | None = None,
+    gaps: Gaps = "refuse",
+    max_gap: int = 96,
+    duplicates: Duplicates = "refuse",
+    zeros: Zeros = "keep",
+) -> Readings:
+    """Put a table of meter readings on a regular grid.
+
+    `table` is a pandas, polars or pyarrow table, a NumPy structured array or a dict of columns. Long: the columns
+    `household`, `time`, `power`; wide: `time` and one column of power per household ("auto" means wide when there is no
+    `household` column).
+
+    Rules. A missing reading (no row, null, NaN) follows `gaps`: refused, interpolated linearly, the last value held, or
+    the value of one week before (failing that, after; failing that, interpolated); runs longer than `max_gap` steps are
+    always refused. A second reading of the same household and time follows `duplicates`. `zeros="missing"` treats a
+    reading of exactly 0 as missing. Negative and infinite readings are always refused. `kWh`, `Wh` are energy per step.
+
+    Clock changes: without `time_zone`, times are uniform (aware stamps are read as UTC) and nothing special happens.
+    With it, the grid runs on that zone's wall clock: the hour repeated in autumn is averaged, the hour skipped in
+    spring is interpolated.
+    """
+    _check_choice("gaps", gaps, ("refuse", "interpolate", "hold", "week"))
+    _check_choice("duplicates", duplicates, ("refuse", "mean", "first", "last"))
+    _check_choice("zeros", zeros, ("keep", "missing", "refuse"))
+    _check_choice("unit", unit, ("kW", "W", "kWh", "Wh"))
+    _check_choice("layout", layout, ("auto", "long", "wide"))
+    columns = columns_of(table)
+    if layout == "auto":
+        layout = "long" if household in columns else "wide"
+    minutes, aware = to_minutes(columns, time)
+    if layout == "wide":
+        names, homes, rows, values, labels = _melt(columns, time)
+    else:
+        names, homes, values = _long(columns, household, power)
+        rows, labels = np.arange(minutes.size), np.full(minutes.size, power, dtype=object)
+    repeated = np.zeros(minutes.size, dtype=bool)
+    if time_zone is not None:
+        minutes, repeated = to_wall_clock(minutes, aware, time_zone, column=time)
+    step = step_minutes if step_minutes is not None else infer_step(minutes, time)
+    if step < 1 or MINUTES_PER_DAY % step:
+        raise SchemaError(f"column '{time}': the step of {step} minutes does not divide a day; give step_minutes")
+    refuse((values < 0) | np.isinf(values), rows, labels, "must be finite and not negative")
+    if zeros == "refuse":
+        refuse(values == 0, rows, labels, "is exactly 0 and zeros='refuse'")
+    values = np.where(values == 0, np.nan, values) if zeros == "missing" else values
+    start = int(minutes.min())
+    refuse((minutes - start) % step != 0, np.arange(minutes.size), time, f"is off the grid of {step} minutes")
+    cell = (minutes - start) // step
+    count = int(cell.max()) + 1
+    if count * len(names) > 64 * max(values.size, 1024):
+        raise SchemaError(
+            f"column '{time}': the span holds {count} steps of {step} minutes, most of them without a reading"
+        )
+    grid = place(homes, cell[rows], values, (len(names), count), rows, labels, duplicates, repeated[rows])
+    kilowatts = grid * {"kW": 1.0, "W": 1e-3, "kWh": 60 / step, "Wh": 0.06 / step}[unit]
+    lost = np.zeros(count, dtype=bool)
+    if time_zone is not None:
+        lost = skipped(start + step * np.arange(count), time_zone)
+    filled = fill(kilowatts, gaps, max_gap, 7 * MINUTES_PER_DAY // step, lost, power if layout == "long" else "", names)
+    return Readings(filled, names, np.datetime64(start, "m"), step)
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
+
+
+def _melt(
+    columns: Columns, time: str
+) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    names = tuple(name for name in columns if name != time)
+    if not names:
+        raise SchemaError(f"a wide table needs one column per household beside '{time}'; found none")
+    values = np.concatenate([to_float(columns, name) for name in names])
+    size = values.size // len(names)
+    homes = np.repeat(np.arange(len(names)), size)
+    labels = np.repeat(np.array(names, dtype=object), size)
+    return names, homes, np.tile(np.arange(size), len(names)), values, labels
+
+
+def _long(columns: Columns, household: str, power: str) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any]]:
+    if household not in columns:
+        raise SchemaError(f"a long table needs the column '{household}'; found {sorted(columns)[:8]}")
+    raw = columns[household].to_pylist()
+    if None in raw:
+        raise SchemaError(f"column '{household}', row {raw.index(None)}: the household is missing")
+    names, homes = np.unique(np.array(raw, dtype=str), return_inverse=True)
+    return tuple(names.tolist()), homes, to_float(columns, power)

@@ -1,0 +1,107 @@
+"""Columns of any table (pandas, polars, pyarrow, NumPy, dict) through Arrow, checked by name and type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gaussveil.errors import SchemaError
+
+Columns = dict[str, Any]
+
+
+def columns_of(table: Any) -> Columns:
+    """Named Arrow columns; a pandas index of times becomes the column that it names (or `time`)."""
+    if isinstance(table, np.ndarray):
+        if table.dtype.names is None:
+            raise SchemaError(
+                "a NumPy table must be a structured array with named columns; for a plain matrix of kW build "
+                f"Readings(values, households, start, step_minutes); got shape {table.shape}"
+            )
+        table = {name: np.ascontiguousarray(table[name]) for name in table.dtype.names}
+    if isinstance(table, dict):
+        table = {name: _array(name, column) for name, column in table.items()}
+    try:
+        arrow = table if isinstance(table, pa.Table) else pa.table(table)
+    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+        raise SchemaError(
+            f"cannot read a table from {type(table).__name__}: pass a pandas, polars or pyarrow table, a structured "
+            "array or a dict of equally long columns"
+        ) from error
+    if arrow.num_rows == 0:
+        raise SchemaError("the table has no rows")
+    if len(set(arrow.column_names)) != arrow.num_columns:
+        raise SchemaError("column names must be distinct; at least one occurs twice")
+    found = {name: arrow.column(name).combine_chunks() for name in arrow.column_names}
+    index = found.pop("__index_level_0__", None)
+    if index is not None:
+        found.setdefault("time", index)
+    return found
+
+
+def _array(name: str, column: Any) -> Any:
+    values = np.asarray(column)
+    if values.ndim != 1:
+        raise SchemaError(f"column '{name}' must be one-dimensional; got shape {values.shape}")
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")
+    return pa.array(values.tolist() if values.dtype.kind == "U" else values)
+
+
+def _column(columns: Columns, name: str) -> Any:
+    if name not in columns:
+        raise SchemaError(f"the table has no column '{name}'; it has {sorted(columns)[:8]}")
+    return columns[name]
+
+
+def to_float(columns: Columns, name: str) -> NDArray[np.float64]:
+    """A numeric column as floats, null as NaN."""
+    column = _column(columns, name)
+    kind = column.type
+    if not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    ):
+        raise SchemaError(f"column '{name}' must hold numbers; its type is {kind}")
+    return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
+    """A time column as whole minutes since 1970, and whether its stamps carry a zone (then the minutes are UTC)."""
+    column = _column(columns, name)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = _parse(column, name)
+    if pa.types.is_date(column.type):
+        column = pc.cast(column, pa.timestamp("s"))
+    if not pa.types.is_timestamp(column.type):
+        raise SchemaError(f"column '{name}' must hold time stamps or ISO 8601 text; its type is {column.type}")
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise SchemaError(f"column '{name}', row {row}: the time is missing ({column.null_count} such rows)")
+    aware = column.type.tz is not None
+    per_minute = 60 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    ticks = pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False)
+    if (ticks % per_minute).any():
+        row = int(np.argmax(ticks % per_minute != 0))
+        raise SchemaError(f"column '{name}', row {row}: the time is not a whole minute")
+    return ticks // per_minute, aware
+
+
+def _parse(column: Any, name: str) -> Any:
+    """ISO 8601 text, with a zone in every row or in none."""
+    for kind in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+        try:
+            return pc.cast(column, kind)
+        except pa.ArrowInvalid:
+            continue
+    for row, text in enumerate(column.to_pylist()):
+        try:
+            pc.cast(pa.array([text]), pa.timestamp("us"))
+        except pa.ArrowInvalid:
+            raise SchemaError(
+                f"column '{name}', row {row}: not ISO 8601 text such as 2018-10-29T00:15, or a zone in some rows only"
+            ) from None
+    raise SchemaError(f"column '{name}': time stamps must all carry a zone, or none")
