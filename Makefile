@@ -1,0 +1,80 @@
+# make is the only runner. On a fresh machine `make demo` and `make test` do all set-up themselves.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS := dev,mqtt,studies
+PEERS := gx2 dp-accounting autodp prv-accountant
+WORKERS ?= 2
+
+export PYTHON
+# Workers share the cores; BLAS threads on top of them only fight.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+INPUTS := pyproject.toml constraints.txt scripts/setup.sh
+USER_STAMP := $(VENV)/.installed-user
+DEV_STAMP := $(VENV)/.installed-dev
+PEERS_STAMP := .venv-peers/.installed
+
+.PHONY: help demo test test-full lint format package bench images components constraints clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+demo: $(USER_STAMP) ## Set up, then draw the privacy curves into out/demo.html (no root needed)
+	$(BIN)/gaussveil demo --out out
+
+test: components $(DEV_STAMP) ## Set up, then lint, types, import layers, tests, wheel and README example
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
+	$(MAKE) --no-print-directory package
+
+test-full: ## The same at the sizes the issues name (takes hours)
+	$(MAKE) --no-print-directory test PYTEST="--full $(PYTEST)"
+
+lint: $(DEV_STAMP) ## ruff, mypy strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV_STAMP) ## Let ruff repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+package: $(DEV_STAMP) ## Build wheel and sdist, install the wheel in an empty environment, run the README's example there
+	scripts/check_wheel.sh $(VENV)
+
+bench: $(DEV_STAMP) $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks
+	scripts/davies.sh
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+images: $(USER_STAMP) ## Redraw the pictures of README and docs
+	$(BIN)/gaussveil demo --out out --picture docs/images/privacy-curves.svg
+
+components: ## Print each system component the suite needs and whether it is there
+	@scripts/components.sh
+
+constraints: $(DEV_STAMP) $(PEERS_STAMP) ## Pin what is installed now
+	scripts/constraints.sh
+
+clean: ## Remove environments, builds and reports
+	rm -rf $(VENV) .venv-peers build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(USER_STAMP): $(INPUTS)
+	scripts/setup.sh $(VENV)
+	touch $@
+
+$(DEV_STAMP): $(INPUTS)
+	scripts/setup.sh $(VENV) $(EXTRAS)
+	touch $(USER_STAMP) $@
+
+$(PEERS_STAMP): constraints.txt
+	$(PYTHON) -m venv .venv-peers
+	if [ -x $(BIN)/uv ]; then $(BIN)/uv pip install --python .venv-peers/bin/python -c constraints.txt $(PEERS); \
+	else .venv-peers/bin/python -m pip install -c constraints.txt $(PEERS); fi
+	touch $@

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Rewrite constraints.txt from the two environments: names and versions only, so that any index and any machine will do.
+# Lines that neither environment has (build back end, extras not installed here) are kept.
+set -euo pipefail
+
+freeze() { "$1/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | tr '[:upper:]_' '[:lower:]-'; }
+
+pinned=$(mktemp)
+{ freeze .venv; freeze .venv-peers; } | grep -vE '^(pip|setuptools|gaussveil)==' | sort -u >"$pinned"
+kept=$(grep -vE '^#' constraints.txt | grep -vE "^($(cut -d= -f1 "$pinned" | paste -sd'|'))==" || true)
+{
+  echo "# What make installs: names and versions only. Refresh with: make constraints"
+  { cat "$pinned"; echo "$kept"; } | grep . | sort -u
+} >constraints.txt
+rm "$pinned"

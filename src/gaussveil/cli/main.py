@@ -1,0 +1,61 @@
+"""The `gaussveil` command: mounts each room's commands and turns errors into one line and an exit code.
+
+Command modules import the numerical code inside their functions, so that `gaussveil --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gaussveil.cli import spectrum
+from gaussveil.cli.demo import demo
+from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
+from gaussveil.errors import GaussveilError, SourceError
+
+app = typer.Typer(
+    name="gaussveil",
+    help="Exact differential privacy for Gaussian releases.",
+    epilog=EXIT_CODE_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from gaussveil import __version__
+
+        print(f"gaussveil {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Exact differential privacy for Gaussian releases."""
+
+
+for _command_name, _command in spectrum.COMMANDS.items():
+    app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
+app.command("demo", epilog=EXIT_CODE_HELP)(demo)
+
+
+def main() -> None:
+    """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
+    try:
+        app()
+    except GaussveilError as error:
+        print_error(error.code, str(error))
+        sys.exit(exit_code(error))
+    except OSError as error:
+        # A file that could not be written or read by a command: the path and the system's own words suffice.
+        print_error(SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}")
+        sys.exit(BAD_INPUT)

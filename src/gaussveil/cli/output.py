@@ -1,0 +1,79 @@
+"""How every command speaks: JSON or a few lines for people on stdout, one line on stderr when something is wrong.
+
+Exit codes (docs/exit-codes.md):
+
+    0  done; the claim holds; the certificate verifies
+    1  the answer is no: the claim is refuted, the certificate does not verify
+    2  usage or bad input: options, files, shapes, numbers out of range, a missing extra or data set
+    3  undecided, or the value could not be computed to the promised accuracy
+    4  refused: the budget or an assumption does not allow the release; nothing was drawn
+    5  the ledger refused or is damaged
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
+
+DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
+
+EXIT_CODE_HELP = "Exit codes: 0 done or yes, 1 no, 2 bad input, 3 undecided, 4 refused, 5 ledger (docs/exit-codes.md)."
+
+_EXIT_BY_ERROR: tuple[tuple[type[GaussveilError], int], ...] = (
+    (VerificationError, NO),
+    (PrivacyError, REFUSED),
+    (LedgerError, LEDGER),
+    (NumericalError, UNDECIDED),
+)
+
+
+def exit_code(error: GaussveilError) -> int:
+    """Return the exit code that stands for an error."""
+    return next((code for kind, code in _EXIT_BY_ERROR if isinstance(error, kind)), BAD_INPUT)
+
+
+def print_error(code: str, message: str) -> None:
+    """Print one plain line on stderr, ``error GV105: ...``: easy to read, easy to match."""
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"error {code}: {message}")
+
+
+def print_json(answer: Mapping[str, object]) -> None:
+    """Print an answer as one JSON object; floats keep every digit, infinities become the strings "inf" and "-inf"."""
+    print(json.dumps(_finite(answer), indent=2, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    # JSON has no infinity, and an unbounded epsilon or a log of zero is an honest answer.
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """Print a table: first column to the left, numbers to the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, soft_wrap=True).print(table)
+
+
+def print_line(text: str) -> None:
+    """Print one line that may hold Rich markup."""
+    Console(highlight=False, soft_wrap=True).print(text)
+
+
+def digits(value: float) -> str:
+    """Format a number for people: ten significant digits."""
+    return f"{value:.10g}"

@@ -1,0 +1,146 @@
+"""Read one pair of Gaussians from a JSON, NPZ or CSV file.
+
+JSON and NPZ hold one of three forms, by key:
+
+    matrices   mean_x, cov_x, mean_y, cov_y      X ~ N(mean_x, cov_x), Y ~ N(mean_y, cov_y)
+    reduced    variance_gap, mean_gap            X_i ~ N(mean_gap_i, 1 - variance_gap_i), Y_i ~ N(0, 1)
+    terms      variance_gap, multiplicity, energy    a composed privacy loss (docs/contracts.md)
+
+CSV holds the reduced form (header ``variance_gap,mean_gap``, one line per coordinate) or the matrices (header
+``distribution,mean,cov_1,...,cov_d``; d lines that start with X, then d lines that start with Y; line i has the mean's
+entry i and row i of the covariance). X is the release with the record, Y without it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gaussveil.errors import FormatError, ShapeError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.spectrum import PrivacyLoss
+
+MATRICES = ("mean_x", "cov_x", "mean_y", "cov_y")
+REDUCED = ("variance_gap", "mean_gap")
+TERMS = ("variance_gap", "multiplicity", "energy")
+
+
+def read_pair(path: Path) -> PrivacyLoss:
+    """Read the pair in a file; the name's ending says the format."""
+    readers = {".json": _read_json, ".npz": _read_npz, ".csv": _read_csv}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise FormatError(f"{path}: a pair is read from .json, .npz or .csv; got the ending {path.suffix or 'none'!r}")
+    try:
+        fields = reader(path)
+    except FileNotFoundError:
+        raise SourceError(f"{path}: no such file; give the path of a pair in JSON, NPZ or CSV") from None
+    except OSError as error:
+        raise SourceError(
+            f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
+        ) from None
+    return _build(path, fields)
+
+
+def _build(path: Path, fields: Mapping[str, object]) -> PrivacyLoss:
+    from gaussveil.spectrum import GaussianPair, PrivacyLoss
+
+    keys = set(fields)
+    if keys == set(MATRICES):
+        loss: PrivacyLoss = GaussianPair(*(_numbers(path, name, fields[name]) for name in MATRICES))
+    elif keys == set(REDUCED):
+        loss = GaussianPair.from_reduced(*(_numbers(path, name, fields[name]) for name in REDUCED))
+    elif keys == set(TERMS):
+        loss = PrivacyLoss.from_terms(*(_numbers(path, name, fields[name]) for name in TERMS))
+    else:
+        raise FormatError(
+            f"{path}: expected exactly the keys {', '.join(MATRICES)}, or {', '.join(REDUCED)}, or {', '.join(TERMS)}; "
+            f"got {', '.join(sorted(keys)) or 'none'}"
+        )
+    if loss.batch_shape:
+        raise ShapeError(
+            f"{path}: a file holds one pair; got a batch of shape {loss.batch_shape}: write one file for each"
+        )
+    return loss
+
+
+def _numbers(path: Path, name: str, value: object) -> object:
+    import numpy as np
+
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise FormatError(f"{path}: {name} must be a number or a rectangular list of numbers") from None
+    if np.asarray(value).dtype.kind in "US":
+        raise FormatError(f"{path}: {name} must hold numbers; got text")
+    return array
+
+
+def _read_json(path: Path) -> Mapping[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: expected a JSON object with named fields; got {type(content).__name__}")
+    return content
+
+
+def _read_npz(path: Path) -> Mapping[str, object]:
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError):
+        raise FormatError(f"{path}: not an NPZ archive of plain arrays; write it with numpy.savez") from None
+
+
+def _read_csv(path: Path) -> Mapping[str, object]:
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if any(cell.strip() for cell in row)]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise FormatError(f"{path}: not a CSV table ({error})") from None
+    header, body = (rows[0], rows[1:]) if rows else ([], [])
+    if header == list(REDUCED):
+        numbers = [_csv_numbers(path, line, row, len(header)) for line, row in enumerate(body, start=2)]
+        return {name: [row[index] for row in numbers] for index, name in enumerate(REDUCED)}
+    dimension = len(header) - 2
+    if dimension >= 1 and header == ["distribution", "mean", *(f"cov_{i + 1}" for i in range(dimension))]:
+        return _csv_matrices(path, body, dimension)
+    raise FormatError(
+        f"{path}: the first line must be {','.join(REDUCED)} or distribution,mean,cov_1,...,cov_d; "
+        f"got {','.join(header)!r}"
+    )
+
+
+def _csv_matrices(path: Path, body: list[list[str]], dimension: int) -> Mapping[str, object]:
+    labels = [row[0] for row in body]
+    if labels != ["X"] * dimension + ["Y"] * dimension:
+        raise ShapeError(
+            f"{path}: {dimension} covariance columns need {dimension} lines that start with X, then as many with Y; "
+            f"got {labels.count('X')} with X and {labels.count('Y')} with Y in {len(body)} lines"
+        )
+    numbers = [_csv_numbers(path, line, row[1:], dimension + 1) for line, row in enumerate(body, start=2)]
+    x, y = numbers[:dimension], numbers[dimension:]
+    return {
+        "mean_x": [row[0] for row in x],
+        "cov_x": [row[1:] for row in x],
+        "mean_y": [row[0] for row in y],
+        "cov_y": [row[1:] for row in y],
+    }
+
+
+def _csv_numbers(path: Path, line: int, row: list[str], count: int) -> list[float]:
+    if len(row) != count:
+        raise ShapeError(f"{path}, line {line}: expected {count} numbers; got {len(row)}")
+    try:
+        return [float(cell) for cell in row]
+    except ValueError:
+        raise FormatError(f"{path}, line {line}: every cell must be a number") from None

@@ -1,0 +1,223 @@
+"""`gaussveil delta`, `epsilon`, `curve` and `check`: exact privacy of the pairs in files.
+
+Quoted values are those of differential privacy: the worse of both directions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gaussveil.spectrum import PrivacyLoss
+
+PairFile = Annotated[
+    Path, typer.Argument(metavar="PAIR", help="Pair of Gaussians in JSON, NPZ or CSV.", show_default=False)
+]
+PairFiles = Annotated[list[Path], typer.Argument(metavar="PAIR...", help="Pairs of Gaussians in JSON, NPZ or CSV.")]
+Times = Annotated[int, typer.Option(min=1, help="Compose the pair with itself this many times.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+# How far a curve is drawn unless --epsilon-max says otherwise: deltas below this interest nobody.
+_SMALLEST_DRAWN_DELTA = 1e-10
+
+
+def delta(
+    pair: PairFile,
+    epsilon: Annotated[float, typer.Option(help="Privacy level at which to evaluate delta.")],
+    certified: Annotated[bool, typer.Option("--certified", help="Add the rigorous enclosure.")] = False,
+    times: Times = 1,
+    json: Json = False,
+) -> None:
+    """Exact delta at a given epsilon, the worse of both directions.
+
+    Example: gaussveil delta pair.json --epsilon 1 --certified
+    """
+    loss = _read(pair, times)
+    forward, backward = float(loss.delta(epsilon)), float(loss.reversed().delta(epsilon))
+    answer: dict[str, object] = {
+        "pair": str(pair),
+        "times": times,
+        "epsilon": epsilon,
+        "delta": float(loss.dp_delta(epsilon)),
+        "delta_x_y": forward,
+        "delta_y_x": backward,
+    }
+    if certified:
+        lower, upper = _enclose(loss, epsilon)
+        answer |= {"delta_lower": lower, "delta_upper": upper}
+    if json:
+        print_json(answer)
+        return
+    rows = [("delta", str(answer["delta"])), ("  X against Y", str(forward)), ("  Y against X", str(backward))]
+    if certified:
+        rows.append(("certified", f"[{answer['delta_lower']}, {answer['delta_upper']}]"))
+    print_table(("", f"epsilon = {digits(epsilon)}"), rows, title=_title(pair, times))
+
+
+def epsilon(
+    pair: PairFile,
+    delta: Annotated[float, typer.Option(help="Target delta.")],
+    times: Times = 1,
+    json: Json = False,
+) -> None:
+    """Smallest epsilon at a given delta, rounded to the private side, the worse of both directions.
+
+    Example: gaussveil epsilon pair.json --delta 1e-6
+    """
+    loss = _read(pair, times)
+    answer = {
+        "pair": str(pair),
+        "times": times,
+        "delta": delta,
+        "epsilon": float(loss.dp_epsilon(delta)),
+        "epsilon_x_y": float(loss.epsilon(delta)),
+        "epsilon_y_x": float(loss.reversed().epsilon(delta)),
+    }
+    if json:
+        print_json(answer)
+        return
+    rows = (
+        ("epsilon", str(answer["epsilon"])),
+        ("  X against Y", str(answer["epsilon_x_y"])),
+        ("  Y against X", str(answer["epsilon_y_x"])),
+    )
+    print_table(("", f"delta = {digits(delta)}"), rows, title=_title(pair, times))
+
+
+def curve(
+    pairs: PairFiles,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")] = None,
+    times: Times = 1,
+    epsilon_max: Annotated[float | None, typer.Option(help="Right end; by default where delta is 1e-10.")] = None,
+    points: Annotated[int, typer.Option(min=2, max=10_000, help="Number of epsilons.")] = 101,
+    json: Json = False,
+) -> None:
+    """Privacy curves delta(epsilon) of several pairs, both directions.
+
+    Example: gaussveil curve pair.json other.csv --times 10 --plot curves.svg
+    """
+    import numpy as np
+
+    losses = [_read(pair, times) for pair in pairs]
+    if epsilon_max is None:
+        reach = [float(loss.dp_epsilon(_SMALLEST_DRAWN_DELTA)) for loss in losses]
+        # Identical distributions have delta 0 everywhere; any range shows that.
+        epsilon_max = max(reach) or 1.0
+    if not 0.0 < epsilon_max < float("inf"):
+        raise ParameterError(f"--epsilon-max must be a positive number; got {epsilon_max}")
+    epsilons = np.linspace(0.0, epsilon_max, points)
+    curves = [
+        (_name(pair, times), loss.delta(epsilons), loss.reversed().delta(epsilons)) for pair, loss in zip(pairs, losses)
+    ]
+    if plot is not None:
+        from gaussveil.report.figures import privacy_curves, save
+
+        named = [(name, loss) for (name, _, _), loss in zip(curves, losses)]
+        save(privacy_curves(named, epsilons), plot)
+    if json:
+        print_json(
+            {
+                "times": times,
+                "epsilon": epsilons.tolist(),
+                "curves": [
+                    {"pair": str(pair), "delta_x_y": forward.tolist(), "delta_y_x": backward.tolist()}
+                    for pair, (_, forward, backward) in zip(pairs, curves)
+                ],
+                "plot": None if plot is None else str(plot),
+            }
+        )
+        return
+    rows_shown = np.linspace(0, points - 1, min(points, 11)).round().astype(int)
+    columns = ["epsilon", *(f"{name} {way}" for name, _, _ in curves for way in ("X||Y", "Y||X"))]
+    rows = [
+        [f"{epsilons[i]:.4g}", *(f"{float(values[i]):.6g}" for _, *both in curves for values in both)]
+        for i in rows_shown
+    ]
+    print_table(columns, rows)
+    if plot is not None:
+        print_line(f"\ndrawn in {plot}")
+
+
+def check(
+    pair: PairFile,
+    claim: Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")],
+    times: Times = 1,
+    json: Json = False,
+) -> None:
+    """Decide a claimed (epsilon, delta) by rigorous enclosures of both directions (NDIS section 7).
+
+    The lower end refutes, the upper end certifies. Exit code 0: holds, 1: refuted, 3: undecided.
+
+    Example: gaussveil check pair.json --claim 1,0.5
+    """
+    claimed_epsilon, claimed_delta = _parse_claim(claim)
+    loss = _read(pair, times)
+    forward, backward = float(loss.delta(claimed_epsilon)), float(loss.reversed().delta(claimed_epsilon))
+    lower, upper = _enclose(loss, claimed_epsilon)
+    verdict = "holds" if upper <= claimed_delta else "refuted" if lower > claimed_delta else "undecided"
+    if json:
+        print_json(
+            {
+                "pair": str(pair),
+                "times": times,
+                "claim": {"epsilon": claimed_epsilon, "delta": claimed_delta},
+                "verdict": verdict,
+                "delta": max(forward, backward),
+                "delta_x_y": forward,
+                "delta_y_x": backward,
+                "delta_lower": lower,
+                "delta_upper": upper,
+            }
+        )
+    else:
+        colour = {"holds": "green", "refuted": "red", "undecided": "yellow"}[verdict]
+        rows = (
+            ("claimed delta", str(claimed_delta)),
+            ("exact, X against Y", str(forward)),
+            ("exact, Y against X", str(backward)),
+            ("certified", f"[{lower}, {upper}]"),
+        )
+        print_line(f"({digits(claimed_epsilon)}, {digits(claimed_delta)})-DP: [bold {colour}]{verdict}[/]")
+        print_table(("", f"epsilon = {digits(claimed_epsilon)}"), rows, title=_title(pair, times))
+    raise typer.Exit({"holds": DONE, "refuted": NO, "undecided": UNDECIDED}[verdict])
+
+
+def _read(path: Path, times: int) -> PrivacyLoss:
+    from gaussveil.cli.pairs import read_pair
+
+    loss = read_pair(path)
+    return loss if times == 1 else loss**times
+
+
+def _enclose(loss: PrivacyLoss, epsilon: float) -> tuple[float, float]:
+    """Enclose the worse direction: the largest lower end and the largest upper end."""
+    both = (loss.enclose(epsilon), loss.reversed().enclose(epsilon))
+    return max(float(e.lower) for e in both), max(float(e.upper) for e in both)
+
+
+def _parse_claim(claim: str) -> tuple[float, float]:
+    try:
+        claimed_epsilon, claimed_delta = (float(part) for part in claim.split(","))
+    except ValueError:
+        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6; got {claim!r}") from None
+    if not (0.0 <= claimed_epsilon < float("inf") and 0.0 <= claimed_delta <= 1.0):
+        raise ParameterError(f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]; got {claim!r}")
+    return claimed_epsilon, claimed_delta
+
+
+def _name(path: Path, times: int) -> str:
+    return path.stem if times == 1 else f"{path.stem}, {times} times"
+
+
+def _title(path: Path, times: int) -> str:
+    return str(path) if times == 1 else f"{path}, composed {times} times"
+
+
+EPILOG = EXIT_CODE_HELP
+COMMANDS = {"delta": delta, "epsilon": epsilon, "curve": curve, "check": check}

@@ -1,0 +1,177 @@
+"""Figures of privacy losses. Each function returns a Matplotlib figure; `save` and `svg` write it deterministically."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
+from numpy.typing import NDArray
+
+from gaussveil.errors import FormatError
+from gaussveil.report.renyi import renyi_delta, renyi_epsilon
+from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.spectrum import PrivacyLoss
+
+Floats: TypeAlias = NDArray[np.float64]
+Named: TypeAlias = Sequence[tuple[str, PrivacyLoss]]
+
+FORMATS = (".svg", ".png", ".pdf")
+_FLOOR = 1e-10
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One panel of `compared_curves`: a loss and the delta at which the two epsilons are read off."""
+
+    title: str
+    subtitle: str
+    loss: PrivacyLoss
+
+
+def privacy_curves(losses: Named, epsilons: Floats) -> Figure:
+    """Draw delta(epsilon) of several losses, both directions: X against Y solid, Y against X dashed."""
+    with house_style():
+        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+        axes = figure.subplots()
+        for index, (name, loss) in enumerate(losses):
+            colour = SERIES[index % len(SERIES)]
+            axes.plot(epsilons, _drawn(loss.delta(epsilons)), color=colour, label=name)
+            axes.plot(
+                epsilons, _drawn(loss.reversed().delta(epsilons)), color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4
+            )
+        _delta_axes(axes, float(epsilons[-1]))
+        axes.set_xlabel("epsilon")
+        axes.set_title("delta(epsilon)   solid: X against Y   dashed: Y against X", fontweight="normal", color=FAINT)
+        axes.legend(loc="upper right")
+        return figure
+
+
+def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
+    """Draw the smallest type II error at each type I error: what any test that tells X from Y must accept (f-DP)."""
+    # Denser near both ends, where the curves bend.
+    type_one = (1.0 - np.cos(np.linspace(0.0, np.pi, points))) / 2.0
+    with house_style():
+        figure = Figure(figsize=(4.6, 4.4), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([0.0, 1.0], [1.0, 0.0], color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)))
+        axes.annotate(
+            "perfect privacy", (0.5, 0.5), (4, 4), textcoords="offset points", color=FAINT, fontsize=8, rotation=-45
+        )
+        for index, (name, loss) in enumerate(losses):
+            axes.plot(type_one, loss.tradeoff(type_one), color=SERIES[index % len(SERIES)], label=name)
+        axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="false alarms (type I error)", aspect="equal")
+        axes.set_title("missed detections (type II error)", fontweight="normal", color=FAINT)
+        axes.legend(loc="upper right")
+        return figure
+
+
+def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6) -> Figure:
+    """Draw each loss in its own panel, exact both ways, beside the Renyi bound; mark both epsilons at delta."""
+    with house_style():
+        columns = 2
+        rows = -(-len(panels) // columns)
+        figure = Figure(figsize=(7.6, 2.95 * rows), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr]
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+        for index, (axes, panel) in enumerate(zip(grid, panels)):
+            _compare(axes, panel, SERIES[index % len(SERIES)], delta, first=index == 0)
+        for axes in grid[len(panels) :]:
+            axes.set_visible(False)
+        return figure
+
+
+def _compare(axes: Axes, panel: Comparison, colour: str, delta: float, *, first: bool) -> None:
+    exact, bound = float(panel.loss.dp_epsilon(delta)), renyi_epsilon(panel.loss, delta)
+    right = max(1.15 * bound, float(panel.loss.dp_epsilon(_FLOOR)))
+    epsilons = np.linspace(0.0, right, 181)
+    forward, backward = panel.loss.delta(epsilons), panel.loss.reversed().delta(epsilons)
+    worse, better = np.maximum(forward, backward), np.minimum(forward, backward)
+    renyi = renyi_delta(panel.loss, epsilons)
+
+    axes.fill_between(
+        epsilons, _drawn(worse, floor=True), _drawn(renyi, floor=True), color=colour, alpha=0.13, linewidth=0
+    )
+    axes.plot(epsilons, _drawn(renyi), color=FAINT, linewidth=1.3, linestyle=(0, (4, 2)))
+    axes.plot(epsilons, _drawn(better), color=colour, linewidth=1.0, linestyle=(0, (1, 1.2)))
+    axes.plot(epsilons, _drawn(worse), color=colour)
+    _delta_axes(axes, right)
+
+    axes.plot([exact, bound], [delta, delta], color=INK, linewidth=0.9)
+    axes.plot(
+        [exact], [delta], marker="o", markersize=5, color=colour, markeredgecolor=INK, markeredgewidth=0.8, zorder=5
+    )
+    axes.plot(
+        [bound], [delta], marker="o", markersize=5, color=FAINT, markeredgecolor=INK, markeredgewidth=0.8, zorder=5
+    )
+    axes.annotate(
+        f"{exact:.3g}", (exact, delta), (-6, -4), textcoords="offset points", ha="right", va="top", fontweight="bold"
+    )
+    axes.annotate(
+        f"{bound:.3g}", (bound, delta), (6, 4), textcoords="offset points", ha="left", va="bottom", color=FAINT
+    )
+    axes.set_title(panel.title)
+    axes.text(0.0, 1.005, panel.subtitle, transform=axes.transAxes, fontsize=8, color=FAINT, va="bottom")
+    axes.set_xlabel("epsilon")
+    if first:
+        _label_lines(axes, epsilons, worse, renyi)
+
+
+def _label_lines(axes: Axes, epsilons: Floats, worse: Floats, renyi: Floats) -> None:
+    """Name the two lines where they run, instead of a legend."""
+    at = int(np.searchsorted(-worse, -1e-3))
+    axes.annotate("exact", (epsilons[at], worse[at]), (-6, -6), textcoords="offset points", ha="right", va="top")
+    at = int(np.searchsorted(-renyi, -1e-3))
+    axes.annotate("Rényi bound", (epsilons[at], renyi[at]), (7, 3), textcoords="offset points", color=FAINT)
+
+
+def _delta_axes(axes: Axes, right: float) -> None:
+    axes.set_yscale("log")
+    axes.set(xlim=(0.0, right), ylim=(_FLOOR, 1.0))
+    axes.yaxis.set_major_locator(LogLocator(base=100.0, numticks=12))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _drawn(delta: Floats, *, floor: bool = False) -> Floats:
+    # A zero has no place on a log axis: the line ends there, a filled area rests on the floor.
+    smallest = _FLOOR * 1e-3
+    return np.maximum(delta, smallest) if floor else np.where(delta < smallest, np.nan, delta)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the name's ending says the format. The same figure gives the same bytes."""
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise FormatError(
+            f"{path}: a figure is written as {', '.join(FORMATS)}; got the ending {path.suffix or 'none'!r}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+    with house_style():
+        # A file stands alone, on a page we do not know: it brings its own white ground.
+        figure.savefig(path, metadata=dates[ending], dpi=200, facecolor="white")
+
+
+def svg(figure: Figure, name: str, description: str) -> str:
+    """Return a figure as an SVG element for HTML: identifiers unique by name, described for screen readers."""
+    buffer = io.StringIO()
+    with house_style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    element = buffer.getvalue()
+    element = element[element.index("<svg") :]
+    element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
+    element = re.sub(r'\bid="', f'id="{name}-', element)
+    element = re.sub(r'href="#', f'href="#{name}-', element)
+    element = element.replace("url(#", f"url(#{name}-")
+    return element.replace("<svg ", f'<svg role="img" aria-label="{_attribute(description)}" ', 1).strip()
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

@@ -1,0 +1,77 @@
+"""Self-contained HTML reports: one file, no script, no network, light and dark, printable, deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from gaussveil.report.style import FAINT, GRID, INK
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: column names and rows of ready-made text; the first column is a row's name."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report: a heading, paragraphs, then a figure (an SVG element) and a table where there are any."""
+
+    heading: str
+    paragraphs: Sequence[str] = ()
+    figure: str = ""
+    caption: str = ""
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report. Everything but the figures is escaped, so text may hold any character."""
+
+    title: str
+    summary: str
+    sections: Sequence[Section] = field(default_factory=tuple)
+    footer: str = ""
+
+
+@cache
+def environment() -> Environment:
+    """Return the Jinja environment of our templates."""
+    templates = Environment(
+        loader=PackageLoader("gaussveil.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["figure"] = themed
+    return templates
+
+
+def themed(element: str) -> Markup:
+    """Let a figure of ours follow the page: its neutral inks become the page's colours."""
+    for ink, variable in ((INK, "--ink"), (FAINT, "--faint"), (GRID, "--rule")):
+        element = element.replace(f": {ink}", f": var({variable})")
+    # The SVG was made by our own figures.py from numbers: the one text that is not escaped.
+    return Markup(element)
+
+
+def render(report: Report) -> str:
+    """Return the report as one HTML page."""
+    return environment().get_template("report.html").render(report=report)
+
+
+def write(report: Report, path: Path) -> None:
+    """Write the report to a file, creating its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(report), encoding="utf-8")

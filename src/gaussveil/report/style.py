@@ -1,0 +1,70 @@
+"""One look for every figure: few inks, thin lines, readable in print, on screen and by the colour-blind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import matplotlib as mpl
+
+# Neutral inks. The HTML report swaps exactly these strings for CSS variables, so that figures follow dark mode.
+INK = "#24292f"
+FAINT = "#6e7781"
+GRID = "#d8dee4"
+
+# Hues that stay apart under deuteranopia, protanopia and in greyscale (lightness differs), on white and on near-black.
+SERIES = ("#2f7fc4", "#d9730d", "#12907f", "#b0559f", "#8c6d1f", "#5c7cfa")
+
+_SETTINGS: dict[str, object] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": FAINT,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9.0,
+    "axes.linewidth": 0.8,
+    "axes.prop_cycle": mpl.cycler(color=SERIES),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10.0,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 2.0,
+    "lines.solid_capstyle": "round",
+    "mathtext.fontset": "dejavusans",
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.color": FAINT,
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 8.5,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 0.0,
+    "ytick.minor.size": 0.0,
+    # Text as outlines: the same picture on every machine, whatever fonts it has.
+    "svg.fonttype": "path",
+    # Identifiers inside an SVG are random unless salted; ours must not change from run to run.
+    "svg.hashsalt": "gaussveil",
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw inside this block: the caller's own Matplotlib settings are neither used nor changed."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        yield
