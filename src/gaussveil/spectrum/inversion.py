@@ -1,0 +1,134 @@
+"""Inverses of the spectrum: which epsilon, or which threshold, has a given probability.
+
+Roots are found on logarithms by Newton steps (the contour integral yields its own derivative) inside a bracket. `private_epsilon`
+then moves to the private side by more than the evaluation can be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gaussveil.errors import NumericalError
+from gaussveil.spectrum import contour
+from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
+
+Array = Any
+
+ROOT_TOLERANCE = 1e-13
+EVALUATION_MARGIN = 4e-12  # bound on the relative error of delta, tested against ball arithmetic; plus rounding of large exponents
+UNIT_ROUNDOFF = 2.0**-53
+
+
+def private_epsilon(terms: Terms, target: Array) -> Array:
+    """Smallest epsilon >= 0 with delta(epsilon) <= target, for a flat batch; the returned value errs on the private side only."""
+    xp = array_namespace(target)
+    _, supremum = loss_limits(terms)
+    supremum = supremum + 0 * target
+    answer = xp.where(target <= 0, xp.maximum(supremum, 0 * target), 0 * target)
+    rows = xp.nonzero((target > 0) & (target < 1) & (supremum > 0))[0]
+    if rows.shape[0] == 0:
+        return answer
+    chosen, goal = terms.rows(rows), xp.log(target[rows])
+    at_zero, _, crossing = contour.integrate(chosen, 0 * goal, contour.HOCKEY_STICK)
+    needed = xp.nonzero(at_zero + _margin(chosen, 0 * goal, at_zero, crossing) > goal)[0]
+    if needed.shape[0] == 0:
+        return answer
+    rows, chosen, goal = rows[needed], chosen.rows(needed), goal[needed]
+    limit = supremum[rows]
+    mean, variance = cumulant_slopes(chosen, 0 * goal)
+    start = xp.maximum(mean + xp.sqrt(-2 * goal * variance), 1e-12 + 0 * goal)
+    root = _solve(_log_delta_of(chosen, limit), goal, xp.where(start < limit, start, limit / 2), 0 * goal, limit)
+    answer[rows] = _private_side(chosen, goal, root, limit)
+    return answer
+
+
+def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+    def evaluate(rows: Array, epsilon: Array) -> tuple[Array, Array]:
+        value, slope, _ = contour.integrate(terms.rows(rows), epsilon, contour.HOCKEY_STICK)
+        return value, slope
+
+    return evaluate
+
+
+def _margin(terms: Terms, epsilon: Array, value: Array, crossing: Array) -> Array:
+    """How far log delta may be off: relative error of the integral, and rounding of the exponents that it is the difference of."""
+    xp = array_namespace(epsilon)
+    drift = xp.sum(terms.multiplicity * xp.abs(terms.log_ratio), axis=-1)
+    return EVALUATION_MARGIN + 32 * UNIT_ROUNDOFF * (xp.abs(crossing) * (epsilon + drift) + xp.abs(value))
+
+
+def _private_side(terms: Terms, goal: Array, root: Array, limit: Array) -> Array:
+    xp = array_namespace(goal)
+    value, slope, crossing = contour.integrate(terms, xp.minimum(root, limit * (1 - UNIT_ROUNDOFF)), contour.HOCKEY_STICK)
+    margin = _margin(terms, root, value, crossing)
+    nudge = (margin + xp.maximum(value - goal, 0 * goal)) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * root
+    for _ in range(60):
+        safe = xp.minimum(root + nudge, limit)
+        inner = xp.minimum(safe, limit * (1 - 2 * UNIT_ROUNDOFF))
+        value, _, crossing = contour.integrate(terms, inner, contour.HOCKEY_STICK)
+        private = (safe >= limit) | (value + 0.5 * margin <= goal)
+        if bool(xp.all(private)):
+            return safe
+        nudge = xp.where(private, nudge, 2 * nudge)
+    raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this pair.")
+
+
+def threshold_at_tail(terms: Terms, level: Array) -> Array:
+    """The threshold t with Pr_Y[L > t] = level, for levels strictly between 0 and 1 (others give an arbitrary value)."""
+    xp = array_namespace(level)
+    lowest, highest = loss_limits(terms)
+    lowest, highest = lowest + 0 * level, highest + 0 * level
+    threshold = 0 * level
+    mean, variance = cumulant_slopes(terms, -1 + 0 * level)
+    sides = ((level > 0) & (level <= 0.5), contour.TAIL_Y, 1.0), ((level > 0.5) & (level < 1), contour.TAIL_Y_COMPLEMENT, -1.0)
+    for wanted, region, side in sides:
+        rows = xp.nonzero(wanted & (highest > lowest))[0]
+        if rows.shape[0] == 0:
+            continue
+        chosen = terms.rows(rows)
+        goal = xp.log(level[rows]) if side > 0 else xp.log1p(-level[rows])
+        start = (mean + 0 * level)[rows] + side * xp.sqrt(-2 * (variance + 0 * level)[rows] * goal)
+        floor, ceiling = lowest[rows], highest[rows]
+        start = xp.where(start >= ceiling, xp.where(xp.isfinite(ceiling), (ceiling + (mean + 0 * level)[rows]) / 2, start), start)
+        start = xp.where(start <= floor, xp.where(xp.isfinite(floor), (floor + (mean + 0 * level)[rows]) / 2, start), start)
+        threshold[rows] = _solve(_log_tail_of(chosen, region), goal, start, floor, ceiling)
+    return threshold
+
+
+def _log_tail_of(terms: Terms, region: contour.Region) -> Callable[[Array, Array], tuple[Array, Array]]:
+    def evaluate(rows: Array, threshold: Array) -> tuple[Array, Array]:
+        value, slope, _ = contour.integrate(terms.rows(rows), threshold, region)
+        return value - threshold, slope - 1
+
+    return evaluate
+
+
+def _solve(
+    evaluate: Callable[[Array, Array], tuple[Array, Array]], goal: Array, start: Array, lower: Array, upper: Array
+) -> Array:
+    """Root of a monotone function of one variable per row; rows leave as they converge."""
+    xp = array_namespace(goal)
+    root, lower, upper = xp.asarray(start, copy=True), xp.asarray(lower, copy=True), xp.asarray(upper, copy=True)
+    rows = xp.arange(goal.shape[0], device=goal.device)
+    for _ in range(200):
+        value, slope = evaluate(rows, root[rows])
+        excess = value - goal[rows]
+        at = root[rows]
+        move_up = excess * slope < 0  # the root lies above
+        lower[rows] = xp.where(move_up, at, lower[rows])
+        upper[rows] = xp.where(move_up, upper[rows], at)
+        low, high = lower[rows], upper[rows]
+        newton = at - excess / slope
+        middle = xp.where(xp.isfinite(high), xp.where(xp.isfinite(low), (low + high) / 2, 2 * high - 1 - xp.abs(high)), 2 * low + 1 + xp.abs(low))
+        inside = (newton > low) & (newton < high)
+        root[rows] = xp.where(inside, newton, middle)
+        scale = xp.maximum(1 + 0 * at, xp.abs(goal[rows]))
+        done = (xp.abs(excess) <= ROOT_TOLERANCE * scale) | (high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at))
+        root[rows] = xp.where(done, at, root[rows])
+        rows = rows[xp.nonzero(~done)[0]]
+        if rows.shape[0] == 0:
+            return root
+    raise NumericalError("A root of the privacy curve was not found; use enclose() to inspect this pair.")

@@ -1,0 +1,250 @@
+"""`PrivacyLoss`: the exact privacy of a Gaussian pair or of any composition of pairs.
+
+This is the narrow waist of the library: mechanisms name their worst pair, calibration inverts it, accounting adds it up, the auditor reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
+from gaussveil.spectrum import contour
+from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
+from gaussveil.spectrum.exact import ExactTerms, Source
+from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
+from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
+
+Array = Any
+
+
+class PrivacyLoss:
+    """Privacy loss L = log p_X/p_Y of a (composed) pair of Gaussians; a batch of losses when terms have leading axes.
+
+    `delta`, `log_delta`, `epsilon`, `loss_tail`, `tradeoff` speak of the direction X||Y; `dp_delta` and `dp_epsilon` take the
+    worse of both directions. X is the output with the record, Y without it. All arguments broadcast against the batch.
+    """
+
+    def __init__(self, terms: Terms, sources: Sequence[Source]) -> None:
+        self._terms = terms
+        self._sources = tuple(sources)
+
+    @classmethod
+    def from_terms(cls, variance_gap: Any, multiplicity: Any, energy: Any) -> PrivacyLoss:
+        """Loss with the given reduced terms (see `gaussveil.spectrum.terms`); the last axis runs over terms."""
+        gap = float_array("variance_gap", variance_gap)
+        columns = [float_array(name, value, like=gap) for name, value in (("multiplicity", multiplicity), ("energy", energy))]
+        xp = array_namespace(gap)
+        for name, column in zip(("variance_gap", "multiplicity", "energy"), (gap, *columns)):
+            require_finite(name, column)
+        try:
+            gap, count, energies = xp.broadcast_arrays(gap, *columns)
+        except (ValueError, RuntimeError):
+            raise ShapeError("'variance_gap', 'multiplicity' and 'energy' must broadcast to one shape.") from None
+        if gap.ndim < 1 or gap.shape[-1] < 1:
+            raise ShapeError("'variance_gap' must have shape (..., terms) with at least one term.")
+        if not bool(xp.all(gap < 1)):
+            raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
+        if not bool(xp.all((count >= 0) & (energies >= 0))):
+            raise ParameterError("'multiplicity' and 'energy' must be >= 0. Got a negative value.")
+        return PrivacyLoss(Terms.from_gaps(gap, count, energies), [Source(ExactTerms(gap, count, energies))])
+
+    @property
+    def variance_gap(self) -> Array:
+        """Variance gaps, one per term."""
+        return self._terms.variance_gap
+
+    @property
+    def multiplicity(self) -> Array:
+        """How many coordinates share each variance gap."""
+        return self._terms.multiplicity
+
+    @property
+    def energy(self) -> Array:
+        """Sum of squared mean gaps of each term."""
+        return self._terms.energy
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch; () for a single loss."""
+        return self._terms.batch_shape
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_shape={self.batch_shape}, terms={self._terms.variance_gap.shape[-1]})"
+
+    # one direction -------------------------------------------------------------------------------------------------------
+
+    def log_delta(self, epsilon: Any) -> Array:
+        """log of delta(epsilon), accurate also where delta underflows or is close to one."""
+        return self._hockey_stick(epsilon, near_one=True)
+
+    def delta(self, epsilon: Any) -> Array:
+        """The hockey-stick divergence of X from Y: the smallest delta at epsilon in this direction."""
+        log_delta = self._hockey_stick(epsilon, near_one=False)
+        return _plain(array_namespace(log_delta).exp(log_delta))
+
+    def epsilon(self, delta: Any) -> Array:
+        """The smallest epsilon whose delta is at most `delta`, on the private side: delta(epsilon(delta)) <= delta."""
+        target = probability_array("delta", delta, self._terms.variance_gap)
+        terms, flat, shape = self._broadcast(target)
+        xp = array_namespace(flat)
+        return _plain(xp.reshape(private_epsilon(terms, flat), shape))
+
+    def loss_tail(self, epsilon: Any) -> Array:
+        """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP); not a bound for mechanisms the pair only dominates."""
+        return self._tail(epsilon, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
+
+    def renyi(self, order: Any) -> Array:
+        """Renyi divergence of X from Y; +inf where it does not exist; order 1 is the Kullback-Leibler divergence."""
+        orders = float_array("order", order, self._terms.variance_gap)
+        xp = array_namespace(orders)
+        if not bool(xp.all(orders > 0)):
+            raise ParameterError("'order' must be > 0. Got a value <= 0, or NaN.")
+        terms, flat, shape = self._broadcast(orders)
+        excess = flat - 1
+        finite = xp.isfinite(flat)
+        safe = xp.where(finite & (xp.abs(excess) > 1e-9), excess, xp.ones_like(excess))
+        ordinary = cumulant(terms, safe) / safe
+        slope, curvature = cumulant_slopes(terms, 0 * flat)
+        near_one = slope + 0.5 * curvature * xp.where(finite, excess, xp.zeros_like(excess))
+        value = xp.where(xp.abs(excess) > 1e-9, ordinary, near_one)
+        _, supremum = loss_limits(terms)
+        return _plain(xp.reshape(xp.where(finite, value, supremum + 0 * flat), shape))
+
+    def cumulant(self, order: Any) -> Array:
+        """K(s) = log E_X[exp(s L)] at real s; +inf where it does not exist. K adds under composition."""
+        orders = float_array("order", order, self._terms.variance_gap)
+        require_finite("order", orders)
+        terms, flat, shape = self._broadcast(orders)
+        return _plain(array_namespace(flat).reshape(cumulant(terms, flat), shape))
+
+    def tradeoff(self, type_one_error: Any) -> Array:
+        """Smallest type II error of a test of Y (null) against X at the given type I error: f-DP, one minus the ROC curve."""
+        level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
+        terms, flat, shape = self._broadcast(level)
+        xp = array_namespace(flat)
+        threshold = threshold_at_tail(terms, flat)
+        identical = xp.all((terms.variance_gap == 0) & (terms.energy == 0), axis=-1)
+        inner = (flat > 0) & (flat < 1) & ~identical
+        threshold = xp.where(inner, threshold, xp.zeros_like(flat))
+        missed = 1 - contour.tail_probability(terms, threshold, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
+        missed = xp.where(identical, 1 - flat, xp.where(flat <= 0, 1 + 0 * flat, xp.where(flat >= 1, 0 * flat, missed)))
+        return _plain(xp.reshape(missed, shape))
+
+    def enclose(self, epsilon: Any) -> Any:
+        """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
+        from gaussveil.spectrum.enclosure import enclose_loss
+
+        return enclose_loss(self, epsilon)
+
+    # both directions -----------------------------------------------------------------------------------------------------
+
+    def reversed(self) -> PrivacyLoss:
+        """The loss of Y against X."""
+        return PrivacyLoss(self._terms.reversed(), [source.reversed() for source in self._sources])
+
+    def dp_delta(self, epsilon: Any) -> Array:
+        """delta of (epsilon, delta)-differential privacy: the worse of both directions."""
+        forward, backward = self.delta(epsilon), self.reversed().delta(epsilon)
+        return _plain(array_namespace(float_array("delta", forward)).maximum(forward, backward))
+
+    def dp_epsilon(self, delta: Any) -> Array:
+        """epsilon of (epsilon, delta)-differential privacy: the worse of both directions, on the private side."""
+        forward, backward = self.epsilon(delta), self.reversed().epsilon(delta)
+        return _plain(array_namespace(float_array("epsilon", forward)).maximum(forward, backward))
+
+    # composition ---------------------------------------------------------------------------------------------------------
+
+    def __pow__(self, count: int) -> PrivacyLoss:
+        """The loss of `count` independent repetitions."""
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+            raise ParameterError(f"A privacy loss can be repeated a whole number >= 1 of times. Got {count!r}.")
+        terms = self._terms
+        folded = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * int(count), terms.energy * int(count))
+        return PrivacyLoss(folded, [source.repeated(int(count)) for source in self._sources])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready reduced form; floats survive the round trip exactly."""
+        return {name: np.asarray(getattr(self, name)).tolist() for name in ("variance_gap", "multiplicity", "energy")}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
+        """The loss that `to_dict` wrote."""
+        try:
+            return cls.from_terms(record["variance_gap"], record["multiplicity"], record["energy"])
+        except KeyError as missing:
+            raise FormatError(f"A stored privacy loss needs the key {missing}.") from None
+
+    # inside --------------------------------------------------------------------------------------------------------------
+
+    def _broadcast(self, argument: Array) -> tuple[Terms, Array, tuple[int, ...]]:
+        xp = array_namespace(self._terms.variance_gap, argument)
+        try:
+            shape = np.broadcast_shapes(self.batch_shape, tuple(argument.shape))
+        except ValueError:
+            raise ShapeError(f"The argument of shape {tuple(argument.shape)} must broadcast with the batch {self.batch_shape}.") from None
+        return self._terms.flat(shape), xp.reshape(xp.broadcast_to(argument, shape), (-1,)), shape
+
+    def _hockey_stick(self, epsilon: Any, near_one: bool) -> Array:
+        terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap))
+        xp = array_namespace(flat)
+        _, supremum = loss_limits(terms)
+        reachable = flat < supremum
+        log_delta = xp.full_like(flat, -xp.inf)
+        rows = xp.nonzero(reachable)[0]
+        if rows.shape[0]:
+            chosen, at = terms.rows(rows), flat[rows]
+            values = contour.integrate(chosen, at, contour.HOCKEY_STICK)[0]
+            if near_one and bool(xp.any(values > -0.7)):
+                high = xp.nonzero(values > -0.7)[0]
+                complement = contour.integrate(chosen.rows(high), at[high], contour.HOCKEY_STICK_COMPLEMENT)[0]
+                values[high] = xp.log1p(-xp.exp(xp.minimum(complement, 0 * complement)))
+            log_delta[rows] = xp.minimum(values, 0 * values)
+        return _plain(xp.reshape(log_delta, shape))
+
+    def _tail(self, epsilon: Any, upper: contour.Region, lower: contour.Region) -> Array:
+        threshold = float_array("epsilon", epsilon, self._terms.variance_gap)
+        xp = array_namespace(threshold)
+        if bool(xp.any(xp.isnan(threshold))):
+            raise NotFiniteError("'epsilon' must not be NaN.")
+        terms, flat, shape = self._broadcast(threshold)
+        return _plain(xp.reshape(contour.tail_probability(terms, flat, upper, lower), shape))
+
+
+def compose(*losses: PrivacyLoss) -> PrivacyLoss:
+    """The loss of releasing all outputs together; batches compose by broadcasting.
+
+    Exact for a sequence of pairs fixed in advance (queries may be adaptive, the pairs not). The order does not matter, to the last bit.
+    """
+    if not losses:
+        raise ParameterError("compose() needs at least one privacy loss.")
+    xp = array_namespace(*(loss.variance_gap for loss in losses))
+    try:
+        batch = np.broadcast_shapes(*(loss.batch_shape for loss in losses))
+    except ValueError:
+        raise ShapeError(f"Batches must broadcast. Got {[loss.batch_shape for loss in losses]}.") from None
+    columns = [
+        xp.concat([xp.broadcast_to(getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])) for loss in losses], axis=-1)
+        for name in ("variance_gap", "log_ratio", "multiplicity", "energy")
+    ]
+    terms = Terms(*columns) if batch else _folded(*columns)
+    return PrivacyLoss(terms, [source for loss in losses for source in loss._sources])
+
+
+def _folded(gap: Array, log_ratio: Array, multiplicity: Array, energy: Array) -> Terms:
+    """Terms in a canonical order, equal variance gaps merged."""
+    if not isinstance(gap, np.ndarray):
+        return Terms(gap, log_ratio, multiplicity, energy)
+    order = np.lexsort((energy, multiplicity, log_ratio, gap))
+    gap, log_ratio, multiplicity, energy = (column[order] for column in (gap, log_ratio, multiplicity, energy))
+    starts = np.flatnonzero(np.concatenate(([True], (gap[1:] != gap[:-1]) | (log_ratio[1:] != log_ratio[:-1]))))
+    return Terms(gap[starts], log_ratio[starts], np.add.reduceat(multiplicity, starts), np.add.reduceat(energy, starts))
+
+
+def _plain(array: Array) -> Array:
+    """NumPy scalars for scalar answers; other libraries keep their zero-dimensional arrays."""
+    return array[()] if isinstance(array, np.ndarray) else array
+

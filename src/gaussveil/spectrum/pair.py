@@ -1,0 +1,57 @@
+"""`GaussianPair`: any two Gaussians, reduced to a privacy loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.spectrum.arguments import float_array, require_finite
+from gaussveil.spectrum.exact import ExactMatrices, ExactTerms, Source
+from gaussveil.spectrum.loss import PrivacyLoss
+from gaussveil.spectrum.reduction import reduce_pair
+from gaussveil.spectrum.terms import Terms
+
+
+class GaussianPair(PrivacyLoss):
+    """Privacy of one of two Gaussians: X ~ N(mean_x, cov_x), the output with the record, or Y ~ N(mean_y, cov_y), without it.
+
+    Arrays may carry leading batch axes. Lists, integers and float32 are promoted to float64; PyTorch and CuPy
+    arrays stay on their device.
+
+    >>> import gaussveil
+    >>> pair = gaussveil.GaussianPair([1.0], [[1.0]], [0.0], [[1.0]])
+    >>> round(float(pair.dp_delta(1.0)), 6)
+    0.126937
+    """
+
+    def __init__(self, mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> None:
+        gap, log_ratio, mean_gap = reduce_pair(mean_x, cov_x, mean_y, cov_y)
+        terms = Terms(gap, log_ratio, array_namespace(gap).ones_like(gap), mean_gap * mean_gap)
+        super().__init__(terms, [Source(ExactMatrices(mean_x, cov_x, mean_y, cov_y))])
+
+    @classmethod
+    def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:
+        """The pair X_i ~ N(mean_gap_i, 1 - variance_gap_i), Y ~ N(0, I)."""
+        gap = float_array("variance_gap", variance_gap)
+        mean = float_array("mean_gap", mean_gap, like=gap)
+        xp = array_namespace(gap, mean)
+        require_finite("variance_gap", gap)
+        require_finite("mean_gap", mean)
+        try:
+            gap, mean = xp.broadcast_arrays(gap, mean)
+        except (ValueError, RuntimeError):
+            raise ShapeError(f"'variance_gap' and 'mean_gap' must broadcast. Got shapes {gap.shape} and {mean.shape}.") from None
+        if gap.ndim < 1 or gap.shape[-1] < 1:
+            raise ShapeError(f"'variance_gap' must have shape (..., d) with d >= 1. Got {tuple(gap.shape)}.")
+        if not bool(xp.all(gap < 1)):
+            raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
+        ones, energy = xp.ones_like(gap), mean * mean
+        return PrivacyLoss(Terms.from_gaps(gap, ones, energy), [Source(ExactTerms(gap, ones, energy, mean))])
+
+    @classmethod
+    def mean_shift(cls, shift: Any) -> PrivacyLoss:
+        """N(shift, 1) against N(0, 1): the Gaussian mechanism whose sensitivity is `shift` noise standard deviations."""
+        mean = float_array("shift", shift)
+        return cls.from_reduced(array_namespace(mean).zeros_like(mean)[..., None], mean[..., None])

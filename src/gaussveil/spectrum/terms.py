@@ -1,0 +1,115 @@
+"""The reduced form of a privacy loss: terms that add up under composition.
+
+A pair of Gaussians, whitened so that Y is N(0, I), is X_i ~ N(b_i, 1 - g_i) coordinate by coordinate. Its privacy loss depends on the
+*variance gap* g_i and on b_i^2 only, and coordinates with equal gaps merge: `multiplicity` many of them share g, and their squared
+mean gaps sum to `energy`. Composition concatenates terms; an n-fold composition multiplies multiplicity and energy by n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import array_namespace
+
+Array = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Reduced terms; the last axis runs over terms, leading axes are a batch of losses.
+
+    `log_ratio` is log(1 - variance_gap), kept apart because a tiny variance ratio is not recoverable from its gap.
+    """
+
+    variance_gap: Array
+    log_ratio: Array
+    multiplicity: Array
+    energy: Array
+
+    @classmethod
+    def from_gaps(cls, variance_gap: Array, multiplicity: Array, energy: Array) -> Terms:
+        """Terms whose variance ratio is exactly 1 - variance_gap."""
+        xp = array_namespace(variance_gap)
+        return cls(variance_gap, xp.log1p(-variance_gap), multiplicity, energy)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch of losses."""
+        return tuple(self.variance_gap.shape[:-1])
+
+    def reversed(self) -> Terms:
+        """The loss of (Y, X): ratios invert, gaps become -g/(1-g), energies are measured in the other covariance."""
+        xp = array_namespace(self.variance_gap)
+        inverse_ratio = xp.exp(-self.log_ratio)
+        return Terms(-self.variance_gap * inverse_ratio, -self.log_ratio, self.multiplicity, self.energy * inverse_ratio)
+
+    def flat(self, batch_shape: tuple[int, ...]) -> Terms:
+        """The terms as (batch, terms); a single loss stays one row so that broadcasting needs no copy."""
+        xp = array_namespace(self.variance_gap)
+        columns = (self.variance_gap, self.log_ratio, self.multiplicity, self.energy)
+        if all(size == 1 for size in self.batch_shape):
+            return Terms(*(xp.reshape(column, (1, -1)) for column in columns))
+        count = self.variance_gap.shape[-1]
+        return Terms(*(xp.reshape(xp.broadcast_to(column, (*batch_shape, count)), (-1, count)) for column in columns))
+
+    def rows(self, selection: Array) -> Terms:
+        """The losses of a flat batch that a slice or an index array selects; a single shared row serves every selection."""
+        if self.variance_gap.shape[0] == 1:
+            return self
+        return Terms(
+            self.variance_gap[selection, :],
+            self.log_ratio[selection, :],
+            self.multiplicity[selection, :],
+            self.energy[selection, :],
+        )
+
+
+def cumulant(terms: Terms, order: Array) -> Array:
+    """K(s) = log E_X[exp(s L)] at real s; +inf where it does not exist (mathematics: docs/math/spectrum)."""
+    xp = array_namespace(terms.variance_gap)
+    gap, order = terms.variance_gap, order[..., None]
+    spread = 1 + order * gap
+    exists = xp.all(spread > 0, axis=-1)
+    safe = xp.where(spread > 0, spread, xp.ones_like(spread))
+    covariance_part = -0.5 * terms.multiplicity * (order * terms.log_ratio + xp.log1p(xp.where(spread > 0, order * gap, 0.0 * gap)))
+    mean_part = terms.energy * order * (1 + order) / (2 * safe)
+    total = xp.sum(covariance_part + mean_part, axis=-1)
+    return xp.where(exists, total, xp.full_like(total, xp.inf))
+
+
+def cumulant_slopes(terms: Terms, order: Array) -> tuple[Array, Array]:
+    """K'(s) and K''(s) at real s inside the domain of K."""
+    xp = array_namespace(terms.variance_gap)
+    gap, order = terms.variance_gap, order[..., None]
+    inverse = 1 / (1 + order * gap)
+    slope = -0.5 * terms.multiplicity * (terms.log_ratio + gap * inverse)
+    slope = slope + 0.5 * terms.energy * (1 + 2 * order + order * order * gap) * inverse * inverse
+    curvature = 0.5 * terms.multiplicity * (gap * inverse) ** 2 + terms.energy * xp.exp(terms.log_ratio) * inverse**3
+    return xp.sum(slope, axis=-1), xp.sum(curvature, axis=-1)
+
+
+def order_limits(terms: Terms) -> tuple[Array, Array]:
+    """The open interval (s_min, s_max) on which K(s) is finite: all 1 + s g > 0."""
+    xp = array_namespace(terms.variance_gap)
+    gap = terms.variance_gap
+    infinite = xp.full_like(gap, xp.inf)
+    negative = xp.where(gap < 0, -1 / xp.where(gap < 0, gap, -xp.ones_like(gap)), infinite)
+    positive = xp.where(gap > 0, 1 / xp.where(gap > 0, gap, xp.ones_like(gap)), infinite)
+    return -xp.min(positive, axis=-1), xp.min(negative, axis=-1)
+
+
+def loss_limits(terms: Terms) -> tuple[Array, Array]:
+    """Infimum and supremum of the loss L; one of them is finite when all gaps with weight have one sign."""
+    xp = array_namespace(terms.variance_gap)
+    gap = terms.variance_gap
+    infinite = xp.full_like(gap[..., 0], xp.inf)
+    turn = xp.sum(
+        -0.5 * terms.multiplicity * terms.log_ratio
+        + xp.where(gap != 0, terms.energy / (2 * xp.where(gap != 0, gap, xp.ones_like(gap))), 0.0 * gap),
+        axis=-1,
+    )
+    unbounded_mean = xp.any((gap == 0) & (terms.energy > 0), axis=-1)
+    unbounded_above = unbounded_mean | xp.any(gap < 0, axis=-1)
+    unbounded_below = unbounded_mean | xp.any(gap > 0, axis=-1)
+    return xp.where(unbounded_below, -infinite, turn), xp.where(unbounded_above, infinite, turn)
