@@ -1,0 +1,89 @@
+"""Exact coins, exact uniform integers and K-ary randomised response: rational probabilities, compared bit by bit."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite, prod
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.noise.fixed_point import exp_lower
+from gaussveil.noise.generator import Generator, default_generator
+
+RATIO_BITS = 96
+
+Shape = int | tuple[int, ...]
+
+
+def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator | None = None) -> NDArray[np.bool_]:
+    """Independent coins that are true with exactly this probability (a float stands for the dyadic number it is).
+
+    The binary digits of a uniform number are compared with those of the probability, 64 at a time, until they differ.
+    """
+    if isinstance(probability, float) and not isfinite(probability):
+        raise ParameterError(f"probability must lie in [0, 1]; got {probability}.")
+    rest = Fraction(probability)
+    if not 0 <= rest <= 1:
+        raise ParameterError(f"probability must lie in [0, 1]; got {float(rest):.6g}.")
+    source = default_generator() if generator is None else generator
+    result = np.full(prod(_sizes(shape)), rest == 1)
+    undecided = np.arange(result.size)
+    while 0 < rest < 1 and undecided.size:
+        digits, rest = divmod(rest * 2**64, 1)
+        words, threshold = source.uint64(undecided.size), np.uint64(int(digits))
+        result[undecided] = words < threshold
+        undecided = undecided[words == threshold]  # so far equal: false if no digit is left
+    return result.reshape(_sizes(shape))
+
+
+def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.int64]:
+    """Independent exact uniform integers in 0..limit-1, by rejection; 1 <= limit <= 2^62."""
+    if not 1 <= limit <= 2**62:
+        raise ParameterError(f"limit must lie in [1, 2^62]; got {limit}.")
+    if limit == 1:
+        return np.zeros(count, dtype=np.int64)
+    shift = np.uint64(64 - (limit - 1).bit_length())
+    result = (generator.uint64(count) >> shift).astype(np.int64)
+    rejected = np.flatnonzero(result >= limit)
+    while rejected.size:
+        result[rejected] = (generator.uint64(rejected.size) >> shift).astype(np.int64)
+        rejected = rejected[result[rejected] >= limit]
+    return result
+
+
+def response_probabilities(categories: int, epsilon: float | Fraction) -> tuple[Fraction, Fraction]:
+    """Probability of keeping a category and of each other one; their ratio is rational and at most e^epsilon."""
+    if categories < 2:
+        raise ParameterError(f"categories must be at least 2; got {categories}.")
+    if isinstance(epsilon, float) and not isfinite(epsilon):
+        raise ParameterError(f"epsilon must lie in (0, 700]; got {epsilon}.")
+    exact = Fraction(epsilon)
+    if not 0 < exact <= 700:
+        raise ParameterError(f"epsilon must lie in (0, 700]; got {float(exact):.6g}.")
+    ratio = exp_lower(exact, RATIO_BITS)
+    return ratio / (ratio + categories - 1), 1 / (ratio + categories - 1)
+
+
+def randomised_response(
+    labels: ArrayLike, categories: int, epsilon: float | Fraction, generator: Generator | None = None
+) -> NDArray[np.int64]:
+    """Each label of 0..categories-1 kept or replaced by a uniform other one: exactly epsilon-private per label.
+
+    Warner 1965, K-ary as in Kairouz, Oh and Viswanath 2014. The same coins are thrown whatever the label.
+    """
+    source = default_generator() if generator is None else generator
+    array = np.asarray(labels)
+    if array.dtype.kind not in "iu":
+        raise SchemaError(f"labels must be integers; got {array.dtype}. Encode the categories by a public list.")
+    if np.any((array < 0) | (array >= categories)):
+        raise SchemaError(f"labels must lie in 0..{categories - 1}. Map unknown labels to a category by a public rule.")
+    keep, _ = response_probabilities(categories, epsilon)
+    kept = bernoulli(keep, array.shape, source)
+    step = 1 + uniform_below(categories - 1, array.size, source).reshape(array.shape)
+    return (array.astype(np.int64) + np.where(kept, 0, step)) % categories
+
+
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else shape

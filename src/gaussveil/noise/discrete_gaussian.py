@@ -1,0 +1,125 @@
+"""Discrete Gaussian on Z of any width: a fixed small table, widened by convolution.
+
+The draw is z0 + k1 z1 + k2 z2 + ... with independent table draws z of variance t^2 and integers k: a discrete Gaussian
+of variance t^2 (1 + k1^2 + k2^2 + ...) up to a smoothing error that Poisson summation bounds. Derived:
+docs/math/noise.md, "Convolution".
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, exp, expm1, isfinite, isqrt, log1p, pi, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.errors import ParameterError
+from gaussveil.noise.alias_table import alias_table
+from gaussveil.noise.generator import Generator
+
+TABLE_WIDTH = 1024
+SMOOTHING_VARIANCE = 4  # conditional variance that every convolution leaves; its error is then 5e-35
+OWN_TABLE_MULTIPLE = 480**2
+CANDIDATES = 512
+LARGEST_VARIANCE = 2**92
+CHUNK = 1 << 14
+
+Integers = NDArray[np.int64]
+
+
+class DiscreteGaussian:
+    """Law on Z proportional to exp(-x^2/(2 variance)), `variance` being at least the one asked for.
+
+    The excess is below a relative 1e-5. Attributes: `variance` (exact), `total_variation` (upper bound for one draw,
+    tail included), `bound` (no draw is larger), `table` and `multipliers` (the design; it is public and holds no
+    randomness).
+    """
+
+    def __init__(self, variance: float | Fraction) -> None:
+        if isinstance(variance, float) and not isfinite(variance):
+            raise ParameterError(f"variance must be finite; got {variance}.")
+        requested = Fraction(variance)
+        if not Fraction(1, 16) <= requested <= LARGEST_VARIANCE:
+            raise ParameterError(
+                f"variance must lie in [1/16, 2^92] squared grids; got {float(requested):.6g}. Choose another grid."
+            )
+        table_variance, self.multipliers = _design(requested)
+        self.table = alias_table(table_variance)
+        self.variance = table_variance * (1 + sum(k * k for k in self.multipliers))
+        self.bound = self.table.bound * (1 + sum(self.multipliers))
+        self.total_variation = (1 + len(self.multipliers)) * self.table.total_variation
+        partial = table_variance
+        for k in self.multipliers:
+            conditional = 1 / (1 / table_variance + k * k / partial)
+            self.total_variation += smoothing_total_variation(float(conditional), 1)
+            partial += k * k * table_variance
+
+    def draw(self, shape: int | tuple[int, ...], generator: Generator) -> Integers:
+        """Independent draws, int64."""
+        sizes = (shape,) if isinstance(shape, int) else shape
+        result = np.empty(prod(sizes), dtype=np.int64)
+        for start in range(0, result.size, CHUNK):  # chunks stay in the cache
+            part = result[start : start + CHUNK]
+            part[:] = self.table.draw(part.size, generator)
+            for k in self.multipliers:
+                part += k * self.table.draw(part.size, generator)
+        return result.reshape(sizes)
+
+
+def smoothing_error(smallest_variance: float, dimension: int) -> float:
+    """Upper bound of |f - 1| for f(c) = sum over z in Z^dimension of exp(-(z-c)' C^-1 (z-c)/2) / sqrt(det 2 pi C).
+
+    C has eigenvalues of at least `smallest_variance` (at least 1/4). Derived: docs/math/noise.md, "Smoothing".
+    """
+    nome = exp(-2 * pi**2 * smallest_variance * (1 - 1e-12))
+    return 1.01 * expm1(dimension * log1p(2 * nome / (1 - nome)))
+
+
+def smoothing_total_variation(smallest_variance: float, dimension: int) -> float:
+    """Total variation between densities proportional to p and to p f, where |f - 1| is at most the smoothing error."""
+    error = smoothing_error(smallest_variance, dimension)
+    return min(1.0, error / (2 * (1 - error))) if error < 1 else 1.0
+
+
+def _design(variance: Fraction) -> tuple[Fraction, tuple[int, ...]]:
+    """Table variance and multipliers whose law has at least this variance."""
+    standard = Fraction(TABLE_WIDTH**2)
+    multiple = ceil(variance / standard)
+    if multiple <= 1:
+        return variance, ()
+    if multiple <= OWN_TABLE_MULTIPLE:  # a table of its own width: the variance is met exactly
+        k = isqrt(multiple - 1)
+        k += k * k < multiple - 1
+        return variance / (1 + k * k), (k,)
+    return standard, _multipliers(multiple)
+
+
+def _largest_multiplier(partial: int) -> int:
+    """Largest k that may follow a partial sum of variance partial * t^2: 1/(1/t^2 + k^2/(partial t^2)) >= 4."""
+    return isqrt(partial * (TABLE_WIDTH**2 // SMOOTHING_VARIANCE - 1))
+
+
+def _multipliers(multiple: int) -> tuple[int, ...]:
+    """Integers with 1 + k1^2 + k2^2 + ... at least `multiple` and as close as a search over the last two allows."""
+    prefix: list[int] = []
+    partial = 1
+    while True:
+        largest = _largest_multiplier(partial)
+        reach = partial + largest**2 + _largest_multiplier(partial + largest**2) ** 2
+        if multiple <= reach:
+            break
+        prefix.append(largest)
+        partial += largest**2
+    best: tuple[int, int, int] | None = None
+    stride = max(1, largest // CANDIDATES)
+    for first in range(largest, 0, -stride):
+        rest = multiple - partial - first * first
+        if rest < 0:
+            continue
+        second = isqrt(rest) + (isqrt(rest) ** 2 < rest)
+        if second <= _largest_multiplier(partial + first * first):
+            candidate = (second * second - rest, first, second)
+            best = candidate if best is None else min(best, candidate)
+    if best is None:
+        raise AssertionError("unreachable: the largest pair reaches the multiple")
+    return (*prefix, best[1], best[2])

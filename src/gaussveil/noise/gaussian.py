@@ -1,0 +1,184 @@
+"""Gaussian noise for a release, white or coloured, drawn in exact integer arithmetic on a public power-of-two lattice.
+
+The output is round_g(value) + g (A D1 + D): integers A, independent discrete Gaussians D1 and D. Its law is the
+Gaussian density of covariance M sampled on the lattice, where M - (2g)^2 I >= N, so it is a post-processing of value +
+N(0, N) up to `total_variation`. Derived: docs/math/noise.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor, inf, ldexp, log2, nextafter, prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.noise.colouring import Colouring, colour
+from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
+from gaussveil.noise.generator import Generator, default_generator
+from gaussveil.noise.lattice import checked_grid, to_lattice
+
+GRID_RATIO = 2.0**-20
+LATTICE_VARIANCE = 4  # (2g)^2 in units of g^2: what sampling a continuous Gaussian on the lattice adds
+
+Floats = NDArray[np.float64]
+Shape = int | tuple[int, ...]
+
+
+class GaussianNoise:
+    """A public design of Gaussian noise: grid, integers and tables, no randomness.
+
+    `covariance_or_scale` is a standard deviation (white) or a positive definite matrix N. The matrix colours the whole
+    array, read in C order, when its size is the array's; else the last axis, with independent copies along the others.
+    `differing` is the number of coordinates in which two neighbouring values can differ (all, unless said otherwise).
+
+    Attributes: `grid`; `covariance`, what is drawn (a variance if white, a matrix if coloured), at least N + (2 grid)^2
+    I; `rounding_l2`, what rounding to the grid adds to the l2 sensitivity; `total_variation`, for one draw of the whole
+    array.
+    """
+
+    def __init__(
+        self,
+        covariance_or_scale: float | ArrayLike,
+        shape: Shape | None = None,
+        grid: float | None = None,
+        differing: int | None = None,
+    ) -> None:
+        noise = _checked_noise(covariance_or_scale)
+        self._set_shape(noise, shape, differing)
+        smallest = _smallest_sd(noise)
+        self._set_grid(_default_grid(smallest, self.differing) if grid is None else checked_grid(grid))
+        self._colouring: Colouring | None = None
+        if noise.ndim == 0:
+            self.white = DiscreteGaussian((Fraction(float(noise)) / Fraction(self.grid)) ** 2 + LATTICE_VARIANCE)
+            self.covariance: float | Floats = float(self.white.variance * Fraction(self.grid) ** 2)
+            self.total_variation = self._bound_total_variation(0.0)
+        else:
+            self._set_colouring(colour([_in_grid_units(noise, self.grid)], LATTICE_VARIANCE)[0])
+
+    @classmethod
+    def family(
+        cls,
+        covariances: Sequence[ArrayLike],
+        shape: Shape | None = None,
+        grid: float | None = None,
+        differing: int | None = None,
+    ) -> list[GaussianNoise]:
+        """One design per covariance, alike in grid, tables, widths, code and random bytes: none betrays its label."""
+        noises = [_checked_noise(covariance) for covariance in covariances]
+        if not noises or any(noise.ndim != 2 or noise.shape != noises[0].shape for noise in noises):
+            raise ShapeError("covariances must be a nonempty list of square matrices of one size.")
+        members = [cls.__new__(cls) for _ in noises]
+        for member, noise in zip(members, noises):
+            member._set_shape(noise, shape, differing)
+        count = members[0].differing
+        common = checked_grid(grid) if grid is not None else _default_grid(min(map(_smallest_sd, noises)), count)
+        colourings = colour([_in_grid_units(noise, common) for noise in noises], LATTICE_VARIANCE)
+        for member, colouring in zip(members, colourings):
+            member._set_grid(common)
+            member._set_colouring(colouring)
+        worst = max(member.total_variation for member in members)
+        for member in members:
+            member.total_variation = worst
+        return members
+
+    def add(self, value: ArrayLike, generator: Generator | None = None) -> Floats:
+        """round_g(value) plus noise: float64 multiples of the grid.
+
+        The value must be finite and below 2^52 grids; a caller whose data might break that clips by a public rule
+        first, because a refusal that depends on the data is itself an output.
+        """
+        array = np.asarray(value, dtype=np.float64)
+        if array.shape != self.shape:
+            raise ShapeError(f"value must have the design's shape {self.shape}; got {array.shape}.")
+        lattice = to_lattice(array, self.grid)
+        return (lattice + self.draw(generator)).astype(np.float64) * self.grid
+
+    def draw(self, generator: Generator | None = None) -> NDArray[np.int64]:
+        """The noise alone, in units of the grid."""
+        source = default_generator() if generator is None else generator
+        result = self.white.draw(self.shape, source)
+        if self._colouring is not None:
+            factors = self._colouring.inner.draw((result.size // self._size, self._size), source)
+            # every partial sum is an integer below 2^53, so floating point is exact in any order
+            coloured = factors.astype(np.float64) @ self._colouring.multipliers.T
+            result += coloured.astype(np.int64).reshape(self.shape)
+        return result
+
+    def _set_shape(self, noise: Floats, shape: Shape | None, differing: int | None) -> None:
+        self._size = 1 if noise.ndim == 0 else len(noise)
+        if shape is None:
+            self.shape: tuple[int, ...] = () if noise.ndim == 0 else (self._size,)
+        else:
+            self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        total = prod(self.shape)
+        last_axis = self.shape[-1] if self.shape else 1
+        if total < 1 or self._size not in (1, last_axis, total):
+            raise ShapeError(
+                f"shape must be nonempty and fit a covariance of {self._size} coordinates; got {self.shape}."
+            )
+        self.differing = total if differing is None else differing
+        if not 1 <= self.differing <= total:
+            raise ParameterError(f"differing must lie between 1 and the {total} coordinates; got {differing}.")
+
+    def _set_grid(self, grid: float) -> None:
+        self.grid = grid
+        # the product with a power of two is exact, so only the root is rounded upwards
+        self.rounding_l2 = grid * nextafter(sqrt(self.differing), inf)
+
+    def _set_colouring(self, colouring: Colouring) -> None:
+        self._colouring = colouring
+        self.white = colouring.outer
+        self.covariance = colouring.covariance * self.grid**2
+        self.total_variation = self._bound_total_variation(colouring.total_variation)
+
+    def _bound_total_variation(self, per_copy: float) -> float:
+        """Whole array: every discrete Gaussian, every coloured copy, and sampling on the lattice."""
+        total = prod(self.shape)
+        lattice = total * smoothing_error(LATTICE_VARIANCE, 1)
+        return min(1.0, 1.001 * (total * self.white.total_variation + total // self._size * per_copy + lattice))
+
+
+def _checked_noise(covariance_or_scale: Any) -> Floats:
+    noise = np.asarray(covariance_or_scale, dtype=np.float64)
+    if not np.all(np.isfinite(noise)):
+        raise NotFiniteError("covariance_or_scale must be finite.")
+    if noise.ndim == 0:
+        if noise <= 0:
+            raise ParameterError(f"scale must be a positive standard deviation; got {float(noise)}.")
+        return noise
+    if noise.ndim != 2 or noise.shape[0] != noise.shape[1] or len(noise) == 0:
+        raise ShapeError(f"covariance_or_scale must be a number or a square matrix; got shape {noise.shape}.")
+    asymmetry = float(np.max(np.abs(noise - noise.T)))
+    if asymmetry > 1e-9 * float(np.max(np.abs(noise))):
+        raise NotSymmetricError(f"covariance must be symmetric; entries differ by {asymmetry:.3g}. Pass (N + N.T) / 2.")
+    return noise
+
+
+def _smallest_sd(noise: Floats) -> float:
+    if noise.ndim == 0:
+        return float(noise)
+    smallest = float(np.linalg.eigvalsh((noise + noise.T) / 2)[0])
+    if not smallest > 0:
+        raise NotPositiveDefiniteError(
+            f"covariance must be positive definite; its smallest eigenvalue is {smallest:.3g}."
+        )
+    return sqrt(smallest)
+
+
+def _in_grid_units(covariance: Floats, grid: float) -> Floats:
+    with np.errstate(over="ignore"):
+        scaled = covariance / grid / grid  # exact: the grid is a power of two
+    if not np.all(np.isfinite(scaled)):
+        raise ParameterError(
+            f"covariance is too large for exact arithmetic on a grid of {grid!r}. Choose a coarser grid."
+        )
+    return scaled
+
+
+def _default_grid(smallest_sd: float, differing: int) -> float:
+    """Largest power of two g with g sqrt(differing) <= 2^-20 of the smallest standard deviation."""
+    return checked_grid(ldexp(1.0, floor(log2(GRID_RATIO * smallest_sd / sqrt(differing)))))
