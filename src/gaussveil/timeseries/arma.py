@@ -1,11 +1,13 @@
-"""Fast ARMA fits for many households: Hannan-Rissanen start values, then exact maximum likelihood by Gauss-Newton.
+"""Fast ARMA fits for many households: Hannan-Rissanen start values, then exact maximum likelihood.
 
-The likelihood is a sum of squares (likelihood.py); its Jacobian is taken from the conditional innovations, which three
+The likelihood is a sum of squares (likelihood.py), minimised for all households in lockstep: first the conditional
+innovations, which are cheap, then the exact ones. The Jacobian is that of the conditional innovations, which three
 recursive filters give for all parameters at once. Every accepted model is stationary and invertible.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,40 +16,40 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.timeseries.arma_process import spectral_radius
+from gaussveil.timeseries.arma_process import Array, spectral_radius
 from gaussveil.timeseries.likelihood import scaled_innovations
 
 ROOT_LIMIT = 0.9995
 _START_LIMIT = 0.98
+_BLOCK = 64  # households held in memory at once
 
 
 @dataclass(frozen=True, eq=False)
 class ArmaModels:
-    """One ARMA model per household: x - mean = sum ar x + e + sum ma e, Var e = variance."""
+    """One ARMA model per household: x - mean = sum ar (x - mean) + e + sum ma e, Var e = variance."""
 
-    ar: NDArray[np.float64]
-    ma: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    ar: Array
+    ma: Array
+    variance: Array
+    mean: Array
 
     def __len__(self) -> int:
         return int(self.variance.size)
 
-    def one_step_errors(self, series: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Innovations of new series of the same households, from a zero start."""
+    def one_step_errors(self, series: Array) -> Array:
+        """Errors of the one-step forecasts of series of the same households, from a zero start."""
         if series.ndim != 2 or series.shape[0] != len(self):
             raise ShapeError(f"series must have one row per household ({len(self)}); got shape {series.shape}")
-        return np.stack(
-            [_innovations(row - mean, ar, ma) for row, mean, ar, ma in zip(series, self.mean, self.ar, self.ma)]
-        )
+        return conditional_innovations(series - self.mean[:, None], self.ar, self.ma)
 
 
 def fit_arma(
-    series: ArrayLike, order: tuple[int, int] = (6, 5), *, iterations: int = 60, tolerance: float = 1e-7
+    series: ArrayLike, order: tuple[int, int] = (6, 5), *, iterations: int = 80, tolerance: float = 1e-6
 ) -> ArmaModels:
     """Fit an ARMA(p, q) to every row of `series` by exact maximum likelihood.
 
-    The mean is the sample mean. Rows of zero variance get white noise of the smallest positive variance.
+    The mean is the sample mean. `tolerance` is the relative gain in variance below which a household counts as done. A
+    row without variation gets white noise of the smallest positive variance.
     """
     rows = np.atleast_2d(np.asarray(series, dtype=np.float64))
     p, q = order
@@ -57,97 +59,124 @@ def fit_arma(
         raise ShapeError(f"series needs at least {10 * (p + q + 1)} times per row for order {order}; got {rows.shape}")
     if not np.isfinite(rows).all():
         raise NotFiniteError("series must be finite; fill gaps first (read_readings(gaps=...))")
-    if iterations < 1:
-        raise ParameterError(f"iterations must be at least 1; got {iterations}")
+    if iterations < 1 or not tolerance > 0:
+        raise ParameterError(f"iterations must be >= 1 and tolerance > 0; got {iterations} and {tolerance}")
     mean = rows.mean(axis=1)
-    ar, ma, variance = np.zeros((len(rows), p)), np.zeros((len(rows), q)), np.full(len(rows), np.finfo(float).tiny)
-    for home, row in enumerate(rows - mean[:, None]):
-        scale = float(np.sqrt(np.mean(row * row)))
-        if scale > 1e-12 * (1 + abs(mean[home])):
-            theta, energy = _fit_one(row / scale, p, q, iterations, tolerance)
-            ar[home], ma[home], variance[home] = theta[:p], theta[p:], energy * scale**2
-    return ArmaModels(ar, ma, variance, mean)
+    centred = rows - mean[:, None]
+    scale = np.sqrt(np.mean(centred * centred, axis=1))
+    varying = np.flatnonzero(scale > 1e-12 * (1 + np.abs(mean)))
+    theta, variance = np.zeros((len(rows), p + q)), np.full(len(rows), np.finfo(np.float64).tiny)
+    for first in range(0, varying.size, _BLOCK):
+        homes = varying[first : first + _BLOCK]
+        theta[homes], energy = _fit_block(centred[homes] / scale[homes, None], p, q, iterations, tolerance)
+        variance[homes] = energy * scale[homes] ** 2
+    return ArmaModels(theta[:, :p], theta[:, p:], variance, mean)
 
 
-def _innovations(x: NDArray[np.float64], ar: NDArray[np.float64], ma: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(lfilter(np.r_[1.0, -ar], np.r_[1.0, ma], x))
-
-
-def _lagged(x: NDArray[np.float64], lags: int) -> NDArray[np.float64]:
-    """Columns x[t-1] .. x[t-lags], zero before the start."""
-    columns = np.zeros((x.size, lags))
-    for lag in range(1, lags + 1):
-        columns[lag:, lag - 1] = x[:-lag]
-    return columns
-
-
-def hannan_rissanen(x: NDArray[np.float64], p: int, q: int) -> NDArray[np.float64]:
-    """Start values: residuals of a long autoregression, then a regression on lags of x and of those residuals."""
-    long = min(max(2 * (p + q), 20), x.size // 4)
-    spectrum = np.abs(np.fft.rfft(x, 2 * x.size)) ** 2
-    lags = np.fft.irfft(spectrum)[: long + 1]
-    residual = lfilter(np.r_[1.0, -solve_toeplitz(lags[:-1], lags[1:])], [1.0], x)
-    design = np.hstack([_lagged(x, p), _lagged(residual, q)])[long + q :]
-    return np.asarray(np.linalg.lstsq(design, x[long + q :], rcond=None)[0])
-
-
-def _pull_inside(theta: NDArray[np.float64], p: int, limit: float) -> NDArray[np.float64]:
-    """Shrink both polynomials' roots radially to modulus `limit` or less."""
-    found = theta.copy()
-    for part, sign in ((slice(0, p), 1.0), (slice(p, None), -1.0)):
-        radius = float(spectral_radius(sign * found[part]))
-        if radius > limit:
-            found[part] *= (limit / radius) ** np.arange(1, found[part].size + 1)
+def conditional_innovations(series: Array, ar: Array, ma: Array) -> Array:
+    """Innovations of every row given that all was zero before it begins."""
+    found = np.empty_like(series)
+    for home, row in enumerate(series):
+        found[home] = lfilter(np.concatenate([[1.0], -ar[home]]), np.concatenate([[1.0], ma[home]]), row)
     return found
 
 
-def _admissible(theta: NDArray[np.float64], p: int) -> bool:
-    return bool(spectral_radius(theta[:p]) <= ROOT_LIMIT and spectral_radius(-theta[p:]) <= ROOT_LIMIT)
+def _lagged(x: Array, lags: int, out: Array) -> None:
+    """Write the columns x[t-1] .. x[t-lags], zero before the start."""
+    for lag in range(1, lags + 1):
+        out[:lag, lag - 1] = 0.0
+        out[lag:, lag - 1] = x[:-lag]
 
 
-def _jacobian(x: NDArray[np.float64], theta: NDArray[np.float64], p: int) -> NDArray[np.float64]:
-    """Derivatives of the conditional innovations: -(x/ma)[t-i] and -(e/ma)[t-j]."""
-    recursive = np.r_[1.0, theta[p:]]
-    seen = lfilter([1.0], recursive, x)
-    again = lfilter([1.0], recursive, lfilter(np.r_[1.0, -theta[:p]], [1.0], seen))
-    return -np.hstack([_lagged(seen, p), _lagged(again, theta.size - p)])
+def hannan_rissanen(x: Array, p: int, q: int) -> Array:
+    """Start values: residuals of a long autoregression, then a regression on lags of x and of those residuals."""
+    if p + q == 0:
+        return np.zeros(0)
+    long = min(max(2 * (p + q), 20), x.size // 4)
+    lags = np.fft.irfft(np.abs(np.fft.rfft(x, 2 * x.size)) ** 2)[: long + 1]
+    lags[0] *= 1 + 1e-9  # a purely periodic row would make the equations singular
+    residual = lfilter(np.concatenate([[1.0], -solve_toeplitz(lags[:-1], lags[1:])]), [1.0], x)
+    design = np.empty((x.size, p + q), order="F")
+    _lagged(x, p, design[:, :p])
+    _lagged(residual, q, design[:, p:])
+    used = design[long + q :]
+    gram = used.T @ used
+    ridge = 1e-9 * np.trace(gram) * np.eye(p + q)
+    return np.asarray(np.linalg.solve(gram + ridge, used.T @ x[long + q :]))
 
 
-def _fit_one(
-    x: NDArray[np.float64], p: int, q: int, iterations: int, tolerance: float
-) -> tuple[NDArray[np.float64], float]:
-    start = hannan_rissanen(x, p, q)
-    plain = np.r_[hannan_rissanen(x, p, 0), np.zeros(q)]
-    best = min(
-        (_descend(x, _pull_inside(first, p, _START_LIMIT), p, iterations, tolerance) for first in (start, plain)),
-        key=lambda found: found[1],
-    )
-    return best
+def _pull_inside(theta: Array, p: int) -> Array:
+    """Shrink the roots of both polynomials radially into the disk of the start values."""
+    found = theta.copy()
+    for part, sign in ((slice(0, p), 1.0), (slice(p, None), -1.0)):
+        radius = np.maximum(spectral_radius(sign * found[:, part]), _START_LIMIT)
+        found[:, part] *= (_START_LIMIT / radius)[:, None] ** np.arange(1, found[:, part].shape[1] + 1)
+    return found
+
+
+def _admissible(theta: Array, p: int) -> NDArray[np.bool_]:
+    return np.asarray(np.maximum(spectral_radius(theta[:, :p]), spectral_radius(-theta[:, p:])) <= ROOT_LIMIT)
+
+
+def _normal_equations(series: Array, theta: Array, residual: Array, p: int) -> tuple[Array, Array]:
+    """J'J and J'r per household; J's columns are -(x/ma)[t-i] and -(e/ma)[t-j], derivatives of the innovations."""
+    count, q = theta.shape[1], theta.shape[1] - p
+    gram, slope = np.empty((len(theta), count, count)), np.empty((len(theta), count))
+    jacobian = np.empty((series.shape[1], count), order="F")
+    for home, row in enumerate(series):
+        recursive = np.concatenate([[1.0], theta[home, p:]])
+        seen = lfilter([1.0], recursive, row)
+        again = lfilter(np.concatenate([[1.0], -theta[home, :p]]), recursive, seen)
+        _lagged(seen, p, jacobian[:, :p])
+        _lagged(again, q, jacobian[:, p:])
+        gram[home], slope[home] = jacobian.T @ jacobian, -jacobian.T @ residual[home]
+    return gram, slope
+
+
+def _fit_block(series: Array, p: int, q: int, iterations: int, tolerance: float) -> tuple[Array, Array]:
+    def conditional(rows: Array, theta: Array) -> Array:
+        return conditional_innovations(rows, theta[:, :p], theta[:, p:])
+
+    def exact(rows: Array, theta: Array) -> Array:
+        return scaled_innovations(rows, theta[:, :p], theta[:, p:])[0]
+
+    # Two starts: the surface has several valleys, and a plain autoregression is a point of comparison that never fails.
+    starts = [np.array([hannan_rissanen(row, p, q) for row in series])]
+    starts.append(np.array([np.concatenate([hannan_rissanen(row, p, 0), np.zeros(q)]) for row in series]))
+    runs = [_descend(conditional, series, _pull_inside(start, p), p, iterations, 10 * tolerance) for start in starts]
+    better = runs[1][1] < runs[0][1]
+    theta = np.where(better[:, None], runs[1][0], runs[0][0])
+    return _descend(exact, series, theta, p, iterations, tolerance)
 
 
 def _descend(
-    x: NDArray[np.float64], theta: NDArray[np.float64], p: int, iterations: int, tolerance: float
-) -> tuple[NDArray[np.float64], float]:
-    """Levenberg-Marquardt on the exact sum of squares; a step that leaves the admissible region counts as a failed one."""
-    residual = scaled_innovations(x, theta[:p], theta[p:])
-    energy = float(np.mean(residual * residual))
-    damping, quiet = 1e-3, 0
-    for _ in range(iterations):
-        jacobian = _jacobian(x, theta, p)
-        gram, slope = jacobian.T @ jacobian, jacobian.T @ residual
-        improved = False
-        while damping < 1e6:
-            step = np.linalg.solve(gram + damping * np.diag(np.diag(gram) + 1e-12), slope)
-            trial = theta - step
-            if _admissible(trial, p):
-                errors = scaled_innovations(x, trial[:p], trial[p:])
-                lower = float(np.mean(errors * errors))
-                if lower < energy:
-                    quiet = quiet + 1 if energy - lower < tolerance * energy else 0
-                    theta, residual, energy = trial, errors, lower
-                    damping, improved = damping / 5, True
-                    break
-            damping *= 4
-        if not improved or quiet >= 3:
+    innovations: Callable[[Array, Array], Array], series: Array, theta: Array, p: int, passes: int, tolerance: float
+) -> tuple[Array, Array]:
+    """Levenberg-Marquardt in lockstep, one trial per household and pass; leaving the admissible region is a failure."""
+    theta = theta.copy()
+    residual = innovations(series, theta)
+    energy = np.mean(residual * residual, axis=1)
+    if theta.shape[1] == 0:
+        return theta, energy
+    gram, slope = _normal_equations(series, theta, residual, p)
+    damping, quiet = np.full(len(theta), 1e-3), np.zeros(len(theta), dtype=int)
+    active = np.arange(len(theta))
+    for _ in range(passes):
+        diagonal = np.einsum("hii->hi", gram[active]) + 1e-12
+        system = gram[active] + (damping[active, None] * diagonal)[:, :, None] * np.eye(theta.shape[1])
+        trial = theta[active] - np.linalg.solve(system, slope[active][:, :, None])[:, :, 0]
+        inside = _admissible(trial, p)
+        homes, trial = active[inside], trial[inside]
+        damping[active[~inside]] *= 4
+        errors = innovations(series[homes], trial)
+        lower = np.mean(errors * errors, axis=1)
+        better = lower < energy[homes]
+        damping[homes] *= np.where(better, 0.2, 4.0)
+        won = homes[better]
+        quiet[won] = np.where(energy[won] - lower[better] < tolerance * energy[won], quiet[won] + 1, 0)
+        theta[won], residual[won], energy[won] = trial[better], errors[better], lower[better]
+        gram[won], slope[won] = _normal_equations(series[won], theta[won], residual[won], p)
+        active = active[(quiet[active] < 2) & (damping[active] < 1e5)]
+        if not active.size:
             break
     return theta, energy

@@ -1,30 +1,39 @@
-"""ARMA processes: impulse response, exact autocovariance, stability.
+"""ARMA processes: impulse response, exact autocovariance, stability; last axis coefficients, leading axes a batch.
 
-Convention throughout: x[k] = sum_i ar[i] x[k-i] + e[k] + sum_j ma[j] e[k-j], e white of the given variance; so the paper's
-coefficients are a_i = -ar_i and its filter is (1 + sum ma z^-j) / (1 - sum ar z^-i): eq. (58) prints AR and MA swapped
-(docs/corrections, K6).
+Convention throughout: x[k] = sum_i ar[i] x[k-i] + e[k] + sum_j ma[j] e[k-j], e white of the given variance; so the
+paper's coefficients are a_i = -ar_i and its filter is (1 + sum ma z^-j) / (1 - sum ar z^-i): eq. (58) prints AR and MA
+swapped (docs/corrections, K6).
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve
 from scipy.signal import lfilter
 
-from gaussveil.errors import NumericalError, ParameterError, ShapeError
+from gaussveil.errors import NotFiniteError, NumericalError, ParameterError
+
+Array = NDArray[np.float64]
 
 
-def coefficients(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """A finite vector of coefficients."""
+def _coefficients(name: str, values: ArrayLike) -> Array:
     found = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    if found.ndim != 1 or not np.isfinite(found).all():
-        raise ShapeError(f"{name} must be a vector of finite coefficients; got shape {found.shape}")
+    if not np.isfinite(found).all():
+        raise NotFiniteError(f"{name} must hold finite coefficients along its last axis; got NaN or infinity")
     return found
 
 
-def spectral_radius(coefs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest modulus of the roots of z^p - c1 z^(p-1) - ... - cp, over leading axes."""
+def _at_least_one(n: int) -> None:
+    if n < 1:
+        raise ParameterError(f"n must be at least 1; got {n}")
+
+
+def _with_one(coefs: Array) -> Array:
+    return np.concatenate([np.ones((*coefs.shape[:-1], 1)), coefs], axis=-1)
+
+
+def spectral_radius(coefs: Array) -> Array:
+    """Largest modulus of the roots of z^p - c1 z^(p-1) - ... - cp."""
     order = coefs.shape[-1]
     if order == 0:
         return np.zeros(coefs.shape[:-1])
@@ -34,44 +43,62 @@ def spectral_radius(coefs: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.abs(np.linalg.eigvals(companion)).max(axis=-1))
 
 
-def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> NDArray[np.float64]:
+def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Array:
     """First `n` terms of h, x = h * e (class-based paper, eq. (58) corrected)."""
-    if n < 1:
-        raise ParameterError(f"n must be at least 1; got {n}")
-    pulse = np.zeros(n)
-    pulse[0] = 1.0
-    numerator, denominator = np.r_[1.0, coefficients("ma", ma)], np.r_[1.0, -coefficients("ar", ar)]
-    return np.asarray(lfilter(numerator, denominator, pulse))
+    _at_least_one(n)
+    phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
+    batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
+    phi = np.broadcast_to(phi, (*batch, phi.shape[-1]))
+    response = np.zeros((*batch, n))
+    known = min(theta.shape[-1], n)
+    response[..., :known] = theta[..., :known]
+    if phi.shape[-1]:
+        for index in np.ndindex(batch):
+            response[index] = lfilter([1.0], np.concatenate([[1.0], -phi[index]]), response[index])
+    return response
 
 
-def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: float, n: int) -> NDArray[np.float64]:
-    """Exact covariances at lags 0..n-1: variance * sum_j h[j] h[j+k] (class-based paper, eq. (60) corrected), without truncation.
+def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) -> Array:
+    """Exact covariances at lags 0..n-1: variance * sum_j h[j] h[j+k] (class-based paper, eq. (60) corrected).
 
-    From the p+1 equations r[k] - sum_i ar[i] r[|k-i|] = variance * sum_{j>=k} ma[j] h[j-k], then by recursion.
+    No truncation: the p+1 equations r[k] - sum_i ar[i] r[|k-i|] = variance * sum_{j>=k} ma[j] h[j-k] are solved, and
+    later lags follow by recursion.
     """
-    phi, theta = coefficients("ar", ar), np.r_[1.0, coefficients("ma", ma)]
-    if not (np.isfinite(variance) and variance > 0):
-        raise ParameterError(f"variance must be positive; got {variance}")
-    if n < 1:
-        raise ParameterError(f"n must be at least 1; got {n}")
-    radius = float(spectral_radius(phi))
+    _at_least_one(n)
+    phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
+    level = np.asarray(variance, dtype=np.float64)
+    if not (np.isfinite(level).all() and (level > 0).all()):
+        raise ParameterError("variance must be positive and finite")
+    radius = float(spectral_radius(phi).max(initial=0.0))
     if radius >= 1:
-        raise ParameterError(f"ar must be stationary: its largest root has modulus {radius:.6g}, which must be below 1")
-    p, q = phi.size, theta.size - 1
-    response = impulse_response(phi, theta[1:], q + 1)
-    size = max(p + 1, q + 1, n)
-    right = np.zeros(size)
-    right[: q + 1] = variance * np.array([theta[k:] @ response[: q + 1 - k] for k in range(q + 1)])
-    system = np.eye(p + 1)
+        raise ParameterError(f"ar must be stationary: its largest root has modulus {radius:.6g}, must be below 1")
+    return level[..., None] * _unit_autocovariance(phi, theta, n)
+
+
+def _unit_autocovariance(phi: Array, theta: Array, n: int) -> Array:
+    p, q = phi.shape[-1], theta.shape[-1] - 1
+    batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
+    phi = np.broadcast_to(phi, (*batch, p))
+    response = impulse_response(phi, theta[..., 1:], q + 1)
+    right = np.zeros((*batch, max(p + 1, q + 1, n)))
+    for k in range(q + 1):
+        right[..., k] = np.sum(theta[..., k:] * response[..., : q + 1 - k], axis=-1)
+    if p == 0:
+        return right[..., :n]
+    system = np.zeros((*batch, p + 1, p + 1))
+    system[...] = np.eye(p + 1)
     for k in range(p + 1):
         for i in range(1, p + 1):
-            system[k, abs(k - i)] -= phi[i - 1]
-    first = solve(system, right[: p + 1])
-    if not np.isfinite(first).all() or first[0] <= 0:
+            system[..., k, abs(k - i)] -= phi[..., i - 1]
+    first = np.linalg.solve(system, right[..., : p + 1, None])[..., 0]
+    if not np.isfinite(first).all() or (first[..., 0] <= 0).any():
         raise NumericalError("the autocovariance could not be computed: the AR roots lie too near the unit circle")
-    if p == 0:
-        return right[:n]
-    # Beyond lag p the same equations are a recursion, run as a filter from the lags just solved for.
-    state = np.array([phi[i:] @ first[p - np.arange(p - i)] for i in range(p)])
-    later, _ = lfilter([1.0], np.r_[1.0, -phi], right[p + 1 :], zi=state)
-    return np.r_[first, later][:n]
+    if n <= p + 1:
+        return first[..., :n]
+    found = np.concatenate([first, right[..., p + 1 :]], axis=-1)
+    for index in np.ndindex(batch):
+        # Beyond lag p the same equations are a recursion, run as a filter from the lags just solved for.
+        state = np.array([phi[index][i:] @ first[index][p - np.arange(p - i)] for i in range(p)])
+        later, _ = lfilter([1.0], np.concatenate([[1.0], -phi[index]]), found[index][p + 1 :], zi=state)
+        found[index][p + 1 :] = later
+    return found[..., :n]

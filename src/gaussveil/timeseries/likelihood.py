@@ -1,66 +1,68 @@
-"""Exact Gaussian likelihood of an ARMA model as a nonlinear least-squares problem.
+"""Exact Gaussian likelihood of ARMA models as a nonlinear least-squares problem, one row per household.
 
-With m = max(p, q), w[t] = x[t] for t < m and x[t] - sum_i ar[i] x[t-i] after has a banded covariance V = LL' (unit innovations;
-Ansley 1979). Minus twice the log-likelihood with the variance profiled out is n log(sum_t u[t]^2) + const, where
-u = (prod_t L[t,t])^(1/n) L^-1 w: so the maximum-likelihood estimate is a least-squares estimate in u.
+With m = max(p, q), w[t] = x[t] for t < m and x[t] - sum_i ar[i] x[t-i] from there on has a banded covariance V = LL'
+(unit innovations; Ansley 1979). Minus twice the log-likelihood with the variance profiled out is
+n log(sum_t u[t]^2) + const, u = (prod_t L[t,t])^(1/n) L^-1 w: the maximum-likelihood estimate is least squares in u.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpbtrf, dtbtrs
 from scipy.signal import lfilter
 
 from gaussveil.errors import NumericalError
-from gaussveil.timeseries.arma_process import autocovariance, impulse_response
+from gaussveil.timeseries.arma_process import Array, autocovariance, impulse_response
 
 
-def _factor(ar: NDArray[np.float64], ma: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Lower banded Cholesky factor of the covariance of w, LAPACK layout: row d holds the d-th subdiagonal."""
-    q = ma.size
-    m = max(ar.size, q)
-    theta = np.r_[1.0, ma]
-    moving = np.correlate(theta, theta, "full")[q:]
-    bands = np.zeros((m + 1, n))
-    bands[: q + 1] = moving[:, None]
+def _head(ar: Array, ma: Array) -> tuple[Array, Array]:
+    """Covariance of w in LAPACK's lower band layout (row d: d-th subdiagonal): first m columns, and any later one."""
+    q = ma.shape[-1]
+    m = max(ar.shape[-1], q)
+    theta = np.concatenate([np.ones((len(ma), 1)), ma], axis=1)
+    later = np.zeros((len(ma), m + 1))
+    for lag in range(q + 1):
+        later[:, lag] = np.sum(theta[:, : q + 1 - lag] * theta[:, lag:], axis=1)
+    head = np.zeros((len(ma), m + 1, m))
     if m:
-        lags = autocovariance(ar, ma, 1.0, m)
+        lags = autocovariance(ar, ma, np.ones(len(ar)), m)
         response = impulse_response(ar, ma, m)
-        for column in range(min(m, n)):
-            bands[:, column] = 0.0
-            bands[: m - column, column] = lags[: m - column]
+        for column in range(m):
+            head[:, : m - column, column] = lags[:, : m - column]
             # Rows t >= m see x[column] only through the innovations that both share.
-            for row in range(m, min(column + q + 1, n)):
-                gap = row - column
-                bands[gap, column] = theta[gap:] @ response[: q + 1 - gap][: column + 1 + q] if gap <= q else 0.0
-    factor, status = dpbtrf(bands, lower=1)
-    if status != 0:
-        raise NumericalError("the covariance of the ARMA model is not numerically positive definite")
-    return np.asarray(factor)
+            for gap in range(m - column, q + 1):
+                shared = q + 1 - gap
+                head[:, gap, column] = np.sum(theta[:, gap:] * response[:, :shared], axis=1)
+    return head, later
 
 
-def scaled_innovations(
-    series: NDArray[np.float64], ar: NDArray[np.float64], ma: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The vector u whose sum of squares the exact maximum-likelihood estimate minimises."""
-    n = series.size
-    m = max(ar.size, ma.size)
-    transformed = lfilter(np.r_[1.0, -ar], [1.0], series)
-    transformed[:m] = series[:m]
-    factor = _factor(ar, ma, n)
-    solved, status = dtbtrs(factor, transformed[:, None], uplo="L")
-    if status != 0:
-        raise NumericalError("the covariance of the ARMA model is singular")
-    return np.asarray(solved[:, 0] * np.exp(np.log(factor[0]).mean()))
+def scaled_innovations(series: Array, ar: Array, ma: Array) -> tuple[Array, Array]:
+    """The vectors u whose sums of squares exact maximum likelihood minimises, and log prod_t L[t,t]."""
+    n = series.shape[1]
+    head, later = _head(ar, ma)
+    m = head.shape[2]
+    scaled, log_root = np.empty_like(series), np.empty(len(series))
+    for home, row in enumerate(series):
+        bands = np.empty((m + 1, n), order="F")
+        bands[:] = later[home][:, None]
+        bands[:, :m] = head[home][:, : min(m, n)]
+        factor, status = dpbtrf(bands, lower=1, overwrite_ab=1)
+        if status != 0:
+            raise NumericalError("the covariance of the ARMA model is not numerically positive definite")
+        transformed = lfilter(np.concatenate([[1.0], -ar[home]]), [1.0], row)
+        transformed[:m] = row[:m]
+        solved, status = dtbtrs(factor, transformed[:, None], uplo="L")
+        if status != 0:
+            raise NumericalError("the covariance of the ARMA model is singular")
+        log_root[home] = np.log(factor[0]).sum()
+        scaled[home] = solved[:, 0] * np.exp(log_root[home] / n)
+    return scaled, log_root
 
 
-def log_likelihood(
-    series: NDArray[np.float64], ar: NDArray[np.float64], ma: NDArray[np.float64], variance: float | None = None
-) -> float:
-    """Exact Gaussian log-likelihood; without `variance`, at its maximum over the variance."""
-    n = series.size
-    log_root = float(np.log(_factor(ar, ma, n)[0]).sum())
-    energy = float(np.sum(scaled_innovations(series, ar, ma) ** 2)) / np.exp(2 * log_root / n)
-    level = energy / n if variance is None else variance
-    return -0.5 * (n * np.log(2 * np.pi * level) + energy / level) - log_root
+def log_likelihood(series: Array, ar: Array, ma: Array, variance: Array | None = None) -> Array:
+    """Exact Gaussian log-likelihood of every row; without `variance`, at its maximum over the variance."""
+    n = series.shape[1]
+    scaled, log_root = scaled_innovations(series, ar, ma)
+    energy = np.sum(scaled * scaled, axis=1) * np.exp(-2 * log_root / n)
+    level = energy / n if variance is None else np.asarray(variance)
+    return np.asarray(-0.5 * (n * np.log(2 * np.pi * level) + energy / level) - log_root)

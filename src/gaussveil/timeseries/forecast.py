@@ -1,0 +1,116 @@
+"""Minimum mean-square forecasts of stationary Gaussian series, their errors, and power in kW.
+
+With S the covariance of (past, future), o the past and f the future: given the past, the forecast is
+mu_f + S_fo S_o^-1 (x_o - mu_o) and its error has covariance S_f - S_fo S_o^-1 S_of. Eq. (57) of the class-based paper
+calls the latter the covariance of the query; it is the law of the future sample. The forecast itself is a constant once
+the past is known, and over random pasts it is N(mu_f, S_fo S_o^-1 S_of) (docs/corrections, K5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_toeplitz, toeplitz
+from scipy.special import ndtri
+
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.timeseries.arma import ArmaModels
+from gaussveil.timeseries.arma_process import Array, autocovariance
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Forecasts of the next steps, one row per household, and what they leave unknown.
+
+    `mean`: the forecast given the past. `error_covariance`: of the future about it. `forecast_covariance`: of the
+    forecast itself when the past is random (model (b) of K5); the two add up to the covariance of the future.
+    """
+
+    mean: Array
+    error_covariance: Array
+    forecast_covariance: Array
+
+    @property
+    def horizon(self) -> int:
+        """Steps ahead."""
+        return int(self.mean.shape[1])
+
+
+def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> tuple[Array, Array, Array]:
+    """Forecast, error covariance and forecast covariance of one zero-mean series from its autocovariance.
+
+    `autocov` holds the lags 0 .. len(past) + horizon - 1.
+    """
+    lags, observed = np.asarray(autocov, dtype=np.float64), np.asarray(past, dtype=np.float64)
+    if horizon < 1:
+        raise ParameterError(f"horizon must be at least 1 step; got {horizon}")
+    if observed.ndim != 1 or observed.size < 1 or lags.ndim != 1 or lags.size < observed.size + horizon:
+        raise ShapeError(
+            f"past must be a vector of K >= 1 values and autocov a vector of at least K + horizon lags; got shapes "
+            f"{observed.shape} and {lags.shape} for horizon {horizon}"
+        )
+    count = observed.size
+    # Newest first: then value k of the past lies at lag k + 1 + t from future step t, and S_o stays Toeplitz.
+    cross = lags[1 + np.arange(count)[:, None] + np.arange(horizon)[None, :]]
+    weights = solve_toeplitz(lags[:count], cross)
+    explained = cross.T @ weights
+    explained = (explained + explained.T) / 2
+    return observed[::-1] @ weights, toeplitz(lags[:horizon]) - explained, explained
+
+
+def forecast(models: ArmaModels, past: ArrayLike, horizon: int, *, memory: int = 672) -> Forecast:
+    """Forecast the `horizon` steps after the past of every household, from its last `memory` values."""
+    rows = np.atleast_2d(np.asarray(past, dtype=np.float64))
+    if rows.ndim != 2 or len(rows) != len(models) or rows.shape[1] < 1:
+        raise ShapeError(f"past must have one row per household ({len(models)}); got shape {rows.shape}")
+    if horizon < 1 or memory < 1:
+        raise ParameterError(f"horizon and memory must be at least 1 step; got {horizon} and {memory}")
+    used = min(memory, rows.shape[1])
+    lags = autocovariance(models.ar, models.ma, models.variance, used + horizon)
+    mean = np.empty((len(rows), horizon))
+    error, explained = np.empty((2, len(rows), horizon, horizon))
+    for home, row in enumerate(rows[:, -used:]):
+        offset, error[home], explained[home] = conditional_forecast(lags[home], row - models.mean[home], horizon)
+        mean[home] = models.mean[home] + offset
+    return Forecast(mean, error, explained)
+
+
+def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean") -> Array:
+    """Power in kW of a log-normal: its mean exp(m + v/2), or its median exp(m), from mean and variance of log power.
+
+    The paper's eq. (62) takes exp(m) for the mean forecast, which is biased low by exp(-v/2).
+    """
+    mean, variance = _log_normal(log_mean, log_variance)
+    if statistic not in ("mean", "median"):
+        raise ParameterError(f"statistic must be 'mean' or 'median'; got {statistic!r}")
+    return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))
+
+
+def band_kw(log_mean: ArrayLike, log_variance: ArrayLike, coverage: float = 0.9) -> tuple[Array, Array]:
+    """Central band of the log-normal power in kW."""
+    mean, variance = _log_normal(log_mean, log_variance)
+    if not 0 < coverage < 1:
+        raise ParameterError(f"coverage must lie between 0 and 1; got {coverage}")
+    reach = ndtri((1 + coverage) / 2) * np.sqrt(variance)
+    return np.asarray(np.exp(mean - reach)), np.asarray(np.exp(mean + reach))
+
+
+def mean_square_error_kw(log_mean: ArrayLike, log_variance: ArrayLike, extra_variance: ArrayLike) -> Array:
+    """Expected squared error in kW of a power forecast whose log carries extra noise.
+
+    The released log forecast is m + n, n ~ N(0, extra_variance); the receiver reports exp(m + n + (v - w)/2), whose
+    mean is the true mean power exp(m + v/2) (w = extra_variance). Against the future power P, log P ~ N(m, v),
+    independent of n, the error is exp(2m + v) (e^v + e^w - 2). Derived: E[P^2] + E[R^2] - 2 E[P] E[R].
+    """
+    mean, variance = _log_normal(log_mean, log_variance)
+    extra = np.asarray(extra_variance, dtype=np.float64)
+    return np.asarray(np.exp(2 * mean + variance) * (np.expm1(variance) + np.expm1(extra)))
+
+
+def _log_normal(log_mean: ArrayLike, log_variance: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    mean, variance = np.asarray(log_mean, dtype=np.float64), np.asarray(log_variance, dtype=np.float64)
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
+        raise ParameterError("log_mean must be finite and log_variance finite and not negative")
+    return mean, variance

@@ -1,0 +1,164 @@
+"""Filters from spectra: minimum-phase factors, the exact one-pole filter, and what an implemented filter really has.
+
+White noise of unit variance through H has the spectrum |H|^2. A privacy guarantee of a stream rests on |F|^2 / |H|^2
+of the filters as they run, never on the target they were fitted to: `impulse_energy` computes its Fourier
+coefficients from the implemented coefficients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_toeplitz
+from scipy.signal import freqz, lfilter
+
+from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.timeseries.arma_process import Array, spectral_radius
+from gaussveil.timeseries.psd import check_psd
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """A causal filter b(z)/a(z), a[0] = 1, coefficients of z^-k."""
+
+    b: Array
+    a: Array
+
+    def __post_init__(self) -> None:
+        b, a = np.atleast_1d(np.asarray(self.b, float)), np.atleast_1d(np.asarray(self.a, float))
+        if b.ndim != 1 or a.ndim != 1 or not (np.isfinite(b).all() and np.isfinite(a).all()) or a[0] != 1:
+            raise ParameterError("b and a must be finite vectors with a[0] = 1")
+        object.__setattr__(self, "b", b)
+        object.__setattr__(self, "a", a)
+
+    @property
+    def is_stable(self) -> bool:
+        """All poles inside the unit circle."""
+        return bool(spectral_radius(-self.a[1:]) < 1)
+
+    @property
+    def is_minimum_phase(self) -> bool:
+        """Stable, and all zeros inside the unit circle: then the inverse is stable and causal too."""
+        return self.is_stable and self.b[0] != 0 and bool(spectral_radius(-self.b[1:] / self.b[0]) < 1)
+
+    def power(self, angles: ArrayLike) -> Array:
+        """|H(e^{jw})|^2 at the angles w."""
+        _, response = freqz(self.b, self.a, worN=np.asarray(angles, dtype=np.float64))
+        return np.asarray(np.abs(response) ** 2)
+
+    def apply(self, series: ArrayLike) -> Array:
+        """Filter along the last axis from a zero state."""
+        return np.asarray(lfilter(self.b, self.a, np.asarray(series, dtype=np.float64)))
+
+
+ALL_PASS = Filter(np.ones(1), np.ones(1))
+
+
+def grid_angles(points: int) -> Array:
+    """The angles pi n / N, n = 0..N, of SpDP eq. (5)."""
+    return np.asarray(np.pi * np.arange(points + 1) / points)
+
+
+def minimum_phase_factor(psd: ArrayLike, taps: int, *, tolerance: float | None = 1e-2) -> Filter:
+    """FIR filter of `taps` coefficients with |H|^2 close to the PSD: exp of the causal half of its cepstrum.
+
+    The log spectrum is interpolated linearly between the grid frequencies on a fine grid, so that the cepstrum hardly
+    folds over. The largest relative error on the given grid must be within `tolerance`, else NumericalError (None: no
+    check, the caller measures the filter itself).
+    """
+    density = _one(psd)
+    points = density.size - 1
+    if taps < 1:
+        raise ParameterError(f"taps must be at least 1; got {taps}")
+    fine = points * max(8, -(-8 * taps // points))
+    log_density = np.interp(np.arange(fine + 1) * (points / fine), np.arange(points + 1), np.log(density))
+    cepstrum = np.fft.irfft(log_density) / 2
+    cepstrum[1:fine] *= 2
+    cepstrum[fine + 1 :] = 0
+    found = Filter(np.fft.irfft(np.exp(np.fft.rfft(cepstrum)))[:taps], np.ones(1))
+    return _checked(found, density, tolerance)
+
+
+def all_pole_factor(psd: ArrayLike, order: int, *, tolerance: float | None = None) -> Filter:
+    """Stable all-pole filter of the given order whose first autocovariances are the PSD's (Yule-Walker).
+
+    O(order) work per sample. Always minimum phase; its spectrum matches peaks better than valleys, so measure it.
+    """
+    density = _one(psd)
+    if not 0 <= order < density.size:
+        raise ParameterError(f"order must lie in 0..{density.size - 1} for {density.size} frequencies; got {order}")
+    lags = np.fft.irfft(density)[: order + 1]
+    if order == 0:
+        return _checked(Filter(np.sqrt(lags[:1]), np.ones(1)), density, tolerance)
+    poles = solve_toeplitz(lags[:-1], lags[1:])
+    innovation = lags[0] - poles @ lags[1:]
+    if not innovation > 0:
+        raise NumericalError("the PSD is too peaked for an all-pole factor: raise its floor or lower the order")
+    found = Filter(np.sqrt([innovation]), np.concatenate([[1.0], -poles]))
+    if not found.is_stable:
+        raise NumericalError("the all-pole factor came out unstable: raise the PSD's floor or lower the order")
+    return _checked(found, density, tolerance)
+
+
+def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
+    """The exact noise filter H with 1/|H|^2 = R = white + low (1 - rho^2)/|1 - rho e^{-jw}|^2.
+
+    H = sqrt(z0/(rho white)) (1 - rho z^-1)/(1 - z0 z^-1), z0 + 1/z0 = 2 + v, v = (1-rho)^2/rho + low (1-rho^2)/(rho
+    white). Derived: docs/math (white is r0 and low is b there). All Fourier coefficients of R are positive.
+    """
+    if not 0 < rho < 1:
+        raise ParameterError(f"rho must lie strictly between 0 and 1; got {rho}")
+    if not (np.isfinite(white) and white > 0 and np.isfinite(low) and low >= 0):
+        raise ParameterError(f"white must be positive and low not negative; got {white} and {low}")
+    v = (1 - rho) ** 2 / rho + low * (1 - rho**2) / (rho * white)
+    zero = 1 / (1 + v / 2 + np.sqrt(v + v * v / 4))  # the root inside the circle, without cancellation
+    return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))
+
+
+def impulse_energy(noise: Filter, lags: int, *, signal: Filter = ALL_PASS, tolerance: float = 1e-12) -> Array:
+    """q[m] = int |F|^2/|H|^2 e^{jwm} dw/2pi, m = 0..lags-1, of the implemented noise filter H and signal filter F.
+
+    By the trapezoid rule, which converges geometrically for rational filters: the grid doubles until two successive
+    answers agree to `tolerance` of q[0], else NumericalError (H then has a zero on or too near the unit circle).
+    """
+    if lags < 1:
+        raise ParameterError(f"lags must be at least 1; got {lags}")
+    if not (noise.is_minimum_phase and signal.is_stable):
+        raise ParameterError("the noise filter must be minimum phase and the signal filter stable")
+    size = 1 << max(10, (4 * lags - 1).bit_length())
+    previous: Array | None = None
+    while size <= 1 << 22:
+        ratio = np.fft.rfft(_padded(signal.b, size)) * np.fft.rfft(_padded(noise.a, size))
+        ratio /= np.fft.rfft(_padded(signal.a, size)) * np.fft.rfft(_padded(noise.b, size))
+        energy = np.fft.irfft(np.abs(ratio) ** 2)[:lags]
+        if previous is not None and np.abs(energy - previous).max() <= tolerance * energy[0]:
+            return np.asarray(energy)
+        previous, size = energy, 2 * size
+    raise NumericalError("the energy of |F|^2/|H|^2 did not converge: the noise filter has a zero at the unit circle")
+
+
+def _padded(coefs: Array, size: int) -> Array:
+    """Coefficients folded onto `size` samples, so that the transform is exact for any length."""
+    folded = np.zeros(-(-coefs.size // size) * size)
+    folded[: coefs.size] = coefs
+    return np.asarray(folded.reshape(-1, size).sum(axis=0))
+
+
+def _one(psd: ArrayLike) -> Array:
+    density = check_psd(psd, strictly=True)
+    if density.ndim != 1:
+        raise ParameterError(f"one PSD at a time; got shape {density.shape}")
+    return density
+
+
+def _checked(found: Filter, density: Array, tolerance: float | None) -> Filter:
+    if tolerance is not None:
+        error = float(np.abs(found.power(grid_angles(density.size - 1)) / density - 1).max())
+        if not error <= tolerance:
+            raise NumericalError(
+                f"the factor misses the PSD by {error:.2g} (relative), more than tolerance={tolerance:g}: use more "
+                "coefficients, or a smoother PSD with a higher floor"
+            )
+    return found
