@@ -16,7 +16,7 @@ from gaussveil.timeseries.arma_process import Array
 
 
 def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> Array:
-    """Welch estimate on `points` + 1 frequencies from 0 to Nyquist: Hann windows of 2 `points` samples, half overlapped.
+    """Welch estimate on `points` + 1 frequencies from 0 to Nyquist; Hann windows of 2 `points`, half overlapped.
 
     `period` is the sample period (hours for kW^2 hours; 1 for a density per sample). The mean of every segment is
     removed.
