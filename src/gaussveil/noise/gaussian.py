@@ -36,8 +36,8 @@ class GaussianNoise:
     `differing` is the number of coordinates in which two neighbouring values can differ (all, unless said otherwise).
 
     Attributes: `grid`; `covariance`, what is drawn (a variance if white, a matrix if coloured), at least N + (2 grid)^2
-    I; `rounding_l2`, what rounding to the grid adds to the l2 sensitivity; `total_variation`, for one draw of the whole
-    array.
+    I; `continuous_covariance`, that less (2 grid)^2 I; `rounding_l2`, what rounding to the grid adds to the l2
+    sensitivity; `total_variation`, for one draw of the whole array.
     """
 
     def __init__(
@@ -55,6 +55,9 @@ class GaussianNoise:
         if noise.ndim == 0:
             self.white = DiscreteGaussian((Fraction(float(noise)) / Fraction(self.grid)) ** 2 + LATTICE_VARIANCE)
             self.covariance: float | Floats = float(self.white.variance * Fraction(self.grid) ** 2)
+            self.continuous_covariance: float | Floats = float(
+                (self.white.variance - LATTICE_VARIANCE) * Fraction(self.grid) ** 2
+            )
             self.total_variation = self._bound_total_variation(0.0)
         else:
             self._set_colouring(colour([_in_grid_units(noise, self.grid)], LATTICE_VARIANCE)[0])
@@ -67,7 +70,11 @@ class GaussianNoise:
         grid: float | None = None,
         differing: int | None = None,
     ) -> list[GaussianNoise]:
-        """One design per covariance, alike in grid, tables, widths, code and random bytes: none betrays its label."""
+        """One design per covariance, alike in grid, tables, widths, code and random bytes: none betrays its label.
+
+        Where labels have different covariances, evaluate the pairs of `continuous_covariance`: the small excess over
+        the covariance asked for differs from label to label, so it is not a post-processing they have in common.
+        """
         noises = [_checked_noise(covariance) for covariance in covariances]
         if not noises or any(noise.ndim != 2 or noise.shape != noises[0].shape for noise in noises):
             raise ShapeError("covariances must be a nonempty list of square matrices of one size.")
@@ -91,10 +98,7 @@ class GaussianNoise:
         The value must be finite and below 2^52 grids; a caller whose data might break that clips by a public rule
         first, because a refusal that depends on the data is itself an output.
         """
-        array = np.asarray(value, dtype=np.float64)
-        if array.shape != self.shape:
-            raise ShapeError(f"value must have the design's shape {self.shape}; got {array.shape}.")
-        lattice = to_lattice(array, self.grid)
+        lattice = to_lattice(value, self.shape, self.grid)
         return (lattice + self.draw(generator)).astype(np.float64) * self.grid
 
     def draw(self, generator: Generator | None = None) -> NDArray[np.int64]:
@@ -133,6 +137,8 @@ class GaussianNoise:
         self._colouring = colouring
         self.white = colouring.outer
         self.covariance = colouring.covariance * self.grid**2
+        excess = colouring.covariance - LATTICE_VARIANCE * np.eye(self._size)
+        self.continuous_covariance = excess * self.grid**2
         self.total_variation = self._bound_total_variation(colouring.total_variation)
 
     def _bound_total_variation(self, per_copy: float) -> float:

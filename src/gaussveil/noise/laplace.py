@@ -12,12 +12,12 @@ from math import ceil, floor, isfinite, ldexp, log2, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.errors import ParameterError
 from gaussveil.noise.bernoulli import uniform_below
 from gaussveil.noise.generator import Generator, default_generator
 from gaussveil.noise.lattice import checked_grid, to_lattice
 
-SCALE_BITS = 32
+SCALE_BITS = 33
 LARGEST_SCALE = 2**44
 GRID_RATIO = 2.0**-20
 
@@ -115,8 +115,5 @@ class LaplaceNoise:
 
     def add(self, value: ArrayLike, generator: Generator | None = None) -> NDArray[np.float64]:
         """round_g(value) plus noise, as `GaussianNoise.add`: float64 multiples of the grid."""
-        array = np.asarray(value, dtype=np.float64)
-        if array.shape != self.shape:
-            raise ShapeError(f"value must have the design's shape {self.shape}; got {array.shape}.")
-        lattice = to_lattice(array, self.grid)
+        lattice = to_lattice(value, self.shape, self.grid)
         return (lattice + discrete_laplace(self.lattice_scale, self.shape, generator)).astype(np.float64) * self.grid

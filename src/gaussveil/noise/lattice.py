@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import frexp, isfinite
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from gaussveil.errors import NotFiniteError, ParameterError
+from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 
 LARGEST_INTEGER = 2**52
 
@@ -22,8 +22,17 @@ def checked_grid(grid: float) -> float:
     return value
 
 
-def to_lattice(array: NDArray[np.float64], grid: float) -> NDArray[np.int64]:
+def to_lattice(value: ArrayLike, shape: tuple[int, ...], grid: float) -> NDArray[np.int64]:
     """The nearest lattice points, as integers; refuses what is not finite or too large for exact arithmetic."""
+    given = np.asarray(value)
+    if given.shape != shape:
+        raise ShapeError(f"value must have the design's shape {shape}; got {given.shape}.")
+    # wider types would be rounded twice, and integers beyond 2^53 as well: more than the grid accounts for
+    if given.dtype.kind not in "biuf" or given.dtype.itemsize > 8:
+        raise ParameterError(f"value must hold real numbers of at most 64 bits; got {given.dtype}.")
+    array = given.astype(np.float64)
+    if given.dtype.kind in "iu" and np.any(np.abs(array) >= 2.0**53):
+        raise ParameterError("integer values must be below 2^53. Clip them by a public rule first.")
     if not np.all(np.isfinite(array)):
         raise NotFiniteError("value must be finite. Clip or impute by a public rule first.")
     with np.errstate(over="ignore"):

@@ -13,9 +13,9 @@ Matrix = NDArray[np.float64]
 def certainly_positive_definite(matrix: Matrix, entry_error: Matrix) -> bool:
     """True only if every symmetric matrix within `entry_error` of `matrix` is positive definite.
 
-    Rump, Verification of positive definiteness (BIT 2006), by way of Higham's Theorem 10.3: a Cholesky factorisation in floating point that
-    runs to its end proves that the matrix plus (n+1) u trace is definite. The shift below is four times that, to cover
-    blocked algorithms and the roundings made here, plus a bound of the errors' spectral norm.
+    A floating-point Cholesky factorisation that runs to its end proves that the matrix plus (n+1) u trace is definite
+    (Rump, Verification of positive definiteness, BIT 2006; docs/math/noise.md, "Coloured noise"). The shift below is
+    four times that, to cover blocked algorithms and the roundings made here, plus a bound of the errors' spectral norm.
     """
     diagonal = np.diagonal(matrix)
     if not np.all(np.isfinite(matrix)) or np.any(diagonal <= 0):
