@@ -1,0 +1,109 @@
+"""Privacy curves known in both orientations, and how any pair of distributions is read as one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from gaussveil.errors import NumericalError
+from gaussveil.spectrum.arguments import epsilon_array, probability_array
+from gaussveil.spectrum.loss import PrivacyLoss
+
+Floats = NDArray[np.float64]
+
+UNIT = float(np.finfo(np.float64).eps)
+LARGEST_EPSILON = 1e6
+LOSS_RELATIVE_ERROR = 1e-9  # what PrivacyLoss promises of its deltas even at the edge of its range
+
+
+@runtime_checkable
+class Divergence(Protocol):
+    """What a pair of distributions must offer to be composed: both orientations of its hockey-stick divergence."""
+
+    def delta(self, epsilon: Any) -> Any:
+        """Divergence of X from Y at each epsilon >= 0."""
+
+    def reversed(self) -> Divergence:
+        """The same pair with X and Y exchanged."""
+
+
+class Curve(ABC):
+    """Both orientations of a privacy curve on epsilon >= 0, and what follows from them."""
+
+    @abstractmethod
+    def _divergence(self, epsilon: Floats) -> Any:
+        """Delta of X from Y at validated epsilons."""
+
+    @abstractmethod
+    def reversed(self) -> Curve:
+        """The curve of Y from X."""
+
+    @property
+    def infinity(self) -> float:
+        """Probability of an infinite loss: the limit of `delta`."""
+        return 0.0
+
+    @property
+    def largest_loss(self) -> float:
+        """Largest finite loss, beyond which `delta` equals `infinity`."""
+        return np.inf
+
+    def delta(self, epsilon: ArrayLike) -> Floats:
+        """Divergence of X from Y at each `epsilon >= 0`."""
+        return np.asarray(np.clip(self._divergence(epsilon_array(epsilon, np.zeros(()))), 0.0, 1.0))
+
+    def dp_delta(self, epsilon: ArrayLike) -> Floats:
+        """The worse of both directions: delta of (epsilon, delta)-differential privacy."""
+        return np.maximum(self.delta(epsilon), self.reversed().delta(epsilon))
+
+    def epsilon(self, delta: ArrayLike) -> Floats:
+        """Smallest epsilon with `delta(epsilon) <= delta`, from the private side; infinity where there is none."""
+        asked = probability_array("delta", delta, np.zeros(()))
+        solvable = asked > self.infinity
+        target = np.where(solvable, asked, 1.0)
+        low, high = np.full(target.shape, -1.0), np.ones(target.shape)
+        while not np.all(private := self.delta(high) <= target):
+            if np.max(high) > LARGEST_EPSILON:
+                raise NumericalError(
+                    f"epsilon at delta = {np.min(target)} exceeds {LARGEST_EPSILON}; ask for a larger delta"
+                )
+            high = np.where(private, high, 2.0 * high)
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            private = self.delta(np.maximum(middle, 0.0)) <= target
+            low, high = np.where(private, low, middle), np.where(private, middle, high)
+        limit = np.where(asked < self.infinity, np.inf, self.largest_loss)
+        return np.where(solvable, np.maximum(high, 0.0), limit)
+
+    def dp_epsilon(self, delta: ArrayLike) -> Floats:
+        """Smallest epsilon of (epsilon, delta)-differential privacy, from the private side."""
+        return np.maximum(self.epsilon(delta), self.reversed().epsilon(delta))
+
+
+def worst_delta(pair: Divergence, epsilon: Floats) -> Floats:
+    """Delta at each epsilon; of a batch of pairs the largest, which dominates them all."""
+    if isinstance(pair, PrivacyLoss) and is_mean_shift(pair):
+        return mean_shift_delta(float(np.sqrt(np.max(np.sum(pair.energy, axis=-1)))), epsilon)
+    batch = len(getattr(pair, "batch_shape", ()))
+    value = np.asarray(pair.delta(epsilon.reshape(epsilon.shape + (1,) * batch)), dtype=np.float64)
+    return np.asarray(value.max(axis=tuple(range(-batch, 0)))) if batch else value
+
+
+def is_mean_shift(loss: PrivacyLoss) -> bool:
+    """Whether the closed form below serves (its cancellation grows as the shift shrinks)."""
+    return bool(np.all(loss.variance_gap == 0.0) and np.max(np.sum(loss.energy, axis=-1)) >= 1e-6)
+
+
+def mean_shift_delta(shift: float, epsilon: Floats) -> Floats:
+    """Phi(-eps/t + t/2) - e^eps Phi(-eps/t - t/2), t = shift (Balle, Wang 2018, Theorem 8), through Mills ratios."""
+    near, far = epsilon / shift - shift / 2.0, epsilon / shift + shift / 2.0
+    mills = np.sqrt(np.pi / 2.0) * (
+        special.erfcx(np.maximum(near, 0.0) / np.sqrt(2.0)) - special.erfcx(far / np.sqrt(2.0))
+    )
+    tail = np.exp(-0.5 * near * near) / np.sqrt(2.0 * np.pi) * mills
+    bulk = special.ndtr(-near) - np.exp(epsilon + special.log_ndtr(-far))
+    return np.asarray(np.where(near > 0.0, tail, bulk))

@@ -1,0 +1,202 @@
+"""Composition of privacy profiles: pessimistic privacy-loss distributions on a grid.
+
+H(a) = delta(log a) of a pair is convex in a, so its chords between grid points lie above it. They are the divergence of
+a discrete pair whose losses sit on the grid, with the rest at infinity (connect the dots: Doroshenko, Ghazi, Kamath,
+Kumar, Manurangsi 2022), and a pair that dominates may stand for the original in every composition. Gaussian parts are
+composed exactly before they are discretised, once. Losses add, so masses convolve (`tilted_convolution`). All values
+are upper ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gaussveil.errors import InputError, NumericalError, ParameterError, ShapeError
+from gaussveil.spectrum.curve import (
+    LARGEST_EPSILON,
+    LOSS_RELATIVE_ERROR,
+    Curve,
+    Divergence,
+    Floats,
+    is_mean_shift,
+    worst_delta,
+)
+from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.loss_masses import LossMasses, chord_masses
+from gaussveil.spectrum.profiles import PrivacyProfile
+from gaussveil.spectrum.tilted_convolution import Parts, Plan, convolved
+
+_SKETCH_NODES = 1024
+_CONTOUR_WORK = 100_000  # terms times nodes that a contour integral is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteLoss(Curve):
+    """A pessimistic privacy loss in both orientations: `delta` and `epsilon` are upper ends.
+
+    No delta below `infinity` can be certified: there `epsilon` is infinite.
+    """
+
+    forward: LossMasses
+    backward: LossMasses
+
+    @property
+    def interval(self) -> float:
+        """Width of the grid."""
+        return self.forward.interval
+
+    @property
+    def infinity(self) -> float:
+        """Probability charged to an infinite loss: the floor of `delta`."""
+        return self.forward.infinity
+
+    @property
+    def largest_loss(self) -> float:
+        """Highest bin of the grid."""
+        return self.forward.last * self.interval
+
+    @property
+    def relative_error(self) -> float:
+        """Zero: the values are upper ends already."""
+        return 0.0
+
+    def reversed(self) -> DiscreteLoss:
+        """The divergence of Y from X."""
+        return DiscreteLoss(self.backward, self.forward)
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        return self.forward.delta(epsilon)
+
+
+def compose_pessimistic(
+    items: Sequence[Divergence],
+    counts: Sequence[int] | None = None,
+    *,
+    interval: float = 1e-4,
+    tail_mass: float = 1e-40,
+    max_bins: int = 2**21,
+) -> DiscreteLoss:
+    """Upper ends of the privacy curve of all `items` together, item i being used `counts[i]` times.
+
+    Like every composition of pairs it holds for a sequence fixed in advance. Of a batch of losses the worst at each
+    epsilon is composed, which dominates every member.
+
+    Args:
+        items: profiles and privacy losses, all in the same orientation (X = with the record).
+        counts: how often each is used; once by default.
+        interval: grid of the losses, taken finer where losses are small, coarser where `max_bins` does not suffice.
+        tail_mass: probability of large losses that may be counted as infinite; no smaller delta can be certified.
+        max_bins: bins of the widest array.
+    """
+    for name, value, low, high in (
+        ("interval", interval, 1e-9, 1.0),
+        ("tail_mass", tail_mass, 1e-250, 0.1),
+        ("max_bins", max_bins, 2**12, 2**26),
+    ):
+        if not low <= value <= high:
+            raise ParameterError(f"'{name}' must lie in [{low}, {high}]. Got {value!r}.")
+    parts = _folded(items, counts)
+    uses = sum(count for _, count in parts)
+    spans = [(_reach(pair, tail_mass / uses), _reach(pair.reversed(), tail_mass / uses)) for pair, _ in parts]
+    sketch_grids = [_power_of_two(max(*span, 1e-9) / _SKETCH_NODES) for span in spans]
+    sketch = [(_discretised(pair, grid, span), n) for (pair, n), grid, span in zip(parts, sketch_grids, spans)]
+    plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
+    width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
+    smallest = min((max(span) for span in spans if max(span) > 0.0), default=interval)
+    grid = _power_of_two(max(min(interval, smallest / 64.0), width / (max_bins - 8)))
+    while width / grid > max_bins - 8:
+        grid *= 2.0
+    losses = [(_discretised(pair, grid, span), count) for (pair, count), span in zip(parts, spans)]
+    if uses == 1:
+        return losses[0][0]
+    forwards, backwards = _orientations(losses)
+    forward = convolved(forwards, plans[0])
+    symmetric = all(_is_symmetric(pair) for pair, _ in parts)
+    return DiscreteLoss(forward, forward if symmetric else convolved(backwards, plans[1]))
+
+
+def _orientations(losses: list[tuple[DiscreteLoss, int]]) -> tuple[Parts, Parts]:
+    return [(loss.forward, count) for loss, count in losses], [(loss.backward, count) for loss, count in losses]
+
+
+def _folded(items: Sequence[Divergence], counts: Sequence[int] | None) -> list[tuple[Divergence, int]]:
+    """All Gaussian losses as one, equal profiles once, in an order of their own so that the caller's cannot matter."""
+    items = list(items)
+    uses = [1] * len(items) if counts is None else list(counts)
+    if not items:
+        raise InputError("'items' must hold at least one privacy loss or profile. Got none.")
+    if len(uses) != len(items):
+        raise ShapeError(f"'counts' must hold one number per item. Got {len(uses)} counts for {len(items)} items.")
+    gaussian: list[PrivacyLoss] = []
+    folded: dict[str, tuple[Divergence, int]] = {}
+    for item, count in zip(items, uses):
+        if not isinstance(item, Divergence):
+            raise InputError(f"'items' must be privacy losses or profiles. Got {type(item).__name__}.")
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ParameterError(f"'counts' must be integers >= 1. Got {count!r}.")
+        if isinstance(item, PrivacyLoss):
+            gaussian.append(item ** int(count))
+            continue
+        described = item.to_dict() if isinstance(item, PrivacyProfile) else item
+        key = json.dumps(described, sort_keys=True, default=lambda stranger: f"#{id(stranger)}")
+        folded[key] = (item, folded.get(key, (item, 0))[1] + int(count))
+    together: list[tuple[Divergence, int]] = [(compose(*gaussian), 1)] if gaussian else []
+    return together + [folded[key] for key in sorted(folded)]
+
+
+def _is_symmetric(pair: Divergence) -> bool:
+    return is_mean_shift(pair) if isinstance(pair, PrivacyLoss) else pair.reversed() is pair
+
+
+def _power_of_two(value: float) -> float:
+    """Largest power of two not above value: multiples of it are exact."""
+    return 2.0 ** math.floor(math.log2(value))
+
+
+def _reach(pair: Divergence, tail: float) -> float:
+    """An epsilon beyond which delta falls by no more than the tail; any answer is sound."""
+    limit = float(getattr(pair, "infinity", 0.0)) * (1.0 + 1e-12) + tail
+    largest = float(getattr(pair, "largest_loss", np.inf))
+
+    def small(epsilon: float) -> bool:
+        return bool(worst_delta(pair, np.array([epsilon]))[0] <= limit)
+
+    low, high = 0.0, min(1e-6, largest)
+    while high < largest and not small(high):
+        low, high = high, min(2.0 * high, largest)
+        if high > 2.0 * LARGEST_EPSILON:
+            raise NumericalError(f"Losses beyond {LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'.")
+    for _ in range(10):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return high
+
+
+def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -> DiscreteLoss:
+    """The chords of the pair's divergence between grid points, in both orientations."""
+    inflation = 1.0 + float(getattr(pair, "relative_error", LOSS_RELATIVE_ERROR))
+    stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair)))
+    sides: list[Floats] = []
+    for direction, reach in zip((pair, pair.reversed()), span):
+        nodes = max(1, math.ceil(reach / (stride * interval)))
+        epsilon = stride * interval * np.arange(nodes + 1, dtype=np.float64)
+        value = np.minimum(worst_delta(direction, epsilon) * inflation, 1.0)
+        sides.append(np.maximum.accumulate(value[::-1])[::-1])
+    sides[0][0] = sides[1][0] = max(sides[0][0], sides[1][0])
+    up, down = sides
+    return DiscreteLoss(chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride))
+
+
+def _node_limit(pair: Divergence) -> float:
+    """How many nodes are affordable: unlimited for closed forms; chords over wider steps are sound, only looser."""
+    while isinstance(base := getattr(pair, "base", None), Divergence):
+        pair = base
+    if not isinstance(pair, PrivacyLoss) or is_mean_shift(pair):
+        return math.inf
+    return max(_SKETCH_NODES, _CONTOUR_WORK / (2 + np.size(pair.variance_gap)))
