@@ -36,7 +36,7 @@ def demo(
     page = out / "demo.html"
     write(_report(panels, exact, bound), page)
     if picture is not None:
-        save(compared_curves(panels, _DELTA), picture)
+        save(compared_curves(panels, _DELTA, labelled=2), picture)
     if json:
         rows = [{"name": p.title, "epsilon": e, "renyi_epsilon": b} for p, e, b in zip(panels, exact, bound)]
         print_json({"delta": _DELTA, "losses": rows, "report": str(page)})
@@ -52,18 +52,18 @@ def _panels() -> list[Comparison]:
     from gaussveil.report.figures import Comparison
     from gaussveil.spectrum import GaussianPair, compose
 
-    shift = GaussianPair.mean_shift(1.0)
-    sketch = GaussianPair.from_reduced([-0.1] * 8, [0.0] * 8)
+    shift = GaussianPair.mean_shift(0.25)
+    sketch = GaussianPair.from_reduced([-0.05] * 8, [0.0] * 8)
     forecast = GaussianPair(
-        mean_x=[0.30, 0.10, -0.20],
-        cov_x=[[1.20, 0.30, 0.00], [0.30, 1.00, 0.20], [0.00, 0.20, 0.90]],
+        mean_x=[0.15, 0.05, -0.10],
+        cov_x=[[1.08, 0.24, 0.00], [0.24, 1.00, 0.20], [0.00, 0.20, 0.97]],
         mean_y=[0.00, 0.00, 0.00],
         cov_y=[[1.00, 0.20, 0.00], [0.20, 1.00, 0.20], [0.00, 0.20, 1.00]],
     )
     together = compose(shift, sketch, forecast) ** _TIMES
     return [
-        Comparison("A mean moves", "N(1, 1) against N(0, 1)", shift),
-        Comparison("A covariance grows", "8 coordinates, variance 1.1 against 1", sketch),
+        Comparison("A mean moves", "N(0.25, 1) against N(0, 1)", shift),
+        Comparison("A covariance grows", "8 coordinates, variance 1.05 against 1", sketch),
         Comparison("Both at once", "3 correlated coordinates", forecast),
         Comparison("All three, ten times", "30 releases composed exactly", together),
     ]
@@ -75,7 +75,7 @@ def _report(panels: list[Comparison], exact: list[float], bound: list[float]) ->
     from gaussveil.report.html import Report, Section, Table
 
     curves = svg(
-        compared_curves(panels, _DELTA),
+        compared_curves(panels, _DELTA, labelled=2),
         "curves",
         "Four panels of delta against epsilon: the exact curve lies below the Rényi bound in each.",
     )

@@ -75,5 +75,5 @@ def print_line(text: str) -> None:
 
 
 def digits(value: float) -> str:
-    """Format a number for people: ten significant digits."""
-    return f"{value:.10g}"
+    """Format a number for people: ten significant digits, and 1e-6 rather than 1e-06."""
+    return f"{value:.10g}".replace("e-0", "e-").replace("e+0", "e+")

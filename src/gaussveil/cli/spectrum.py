@@ -5,12 +5,13 @@ Quoted values are those of differential privacy: the worse of both directions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -219,5 +220,4 @@ def _title(path: Path, times: int) -> str:
     return str(path) if times == 1 else f"{path}, composed {times} times"
 
 
-EPILOG = EXIT_CODE_HELP
-COMMANDS = {"delta": delta, "epsilon": epsilon, "curve": curve, "check": check}
+COMMANDS: dict[str, Callable[..., None]] = {"delta": delta, "epsilon": epsilon, "curve": curve, "check": check}

@@ -12,12 +12,14 @@ from typing import TypeAlias
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError
 from gaussveil.report.renyi import renyi_delta, renyi_epsilon
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, PAPER, SERIES, house_style
 from gaussveil.spectrum import PrivacyLoss
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -62,8 +64,8 @@ def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
         figure = Figure(figsize=(4.6, 4.4), layout="constrained")
         axes = figure.subplots()
         axes.plot([0.0, 1.0], [1.0, 0.0], color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)))
-        axes.annotate(
-            "perfect privacy", (0.5, 0.5), (4, 4), textcoords="offset points", color=FAINT, fontsize=8, rotation=-45
+        axes.text(
+            0.62, 0.40, "nothing learnt", color=FAINT, fontsize=8, rotation=-45, rotation_mode="anchor", ha="center"
         )
         for index, (name, loss) in enumerate(losses):
             axes.plot(type_one, loss.tradeoff(type_one), color=SERIES[index % len(SERIES)], label=name)
@@ -73,63 +75,78 @@ def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
         return figure
 
 
-def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6) -> Figure:
-    """Draw each loss in its own panel, exact both ways, beside the Renyi bound; mark both epsilons at delta."""
+def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6, labelled: int = 0) -> Figure:
+    """Draw each loss in its own panel, exact both ways, beside the Renyi bound; mark both epsilons at delta.
+
+    The lines are named in one panel only, `labelled`: choose one whose lines lie well apart.
+    """
     with house_style():
         columns = 2
         rows = -(-len(panels) // columns)
-        figure = Figure(figsize=(7.6, 2.95 * rows), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr]
+        figure = Figure(figsize=(7.6, 2.95 * rows), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         for index, (axes, panel) in enumerate(zip(grid, panels)):
-            _compare(axes, panel, SERIES[index % len(SERIES)], delta, first=index == 0)
+            lines = _compare(axes, panel, SERIES[index % len(SERIES)], delta)
+            if index % columns == 0:
+                axes.annotate("delta", (0.0, 1.0), (-8, 10), "axes fraction", "offset points", ha="right")
+            if index == labelled:
+                _name_lines(axes, SERIES[index % len(SERIES)], lines)
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
         return figure
 
 
-def _compare(axes: Axes, panel: Comparison, colour: str, delta: float, *, first: bool) -> None:
+def _compare(axes: Axes, panel: Comparison, colour: str, delta: float) -> tuple[Floats, Floats, Floats, Floats]:
     exact, bound = float(panel.loss.dp_epsilon(delta)), renyi_epsilon(panel.loss, delta)
     right = max(1.15 * bound, float(panel.loss.dp_epsilon(_FLOOR)))
     epsilons = np.linspace(0.0, right, 181)
     forward, backward = panel.loss.delta(epsilons), panel.loss.reversed().delta(epsilons)
-    worse, better = np.maximum(forward, backward), np.minimum(forward, backward)
-    renyi = renyi_delta(panel.loss, epsilons)
+    worse, better = _drawn(np.maximum(forward, backward)), _drawn(np.minimum(forward, backward))
+    renyi = _drawn(renyi_delta(panel.loss, epsilons))
 
-    axes.fill_between(
-        epsilons, _drawn(worse, floor=True), _drawn(renyi, floor=True), color=colour, alpha=0.13, linewidth=0
-    )
-    axes.plot(epsilons, _drawn(renyi), color=FAINT, linewidth=1.3, linestyle=(0, (4, 2)))
-    axes.plot(epsilons, _drawn(better), color=colour, linewidth=1.0, linestyle=(0, (1, 1.2)))
-    axes.plot(epsilons, _drawn(worse), color=colour)
+    axes.fill_between(epsilons, worse, renyi, color=colour, alpha=0.13, linewidth=0)
+    axes.plot(epsilons, renyi, color=FAINT, linewidth=1.3, linestyle=(0, (4, 2)))
+    axes.plot(epsilons, better, color=colour, linewidth=1.0, linestyle=(0, (1, 1.2)))
+    axes.plot(epsilons, worse, color=colour)
     _delta_axes(axes, right)
 
     axes.plot([exact, bound], [delta, delta], color=INK, linewidth=0.9)
-    axes.plot(
-        [exact], [delta], marker="o", markersize=5, color=colour, markeredgecolor=INK, markeredgewidth=0.8, zorder=5
-    )
-    axes.plot(
-        [bound], [delta], marker="o", markersize=5, color=FAINT, markeredgecolor=INK, markeredgewidth=0.8, zorder=5
-    )
-    axes.annotate(
-        f"{exact:.3g}", (exact, delta), (-6, -4), textcoords="offset points", ha="right", va="top", fontweight="bold"
-    )
-    axes.annotate(
-        f"{bound:.3g}", (bound, delta), (6, 4), textcoords="offset points", ha="left", va="bottom", color=FAINT
-    )
-    axes.set_title(panel.title)
-    axes.text(0.0, 1.005, panel.subtitle, transform=axes.transAxes, fontsize=8, color=FAINT, va="bottom")
+    for epsilon, ink in ((exact, colour), (bound, FAINT)):
+        axes.plot(epsilon, delta, "o", markersize=5, color=ink, markeredgecolor=INK, markeredgewidth=0.8, zorder=5)
+    _write(axes, f"{exact:.3g}", (exact, delta), (-6, -9), "right", INK, "bold")
+    _write(axes, f"{bound:.3g}", (bound, delta), (6, 9), "left", FAINT)
+    axes.set_title(panel.title, pad=22.0)
+    axes.annotate(panel.subtitle, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
     axes.set_xlabel("epsilon")
-    if first:
-        _label_lines(axes, epsilons, worse, renyi)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    return epsilons, worse, better, renyi
 
 
-def _label_lines(axes: Axes, epsilons: Floats, worse: Floats, renyi: Floats) -> None:
-    """Name the two lines where they run, instead of a legend."""
-    at = int(np.searchsorted(-worse, -1e-3))
-    axes.annotate("exact", (epsilons[at], worse[at]), (-6, -6), textcoords="offset points", ha="right", va="top")
-    at = int(np.searchsorted(-renyi, -1e-3))
-    axes.annotate("Rényi bound", (epsilons[at], renyi[at]), (7, 3), textcoords="offset points", color=FAINT)
+def _name_lines(axes: Axes, colour: str, lines: tuple[Floats, Floats, Floats, Floats]) -> None:
+    """Name the lines where they run, instead of a legend."""
+    epsilons, worse, better, renyi = lines
+    for text, line, level, shift, side, ink in (
+        ("exact", worse, 1e-8, (-6.0, -3.0), "right", colour),
+        ("other direction", better, 1e-8, (-6.0, -3.0), "right", colour),
+        ("Rényi bound", renyi, 1e-4, (7.0, 2.0), "left", FAINT),
+    ):
+        _write(axes, text, (float(np.interp(-level, -line, epsilons)), level), shift, side, ink)
+
+
+def _write(
+    axes: Axes,
+    text: str,
+    at: tuple[float, float],
+    shift: tuple[float, float],
+    side: str,
+    ink: str,
+    weight: str = "normal",
+) -> None:
+    # The halo keeps text readable where it crosses a line.
+    halo = [withStroke(linewidth=2.5, foreground=PAPER)]
+    axes.annotate(
+        text, at, shift, "data", "offset points", ha=side, va="center", color=ink, weight=weight, path_effects=halo
+    )
 
 
 def _delta_axes(axes: Axes, right: float) -> None:
@@ -137,12 +154,12 @@ def _delta_axes(axes: Axes, right: float) -> None:
     axes.set(xlim=(0.0, right), ylim=(_FLOOR, 1.0))
     axes.yaxis.set_major_locator(LogLocator(base=100.0, numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: "1" if y == 1.0 else f"$10^{{{round(np.log10(y))}}}$"))
 
 
-def _drawn(delta: Floats, *, floor: bool = False) -> Floats:
-    # A zero has no place on a log axis: the line ends there, a filled area rests on the floor.
-    smallest = _FLOOR * 1e-3
-    return np.maximum(delta, smallest) if floor else np.where(delta < smallest, np.nan, delta)
+def _drawn(delta: Floats) -> Floats:
+    # A zero has no place on a log axis: let it rest just below what is shown.
+    return np.maximum(delta, _FLOOR * 1e-3)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -27,7 +27,8 @@ def _one_direction(loss: PrivacyLoss, epsilon: ArrayLike) -> NDArray[np.float64]
     a, divergence = a[usable], divergence[usable]
     at = np.asarray(epsilon, dtype=np.float64)[..., np.newaxis]
     log_delta = (a - 1.0) * (divergence - at) - np.log(a - 1.0) + a * np.log1p(-1.0 / a)
-    return np.exp(np.minimum(log_delta.min(axis=-1, initial=0.0), 0.0))
+    best: NDArray[np.float64] = np.exp(log_delta.min(axis=-1, initial=0.0))
+    return best
 
 
 def renyi_epsilon(loss: PrivacyLoss, delta: float) -> float:

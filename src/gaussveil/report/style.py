@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-import matplotlib as mpl
+from cycler import cycler
+from matplotlib import style
 
 # Neutral inks. The HTML report swaps exactly these strings for CSS variables, so that figures follow dark mode.
+PAPER = "#ffffff"
 INK = "#24292f"
 FAINT = "#6e7781"
 GRID = "#d8dee4"
@@ -15,7 +18,7 @@ GRID = "#d8dee4"
 # Hues that stay apart under deuteranopia, protanopia and in greyscale (lightness differs), on white and on near-black.
 SERIES = ("#2f7fc4", "#d9730d", "#12907f", "#b0559f", "#8c6d1f", "#5c7cfa")
 
-_SETTINGS: dict[str, object] = {
+_SETTINGS: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": FAINT,
     "axes.grid": True,
@@ -23,7 +26,7 @@ _SETTINGS: dict[str, object] = {
     "axes.labelcolor": INK,
     "axes.labelsize": 9.0,
     "axes.linewidth": 0.8,
-    "axes.prop_cycle": mpl.cycler(color=SERIES),
+    "axes.prop_cycle": cycler(color=SERIES),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlecolor": INK,
@@ -64,7 +67,5 @@ _SETTINGS: dict[str, object] = {
 @contextmanager
 def house_style() -> Iterator[None]:
     """Draw inside this block: the caller's own Matplotlib settings are neither used nor changed."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)
+    with style.context(_SETTINGS, after_reset=True):
         yield

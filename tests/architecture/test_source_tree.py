@@ -1,0 +1,132 @@
+"""Habits that no linter checks: short files, plain names, no private paths, one home for randomness."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "gaussveil"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+LAYERS = [
+    ("cli", "studio"),
+    ("studies",),
+    ("report",),
+    ("streaming",),
+    ("mechanisms", "published", "audit", "engines"),
+    ("accounting",),
+    ("calibration", "timeseries", "noise", "statistics"),
+    ("spectrum",),
+    ("errors",),
+]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def identifiers(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_files_are_short_typed_ahead_and_plainly_named(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400, "split this file along its ideas"
+    assert path.stem not in {"utils", "common", "misc", "helpers"}
+    tree = ast.parse(text)
+    assert all(identifier.isascii() for identifier in identifiers(tree)), "no Greek letters in code"
+    if any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body):
+        assert "from __future__ import annotations" in text
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_silenced_errors_and_nothing_left_to_do(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bTODO\b|\bFIXME\b|\bXXX\b|# noqa", text)
+    for node in ast.walk(ast.parse(text)):
+        # Catching everything is for cleaning up before the same error goes on, never for going on without it.
+        if isinstance(node, ast.ExceptHandler) and not isinstance(node.body[-1], ast.Raise):
+            caught = "" if node.type is None else ast.unparse(node.type)
+            assert caught not in {"", "Exception", "BaseException"}, f"line {node.lineno} catches everything"
+
+
+def rooms_imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gaussveil."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("gaussveil."))
+
+
+def test_import_linter_knows_the_same_layers_and_every_room() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ][0]
+    assert [tuple(re.findall(r"\w+", layer)) for layer in contract["layers"]] == LAYERS
+    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__"}
+    assert rooms <= {room for layer in LAYERS for room in layer}
+
+
+def test_imports_go_downwards_even_inside_functions() -> None:
+    level = {room: index for index, layer in enumerate(LAYERS) for room in layer}
+    for path in MODULES:
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        for imported in rooms_imported(path):
+            assert imported == room or level[room] < level[imported], f"{name_of(path)} imports {imported}"
+
+
+def test_no_module_touches_a_global_or_hidden_generator() -> None:
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"^(import random|from random)\b", text, re.MULTILINE), path
+        assert not re.search(r"np\.random\.(?!Generator|default_rng|SeedSequence|BitGenerator|Philox|PCG64)", text), (
+            path
+        )
+
+
+def test_nothing_names_the_machine_it_was_written_on() -> None:
+    pages = [
+        *MODULES,
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "scripts").iterdir(),
+        ROOT / "Makefile",
+    ]
+    for path in [*pages, ROOT / "constraints.txt", *(ROOT / "benchmarks").glob("*.py")]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/(work|home|root|Users)/", text), path
+
+
+def test_constraints_are_names_and_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)*==[0-9][0-9a-z.]*", pin) for pin in pins)
+    names = [pin.split("==")[0] for pin in pins]
+    assert len(names) == len(set(names))
+
+
+def test_every_dependency_has_its_reason_and_its_pin() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    optional = project["optional-dependencies"]
+    for requirement in [*project["dependencies"], *(r for extra in optional.values() for r in extra)]:
+        name = re.split(r"[<>=\[ ]", requirement, maxsplit=1)[0]
+        assert re.search(rf"\b{re.escape(name)}\b", page), f"{name} is not explained in docs/dependencies.md"
+        if requirement not in optional["gpu"]:
+            assert f"\n{name}==" in pinned, f"{name} is not pinned"
+    assert all(f"`{extra}`" in page for extra in optional)
