@@ -1,8 +1,8 @@
 """Hockey-stick divergences of Gaussian pairs straight from the definition, in mpmath.
 
 delta(eps) = P_X[L > eps] - e^eps P_Y[L > eps] with L = log p_X / p_Y, X_i ~ N(b_i, 1 - nu_i), Y_i ~ N(0, 1).
-Each function evaluates those two probabilities for one kind of spectrum; nothing here integrates along a contour or imports
-the package. Functions take exact numbers (doubles are taken as they are) and any real eps.
+Each function evaluates those two probabilities for one kind of spectrum; nothing here integrates along a contour or
+imports the package. Functions take exact numbers (doubles are taken as they are) and any real eps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def one_dimension(nu: Number, b: Number, eps: Number) -> mpf:
 
 
 def equal_ratios(nu: Number, degrees: int, eps: Number, energy: Number = 0) -> mpf:
-    """All nu equal: |y - b/nu|^2 is (non)central chi-squared under both laws; a Poisson mixture of incomplete gammas."""
+    """All nu equal: |y - b/nu|^2 is noncentral chi-squared under both laws, a Poisson mixture of incomplete gammas."""
     n, e, size = mpf(nu), mpf(eps), mpf(energy)
     tau = 1 - n
     square = 2 * tau / n * (size / (2 * n) - degrees * log(tau) / 2 - e)
