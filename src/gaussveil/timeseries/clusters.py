@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 from gaussveil.timeseries.arma_process import Array
@@ -55,6 +54,8 @@ def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, se
         raise ParameterError(f"count must lie in 1..{len(points)} (the households); got {count}")
     if not 1 <= smallest <= len(points):
         raise ParameterError(f"smallest must lie in 1..{len(points)} (the households); got {smallest}")
+    from sklearn.cluster import KMeans  # takes a second to load, which only clustering should pay
+
     found = KMeans(n_clusters=count, n_init=10, random_state=seed).fit(points)
     labels, centres = found.labels_.astype(np.int64), found.cluster_centers_
     while (sizes := np.bincount(labels, minlength=len(centres))).min() < smallest:

@@ -60,7 +60,7 @@ def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> t
     return observed[::-1] @ weights, toeplitz(lags[:horizon]) - explained, explained
 
 
-def forecast(models: ArmaModels, past: ArrayLike, horizon: int, *, memory: int = 672) -> Forecast:
+def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int, *, memory: int = 672) -> Forecast:
     """Forecast the `horizon` steps after the past of every household, from its last `memory` values."""
     rows = np.atleast_2d(np.asarray(past, dtype=np.float64))
     if rows.ndim != 2 or len(rows) != len(models) or rows.shape[1] < 1:
