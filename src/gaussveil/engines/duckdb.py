@@ -1,0 +1,188 @@
+"""Tables in files and databases, through the embedded engine DuckDB. Mirrors spark.py verb by verb."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset
+from duckdb.func import ARROW, SPECIAL
+
+from gaussveil.engines.location import Location, locate
+from gaussveil.errors import MissingDependencyError, SourceError
+from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
+from gaussveil.statistics.source import Source, View, Watch
+
+_BATCH_ROWS = 2**17
+_NAMES = itertools.count()
+
+
+class DuckDBSource(Source):
+    """A table that DuckDB scans in batches; it may be larger than memory.
+
+    ``types`` declares column types of a CSV file (SQL names); where absent they are sniffed from the head of the file
+    and the schema so found counts as public. Cells that do not parse as their column's type are missing values.
+    Sorting and bounding spill to ``temp_directory`` above ``memory_limit``: the folder then holds rows of the table.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        types: Mapping[str, str] | None = None,
+        memory_limit: str = "512MB",
+        temp_directory: str | None = None,
+    ) -> None:
+        self._location = locate(uri)
+        spill = temp_directory or tempfile.gettempdir()
+        self._connection = duckdb.connect(config={"memory_limit": memory_limit, "temp_directory": spill})
+        self.watch = Watch()
+        weakref.finalize(self.watch, self._connection.close)  # all views share the watch
+        with _readable():
+            self._table, self._arrow = _attach(self._connection, self._location, types or {})
+            empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
+            self._kinds = dict(zip(empty.columns, map(str, empty.types)))
+            self._schema = empty.to_arrow_table().schema
+        self.view = View(tuple(self._schema.names))
+        self._rows = ""
+
+    @property
+    def table_schema(self) -> pa.Schema:
+        """Schema of the whole table."""
+        return self._schema
+
+    def fingerprint(self) -> str:
+        """Stamps of the files; of a database elsewhere, a hash of the table's rows."""
+        if self._location.files():
+            return self._location.stamp()
+        with _readable():
+            sums = "SELECT count(*), bit_xor(hash(t)), sum(hash(t)::HUGEINT) FROM"
+            return repr(self._cursor().sql(f"{sums} {self._table} AS t").fetchall())
+
+    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of the view, in whatever order DuckDB finds them, or sorted."""
+        wanted = columns or self.view.columns[:1]
+        query = f"SELECT {_names(wanted)} FROM {self._rows or self._table}"
+        if order:
+            ties = [name for name in self.view.columns if name not in order]
+            query += " ORDER BY " + ", ".join(f"{_names([name])} ASC NULLS LAST" for name in (*order, *ties))
+        with _readable():
+            yield from self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS)
+
+    def _with_view(self, view: View) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.view = view
+        other._rows = other._kept_rows()
+        return other
+
+    def _kept_rows(self) -> str:
+        """SQL for the rows that the view keeps."""
+        view, cells = self.view, _names(self.view.columns)
+        rows = f"(SELECT {cells} FROM {self._table})"
+        if view.unit is not None:
+            unit = _names([view.unit])
+            bound = self._function(BOUND_KEY, view.columns)
+            rank = f"row_number() OVER (PARTITION BY {unit} ORDER BY {bound}({cells}))"
+            rows = f"(SELECT {cells} FROM {rows} WHERE {unit} IS NOT NULL QUALIFY {rank} <= {view.max_rows})"
+        if view.rate is not None and view.unit is not None:
+            coin = self._function(view.coin_key, [view.unit])
+            rows = f"(SELECT {cells} FROM {rows} WHERE {coin}({unit}) < {view.threshold})"
+        elif view.rate is not None:
+            row_hash, coin = self._function(view.row_key, view.columns), self._function(view.coin_key, None)
+            hashed = f"(SELECT *, {row_hash}({cells}) AS gaussveil_hash FROM {rows})"
+            number = "row_number() OVER (PARTITION BY gaussveil_hash) - 1"
+            numbered = f"(SELECT *, {coin}(gaussveil_hash, {number}) AS gaussveil_coin FROM {hashed})"
+            rows = f"(SELECT {cells} FROM {numbered} WHERE gaussveil_coin < {view.threshold})"
+        return rows
+
+    def _function(self, key: bytes, columns: Sequence[str] | None) -> str:
+        """Give DuckDB the keyed hash of these columns (None: of two integers) under a fresh name."""
+        name = f"gaussveil_hash_{next(_NAMES)}"
+        kinds = ["BIGINT", "BIGINT"] if columns is None else [self._kinds[column] for column in columns]
+        self._connection.create_function(
+            name, _hash_function(key, len(kinds)), kinds, "BIGINT", type=ARROW, null_handling=SPECIAL
+        )
+        return name
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        cursor = self._connection.cursor()
+        if self._arrow is not None:
+            cursor.register("gaussveil_arrow", self._arrow)
+        return cursor
+
+
+def _attach(
+    connection: duckdb.DuckDBPyConnection, location: Location, types: Mapping[str, str]
+) -> tuple[str, pa.dataset.Dataset | None]:
+    """SQL that names the table, and the Arrow object it reads, if any."""
+    files = "[" + ", ".join(map(_text, location.files())) + "]"
+    match location.kind:
+        case "parquet":
+            return f"read_parquet({files})", None
+        case "csv":
+            return _csv(connection, location, files, types), None
+        case "arrow":
+            return "gaussveil_arrow", pa.dataset.dataset(location.files(), format="ipc")
+    if location.kind != "duckdb":
+        try:
+            connection.load_extension(location.kind)
+        except duckdb.Error:
+            raise MissingDependencyError(
+                f"DuckDB's {location.kind} extension is not installed: run INSTALL {location.kind} in DuckDB once."
+            ) from None
+    kind = "" if location.kind == "duckdb" else f"TYPE {location.kind}, "
+    connection.execute(f"ATTACH {_text(location.address)} AS gaussveil_database ({kind}READ_ONLY)")
+    return "gaussveil_database." + ".".join(_names([part]) for part in location.table.split(".")), None
+
+
+def _csv(connection: duckdb.DuckDBPyConnection, location: Location, files: str, types: Mapping[str, str]) -> str:
+    """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out."""
+    sniffed = connection.sql(f"SELECT * FROM sniff_csv({_text(location.files()[0])})")
+    head = dict(zip(sniffed.columns, sniffed.fetchall()[0]))
+    dialect = {"delim": head["Delimiter"], "quote": head["Quote"], "escape": head["Escape"], "comment": head["Comment"]}
+    options = [f"{name}={_text('' if value == '(empty)' else value)}" for name, value in dialect.items()]
+    kinds = {column["name"]: types.get(column["name"], column["type"]) for column in head["Columns"]}
+    texts = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds) + "}"
+    options += [f"header={head['HasHeader']}", f"skip={head['SkipRows']}", f"columns={texts}"]
+    casts = ", ".join(f"TRY_CAST({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
+    reader = f"read_csv({files}, auto_detect=false, ignore_errors=true, null_padding=true, {', '.join(options)})"
+    return f"(SELECT {casts} FROM {reader})"
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Say that a table cannot be read without repeating DuckDB's message, which may quote a value of it."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"the table could not be read ({type(error).__name__}): "
+            "check that it is whole and of the kind its name says."
+        ) from None
+
+
+def _hash_function(key: bytes, arity: int) -> Callable[..., pa.Array]:
+    def hashing(*columns: Any) -> pa.Array:
+        return pa.array(hash_rows([column.combine_chunks() for column in columns], key), type=pa.int64())
+
+    # DuckDB counts a function's parameters by its signature.
+    names = [inspect.Parameter(f"column{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(arity)]
+    hashing.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    return hashing
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,82 @@
+"""What a table's address means, for every engine.
+
+=====================================  ==================================================
+``readings.parquet``, ``2024/*.parquet``  Parquet files; a folder means all Parquet files in it
+``readings.csv``, ``readings.csv.gz``  text with a header
+``readings.arrow``, ``.feather``       Arrow IPC file
+``meters.duckdb#readings``             table of a DuckDB file
+``meters.sqlite#readings``             table of a SQLite file (also ``.db``)
+``postgresql://host/db#readings``      table of a PostgreSQL database
+=====================================  ==================================================
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gaussveil.errors import ParameterError, SourceError
+
+Kind = Literal["parquet", "csv", "arrow", "duckdb", "sqlite", "postgres"]
+
+_SUFFIXES: dict[str, Kind] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".duckdb": "duckdb",
+    ".sqlite": "sqlite",
+    ".db": "sqlite",
+}
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a table lies: what kind of place, its address, and the table's name where a place holds several."""
+
+    kind: Kind
+    address: str
+    table: str = ""
+
+    def files(self) -> list[str]:
+        """The files of the table, in order; none for a database elsewhere."""
+        if self.kind == "postgres":
+            return []
+        pattern = os.path.join(self.address, "*.parquet") if os.path.isdir(self.address) else self.address
+        found = sorted(glob.glob(pattern)) or [name for name in (pattern,) if os.path.exists(name)]
+        if not found:
+            raise SourceError(f"no file matches {self.address!r}: check the path.")
+        return found
+
+    def stamp(self) -> str:
+        """Changes when a file of the table is written, replaced, added or removed."""
+        names = [name for file in self.files() for name in (file, f"{file}.wal", f"{file}-wal") if os.path.exists(name)]
+        stats = [(name, os.stat(name)) for name in names]
+        known = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in stats]
+        return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def locate(uri: str | os.PathLike[str]) -> Location:
+    """Read an address."""
+    address, _, table = os.fspath(uri).removeprefix("file://").partition("#")
+    if address.startswith(("postgres://", "postgresql://")):
+        kind: Kind | None = "postgres"
+    elif os.path.isdir(address):
+        kind = "parquet"
+    else:
+        suffixes = "".join(Path(address).suffixes[-2:]).lower()
+        kind = _SUFFIXES.get(suffixes) or _SUFFIXES.get(Path(address).suffix.lower())
+    if kind is None:
+        raise ParameterError(
+            f"uri must end in one of {', '.join(_SUFFIXES)}, name a folder or start with postgresql://."
+        )
+    if kind in ("duckdb", "sqlite", "postgres") and not table:
+        raise ParameterError(f"uri must name a table of the {kind} database: write ...#table.")
+    location = Location(kind, address, table)
+    location.files()
+    return location

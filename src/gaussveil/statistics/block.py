@@ -1,0 +1,195 @@
+"""From an Arrow batch to blocks of finite numbers with group codes: where bad records are dropped.
+
+The public rule, applied to each record by itself: a record with a null, NaN or infinite value in a column that is read,
+or with a label outside the public list, is left out. Nobody is told how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.errors import NotFiniteError, ParameterError, SchemaError, ShapeError
+from gaussveil.statistics.fixed_point import Float
+
+_BLOCK_ROWS = 2**11  # per group: a group's share of a block stays inside a core's cache
+_MAX_BLOCK_ROWS = 2**16
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records as columns: ``values`` is d x n, finite, C-ordered; ``codes`` says each record's group."""
+
+    values: Float
+    codes: NDArray[np.int64] | None = None
+    groups: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return self.values.shape[1]
+
+    def by_group(self) -> Iterator[tuple[int, Float]]:
+        """The values of every group that occurs. They may be overwritten: a block is used once."""
+        if self.codes is None:
+            yield 0, self.values
+            return
+        order = np.argsort(self.codes, kind="stable")
+        ends = np.cumsum(np.bincount(self.codes, minlength=self.groups))
+        for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends)):
+            if end > start:
+                yield group, np.take(self.values, order[start:end], axis=1)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Group records by a column with a public list of values; any other value means: left out."""
+
+    column: str
+    values: Sequence[object]
+
+    def __post_init__(self) -> None:
+        if len(self.values) == 0 or len(set(self.values)) != len(self.values):
+            raise ParameterError(f"values must be a non-empty list of distinct labels. Got {len(self.values)} values.")
+
+    def value_set(self, kind: pa.DataType) -> pa.Array:
+        """The public labels in the column's own type."""
+        try:
+            plain = [value.item() if isinstance(value, np.generic) else value for value in self.values]
+            return pa.array(plain).cast(_plain_type(kind))
+        except pa.ArrowException as error:
+            raise SchemaError(
+                f"column {self.column!r} holds {kind}, which cannot hold the declared labels: "
+                "declare labels of the column's type."
+            ) from error
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Group records by the nearest of public centres (K x d, in the columns that are read); ties to the first."""
+
+    centres: ArrayLike
+
+    def __post_init__(self) -> None:
+        centres = np.asarray(self.centres, dtype=np.float64)
+        if centres.ndim != 2:
+            raise ShapeError(f"centres must be a groups x columns matrix. Got {centres.ndim} dimensions.")
+        if not np.isfinite(centres).all():
+            raise NotFiniteError("centres must be finite: they are public parameters.")
+
+    def codes(self, values: Float) -> NDArray[np.int64]:
+        """Index of the nearest centre of every column."""
+        centres = np.asarray(self.centres, dtype=np.float64)
+        distances = np.zeros((len(centres), values.shape[1]))
+        with np.errstate(over="ignore"):
+            for distance, centre in zip(distances, centres):
+                for row, coordinate in zip(values, centre):
+                    distance += (row - coordinate) ** 2
+        return np.argmin(distances, axis=0).astype(np.int64)
+
+
+Grouping = Labels | Nearest | None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What one pass reads of each batch: number columns, and how records are grouped."""
+
+    columns: tuple[str, ...]
+    group: Grouping = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be scanned."""
+        extra = (self.group.column,) if isinstance(self.group, Labels) and self.group.column not in self.columns else ()
+        return (*self.columns, *extra)
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        if isinstance(self.group, Labels):
+            return len(self.group.values)
+        return 1 if self.group is None else len(np.asarray(self.group.centres))
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse missing columns, columns that are not numbers, labels of another type: before anything is read."""
+        require_columns(schema, self.needed)
+        for name in self.columns:
+            kind = schema.field(name).type
+            if not is_number(kind):
+                raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert it or leave it out.")
+        if isinstance(self.group, Labels):
+            self.group.value_set(schema.field(self.group.column).type)
+        elif isinstance(self.group, Nearest) and np.shape(self.group.centres)[1] != len(self.columns):
+            raise ShapeError(f"centres must have {len(self.columns)} columns. Got {np.shape(self.group.centres)[1]}.")
+
+    @property
+    def block_rows(self) -> int:
+        """How many records make a block."""
+        return min(_BLOCK_ROWS * self.groups, _MAX_BLOCK_ROWS)
+
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Block]:
+        """The good records of a batch, in blocks."""
+        columns = [numbers(batch.column(name)) for name in self.columns]
+        labels = batch.column(self.group.column) if isinstance(self.group, Labels) else None
+        for start in range(0, batch.num_rows, self.block_rows):
+            end = min(start + self.block_rows, batch.num_rows)
+            values = np.empty((len(columns), end - start))
+            for row, column in zip(values, columns):
+                row[:] = column[start:end]
+            yield self.block(values, None if labels is None else labels.slice(start, end - start))
+
+    def block(self, values: Float, labels: pa.Array | None) -> Block:
+        """The good records among these columns of numbers."""
+        codes = None
+        if isinstance(self.group, Labels):
+            labels = plain(labels)
+            found = pc.index_in(labels, value_set=self.group.value_set(labels.type))
+            codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        good = np.isfinite(values)
+        if not good.all() or (codes is not None and (codes < 0).any()):
+            keep = good.all(axis=0) if codes is None else good.all(axis=0) & (codes >= 0)
+            values = np.compress(keep, values, axis=1)
+            codes = None if codes is None else codes[keep]
+        if isinstance(self.group, Nearest):
+            codes = self.group.codes(values)
+        return Block(values, codes, self.groups)
+
+
+def require_columns(schema: pa.Schema, names: Sequence[str]) -> None:
+    """Refuse columns that the table does not have (or has twice)."""
+    for name in names:
+        if schema.get_field_index(name) < 0:
+            raise SchemaError(f"column {name!r} is missing or not unique; the table has {', '.join(schema.names)}.")
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type can be summed."""
+    kind = _plain_type(kind)
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
+
+
+def numbers(column: pa.Array) -> NDArray[np.generic]:
+    """A column as NumPy numbers, nulls as NaN."""
+    column = plain(column)
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        column = column.cast(pa.int8() if pa.types.is_boolean(column.type) else pa.float64())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column without dictionary or view encoding."""
+    kind = _plain_type(column.type)
+    return column if kind == column.type else column.cast(kind)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.string() if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) else kind

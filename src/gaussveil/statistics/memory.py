@@ -1,0 +1,198 @@
+"""Tables in memory: NumPy arrays, pandas and polars frames, Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gaussveil.errors import SchemaError, ShapeError
+from gaussveil.statistics.block import Block, Reader, plain
+from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
+from gaussveil.statistics.source import Source, View, Watch
+
+_BATCH_ROWS = 2**13
+
+
+class MemorySource(Source):
+    """A table in this process's memory. Arrays are read where they lie, without a copy."""
+
+    def __init__(self, data: Any, *, label: Any = None, view: View | None = None, watch: Watch | None = None) -> None:
+        self._data: pa.Table | NDArray[Any] = data if view is not None else _accept(data)
+        self._label: NDArray[Any] | None = label if view is not None or label is None else _column(label, self._data)
+        self.view = view or View(tuple(self.table_schema.names))
+        self.watch = watch or Watch()
+        self._kept: NDArray[np.bool_] | None = None
+
+    @property
+    def table_schema(self) -> pa.Schema:
+        """Columns of the frame; those of an array are x0, x1, ...; ``label`` is the separate label column."""
+        if isinstance(self._data, pa.Table):
+            schema = self._data.schema
+        else:
+            kind = pa.from_numpy_dtype(self._data.dtype)
+            schema = pa.schema([(f"x{j}", kind) for j in range(self._data.shape[1])])
+        return schema if self._label is None else schema.append(pa.field("label", pa.array(self._label[:0]).type))
+
+    def fingerprint(self) -> str:
+        """Length, and two checksums of the words in memory."""
+        if isinstance(self._data, pa.Table):
+            buffers = [
+                np.frombuffer(buffer, dtype=np.uint8)
+                for column in self._data.columns
+                for chunk in column.chunks
+                for buffer in chunk.buffers()
+                if buffer is not None and buffer.size
+            ]
+        else:
+            buffers = [self._data.ravel(order="K").view(np.uint8)]
+        rows = len(self._data) if not isinstance(self._data, pa.Table) else self._data.num_rows
+        return f"{rows}:" + ",".join(_checksum(buffer) for buffer in buffers)
+
+    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The kept rows, in the order of the table or sorted."""
+        kept = self._rows()
+        if order:
+            table = pa.Table.from_batches(self._slices(self.view.columns, kept), schema=self.schema)
+            ties = [name for name in self.view.columns if name not in order]
+            keys = [(name, "ascending") for name in (*order, *ties)]  # nulls last is Arrow's default
+            table = table.take(pc.sort_indices(table, sort_keys=keys))
+            yield from table.select(list(columns)).to_batches()
+        else:
+            yield from self._slices(columns, kept)
+
+    def _with_view(self, view: View) -> Self:
+        return type(self)(self._data, label=self._label, view=view, watch=self.watch)
+
+    def _blocks(self, reader: Reader) -> Iterator[Block]:
+        if isinstance(self._data, pa.Table) or any(name == "label" for name in reader.columns):
+            yield from super()._blocks(reader)
+            return
+        kept = self._rows()
+        places = [int(name[1:]) for name in reader.columns]
+        everything = places == list(range(self._data.shape[1]))
+        for start in range(0, len(self._data), reader.block_rows):
+            here = slice(start, start + reader.block_rows)
+            rows = self._data[here] if everything else self._data[here][:, places]
+            labels = None if self._label is None else pa.array(self._label[here])
+            if kept is not None:
+                rows = rows[kept[here]]
+                labels = None if labels is None else labels.filter(pa.array(kept[here]))
+            yield reader.block(np.array(rows.T, dtype=np.float64, order="C"), labels)
+
+    def _slices(self, columns: Sequence[str], kept: NDArray[np.bool_] | None) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([self.table_schema.field(name) for name in columns])
+        rows = self._data.num_rows if isinstance(self._data, pa.Table) else len(self._data)
+        for start in range(0, rows, _BATCH_ROWS):
+            end = min(start + _BATCH_ROWS, rows)
+            batch = _record_batch([self._cells(name, start, end) for name in columns], schema, end - start)
+            yield batch if kept is None else batch.filter(pa.array(kept[start:end]))
+
+    def _cells(self, name: str, start: int, end: int) -> pa.Array:
+        if name == "label" and self._label is not None:
+            return pa.array(self._label[start:end])
+        if isinstance(self._data, pa.Table):
+            return self._data.column(name).slice(start, end - start).combine_chunks()
+        return pa.array(np.ascontiguousarray(self._data[start:end, int(name[1:])]))
+
+    def _rows(self) -> NDArray[np.bool_] | None:
+        """Which rows the view keeps; None for all."""
+        if self.view.unit is None and self.view.rate is None:
+            return None
+        if self._kept is None:
+            names = self.view.columns
+            table = pa.Table.from_batches(self._slices(names, None), schema=self.schema).combine_chunks()
+            columns = [table.column(name).combine_chunks() for name in names] if table.num_rows else []
+            self._kept = self._choose(columns) if columns else np.zeros(0, dtype=np.bool_)
+        return self._kept
+
+    def _choose(self, columns: list[pa.Array]) -> NDArray[np.bool_]:
+        kept = np.ones(len(columns[0]), dtype=np.bool_)
+        if self.view.unit is not None and self.view.max_rows is not None:
+            unit = plain(columns[self.view.columns.index(self.view.unit)])
+            codes = unit.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            kept = (_rank(codes, hash_rows(columns, BOUND_KEY)) < self.view.max_rows) & (codes >= 0)
+        if self.view.rate is None:
+            return kept
+        if self.view.unit is not None:
+            coins = hash_rows([unit], self.view.coin_key)
+        else:
+            rows = hash_rows(columns, self.view.row_key)
+            coins = hash_rows([pa.array(rows), pa.array(_rank(rows, rows))], self.view.coin_key)
+        return kept & (coins < self.view.threshold)
+
+
+def as_source(data: Any, *, label: Any = None) -> Source:
+    """What every mechanism calls on its data: a Source stays itself, anything tabular in memory becomes one.
+
+    ``label`` is an array beside the data (scikit-learn's y); it becomes the column ``label``.
+    """
+    if isinstance(data, Source):
+        if label is not None:
+            raise SchemaError("label must be a column of the Source, not an array beside it: pass label=None.")
+        return data
+    return MemorySource(data, label=label)
+
+
+def _accept(data: Any) -> pa.Table | NDArray[Any]:
+    if isinstance(data, pa.Table):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            table = pa.table(data)
+            index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a pandas index is not a column
+            table = table.drop_columns([name for name in index if isinstance(name, str)]).replace_schema_metadata(None)
+            return table.cast(pa.schema([pa.field(f.name, _storable(f.type)) for f in table.schema]))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise SchemaError(
+                "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
+            ) from error
+    array = np.asarray(data)
+    if array.ndim not in (1, 2):
+        raise ShapeError(f"data must be a table of rows and columns. Got {array.ndim} dimensions.")
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise SchemaError(
+            f"an array of data must hold real numbers. Got dtype {array.dtype}: use a frame for mixed types."
+        )
+    array = array[:, None] if array.ndim == 1 else array
+    return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
+
+
+def _storable(kind: pa.DataType) -> pa.DataType:
+    """Arrow cannot filter string views, which polars uses."""
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
+
+
+def _column(label: Any, data: pa.Table | NDArray[Any]) -> NDArray[Any]:
+    array = np.asarray(label)
+    rows = data.num_rows if isinstance(data, pa.Table) else len(data)
+    if array.shape != (rows,):
+        raise ShapeError("label must be one column with as many rows as the data.")
+    return array
+
+
+def _record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    # A batch without columns still has rows to count.
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, type=pa.struct([])))
+
+
+def _rank(groups: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Position of each row among the rows of its group, by increasing value."""
+    order = np.lexsort((values, groups))
+    sorted_groups = groups[order]
+    starts = np.flatnonzero(np.r_[True, sorted_groups[1:] != sorted_groups[:-1]])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
+    return rank
+
+
+def _checksum(buffer: NDArray[np.uint8]) -> str:
+    words = buffer[: len(buffer) // 8 * 8].view(np.uint64)
+    tail = int.from_bytes(buffer[len(words) * 8 :].tobytes(), "little")
+    return f"{int(words.sum(dtype=np.uint64)):x}.{int(np.bitwise_xor.reduce(words)) if len(words) else 0:x}.{tail:x}"

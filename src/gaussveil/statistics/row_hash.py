@@ -1,0 +1,106 @@
+"""A keyed hash of table rows that every engine computes alike: who is kept, who is sampled.
+
+Each cell becomes one 16-byte block (numbers: their bits and a tag; text: a keyed BLAKE2b digest). A row's hash is the
+AES-256 CBC-MAC of its blocks after a first block that states their number: prefix-free, hence a pseudorandom function.
+It runs down whole columns, one OpenSSL call per cell position.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.statistics.block import is_number, plain
+
+BOUND_KEY = hashlib.blake2b(b"gaussveil: rows kept per privacy unit, version 1", digest_size=32).digest()
+"""Public key of the rule that picks which rows of a unit are kept."""
+
+_COIN_BITS = 63
+
+
+def derive_key(key: bytes, purpose: bytes) -> bytes:
+    """An independent 32-byte key for one purpose."""
+    return hashlib.blake2b(purpose, key=key, digest_size=32).digest()
+
+
+def hash_rows(columns: Sequence[pa.Array], key: bytes) -> NDArray[np.int64]:
+    """63-bit keyed hash of each row of equally long columns, uniform on [0, 2**63) to whoever lacks the key."""
+    rows = len(columns[0])
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # ECB is the bare block cipher inside the MAC
+    state = np.zeros((rows, 2), dtype=np.uint64)
+    state[:, 0] = len(columns)
+    for cells in (None, *columns):
+        if cells is not None:
+            state = state ^ _cells(cells, key)
+        state = np.frombuffer(encryptor.update(state.tobytes()), dtype="<u8").reshape(rows, 2)
+    return (state[:, 0] >> np.uint64(1)).astype(np.int64)
+
+
+def coin_threshold(rate: float) -> int:
+    """A row is sampled when its hash is below this: probability rate, rounded down to a multiple of 2**-63."""
+    if not 0 < rate <= 1:
+        raise ParameterError(f"rate must lie in (0, 1]. Got {rate!r}.")
+    return min(math.floor(math.ldexp(rate, _COIN_BITS)), (1 << _COIN_BITS) - 1)
+
+
+def is_hashable(kind: pa.DataType) -> bool:
+    """Whether a column of this type can take part in a row hash."""
+    return is_number(kind) or is_identifier(kind) or pa.types.is_temporal(kind)
+
+
+def is_identifier(kind: pa.DataType) -> bool:
+    """Whether a column of this type can name a privacy unit: text or integers."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(text or pa.types.is_integer(kind))
+
+
+def require_hashable(schema: pa.Schema, names: Sequence[str]) -> None:
+    """Refuse columns whose values have no canonical bytes."""
+    for name in names:
+        if not is_hashable(schema.field(name).type):
+            raise SchemaError(
+                f"column {name!r} of type {schema.field(name).type} cannot identify a row: select other columns first."
+            )
+
+
+def _cells(column: pa.Array, key: bytes) -> NDArray[np.uint64]:
+    """One 16-byte block per cell; null and NaN are the same cell."""
+    column = plain(column)
+    cells = np.zeros((len(column), 2), dtype=np.uint64)
+    if pa.types.is_string(column.type):
+        encoded = column.fill_null("").dictionary_encode()
+        digests = b"".join(
+            hashlib.blake2b(text.encode(), key=key, digest_size=16).digest() for text in encoded.dictionary.to_pylist()
+        )
+        cells[:] = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)[encoded.indices.to_numpy(zero_copy_only=False)]
+        missing = column.is_null()
+    else:
+        column = _eight_bytes(column)
+        missing = column.is_null(nan_is_null=True)
+        values = column.fill_null(0).to_numpy(zero_copy_only=False)
+        # Adding 0 turns -0.0 into 0.0: equal numbers are equal cells.
+        cells[:, 0] = (values + values.dtype.type(0)).view(np.uint64)
+    cells[missing.to_numpy(zero_copy_only=False)] = (0, 1)
+    return cells
+
+
+def _eight_bytes(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    if pa.types.is_temporal(kind):
+        return column.cast(pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()).cast(
+            pa.int64()
+        )
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.int64(), safe=False)
+    return column.cast(pa.float64())

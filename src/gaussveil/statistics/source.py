@@ -1,0 +1,220 @@
+"""The Source protocol: the only door through which mechanisms reach data, wherever the data lies.
+
+A Source is an immutable view of a table. ``select``, ``bounded`` and ``sample`` return narrower views; ``aggregate``,
+``map_groups`` and ``windows`` read. An engine supplies four things: the schema, a fingerprint, batches of the view, and
+(where work should not come to the driver) its own fold and map. Refusals depend on the schema and on public parameters
+only; nothing here logs or reports a value or a count of the data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from joblib import Parallel, delayed
+
+from gaussveil.errors import ParameterError, SchemaError, SourceError
+from gaussveil.statistics.block import Block, Grouping, Reader, require_columns
+from gaussveil.statistics.row_hash import coin_threshold, derive_key, is_identifier, require_hashable
+from gaussveil.statistics.statistic import RowCount, State, Statistic
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class View:
+    """What of a table is read, in this order: columns, rows kept per privacy unit, Poisson sample."""
+
+    columns: tuple[str, ...]
+    unit: str | None = None
+    max_rows: int | None = None
+    rate: float | None = None
+    key: bytes = field(default=b"", repr=False)
+
+    @property
+    def threshold(self) -> int:
+        """A row whose coin is below this is in the sample."""
+        return coin_threshold(1.0 if self.rate is None else self.rate)
+
+    @property
+    def row_key(self) -> bytes:
+        """Key of the row hash that tells rows apart for sampling."""
+        return derive_key(self.key, b"row")
+
+    @property
+    def coin_key(self) -> bytes:
+        """Key of the sampling coins."""
+        return derive_key(self.key, b"coin")
+
+
+class Watch:
+    """Remembers a table's fingerprint from its first pass; shared by all views of the table."""
+
+    def __init__(self) -> None:
+        self._first: str | None = None
+
+    def check(self, fingerprint: str) -> None:
+        """Refuse a table that is not the one seen first."""
+        if self._first is None:
+            self._first = fingerprint
+        elif fingerprint != self._first:
+            raise SourceError(
+                "the table changed between two passes: stop what writes to it, open it again and restart."
+            )
+
+
+class Source(ABC):
+    """A table that statistics, samples and per-household jobs run over."""
+
+    view: View
+    watch: Watch
+
+    # What an engine supplies.
+
+    @property
+    @abstractmethod
+    def table_schema(self) -> pa.Schema:
+        """Schema of the whole table, known without reading records."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Changes when the table changes: accidents are detected, not forgers."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of the view; with ``order`` sorted by those columns, nulls last, ties by all columns of the view."""
+
+    @abstractmethod
+    def _with_view(self, view: View) -> Self:
+        """The same table seen through another view."""
+
+    def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
+        state = statistic.empty(len(reader.columns), reader.groups)
+        for block in self._blocks(reader):
+            state = statistic.merge(state, statistic.partial(block))
+        return state
+
+    def _blocks(self, reader: Reader) -> Iterator[Block]:
+        for batch in self.batches(reader.needed):
+            yield from reader.blocks(batch)
+
+    def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
+        groups = split_groups(self.batches(self.view.columns, (by, *order)), by)
+        return list(Parallel(n_jobs=jobs)(delayed(_apply)(function, key, table) for key, table in groups))
+
+    # What every Source can do.
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the view's columns."""
+        return pa.schema([self.table_schema.field(name) for name in self.view.columns])
+
+    def select(self, columns: Sequence[str]) -> Self:
+        """Only these columns; before ``bounded`` and ``sample``, whose choice of rows depends on the columns."""
+        if self.view.unit is not None or self.view.rate is not None:
+            raise ParameterError("select comes before bounded and sample: call it first.")
+        require_columns(self.schema, columns)
+        return self._with_view(replace(self.view, columns=tuple(columns)))
+
+    def bounded(self, unit: str, max_rows: int) -> Self:
+        """At most ``max_rows`` rows per privacy unit: those with the smallest hash (public key) of the view's columns.
+
+        Which rows of a unit stay depends on that unit's rows alone, so adding or removing a unit changes at most
+        ``max_rows`` rows of everything computed from the view. Rows without a unit are left out.
+        """
+        if self.view.unit is not None or self.view.rate is not None:
+            raise ParameterError("bounded is called once, before sample.")
+        if not isinstance(max_rows, int | np.integer) or max_rows < 1:
+            raise ParameterError(f"max_rows must be a positive integer. Got {max_rows!r}.")
+        require_columns(self.schema, [unit])
+        if not is_identifier(self.schema.field(unit).type):
+            kind = self.schema.field(unit).type
+            raise SchemaError(f"privacy unit {unit!r} must be a column of text or integers. Got {kind}.")
+        require_hashable(self.schema, self.view.columns)
+        return self._with_view(replace(self.view, unit=unit, max_rows=int(max_rows)))
+
+    def sample(self, rate: float, key: bytes | int | None = None) -> Self:
+        """Poisson sample: every privacy unit (every row, where there is none) is in with probability ``rate``.
+
+        The coins are a keyed hash of the unit, or of the row and its number among equal rows, so they are independent,
+        and all engines agree given the key. ``key=None`` draws a fresh secret one. An integer makes a repeatable sample
+        for studies and tests: amplification by sampling may then not be claimed, for the coins are not secret.
+        """
+        if self.view.rate is not None:
+            raise ParameterError("a sample is drawn once per view: sample the original source again.")
+        if key is None:
+            key = secrets.token_bytes(32)
+        elif isinstance(key, int):
+            key = derive_key(b"seed", str(key).encode())
+        if len(key) != 32:
+            raise ParameterError(f"key must have 32 bytes. Got {len(key)}.")
+        coin_threshold(rate)
+        require_hashable(self.schema, self.view.columns)
+        return self._with_view(replace(self.view, rate=float(rate), key=key))
+
+    def aggregate(
+        self, statistic: Statistic[Result], *, columns: Sequence[str] | None = None, group: Grouping = None
+    ) -> Result:
+        """One pass: the statistic of these columns (default: all of the view), per group."""
+        reader = Reader(self.view.columns if columns is None else tuple(columns), group)
+        reader.check(self.schema)
+        statistic.shapes(len(reader.columns), reader.groups)
+        self.watch.check(self.fingerprint())
+        state = self._fold(statistic, reader)
+        self.watch.check(self.fingerprint())
+        return statistic.finish(state)
+
+    def row_count(self) -> int:
+        """Number of rows of the view. Private: never print it or log it."""
+        return int(self.aggregate(RowCount(), columns=()).integers()[0])
+
+    def map_groups(
+        self, function: Callable[[pa.Table], Result], *, by: str, order: Sequence[str] = (), jobs: int = 1
+    ) -> list[tuple[Any, Result]]:
+        """``function`` of each household's rows (an Arrow table, sorted by ``order``), sorted by household."""
+        require_columns(self.schema, [by, *order])
+        self.watch.check(self.fingerprint())
+        results = self._map(function, by, order, jobs)
+        self.watch.check(self.fingerprint())
+        return results
+
+    def windows(self, *, by: str, order: str, length: int, step: int | None = None) -> Iterator[tuple[Any, pa.Table]]:
+        """Windows of ``length`` consecutive rows per meter, in the order of a column; a short rest is left out."""
+        if length < 1 or (step is not None and step < 1):
+            raise ParameterError(f"length and step must be positive. Got {length!r} and {step!r}.")
+        require_columns(self.schema, [by, order])
+        self.watch.check(self.fingerprint())
+        for key, table in split_groups(self.batches(self.view.columns, (by, order)), by):
+            for start in range(0, table.num_rows - length + 1, step or length):
+                yield key, table.slice(start, length)
+        self.watch.check(self.fingerprint())
+
+
+def split_groups(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[tuple[Any, pa.Table]]:
+    """Cut batches sorted by a column into one table per value; rows without one are left out."""
+    pending: list[pa.RecordBatch] = []
+    current: Any = None
+    for batch in batches:
+        keys = batch.column(by).to_pylist()
+        cuts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1]), len(keys)]
+        for start, end in itertools.pairwise(cuts):
+            if start == end:
+                continue
+            if pending and keys[start] != current:
+                yield current, pa.Table.from_batches(pending)
+                pending = []
+            current = keys[start]
+            if current is not None:
+                pending.append(batch.slice(start, end - start))
+    if pending:
+        yield current, pa.Table.from_batches(pending)
+
+
+def _apply(function: Callable[[pa.Table], Result], key: Any, table: pa.Table) -> tuple[Any, Result]:
+    return key, function(table)

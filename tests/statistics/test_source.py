@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import collections
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from gaussveil.errors import ParameterError, SchemaError, ShapeError, SourceError
+from gaussveil.statistics import Gram, Labels, MemorySource, Moments, as_source
+
+rng = np.random.default_rng(11)
+N = 600
+FRAME = pd.DataFrame(
+    {
+        "kw": rng.normal(size=N).round(1),
+        "hour": rng.integers(0, 24, size=N),
+        "home": [f"home {i}" for i in rng.integers(0, 40, size=N)],
+    }
+)
+
+
+def rows(source: Any) -> collections.Counter[tuple[Any, ...]]:
+    batches = source.batches(source.view.columns)
+    return collections.Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_frames_of_every_kind_agree_to_the_bit(convert: Any) -> None:
+    reference = as_source(FRAME.copy())
+    source = as_source(convert(FRAME))
+    for a, b in [
+        (source, reference),
+        (source.bounded("home", 3), reference.bounded("home", 3)),
+        (source.sample(0.4, 5), reference.sample(0.4, 5)),
+        (source.bounded("home", 3).sample(0.4, 5), reference.bounded("home", 3).sample(0.4, 5)),
+    ]:
+        gram = a.aggregate(Gram(row_norm=2.0), columns=["kw", "hour"])
+        assert np.array_equal(gram.limbs, b.aggregate(Gram(row_norm=2.0), columns=["kw", "hour"]).limbs)
+        assert a.row_count() == b.row_count()
+
+
+def test_arrays_are_read_in_place_whatever_their_layout_and_type() -> None:
+    x = rng.normal(size=(300, 3)).astype(np.float32)
+    reference = as_source(x.astype(np.float64)).aggregate(Gram(row_norm=1.0)).limbs
+    for array in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2], x.tolist()):
+        assert np.array_equal(as_source(array).aggregate(Gram(row_norm=1.0)).limbs, reference)
+    assert as_source(x).aggregate(Gram(row_norm=1.0), columns=["x2", "x0"]).shape == (2, 2)
+    assert as_source(np.arange(5)).row_count() == 5
+
+
+def test_a_unit_changes_at_most_its_share_and_nothing_of_the_others() -> None:
+    bounded = as_source(FRAME).bounded("home", 3)
+    kept = rows(bounded)
+    per_home = collections.Counter(home for _, _, home in kept.elements())
+    sizes = FRAME["home"].value_counts()
+    assert all(per_home[home] == min(3, size) for home, size in sizes.items())
+    for home in ("home 0", "home 17"):
+        without = rows(as_source(FRAME[FRAME["home"] != home]).bounded("home", 3))
+        assert sum((kept - without).values()) <= 3
+        assert not without - kept
+    # The choice does not depend on the order of the rows.
+    assert rows(as_source(FRAME.sample(frac=1, random_state=1)).bounded("home", 3)) == kept
+
+
+def test_the_bound_reaches_the_released_sums() -> None:
+    statistic = Moments(clip=2.0)
+    loud = pd.DataFrame({"kw": [1e9] * 500, "hour": [3] * 500, "home": ["loud"] * 500})
+    quiet = as_source(FRAME).bounded("home", 3).aggregate(statistic, columns=["kw"])
+    both = as_source(pd.concat([FRAME, loud])).bounded("home", 3).aggregate(statistic, columns=["kw"])
+    moved = abs(both.total.to_float() - quiet.total.to_float()).item()
+    assert 5.9 < moved <= statistic.sensitivity(rows=3)["total"]
+
+
+def test_rows_without_a_unit_are_left_out() -> None:
+    frame = pd.DataFrame({"kw": [1.0, 2.0, 3.0], "home": ["a", None, "a"]})
+    assert as_source(frame).bounded("home", 5).row_count() == 2
+
+
+def test_poisson_sample_has_its_rate_and_depends_on_the_key_only() -> None:
+    x = np.arange(20_000.0)[:, None]
+    source = as_source(x)
+    sizes = [source.sample(0.3, key).row_count() for key in range(8)]
+    mean, sd = 0.3 * 8 * len(x), math.sqrt(0.21 * 8 * len(x))
+    assert abs(sum(sizes) - mean) < 6.5 * sd
+    shuffled = np.random.default_rng(0).permutation(x)
+    assert rows(as_source(shuffled).sample(0.3, 1)) == rows(source.sample(0.3, 1))
+    assert rows(source.sample(0.3, 1)) != rows(source.sample(0.3, 2))
+    assert rows(source.sample(0.3)) != rows(source.sample(0.3))
+    assert source.sample(1.0).row_count() == len(x)
+
+
+def test_equal_rows_have_coins_of_their_own() -> None:
+    size = as_source(np.ones((20_000, 2))).sample(0.5, 9).row_count()
+    assert abs(size - 10_000) < 6.5 * math.sqrt(5_000)
+
+
+def test_a_unit_is_sampled_whole() -> None:
+    sampled = as_source(FRAME).bounded("home", 4).sample(0.5, 3)
+    whole = collections.Counter(home for _, _, home in rows(as_source(FRAME).bounded("home", 4)).elements())
+    part = collections.Counter(home for _, _, home in rows(sampled).elements())
+    assert all(whole[home] == count for home, count in part.items())
+    assert 5 < len(part) < 35
+
+
+def test_households_and_windows_come_in_order() -> None:
+    source = as_source(FRAME)
+    sums = source.map_groups(lambda table: sum(table["kw"].to_pylist()), by="home")
+    expected = FRAME.groupby("home")["kw"].sum()
+    assert [home for home, _ in sums] == sorted(FRAME["home"].unique())
+    assert all(math.isclose(value, expected[home], abs_tol=1e-9) for home, value in sums)
+    seen = 0
+    for home, window in source.windows(by="home", order="hour", length=4, step=2):
+        hours = window["hour"].to_pylist()
+        assert len(hours) == 4
+        assert hours == sorted(hours)
+        assert set(window["home"].to_pylist()) == {home}
+        seen += 1
+    assert seen == sum((size - 4) // 2 + 1 for size in FRAME["home"].value_counts() if size >= 4)
+
+
+def test_schema_mistakes_are_refused_before_reading() -> None:
+    source = as_source(FRAME)
+    with pytest.raises(SchemaError, match="'kwh' is missing"):
+        source.aggregate(Gram(row_norm=1.0), columns=["kwh"])
+    with pytest.raises(SchemaError, match="must hold numbers"):
+        source.aggregate(Gram(row_norm=1.0))
+    with pytest.raises(SchemaError, match="declared labels"):
+        source.aggregate(Moments(clip=1.0), columns=["kw"], group=Labels("hour", ["noon"]))
+    with pytest.raises(SchemaError, match="text or integers"):
+        source.bounded("kw", 3)
+    with pytest.raises(SchemaError, match="mixes types"):
+        as_source(pd.DataFrame({"kw": [1.0, "two"]}))
+    with pytest.raises(SchemaError, match="real numbers"):
+        as_source(np.array([["a"]]))
+    with pytest.raises(SchemaError, match="column of the Source"):
+        as_source(source, label=np.zeros(N))
+    with pytest.raises(ShapeError):
+        as_source(np.zeros((2, 2, 2)))
+    with pytest.raises(ShapeError, match="label"):
+        as_source(np.zeros((3, 2)), label=[1, 2])
+
+
+def test_public_parameters_are_checked() -> None:
+    source = as_source(FRAME)
+    for rate in (0.0, 1.5, math.nan):
+        with pytest.raises(ParameterError, match="rate"):
+            source.sample(rate)
+    with pytest.raises(ParameterError, match="32 bytes"):
+        source.sample(0.5, b"short")
+    with pytest.raises(ParameterError, match="max_rows"):
+        source.bounded("home", 0)
+    with pytest.raises(ParameterError, match="before sample"):
+        source.sample(0.5).bounded("home", 1)
+    with pytest.raises(ParameterError, match="call it first"):
+        source.bounded("home", 1).select(["kw"])
+    with pytest.raises(ParameterError, match="once"):
+        source.sample(0.5).sample(0.5)
+    with pytest.raises(ParameterError, match="positive"):
+        list(source.windows(by="home", order="hour", length=0))
+
+
+def test_the_secret_key_is_not_shown() -> None:
+    key = bytes(range(32))
+    assert key.hex() not in repr(as_source(FRAME).sample(0.5, key).view)
+    assert repr(key) not in repr(as_source(FRAME).sample(0.5, key).view)
+
+
+def test_an_array_that_changes_between_two_passes_is_refused() -> None:
+    x = rng.normal(size=(100, 2))
+    source = as_source(x)
+    source.aggregate(Gram(row_norm=1.0))
+    source.select(["x0"]).row_count()
+    x[50, 1] += 1.0
+    with pytest.raises(SourceError, match="changed between two passes"):
+        source.aggregate(Gram(row_norm=1.0))
+
+
+def test_as_source_keeps_a_source() -> None:
+    source = MemorySource(FRAME)
+    assert as_source(source) is source
