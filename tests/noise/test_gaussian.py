@@ -238,7 +238,7 @@ def test_certainly_positive_definite_never_says_so_in_vain() -> None:
         (np.eye(2), {"shape": (3,)}, ShapeError, "fit a covariance"),
         (np.eye(2), {"grid": 1.0}, ParameterError, "grid"),
         (np.eye(2), {"grid": 0.125}, NumericalError, "finer grid"),
-        (np.eye(12) + 1.0, {"grid": 2.0**-46}, ParameterError, "coarser grid"),
+        (np.eye(12) + 100.0, {"grid": 2.0**-46}, ParameterError, "coarser grid"),
         (np.diag([1.0, 1e20]), {}, NumericalError, "condition number"),
     ],
 )
@@ -264,6 +264,18 @@ def test_bad_values_are_refused_before_anything_is_drawn(value, error, counting)
     with pytest.raises(error):
         GaussianNoise(1.0, shape=2).add(value, generator)
     assert generator.requests == []
+
+
+@pytest.mark.parametrize("sd", [4.0, 20.0])
+def test_rounding_a_random_centre_costs_no_more_than_stated(sd: float) -> None:
+    noise = GaussianNoise(sd, grid=1.0)
+    points = np.arange(-400, 401)
+    rounded = np.exp(-(points**2) / (2 * sd**2 + 8))
+    for offset in (0.1, 0.3, 0.5):
+        centred = np.exp(-((points - offset) ** 2) / (2 * sd**2 + 8))
+        distance = np.abs(rounded / rounded.sum() - centred / centred.sum()).sum() / 2
+        assert distance <= noise.centre_total_variation
+    assert distance > noise.centre_total_variation / 1.2
 
 
 def test_differing_coordinates_alone_pay_for_rounding() -> None:

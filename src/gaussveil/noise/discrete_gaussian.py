@@ -8,7 +8,7 @@ docs/math/noise.md, "Convolution".
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, exp, expm1, isfinite, isqrt, log1p, pi, prod
+from math import ceil, exp, expm1, inf, isfinite, isqrt, log1p, pi, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,8 @@ def smoothing_error(smallest_variance: float, dimension: int) -> float:
     C has eigenvalues of at least `smallest_variance` (at least 1/4). Derived: docs/math/noise.md, "Smoothing".
     """
     nome = exp(-2 * pi**2 * smallest_variance * (1 - 1e-12))
-    return 1.01 * expm1(dimension * log1p(2 * nome / (1 - nome)))
+    exponent = dimension * log1p(2 * nome / (1 - nome))
+    return 1.01 * expm1(exponent) if exponent < 1 else inf  # a bound beyond 1 says nothing anyway
 
 
 def smoothing_total_variation(smallest_variance: float, dimension: int) -> float:

@@ -37,7 +37,9 @@ class GaussianNoise:
 
     Attributes: `grid`; `covariance`, what is drawn (a variance if white, a matrix if coloured), at least N + (2 grid)^2
     I; `continuous_covariance`, that less (2 grid)^2 I; `rounding_l2`, what rounding to the grid adds to the l2
-    sensitivity; `total_variation`, for one draw of the whole array.
+    sensitivity; `total_variation`, for one draw of the whole array; `centre_total_variation`, what rounding costs where
+    the value is itself random (label privacy over random values) and no sensitivity can take it up: then charge this
+    instead of `rounding_l2`, and choose a finer grid.
     """
 
     def __init__(
@@ -111,6 +113,12 @@ class GaussianNoise:
             coloured = factors.astype(np.float64) @ self._colouring.multipliers.T
             result += coloured.astype(np.int64).reshape(self.shape)
         return result
+
+    @property
+    def centre_total_variation(self) -> float:
+        """Upper bound between laws centred at the value and at its rounding: |shift|/sqrt(2 pi) standard deviations."""
+        # what is drawn is at least white noise of this variance; a shift is at most half a grid per coordinate
+        return min(1.0, 0.2 * sqrt(prod(self.shape)) / sqrt(float(self.white.variance - LATTICE_VARIANCE)))
 
     def _set_shape(self, noise: Floats, shape: Shape | None, differing: int | None) -> None:
         self._size = 1 if noise.ndim == 0 else len(noise)
