@@ -1,7 +1,7 @@
 """Writes extra_pairs.json: hard Gaussian pairs whose divergence is known from the definition.
 
-Run ``python tests/reference/generate_extra_pairs.py`` (half a minute). Every value is computed at two precisions and kept only
-if they agree to 32 digits.
+Run ``python tests/reference/generate_extra_pairs.py`` (half a minute). Every value is computed at two precisions and
+kept only if they agree to 32 digits.
 """
 
 from __future__ import annotations

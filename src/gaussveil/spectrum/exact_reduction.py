@@ -1,0 +1,336 @@
+"""Exact inputs of a rigorous evaluation and their cumulant function in ball arithmetic.
+
+A source is either a list of reduced terms whose numbers are doubles taken exactly, or the doubles of two means and two
+covariances. Both become a `BallSpectrum`: an enclosure of K(s), for complex balls s, with python-flint (Arb).
+
+From matrices no eigenvalue is isolated, so repeated eigenvalues, near-equal covariances and rank-one differences are
+nothing special. Any exact matrix T gives, with M2 = T'S2 T, N = T'(S2-S1)T and b = T'(mu1-mu2),
+
+    K(s) = -(s/2) log(det S1/det S2) - 1/2 log(det(M2 + s N)/det M2) + s(1+s)/2 b'(M2 + s N)^-1 b.
+
+T is an approximate simultaneous diagonaliser (Cholesky and Jacobi at high precision), and what it leaves over, M2 - I
+and N - diag(N), enters as a bound (derived: docs/math).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, arb, arb_mat
+from numpy.typing import NDArray
+
+from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+
+SYMMETRY_TOLERANCE = 1e-9
+JACOBI_SWEEPS = 40
+PRECISION_CAP = 4096
+
+
+@dataclass(frozen=True)
+class ExactTerms:
+    """Reduced terms, every double taken exactly.
+
+    X is N(., 1 - variance_gap) and Y is N(., 1) in each of `multiplicity` coordinates; the squared mean gaps of a term
+    sum to `energy`, or to `multiplicity` times the exact square of `mean_gap` (give one; neither means no mean gap).
+    """
+
+    variance_gap: tuple[float, ...]
+    multiplicity: tuple[int, ...]
+    energy: tuple[float, ...] | None = None
+    mean_gap: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.energy is not None and self.mean_gap is not None:
+            raise ParameterError("give energy or mean_gap, not both")
+        for name in ("multiplicity", "energy", "mean_gap"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.variance_gap):
+                raise ShapeError(f"{name} must have as many entries as variance_gap; got {len(values)}")
+        for name in ("variance_gap", "energy", "mean_gap"):
+            values = getattr(self, name)
+            if values is not None and not np.all(np.isfinite(values)):
+                raise NotFiniteError(f"{name} must be finite")
+        if any(gap >= 1.0 for gap in self.variance_gap):
+            raise NotPositiveDefiniteError(
+                "variance_gap must be below 1: X needs a positive variance in every direction"
+            )
+        if any(count < 0 for count in self.multiplicity):
+            raise ParameterError("multiplicity must not be negative")
+        if self.energy is not None and any(value < 0.0 for value in self.energy):
+            raise ParameterError("energy is a sum of squares and must not be negative")
+
+    @classmethod
+    def of(
+        cls,
+        variance_gap: Sequence[float] | NDArray[np.float64],
+        *,
+        multiplicity: Sequence[int] | NDArray[np.int64] | None = None,
+        energy: Sequence[float] | NDArray[np.float64] | None = None,
+        mean_gap: Sequence[float] | NDArray[np.float64] | None = None,
+    ) -> ExactTerms:
+        """Terms from any sequences; `multiplicity` defaults to one each."""
+        gaps = tuple(float(gap) for gap in variance_gap)
+        counts = (1,) * len(gaps) if multiplicity is None else tuple(int(count) for count in multiplicity)
+        return cls(
+            gaps,
+            counts,
+            None if energy is None else tuple(float(value) for value in energy),
+            None if mean_gap is None else tuple(float(value) for value in mean_gap),
+        )
+
+
+@dataclass(frozen=True)
+class ExactMatrices:
+    """Means and covariances of X and Y, every double taken exactly (of a covariance, the symmetric part)."""
+
+    mean_x: tuple[float, ...]
+    cov_x: tuple[tuple[float, ...], ...]
+    mean_y: tuple[float, ...]
+    cov_y: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        mean_x: Sequence[float] | NDArray[np.float64],
+        cov_x: Sequence[Sequence[float]] | NDArray[np.float64],
+        mean_y: Sequence[float] | NDArray[np.float64],
+        cov_y: Sequence[Sequence[float]] | NDArray[np.float64],
+    ) -> ExactMatrices:
+        """Checks shapes, finiteness and symmetry."""
+        size = len(mean_x)
+        vectors, matrices = [], []
+        for name, mean in (("mean_x", mean_x), ("mean_y", mean_y)):
+            vector = np.asarray(mean, dtype=np.float64)
+            if vector.shape != (size,) or size == 0:
+                raise ShapeError(f"{name} must be a vector as long as mean_x ({size}); got shape {vector.shape}")
+            if not np.all(np.isfinite(vector)):
+                raise NotFiniteError(f"{name} must be finite")
+            vectors.append(tuple(vector.tolist()))
+        for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)):
+            matrix = np.asarray(cov, dtype=np.float64)
+            if matrix.shape != (size, size):
+                raise ShapeError(f"{name} must have shape ({size}, {size}) to fit mean_x; got {matrix.shape}")
+            if not np.all(np.isfinite(matrix)):
+                raise NotFiniteError(f"{name} must be finite")
+            diagonal = np.diagonal(matrix)
+            if np.any(diagonal <= 0.0):
+                raise NotPositiveDefiniteError(f"{name} must be positive definite: a variance is not positive")
+            scale = np.sqrt(diagonal)
+            if np.any(np.abs(matrix - matrix.T) > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)):
+                raise NotSymmetricError(f"{name} must be symmetric; pass (S + S.T) / 2")
+            matrices.append(tuple(map(tuple, matrix.tolist())))
+        return cls(vectors[0], matrices[0], vectors[1], matrices[1])
+
+
+Source = ExactTerms | ExactMatrices
+
+
+class Term(NamedTuple):
+    """`multiplicity` coordinates of one variance gap, and the sum of their squared mean gaps."""
+
+    gap: arb
+    multiplicity: int
+    energy: arb
+
+
+@dataclass(frozen=True)
+class BallSpectrum:
+    """Enclosure of the cumulant function of one pair.
+
+    `residual_gram` and `residual_gap` bound the Frobenius norms of M2 - I and of the off-diagonal of N; `gap_error`
+    bounds how far the true variance gaps lie from the terms' (all three zero for exact terms). `flat_energy` belongs to
+    variance gaps that are exactly zero.
+    """
+
+    terms: tuple[Term, ...]
+    flat_energy: arb
+    log_ratio: arb
+    residual_gram: arb
+    residual_gap: arb
+    gap_error: arb
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether the terms are the true spectrum rather than an approximate diagonal."""
+        return bool(self.residual_gap.is_zero() and self.residual_gram.is_zero())
+
+    @cached_property
+    def energy(self) -> arb:
+        """Sum of the terms' squared mean gaps."""
+        return sum((term.energy for term in self.terms), self.flat_energy)
+
+    @cached_property
+    def whitened_energy(self) -> arb:
+        """Upper bound on the squared length of the mean gap where Y is truly standard: b'M2^-1 b."""
+        return self.energy / (1 - self.residual_gram)
+
+    @cached_property
+    def _split(self) -> tuple[tuple[float, arb, arb] | None, ...]:
+        """|g|, E/(2g) and E(1-g)/(2g^2): s(1+s)E/(2(1+sg)) is E/(2g) s - E(1-g)/(2g^2) (1 - 1/(1+sg))."""
+        split: list[tuple[float, arb, arb] | None] = []
+        for gap, _, energy in self.terms:
+            if energy.is_zero() or gap.contains(0):
+                split.append(None)
+            else:
+                slope = energy / (2 * gap)
+                split.append((abs(float(gap)), slope, slope * (1 - gap) / gap))
+        return tuple(split)
+
+    def parts(self, s: acb, analytic: bool = False) -> tuple[arb, acb]:
+        """Real a and complex r with K(s) = a s + r on the ball s.
+
+        Not finite where a branch cut is touched (when `analytic`) or the residual is not small. Far out, where s g > 1,
+        a mean gap counts by its asymptote plus a bounded rest, so that on wide balls growth cancels in the coefficient.
+        """
+        logs, quadratic, rest = acb(0), acb(self.flat_energy), acb(0)
+        linear = -self.log_ratio / 2
+        smallest: arb | None = None
+        exact = self.exact
+        size = abs(complex(s.mid()))
+        for (gap, multiplicity, energy), split in zip(self.terms, self._split):
+            w = s * gap + 1
+            log_w = w.log(analytic=analytic)
+            logs += log_w if multiplicity == 1 else log_w * multiplicity
+            if split is not None and size * split[0] > 1.0:
+                linear += split[1]
+                rest -= split[2] * (1 - 1 / w)
+            elif not energy.is_zero():
+                quadratic += energy / w
+            if not exact:
+                below = w.abs_lower()
+                smallest = below if smallest is None else smallest.min(below)
+        curve = s * (s + 1) / 2
+        rest += curve * quadratic - logs / 2
+        if smallest is None:
+            return linear, rest
+        left = self.residual_gram + s.abs_upper() * self.residual_gap
+        ratio = left / smallest
+        if not ratio < 1:
+            return linear, acb("nan", "nan")
+        room = 1 - ratio
+        error = len(self.terms) * ratio / room + curve.abs_upper() * self.energy * ratio / (smallest * room)
+        # det M2 = det(I + (M2 - I)) is the same kind of remainder at s = 0.
+        error += len(self.terms) * self.residual_gram / (1 - self.residual_gram)
+        spread = arb(0, error.abs_upper())
+        return linear, rest + acb(spread, spread)
+
+
+def _square(x: arb) -> arb:
+    """x^2; the power operator of python-flint answers nan on a ball around zero."""
+    return x * x
+
+
+def exact_spectrum(sources: Sequence[tuple[ExactTerms, int]]) -> BallSpectrum:
+    """One spectrum of all exact terms, each taken `count` times; equal variance gaps are merged."""
+    merged: dict[float, tuple[int, arb]] = {}
+    flat = arb(0)
+    for source, count in sources:
+        for i, gap in enumerate(source.variance_gap):
+            if source.energy is not None:
+                energy = arb(source.energy[i]) * count
+            elif source.mean_gap is not None:
+                energy = _square(arb(source.mean_gap[i])) * (count * source.multiplicity[i])
+            else:
+                energy = arb(0)
+            if gap == 0.0:
+                flat += energy
+                continue
+            known = merged.get(gap, (0, arb(0)))
+            merged[gap] = (known[0] + count * source.multiplicity[i], known[1] + energy)
+    terms = tuple(Term(arb(gap), number, energy) for gap, (number, energy) in merged.items())
+    log_ratio = sum((term.multiplicity * (-term.gap).log1p() for term in terms), arb(0))
+    return BallSpectrum(terms, flat, log_ratio, arb(0), arb(0), arb(0))
+
+
+def _symmetric(rows: Sequence[Sequence[float]]) -> arb_mat:
+    size = range(len(rows))
+    return arb_mat([[(arb(rows[i][j]) + arb(rows[j][i])) / 2 for j in size] for i in size])
+
+
+def _cholesky(matrix: arb_mat, name: str) -> list[list[arb]] | None:
+    """Lower factor in balls, which proves positive definiteness; None when the precision does not decide."""
+    size = matrix.nrows()
+    factor = [[arb(0)] * size for _ in range(size)]
+    for j in range(size):
+        pivot = matrix[j, j] - sum((_square(factor[j][k]) for k in range(j)), arb(0))
+        if pivot <= 0:
+            raise NotPositiveDefiniteError(f"{name} must be positive definite; its Cholesky pivot {j} is not positive")
+        if not pivot > 0:
+            return None
+        factor[j][j] = pivot.sqrt()
+        for i in range(j + 1, size):
+            dot = sum((factor[i][k] * factor[j][k] for k in range(j)), arb(0))
+            factor[i][j] = (matrix[i, j] - dot) / factor[j][j]
+    return factor
+
+
+def _jacobi(matrix: arb_mat, bits: int) -> arb_mat:
+    """Approximate eigenvectors, as rows, by cyclic Jacobi on midpoints; nothing is claimed of them."""
+    size = matrix.nrows()
+    a = [[matrix[i, j].mid() for j in range(size)] for i in range(size)]
+    q = [[arb(int(i == j)) for j in range(size)] for i in range(size)]
+    scale = max((abs(a[i][j]) for i in range(size) for j in range(size)), key=float)
+    small = scale * arb(2) ** (16 - bits)
+    for _ in range(JACOBI_SWEEPS):
+        rotated = False
+        for i in range(size):
+            for j in range(i + 1, size):
+                if abs(a[i][j]) <= small:
+                    continue
+                rotated = True
+                theta = (a[j][j] - a[i][i]) / (2 * a[i][j])
+                t = 1 / (abs(theta) + (_square(theta) + 1).sqrt())
+                t = (-t if theta < 0 else t).mid()
+                c = ((_square(t) + 1).rsqrt()).mid()
+                s = (t * c).mid()
+                step = t * a[i][j]
+                a[i][i], a[j][j] = (a[i][i] - step).mid(), (a[j][j] + step).mid()
+                a[i][j] = a[j][i] = arb(0)
+                for k in range(size):
+                    if k not in (i, j):
+                        x, y = a[k][i], a[k][j]
+                        a[k][i] = a[i][k] = (c * x - s * y).mid()
+                        a[k][j] = a[j][k] = (s * x + c * y).mid()
+                    x, y = q[i][k], q[j][k]
+                    q[i][k], q[j][k] = (c * x - s * y).mid(), (s * x + c * y).mid()
+        if not rotated:
+            break
+    return arb_mat(q)
+
+
+def _frobenius(entries: Sequence[arb]) -> arb:
+    return sum((_square(entry.abs_upper()) for entry in entries), arb(0)).sqrt().upper()
+
+
+@lru_cache(maxsize=64)
+def matrix_spectrum(source: ExactMatrices, bits: int) -> BallSpectrum | None:
+    """Spectrum of a pair of matrices at the working precision `bits`; None when that does not decide definiteness."""
+    size = len(source.mean_x)
+    s1, s2 = _symmetric(source.cov_x), _symmetric(source.cov_y)
+    factor_x, factor_y = _cholesky(s1, "cov_x"), _cholesky(s2, "cov_y")
+    if factor_x is None or factor_y is None:
+        return None
+    difference = s2 - s1
+    shift = arb_mat([[arb(x) - arb(y)] for x, y in zip(source.mean_x, source.mean_y)])
+    try:
+        whiten = arb_mat([[entry.mid() for entry in row] for row in factor_y]).inv().mid()
+    except ZeroDivisionError:
+        return None
+    rows = (_jacobi(whiten * difference * whiten.transpose(), bits) * whiten).mid()  # T'
+    columns = rows.transpose()
+    gram, gap, mean = rows * s2 * columns, rows * difference * columns, rows * shift
+    pairs = [(i, j) for i in range(size) for j in range(size)]
+    residual_gram = _frobenius([gram[i, j] - int(i == j) for i, j in pairs])
+    residual_gap = _frobenius([gap[i, j] for i, j in pairs if i != j])
+    if not residual_gram < 0.5:
+        return None
+    terms = tuple(Term(gap[i, i], 1, _square(mean[i, 0])) for i in range(size))
+    log_ratio = 2 * sum((factor_x[i][i].log() - factor_y[i][i].log() for i in range(size)), arb(0))
+    # Weyl: the true gaps are the eigenvalues of M2^-1/2 N M2^-1/2, and |M2^-1/2 - I| <= |M2 - I| below one half.
+    largest = _frobenius([term.gap for term in terms]) + residual_gap
+    gap_error = (residual_gap + 3 * residual_gram * largest).upper()
+    return BallSpectrum(terms, arb(0), log_ratio, residual_gram, residual_gap, gap_error)
