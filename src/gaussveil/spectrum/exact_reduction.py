@@ -1,7 +1,7 @@
-"""Exact inputs of a rigorous evaluation and their cumulant function in ball arithmetic.
+"""The cumulant function of exact inputs, in ball arithmetic.
 
-A source is either a list of reduced terms whose numbers are doubles taken exactly, or the doubles of two means and two
-covariances. Both become a `BallSpectrum`: an enclosure of K(s), for complex balls s, with python-flint (Arb).
+A source is either a list of reduced terms, or two means and two covariances, all doubles taken exactly. Both become a
+`BallSpectrum`: an enclosure of K(s), for complex balls s, with python-flint (Arb).
 
 From matrices no eigenvalue is isolated, so repeated eigenvalues, near-equal covariances and rank-one differences are
 nothing special. Any exact matrix T gives, with M2 = T'S2 T, N = T'(S2-S1)T and b = T'(mu1-mu2),
@@ -19,121 +19,19 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-import numpy as np
 from flint import acb, arb, arb_mat
-from numpy.typing import NDArray
 
-from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.errors import NotPositiveDefiniteError
+from gaussveil.spectrum.exact_doubles import MatrixDoubles, TermDoubles
 
-SYMMETRY_TOLERANCE = 1e-9
 JACOBI_SWEEPS = 40
-PRECISION_CAP = 4096
-
-
-@dataclass(frozen=True)
-class ExactTerms:
-    """Reduced terms, every double taken exactly.
-
-    X is N(., 1 - variance_gap) and Y is N(., 1) in each of `multiplicity` coordinates; the squared mean gaps of a term
-    sum to `energy`, or to `multiplicity` times the exact square of `mean_gap` (give one; neither means no mean gap).
-    """
-
-    variance_gap: tuple[float, ...]
-    multiplicity: tuple[int, ...]
-    energy: tuple[float, ...] | None = None
-    mean_gap: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if self.energy is not None and self.mean_gap is not None:
-            raise ParameterError("give energy or mean_gap, not both")
-        for name in ("multiplicity", "energy", "mean_gap"):
-            values = getattr(self, name)
-            if values is not None and len(values) != len(self.variance_gap):
-                raise ShapeError(f"{name} must have as many entries as variance_gap; got {len(values)}")
-        for name in ("variance_gap", "energy", "mean_gap"):
-            values = getattr(self, name)
-            if values is not None and not np.all(np.isfinite(values)):
-                raise NotFiniteError(f"{name} must be finite")
-        if any(gap >= 1.0 for gap in self.variance_gap):
-            raise NotPositiveDefiniteError(
-                "variance_gap must be below 1: X needs a positive variance in every direction"
-            )
-        if any(count < 0 for count in self.multiplicity):
-            raise ParameterError("multiplicity must not be negative")
-        if self.energy is not None and any(value < 0.0 for value in self.energy):
-            raise ParameterError("energy is a sum of squares and must not be negative")
-
-    @classmethod
-    def of(
-        cls,
-        variance_gap: Sequence[float] | NDArray[np.float64],
-        *,
-        multiplicity: Sequence[int] | NDArray[np.int64] | None = None,
-        energy: Sequence[float] | NDArray[np.float64] | None = None,
-        mean_gap: Sequence[float] | NDArray[np.float64] | None = None,
-    ) -> ExactTerms:
-        """Terms from any sequences; `multiplicity` defaults to one each."""
-        gaps = tuple(float(gap) for gap in variance_gap)
-        counts = (1,) * len(gaps) if multiplicity is None else tuple(int(count) for count in multiplicity)
-        return cls(
-            gaps,
-            counts,
-            None if energy is None else tuple(float(value) for value in energy),
-            None if mean_gap is None else tuple(float(value) for value in mean_gap),
-        )
-
-
-@dataclass(frozen=True)
-class ExactMatrices:
-    """Means and covariances of X and Y, every double taken exactly (of a covariance, the symmetric part)."""
-
-    mean_x: tuple[float, ...]
-    cov_x: tuple[tuple[float, ...], ...]
-    mean_y: tuple[float, ...]
-    cov_y: tuple[tuple[float, ...], ...]
-
-    @classmethod
-    def of(
-        cls,
-        mean_x: Sequence[float] | NDArray[np.float64],
-        cov_x: Sequence[Sequence[float]] | NDArray[np.float64],
-        mean_y: Sequence[float] | NDArray[np.float64],
-        cov_y: Sequence[Sequence[float]] | NDArray[np.float64],
-    ) -> ExactMatrices:
-        """Checks shapes, finiteness and symmetry."""
-        size = len(mean_x)
-        vectors, matrices = [], []
-        for name, mean in (("mean_x", mean_x), ("mean_y", mean_y)):
-            vector = np.asarray(mean, dtype=np.float64)
-            if vector.shape != (size,) or size == 0:
-                raise ShapeError(f"{name} must be a vector as long as mean_x ({size}); got shape {vector.shape}")
-            if not np.all(np.isfinite(vector)):
-                raise NotFiniteError(f"{name} must be finite")
-            vectors.append(tuple(vector.tolist()))
-        for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)):
-            matrix = np.asarray(cov, dtype=np.float64)
-            if matrix.shape != (size, size):
-                raise ShapeError(f"{name} must have shape ({size}, {size}) to fit mean_x; got {matrix.shape}")
-            if not np.all(np.isfinite(matrix)):
-                raise NotFiniteError(f"{name} must be finite")
-            diagonal = np.diagonal(matrix)
-            if np.any(diagonal <= 0.0):
-                raise NotPositiveDefiniteError(f"{name} must be positive definite: a variance is not positive")
-            scale = np.sqrt(diagonal)
-            if np.any(np.abs(matrix - matrix.T) > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)):
-                raise NotSymmetricError(f"{name} must be symmetric; pass (S + S.T) / 2")
-            matrices.append(tuple(map(tuple, matrix.tolist())))
-        return cls(vectors[0], matrices[0], vectors[1], matrices[1])
-
-
-Source = ExactTerms | ExactMatrices
 
 
 class Term(NamedTuple):
     """`multiplicity` coordinates of one variance gap, and the sum of their squared mean gaps."""
 
     gap: arb
-    multiplicity: int
+    multiplicity: arb
     energy: arb
 
 
@@ -224,26 +122,31 @@ def _square(x: arb) -> arb:
     return x * x
 
 
-def exact_spectrum(sources: Sequence[tuple[ExactTerms, int]]) -> BallSpectrum:
+def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:
     """One spectrum of all exact terms, each taken `count` times; equal variance gaps are merged."""
-    merged: dict[float, tuple[int, arb]] = {}
-    flat = arb(0)
+    merged: dict[tuple[float, bool], tuple[arb, arb]] = {}
     for source, count in sources:
         for i, gap in enumerate(source.variance_gap):
+            number = arb(source.multiplicity[i]) * count
+            energy = arb(0)
             if source.energy is not None:
                 energy = arb(source.energy[i]) * count
             elif source.mean_gap is not None:
-                energy = _square(arb(source.mean_gap[i])) * (count * source.multiplicity[i])
-            else:
-                energy = arb(0)
-            if gap == 0.0:
-                flat += energy
-                continue
-            known = merged.get(gap, (0, arb(0)))
-            merged[gap] = (known[0] + count * source.multiplicity[i], known[1] + energy)
-    terms = tuple(Term(arb(gap), number, energy) for gap, (number, energy) in merged.items())
+                energy = _square(arb(source.mean_gap[i])) * number
+            key = (gap, source.swapped)
+            known = merged.get(key, (arb(0), arb(0)))
+            merged[key] = (known[0] + number, known[1] + energy)
+    terms, flat = [], arb(0)
+    for (gap, swapped), (number, energy) in merged.items():
+        ratio = 1 - arb(gap)
+        if gap == 0.0:
+            flat += energy
+        elif swapped:  # measured where X is standard
+            terms.append(Term(-arb(gap) / ratio, number, energy / ratio))
+        else:
+            terms.append(Term(arb(gap), number, energy))
     log_ratio = sum((term.multiplicity * (-term.gap).log1p() for term in terms), arb(0))
-    return BallSpectrum(terms, flat, log_ratio, arb(0), arb(0), arb(0))
+    return BallSpectrum(tuple(terms), flat, log_ratio, arb(0), arb(0), arb(0))
 
 
 def _symmetric(rows: Sequence[Sequence[float]]) -> arb_mat:
@@ -307,7 +210,7 @@ def _frobenius(entries: Sequence[arb]) -> arb:
 
 
 @lru_cache(maxsize=64)
-def matrix_spectrum(source: ExactMatrices, bits: int) -> BallSpectrum | None:
+def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
     """Spectrum of a pair of matrices at the working precision `bits`; None when that does not decide definiteness."""
     size = len(source.mean_x)
     s1, s2 = _symmetric(source.cov_x), _symmetric(source.cov_y)
@@ -328,7 +231,7 @@ def matrix_spectrum(source: ExactMatrices, bits: int) -> BallSpectrum | None:
     residual_gap = _frobenius([gap[i, j] for i, j in pairs if i != j])
     if not residual_gram < 0.5:
         return None
-    terms = tuple(Term(gap[i, i], 1, _square(mean[i, 0])) for i in range(size))
+    terms = tuple(Term(gap[i, i], arb(1), _square(mean[i, 0])) for i in range(size))
     log_ratio = 2 * sum((factor_x[i][i].log() - factor_y[i][i].log() for i in range(size)), arb(0))
     # Weyl: the true gaps are the eigenvalues of M2^-1/2 N M2^-1/2, and |M2^-1/2 - I| <= |M2 - I| below one half.
     largest = _frobenius([term.gap for term in terms]) + residual_gap

@@ -1,0 +1,73 @@
+"""Intervals of doubles around a probability, rounded outwards from Arb balls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+Ends = Any  # a float, or an array of floats for a batch
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A closed interval that surely holds delta, or arrays of such ends; the logs go on where doubles underflow."""
+
+    lower: Ends
+    upper: Ends
+    log_lower: Ends
+    log_upper: Ends
+
+    @property
+    def relative_width(self) -> Ends:
+        """(upper - lower) / upper, from the logs; 0 for an interval of one point."""
+        same = np.equal(self.log_lower, self.log_upper)
+        with np.errstate(invalid="ignore"):
+            return np.where(same, 0.0, -np.expm1(np.subtract(self.log_lower, self.log_upper)))[()]
+
+
+ZERO = Enclosure(0.0, 0.0, -math.inf, -math.inf)
+UNKNOWN = Enclosure(0.0, 1.0, -math.inf, 0.0)
+
+
+def outward(value: arb, *, up: bool) -> float:
+    """A double on the given side of every point of the ball."""
+    edge = value.upper() if up else value.lower()
+    guess = float(edge.mid())
+    if math.isinf(guess) or math.isnan(guess):
+        return math.inf if up else -math.inf
+    for _ in range(4):
+        if (arb(guess) >= value) if up else (arb(guess) <= value):
+            return guess
+        guess = math.nextafter(guess, math.inf if up else -math.inf)
+    return math.inf if up else -math.inf
+
+
+def from_log(log_upper: arb) -> Enclosure:
+    """Interval from 0 up to e^log_upper."""
+    top = min(outward(log_upper, up=True), 0.0)
+    upper = min(outward(arb(top).exp(), up=True), 1.0)
+    return Enclosure(0.0, upper, -math.inf, top)
+
+
+def from_scaled(scaled: arb, level: arb) -> Enclosure:
+    """Interval of scaled * e^level, within [0, 1]."""
+    if not scaled > 0:
+        return from_log(scaled.abs_upper().log() + level)
+    log_value, value = scaled.log() + level, scaled * level.exp()
+    lower = min(max(outward(value, up=False), 0.0), 1.0)
+    upper = min(outward(value, up=True), 1.0)
+    return Enclosure(lower, upper, min(outward(log_value, up=False), 0.0), min(outward(log_value, up=True), 0.0))
+
+
+def intersection(one: Enclosure, other: Enclosure) -> Enclosure:
+    """What two intervals around one number have in common."""
+    return Enclosure(
+        max(one.lower, other.lower),
+        min(one.upper, other.upper),
+        max(one.log_lower, other.log_lower),
+        min(one.log_upper, other.log_upper),
+    )
