@@ -1,0 +1,32 @@
+"""Certificates that can be recomputed and a ledger that cannot be overspent.
+
+Accounting never names a mechanism: it adds privacy losses (`Charge`), keeps them durably (`Ledger`, `Account`), and
+lets a release happen only after its debit (`transaction`).
+"""
+
+from __future__ import annotations
+
+from gaussveil.accounting.account import Account
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.certificate import Certificate, CertificateDraft, Guarantee
+from gaussveil.accounting.charge import Charge
+from gaussveil.accounting.diagnostics import PrivateDiagnostics
+from gaussveil.accounting.ledger import Ledger
+from gaussveil.accounting.release import Release
+from gaussveil.accounting.transaction import transaction
+from gaussveil.accounting.verification import Verification, verify
+
+__all__ = [
+    "Account",
+    "Adjacency",
+    "Certificate",
+    "CertificateDraft",
+    "Charge",
+    "Guarantee",
+    "Ledger",
+    "PrivateDiagnostics",
+    "Release",
+    "Verification",
+    "transaction",
+    "verify",
+]

@@ -1,0 +1,136 @@
+"""Which two inputs count as neighbours: the first half of every privacy statement.
+
+Orientation (mathematics, section 3): X is the law with the record, Y the law without it; along a label graph X belongs
+to the first label of an ordered edge. Under a *symmetric* adjacency neither neighbour is "the one with the record", so
+each entry may stand either way round and a composition takes the worst over all orientations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gaussveil.accounting.canonical import canonical_json, fields, frozen, text
+from gaussveil.errors import FormatError, ParameterError
+
+_KINDS = {
+    "add-remove": "one {unit} is added or removed",
+    "replace": "one {unit} is replaced by another",
+    "label-graph": "the label of one {unit} changes along an edge of a public graph of {edges} ordered edges",
+    "l2-ball": "the {space} of one {unit} moves by at most {radius:g} in l2 norm",
+    "event": "one {unit} changes in at most {length:d} consecutive samples, each by at most {size:g}",
+}
+
+
+def _positive(name: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise ParameterError(f"{name} must be a positive finite number, got {value}")
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """A neighbouring relation and its privacy unit; build one with the constructors below."""
+
+    kind: str
+    unit: str = "record"
+    symmetric: bool = False
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}, got {self.kind!r}")
+        if not self.unit.strip():
+            raise ParameterError(
+                "unit must name what is protected, for example 'record' or 'household', got empty text"
+            )
+        object.__setattr__(self, "parameters", frozen(self.parameters))
+        self.describe()
+
+    @classmethod
+    def add_remove(cls, unit: str = "record") -> Adjacency:
+        """One record is added or removed; X is the law with it."""
+        return cls("add-remove", unit)
+
+    @classmethod
+    def replace_one(cls, unit: str = "record") -> Adjacency:
+        """One record is replaced by another; symmetric."""
+        return cls("replace", unit, symmetric=True)
+
+    @classmethod
+    def label_graph(cls, edges: Iterable[tuple[object, object]], unit: str = "record") -> Adjacency:
+        """One label changes along an ordered edge (X has the first label); losses carry one batch entry per edge."""
+        listed = [[str(first), str(second)] for first, second in edges]
+        if not listed:
+            raise ParameterError("edges must hold at least one ordered pair of labels, got none")
+        if any(first == second for first, second in listed):
+            raise ParameterError("edges must join two different labels, got an edge from a label to itself")
+        if len({tuple(edge) for edge in listed}) != len(listed):
+            raise ParameterError("edges must not repeat an ordered pair, got a repeated one")
+        return cls("label-graph", unit, parameters={"edges": listed})
+
+    @classmethod
+    def l2_ball(cls, radius: float, *, space: str = "trajectory", unit: str = "trajectory") -> Adjacency:
+        """Two spectra or trajectories at most `radius` apart in l2 norm; symmetric."""
+        if space not in ("spectrum", "trajectory", "vector"):
+            raise ParameterError(f"space must be 'spectrum', 'trajectory' or 'vector', got {space!r}")
+        return cls("l2-ball", unit, symmetric=True, parameters={"radius": _positive("radius", radius), "space": space})
+
+    @classmethod
+    def event(cls, length: int, size: float, unit: str = "trajectory") -> Adjacency:
+        """Two trajectories that differ in at most `length` consecutive samples, each by at most `size`; symmetric."""
+        if int(length) != length or length < 1:
+            raise ParameterError(f"length must be a whole number of samples, at least 1, got {length}")
+        return cls("event", unit, True, {"length": int(length), "size": _positive("size", size)})
+
+    @property
+    def edge_count(self) -> int | None:
+        """Number of ordered edges of a label graph, None for the other kinds."""
+        edges = self.parameters.get("edges")
+        return len(edges) if isinstance(edges, list) else None
+
+    def describe(self) -> str:
+        """Say the relation in one sentence."""
+        values = {**self.parameters, "unit": self.unit, "edges": self.edge_count}
+        try:
+            return _KINDS[self.kind].format(**values)
+        except (KeyError, ValueError, TypeError) as error:
+            raise ParameterError(f"an adjacency of kind {self.kind!r} lacks or misstates {error}") from error
+
+    __str__ = describe
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Adjacency) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(canonical_json(self.to_dict()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.to_dict(),)
+
+    def to_dict(self) -> dict[str, object]:
+        """Give plain JSON values."""
+        return {
+            "kind": self.kind,
+            "unit": self.unit,
+            "symmetric": self.symmetric,
+            "parameters": dict(self.parameters),
+        }
+
+    @classmethod
+    def from_dict(cls, record: object) -> Adjacency:
+        """Inverse of `to_dict`."""
+        found = fields(record, "an adjacency", ("kind", "unit", "symmetric", "parameters"))
+        parameters, symmetric = found["parameters"], found["symmetric"]
+        if not isinstance(parameters, Mapping) or not isinstance(symmetric, bool):
+            raise FormatError("an adjacency needs 'parameters' as an object and 'symmetric' as true or false")
+        kind, unit = text(found, "kind", "an adjacency"), text(found, "unit", "an adjacency")
+        try:
+            return cls(kind, unit, symmetric, parameters)
+        except ParameterError as error:
+            raise FormatError(f"not an adjacency of this version: {error}") from error
+
+
+def _rebuild(record: dict[str, object]) -> Adjacency:
+    return Adjacency.from_dict(record)

@@ -1,0 +1,79 @@
+"""One way to write a record as bytes, so that digests and signatures mean the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from gaussveil.errors import FormatError, ParameterError
+
+
+def canonical_json(record: object) -> str:
+    """Sorted keys, no spaces, shortest exact floats; NaN and infinity are refused."""
+    try:
+        return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"a record must hold only finite numbers, text, booleans, lists and mappings: {error}"
+        ) from error
+
+
+def digest(record: object) -> str:
+    """SHA-256 of the canonical bytes, in hexadecimal."""
+    return hashlib.sha256(canonical_json(record).encode()).hexdigest()
+
+
+def plain(value: object, where: str) -> object:
+    """Turn a public parameter into plain JSON values (NumPy scalars and arrays become numbers and lists)."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ParameterError(f"{where} must be finite to be written down, got {value}")
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, where) for item in value]
+    raise ParameterError(
+        f"{where} must be a number, text, list or mapping, got {type(value).__name__}; "
+        "private values and objects are never written into a certificate"
+    )
+
+
+def frozen(record: Mapping[str, object]) -> Mapping[str, object]:
+    """Give a read-only view of a private copy of the record."""
+    return MappingProxyType({str(key): plain(value, str(key)) for key, value in record.items()})
+
+
+def fields(record: object, what: str, required: tuple[str, ...]) -> Mapping[str, object]:
+    """Check that a parsed JSON value is an object that has the required fields."""
+    if not isinstance(record, Mapping):
+        raise FormatError(f"{what} must be a JSON object, got {type(record).__name__}")
+    missing = [name for name in required if name not in record]
+    if missing:
+        raise FormatError(f"{what} lacks the field {missing[0]!r}; it needs {', '.join(required)}")
+    return record
+
+
+def number(record: Mapping[str, object], name: str, what: str) -> float:
+    """Read a finite number from a parsed record."""
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise FormatError(f"{what}: the field {name!r} must be a finite number, got {type(value).__name__}")
+    return float(value)
+
+
+def text(record: Mapping[str, object], name: str, what: str) -> str:
+    """Read text from a parsed record."""
+    value = record[name]
+    if not isinstance(value, str):
+        raise FormatError(f"{what}: the field {name!r} must be text, got {type(value).__name__}")
+    return value

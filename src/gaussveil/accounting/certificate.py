@@ -1,0 +1,279 @@
+"""`Certificate`: what was released and the exact guarantee that goes with it, in a form that anyone can recompute."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gaussveil.accounting import keys
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.canonical import fields, frozen, number, text
+from gaussveil.accounting.charge import Charge
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.accounting.diagnostics import refuse_private
+from gaussveil.errors import FormatError, ParameterError
+
+FORMAT = "gaussveil certificate"
+VERSION = 1
+NOT_RECORDED = "not recorded"
+_KINDS = ("worst case", "model-based", "none")
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Kind of guarantee: worst case, model-based (`reason` names the model), or none (`reason` says why)."""
+
+    kind: str = "worst case"
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}, got {self.kind!r}")
+        if self.kind != "worst case" and not self.reason.strip():
+            raise ParameterError(f"a guarantee of kind {self.kind!r} must give its reason, got empty text")
+
+    @classmethod
+    def worst_case(cls) -> Guarantee:
+        """Holds for every pair of neighbours."""
+        return cls()
+
+    @classmethod
+    def model_based(cls, model: str) -> Guarantee:
+        """Holds if the data follow the named model."""
+        return cls("model-based", model)
+
+    @classmethod
+    def none(cls, reason: str) -> Guarantee:
+        """No guarantee, for example because the noise was seeded."""
+        return cls("none", reason)
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.reason})" if self.reason else self.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateDraft:
+    """What a mechanism knows before it draws; `transaction` completes it to a `Certificate`."""
+
+    released: str
+    mechanism: str
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    guarantee: Guarantee = field(default_factory=Guarantee.worst_case)
+    assumptions: tuple[str, ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ParameterError(f"epsilon must be finite and not negative, got {self.epsilon}")
+        if not 0 <= self.delta <= 1:
+            raise ParameterError(f"delta must lie in [0, 1], got {self.delta}")
+        refuse_private(self.parameters, "a certificate's parameters")
+        object.__setattr__(self, "parameters", frozen(self.parameters))
+        object.__setattr__(self, "assumptions", tuple(str(line) for line in self.assumptions))
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Certificate:
+    """A release and its guarantee: frozen, versioned, recomputable with `verify`."""
+
+    release_id: str
+    released: str
+    released_at: str
+    mechanism: str
+    adjacency: Adjacency
+    guarantee: Guarantee
+    composition: str
+    epsilon: float
+    delta: float
+    delta_upper: float
+    assumptions: tuple[str, ...]
+    parameters: Mapping[str, object]
+    charge: Charge
+    account: str = NOT_RECORDED
+    dataset: str = ""
+    library_version: str = ""
+    signature: Mapping[str, str] | None = None
+
+    @classmethod
+    def complete(cls, draft: CertificateDraft, charge: Charge, **known: Any) -> Certificate:
+        """Fill a draft with what only the transaction knows: id, time, rule, upper end of delta, account."""
+        return cls(**{name: getattr(draft, name) for name in draft.__dataclass_fields__}, charge=charge, **known)
+
+    @property
+    def orientation(self) -> str:
+        """Which neighbour X and Y stand for in the dominating pairs."""
+        if self.adjacency.symmetric:
+            return "X and Y: the two neighbours, in either order"
+        if self.adjacency.edge_count is not None:
+            return "X: the first label of each ordered edge, Y: the second"
+        return f"X: with the {self.adjacency.unit}, Y: without it"
+
+    @property
+    def sampler_charge(self) -> float:
+        """(1 + e^epsilon) eta, part of `delta_upper`."""
+        return sampler_delta(self.epsilon, self.charge.sampler_error)
+
+    def body(self) -> dict[str, object]:
+        """Everything that a signature covers, as plain JSON values."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "release": {
+                "id": self.release_id,
+                "what": self.released,
+                "at": self.released_at,
+                "mechanism": self.mechanism,
+            },
+            "privacy_unit": self.adjacency.unit,
+            "adjacency": self.adjacency.to_dict(),
+            "guarantee": {"kind": self.guarantee.kind, "reason": self.guarantee.reason},
+            "composition": self.composition,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "delta_upper": self.delta_upper,
+            "assumptions": list(self.assumptions),
+            "parameters": dict(self.parameters),
+            "dominating": {"orientation": self.orientation, "charge": self.charge.to_dict()},
+            "sampler": {"total_variation": self.charge.sampler_error, "charged": self.sampler_charge},
+            "account": self.account,
+            "dataset": self.dataset,
+            "library_version": self.library_version,
+        }
+
+    def to_dict(self) -> dict[str, object]:
+        """Give the body and the signature."""
+        return {**self.body(), "signature": dict(self.signature) if self.signature else None}
+
+    def to_json(self) -> str:
+        """Give readable JSON; floats survive exactly."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the JSON file."""
+        target = Path(path)
+        target.write_text(self.to_json(), encoding="utf-8")
+        return target
+
+    @classmethod
+    def from_json(cls, body: str) -> Certificate:
+        """Inverse of `to_json`; refuses what a newer version wrote."""
+        try:
+            record = json.loads(body)
+        except json.JSONDecodeError as error:
+            raise FormatError(f"a certificate must be JSON: {error}") from error
+        return cls.from_dict(record)
+
+    @classmethod
+    def from_dict(cls, record: object) -> Certificate:
+        """Inverse of `to_dict`."""
+        what = "a certificate"
+        found = fields(record, what, ("format", "version"))
+        if found["format"] != FORMAT:
+            raise FormatError(f"not a certificate: the field 'format' must be {FORMAT!r}")
+        if found["version"] != VERSION:
+            raise FormatError(
+                f"this certificate has format version {found['version']!r}, this library reads {VERSION}; "
+                "upgrade gaussveil to read a newer one"
+            )
+        found = fields(found, what, _REQUIRED)
+        release = fields(found["release"], "the field 'release'", ("id", "what", "at", "mechanism"))
+        guarantee = fields(found["guarantee"], "the field 'guarantee'", ("kind", "reason"))
+        dominating = fields(found["dominating"], "the field 'dominating'", ("orientation", "charge"))
+        sampler = fields(found["sampler"], "the field 'sampler'", ("total_variation", "charged"))
+        assumptions, parameters, signature = found["assumptions"], found["parameters"], found.get("signature")
+        if not isinstance(assumptions, list) or not isinstance(parameters, Mapping):
+            raise FormatError("a certificate needs 'assumptions' as a list and 'parameters' as an object")
+        if signature is not None:
+            listed = fields(signature, "the signature", ("algorithm", "public_key", "value"))
+            signature = {name: text(listed, name, "the signature") for name in listed}
+        try:
+            made = cls(
+                composition=text(found, "composition", what),
+                account=text(found, "account", what),
+                dataset=text(found, "dataset", what),
+                library_version=text(found, "library_version", what),
+                epsilon=number(found, "epsilon", what),
+                delta=number(found, "delta", what),
+                delta_upper=number(found, "delta_upper", what),
+                release_id=text(release, "id", what),
+                released=text(release, "what", what),
+                released_at=text(release, "at", what),
+                mechanism=text(release, "mechanism", what),
+                adjacency=Adjacency.from_dict(found["adjacency"]),
+                guarantee=Guarantee(text(guarantee, "kind", what), text(guarantee, "reason", what)),
+                assumptions=tuple(str(line) for line in assumptions),
+                parameters=frozen(parameters),
+                charge=Charge.from_dict(dominating["charge"]),
+                signature=signature,
+            )  # fmt: skip
+        except ParameterError as error:
+            raise FormatError(f"not a certificate of this version: {error}") from error
+        # What is derived must agree with what it derives from, or the file says two things at once.
+        derived = (made.adjacency.unit, made.orientation, made.charge.sampler_error, made.sampler_charge)
+        stated = (found["privacy_unit"], dominating["orientation"], sampler["total_variation"], sampler["charged"])
+        if derived != stated:
+            raise FormatError("the certificate contradicts itself in its privacy unit, orientation or sampler error")
+        return made
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Certificate:
+        """Read a certificate file."""
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"the certificate {path} cannot be read: {error}") from error
+
+    def signed(self, key: Ed25519PrivateKey) -> Certificate:
+        """Give the same certificate with an Ed25519 signature."""
+        return replace(self, signature=keys.sign(self.body(), key))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificate) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.release_id, self.charge))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Certificate.from_json, (self.to_json(),)
+
+    def describe(self) -> str:
+        """Say it in plain text."""
+        lines = [
+            f"Released: {self.released} ({self.mechanism}), {self.released_at}, id {self.release_id}",
+            f"Guarantee: {self.guarantee}",
+            f"  ({self.epsilon:.6g}, {self.delta:.6g})-differential privacy; "
+            f"delta recomputed, rigorous upper end: {self.delta_upper:.6g}",
+            f"Privacy unit: {self.adjacency.unit}; neighbours: {self.adjacency}",
+            f"Rests on: {self.composition}",
+            f"Dominating: {self.charge.describe()}; {self.orientation}",
+            f"Sampler: total variation {self.charge.sampler_error:.3g}, "
+            f"charged (1 + e^epsilon) times: {self.sampler_charge:.3g}",
+            f"Account: {self.account}" + (f", dataset {self.dataset}" if self.dataset else ""),
+        ]
+        lines += [f"Assumes: {line}" for line in self.assumptions]
+        lines += [f"Public: {name} = {value}" for name, value in self.parameters.items()]
+        lines.append(f"gaussveil {self.library_version}; " + ("signed (Ed25519)" if self.signature else "not signed"))
+        if self.guarantee.kind == "none":
+            lines[2] = (
+                f"  no privacy is promised; the design values were epsilon {self.epsilon:.6g}, delta {self.delta:.6g}"
+            )
+        return "\n".join(lines)
+
+    __str__ = describe
+
+
+_REQUIRED = (
+    "release", "privacy_unit", "adjacency", "guarantee", "composition", "epsilon", "delta", "delta_upper",
+    "assumptions", "parameters", "dominating", "sampler", "account", "dataset", "library_version",
+)  # fmt: skip

@@ -1,0 +1,215 @@
+"""What a release costs: privacy losses and named profiles, how many of each, and the sampler's error.
+
+A charge never names a mechanism. Its parts compose with the parts of every other charge of the account; its sampler
+error is the total variation between what is really drawn and the ideal law, over the whole release.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.accounting.canonical import canonical_json, digest, fields, number
+from gaussveil.errors import FormatError, InputError, ParameterError
+from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
+
+Source = PrivacyLoss | PrivacyProfile
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One loss or profile, repeated `count` times."""
+
+    source: Source
+    count: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Give plain JSON values."""
+        kind = "gaussian" if isinstance(self.source, PrivacyLoss) else "profile"
+        return {kind: self.source.to_dict(), "count": self.count}
+
+    @classmethod
+    def from_dict(cls, record: object) -> Part:
+        """Inverse of `to_dict`."""
+        found = fields(record, "a part of a charge", ("count",))
+        count = found["count"]
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise FormatError("a part of a charge needs a whole 'count' of at least 1")
+        try:
+            if "gaussian" in found:
+                return cls(PrivacyLoss.from_dict(_mapping(found["gaussian"])), count)
+            if "profile" in found:
+                return cls(profile_from_dict(_mapping(found["profile"])), count)
+        except (InputError, KeyError, TypeError) as error:
+            raise FormatError(f"a part of a charge could not be read: {error}") from error
+        raise FormatError("a part of a charge must hold 'gaussian' or 'profile'")
+
+    @property
+    def edges(self) -> int | None:
+        """Number of batch entries (label edges), None for a single loss or a profile."""
+        if isinstance(self.source, PrivacyProfile) or not self.source.batch_shape:
+            return None
+        return math.prod(self.source.batch_shape)
+
+    @property
+    def mean_shift_energy(self) -> NDArray[np.float64] | None:
+        """Squared length of the mean shift, per edge; None where variances differ or the part is a profile."""
+        if isinstance(self.source, PrivacyProfile) or np.any(np.asarray(self.source.variance_gap) != 0):
+            return None
+        energy = np.asarray(self.source.energy, dtype=np.float64)
+        return np.asarray(self.count * np.sum(energy, axis=-1), dtype=np.float64)
+
+
+class Charge:
+    """The cost of one release; add charges with `+`, repeat one with `*`."""
+
+    __slots__ = ("digest", "parts", "sampler_error")
+
+    parts: tuple[Part, ...]
+    sampler_error: float
+    digest: str
+
+    def __init__(self, source: Source, *, count: int = 1, sampler_error: float = 0.0) -> None:
+        if not isinstance(source, PrivacyLoss | PrivacyProfile):
+            raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
+        if int(count) != count or count < 1:
+            raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        self._set((Part(source, int(count)),), sampler_error)
+
+    def _set(self, parts: tuple[Part, ...], sampler_error: float) -> None:
+        if not (math.isfinite(sampler_error) and sampler_error >= 0):
+            raise ParameterError(f"sampler_error must be finite and not negative, got {sampler_error}")
+        batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
+        if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
+            raise ParameterError(f"all batched losses of a charge must share one axis of label edges, got {batches}")
+        for name, value in (("parts", parts), ("sampler_error", float(sampler_error))):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "digest", digest(self.to_dict()))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Charge is immutable: cannot set {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Charge.from_json, (self.to_json(),)
+
+    @classmethod
+    def _from_parts(cls, parts: tuple[Part, ...], sampler_error: float) -> Charge:
+        made = cls.__new__(cls)
+        made._set(parts, sampler_error)
+        return made
+
+    def __add__(self, other: Charge) -> Charge:
+        total = math.fsum((self.sampler_error, other.sampler_error))
+        return Charge._from_parts(fold([*self.parts, *other.parts]), math.nextafter(total, math.inf) if total else 0.0)
+
+    def __mul__(self, count: int) -> Charge:
+        if int(count) != count or count < 1:
+            raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        total = self.sampler_error * int(count)
+        repeated = tuple(Part(part.source, part.count * int(count)) for part in self.parts)
+        return Charge._from_parts(repeated, math.nextafter(total, math.inf) if total else 0.0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Charge) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Charge({self.describe()})"
+
+    @property
+    def edges(self) -> int | None:
+        """Number of label edges that the losses carry, None if they carry none."""
+        return next((part.edges for part in self.parts if part.edges is not None), None)
+
+    @property
+    def mean_shift_energy(self) -> NDArray[np.float64] | None:
+        """Squared mean shift of the whole charge per edge; None unless every part is a mean shift."""
+        energies = [part.mean_shift_energy for part in self.parts]
+        total = np.zeros(())
+        for energy in energies:
+            if energy is None:
+                return None
+            total = total + energy
+        return total
+
+    def covers(self, other: Charge) -> bool:
+        """Whether `other` is the same charge or a post-processing of it: equal, or a shorter mean shift.
+
+        A shorter mean shift is the longer one plus independent noise, so it may take the longer one's place in a plan.
+        """
+        if self.digest == other.digest:
+            return True
+        mine, its = self.mean_shift_energy, other.mean_shift_energy
+        if mine is None or its is None or other.sampler_error > self.sampler_error:
+            return False
+        if mine.shape not in ((), its.shape):
+            return False
+        return bool(np.all(its <= mine))
+
+    def describe(self) -> str:
+        """Name the parts in one line."""
+        words = []
+        for part in self.parts:
+            if isinstance(part.source, PrivacyProfile):
+                name = f"profile {part.source.name}"
+            elif part.mean_shift_energy is not None:
+                name = f"mean shift {math.sqrt(float(np.max(part.mean_shift_energy)) / part.count):.6g}"
+            else:
+                name = "Gaussian pair"
+            name += f" on {part.edges} label edges" if part.edges is not None else ""
+            words.append(f"{name} x {part.count}" if part.count > 1 else name)
+        words += [f"sampler error {self.sampler_error:.3g}"] if self.sampler_error else []
+        return ", ".join(words)
+
+    def to_dict(self) -> dict[str, object]:
+        """Give plain JSON values; floats survive exactly."""
+        return {"parts": [part.to_dict() for part in self.parts], "sampler_error": self.sampler_error}
+
+    def to_json(self) -> str:
+        """Give the canonical JSON text."""
+        return canonical_json(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, record: object) -> Charge:
+        """Inverse of `to_dict`."""
+        found = fields(record, "a charge", ("parts", "sampler_error"))
+        listed = found["parts"]
+        if not isinstance(listed, list) or not listed:
+            raise FormatError("a charge needs a list of at least one part")
+        parts = tuple(Part.from_dict(item) for item in listed)
+        try:
+            return cls._from_parts(parts, number(found, "sampler_error", "a charge"))
+        except ParameterError as error:
+            raise FormatError(f"not a charge of this version: {error}") from error
+
+    @classmethod
+    def from_json(cls, body: str) -> Charge:
+        """Inverse of `to_json`."""
+        try:
+            return cls.from_dict(json.loads(body))
+        except json.JSONDecodeError as error:
+            raise FormatError(f"a charge must be JSON: {error}") from error
+
+
+def fold(parts: list[Part]) -> tuple[Part, ...]:
+    """Merge identical parts by adding their counts."""
+    merged: dict[str, Part] = {}
+    for part in parts:
+        key = digest(Part(part.source, 1).to_dict())
+        before = merged.get(key)
+        merged[key] = part if before is None else Part(part.source, before.count + part.count)
+    return tuple(merged.values())
+
+
+def _mapping(record: object) -> dict[str, object]:
+    if not isinstance(record, Mapping):
+        raise FormatError(f"a loss or profile must be a JSON object, got {type(record).__name__}")
+    return dict(record)

@@ -1,0 +1,256 @@
+"""Everything an account has spent, composed: one delta for one epsilon, both directions, with its rigorous upper end.
+
+Rules (mathematics, section 3):
+
+- K adds per orientation; the guarantee is the larger of the two directions. Label edges add edge by edge; the worst
+  counts.
+- Under a symmetric adjacency each asymmetric entry may stand either way round. The worst over all orientations is
+  found by counting how many of each folded group are reversed, up to `PATTERNS` cases; beyond that the Chernoff bound
+  on sum_j max(K_j(s), K_j reversed(s)) covers every pattern at once (derived: docs/ledger).
+- Named profiles compose as a pessimistic discretised distribution.
+- A sampler with total variation eta adds (1 + e^epsilon) eta (mathematics, section 6).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from gaussveil.accounting.charge import Charge, Part, Source, fold
+from gaussveil.accounting.cumulants import cumulants, log_chernoff
+from gaussveil.errors import AssumptionError, ParameterError
+from gaussveil.spectrum import PrivacyLoss, compose
+from gaussveil.spectrum.curve import Divergence, worst_delta
+from gaussveil.spectrum.discrete_loss import DiscreteLoss, compose_pessimistic
+from gaussveil.spectrum.profiles import PrivacyProfile
+
+PATTERNS = 1024
+TIE = 1e-6  # edges and directions this close to the worst are all enclosed; floats agree to better than 1e-9
+INTERVAL = 2.0**-10  # grid of discretised losses: any choice is sound, a finer one tighter and slower
+MAX_BINS = 2**16
+PROFILE_PATTERNS = 16
+ROUND_UP = 1.0 + 8 * 2.0**-53
+
+
+def sampler_delta(epsilon: float, sampler_error: float) -> float:
+    """(1 + e^epsilon) eta, rounded up (mathematics, section 6)."""
+    if sampler_error == 0:
+        return 0.0
+    return (1.0 + math.exp(epsilon)) * sampler_error * ROUND_UP if epsilon < 700 else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """A multiset of charges composed under one adjacency."""
+
+    parts: tuple[Part, ...]
+    sampler_error: float
+    symmetric: bool
+
+    @classmethod
+    def of(cls, charges: Iterable[tuple[Charge, int]], *, symmetric: bool) -> Composition:
+        """Fold `(charge, how many)` pairs into one composition."""
+        listed = list(charges)
+        parts = [Part(part.source, part.count * count) for charge, count in listed for part in charge.parts]
+        total = math.fsum(charge.sampler_error * count for charge, count in listed)
+        return cls(fold(parts), total * ROUND_UP, symmetric)
+
+    @cached_property
+    def _asymmetric(self) -> tuple[Part, ...]:
+        return tuple(part for part in self.parts if is_asymmetric(part.source)) if self.symmetric else ()
+
+    @cached_property
+    def method(self) -> str:
+        """How delta is computed: the words that a certificate or statement shows."""
+        if self._bounded:
+            return "Chernoff bound over all orientations"
+        pessimistic = any(isinstance(part.source, PrivacyProfile) for part in self.parts)
+        words = "pessimistic discretised composition" if pessimistic else "exact composition"
+        return f"{words}, worst over orientations" if self._asymmetric else f"{words}, worse of both directions"
+
+    @property
+    def _bounded(self) -> bool:
+        slow = any(isinstance(part.source, PrivacyProfile) for part in self.parts)
+        return math.prod(part.count + 1 for part in self._asymmetric) > (PROFILE_PATTERNS if slow else PATTERNS)
+
+    def _orientations(self) -> Iterator[list[Part]]:
+        """Every way round that the entries can stand, up to reversing all of them at once."""
+        fixed = [part for part in self.parts if not any(part is other for other in self._asymmetric)]
+        for reversals in itertools.product(*(range(part.count + 1) for part in self._asymmetric)):
+            pattern = list(fixed)
+            for part, flipped in zip(self._asymmetric, reversals, strict=True):
+                if flipped < part.count:
+                    pattern.append(Part(part.source, part.count - flipped))
+                if flipped:
+                    pattern.append(Part(part.source.reversed(), flipped))
+            yield pattern
+
+    @cached_property
+    def _directed(self) -> tuple[Directed, ...]:
+        patterns = [Directed(pattern) for pattern in self._orientations()]
+        # Enumerated patterns already hold each pattern's opposite; oriented ones need both directions explicitly.
+        if self._asymmetric:
+            return tuple(patterns)
+        return (*patterns, Directed([Part(part.source.reversed(), part.count) for part in self.parts]))
+
+    def directions(self) -> list[tuple[Directed, Directed]]:
+        """Every orientation with its opposite; refused where only a bound over them is known."""
+        if self._bounded:
+            raise AssumptionError(
+                "entries that are not symmetric can stand in too many orientations to list; only their bound is known. "
+                "Use add/remove adjacency, or fewer such entries"
+            )
+        if self._asymmetric:
+            return [(directed, directed) for directed in self._directed]
+        return [(self._directed[0], self._directed[1])]
+
+    def delta(self, epsilon: float) -> float:
+        """Guaranteed delta at `epsilon`, sampler error included."""
+        _check_epsilon(epsilon)
+        if not self.parts:
+            return 0.0
+        if self._bounded:
+            ideal = self._chernoff(epsilon)
+        else:
+            ideal = max(directed.delta(epsilon) for directed in self._directed)
+        return min(1.0, ideal + sampler_delta(epsilon, self.sampler_error))
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Rigorous lower and upper ends of the guaranteed delta (the lower end is 0 where only a bound is known)."""
+        _check_epsilon(epsilon)
+        if not self.parts:
+            return 0.0, 0.0
+        charged = sampler_delta(epsilon, self.sampler_error)
+        if self._bounded:
+            return 0.0, min(1.0, (self._chernoff(epsilon) * (1 + 1e-9) + charged) * ROUND_UP)
+        rough = [directed.delta(epsilon) for directed in self._directed]
+        worst = max(rough)
+        tied = [found for found, value in zip(self._directed, rough, strict=True) if value >= worst * (1 - TIE)]
+        bounds = [directed.bounds(epsilon) for directed in tied]
+        lower, upper = max(low for low, _ in bounds), max(high for _, high in bounds)
+        return min(lower, 1.0), min(1.0, (upper + charged) * ROUND_UP if upper + charged else 0.0)
+
+    def delta_upper(self, epsilon: float) -> float:
+        """Rigorous upper end of the guaranteed delta, sampler error included."""
+        return self.delta_bounds(epsilon)[1]
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon found with `delta(epsilon) <= delta`, on the private side; infinite if there is none."""
+        if not 0 < delta < 1:
+            raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta}")
+        if not self.parts or self.delta(0.0) <= delta:
+            return 0.0
+        low, high = 0.0, 0.125
+        while self.delta(high) > delta:
+            # Once the sampler's share alone exceeds delta, larger epsilons only make it worse: look more closely below.
+            if high > 1e6 or sampler_delta(high, self.sampler_error) > delta:
+                inside = [value for value in np.linspace(low, high, 65) if self.delta(float(value)) <= delta]
+                if not inside:
+                    return math.inf
+                high = float(inside[0])
+                break
+            low, high = high, 2 * high
+        root = float(brentq(lambda value: self._log_excess(value, delta), low, high, xtol=1e-14, rtol=1e-13))
+        step = 1e-13 * root
+        while self.delta(root) > delta:
+            root, step = min(root + step, high), 2 * step
+        return root
+
+    def _log_excess(self, epsilon: float, delta: float) -> float:
+        value = self.delta(epsilon)
+        return math.log(value / delta) if value > 0 else -745.0
+
+    def _chernoff(self, epsilon: float) -> float:
+        """Bound for every orientation pattern: min_s exp(sum_j max(K_j, K_j reversed)(s) - s epsilon + log c(s))."""
+        best = 1.0
+        for order in np.geomspace(1e-3, 1e4, 141):
+            cumulant, left_out = worst_cumulant(self.parts, float(order))
+            exponent = cumulant - float(order) * epsilon + log_chernoff(float(order))
+            if exponent < 0:
+                best = min(best, math.exp(exponent) + sampler_delta(epsilon, left_out))
+        return best
+
+
+class Directed:
+    """Parts that all stand in one direction: a composed Gaussian loss, or a pessimistic distribution with profiles."""
+
+    def __init__(self, parts: list[Part]) -> None:
+        losses = [part.source**part.count for part in parts if isinstance(part.source, PrivacyLoss)]
+        profiles = [(part.source, part.count) for part in parts if isinstance(part.source, PrivacyProfile)]
+        self._loss = compose(*losses) if losses else None
+        # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
+        self._pure = math.fsum(float(item.epsilon(0.0)) * count for item, count in profiles) if not losses else math.inf
+        self._curve: PrivacyProfile | DiscreteLoss | None = None
+        if len(profiles) == 1 and profiles[0][1] == 1 and not losses:
+            self._curve = profiles[0][0]
+        elif profiles:
+            items: list[Divergence] = [item for item, _ in profiles]
+            counts = [count for _, count in profiles]
+            if self._loss is not None:
+                items, counts = [*items, self._loss], [*counts, 1]
+            self._curve = compose_pessimistic(items, counts, interval=INTERVAL, max_bins=MAX_BINS)
+
+    def delta(self, epsilon: float) -> float:
+        """Largest delta over the label edges, in floating point or already an upper end."""
+        if epsilon >= self._pure:
+            return 0.0
+        if self._curve is not None:
+            return float(self._curve.delta(epsilon))
+        return float(np.max(self._loss.delta(epsilon))) if self._loss is not None else 0.0
+
+    def deltas(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`delta` at many epsilons."""
+        source = self._curve if self._curve is not None else self._loss
+        return worst_delta(source, epsilon) if source is not None else np.zeros(epsilon.shape)
+
+    def bounds(self, epsilon: float) -> tuple[float, float]:
+        """Rigorous ends of the largest delta; edges that are clearly not the worst need no enclosure."""
+        if epsilon >= self._pure or (self._curve is None and self._loss is None):
+            return 0.0, 0.0
+        if self._curve is not None:
+            value, slack = float(self._curve.delta(epsilon)), self._curve.relative_error
+            return (value * (1 - slack) if slack else 0.0), value * (1 + slack)
+        assert self._loss is not None
+        if not self._loss.batch_shape:
+            enclosed = self._loss.enclose(epsilon)
+            return float(enclosed.lower), float(enclosed.upper)
+        rough = np.reshape(self._loss.delta(epsilon), -1)
+        tied = np.flatnonzero(rough >= np.max(rough) * (1 - TIE))
+        ends = [edge.enclose(epsilon) for edge in _distinct_edges(self._loss, tied)]
+        return max(float(end.lower) for end in ends), max(float(end.upper) for end in ends)
+
+
+def _distinct_edges(loss: PrivacyLoss, rows: NDArray[np.intp]) -> list[PrivacyLoss]:
+    """Chosen edges of a batch as single losses, equal ones once."""
+    columns = [np.asarray(column) for column in (loss.variance_gap, loss.multiplicity, loss.energy)]
+    table = np.stack([column.reshape(-1, column.shape[-1])[rows] for column in columns], axis=1)
+    return [PrivacyLoss.from_terms(*edge) for edge in np.unique(table, axis=0)]
+
+
+def is_asymmetric(source: Source) -> bool:
+    """Whether exchanging X and Y changes the source."""
+    if isinstance(source, PrivacyLoss):
+        return bool(np.any(np.asarray(source.variance_gap) != 0))
+    return source.reversed().to_dict() != source.to_dict()
+
+
+def worst_cumulant(parts: Iterable[Part], order: float) -> tuple[float, float]:
+    """Sum over the parts of the larger of K(s) and K reversed(s), worst label edge; and the tail mass left out."""
+    total: NDArray[np.float64] = np.zeros(())
+    left_out = 0.0
+    for part in parts:
+        ahead, back, tail = cumulants(part, order)
+        total, left_out = total + np.maximum(ahead, back), left_out + tail
+    return float(np.max(total)), left_out
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon}")

@@ -1,0 +1,90 @@
+"""What is computed from private data for the owner's eyes only.
+
+Utility, true curves and audits are useful to the owner and ruinous to share. They travel in a `PrivateDiagnostics`,
+which shows names but never values, refuses pickling and JSON, and is written only when asked, marked as private.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn, SupportsIndex
+
+from gaussveil.accounting.canonical import plain
+from gaussveil.errors import ParameterError, PrivacyError
+
+MARK = "contains private data, do not share"
+FORMAT = "gaussveil private diagnostics"
+VERSION = 1
+
+
+class PrivateDiagnostics:
+    """Named private values; read one with `diagnostics["name"]`, write all with `diagnostics.write(path)`."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, **values: object) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise ParameterError(f"no diagnostic named {name!r}; there are {', '.join(self) or 'none'}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"PrivateDiagnostics({', '.join(self)}: {MARK})"
+
+    def __format__(self, specification: str) -> str:
+        return repr(self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise PrivacyError("PrivateDiagnostics are not pickled or copied by accident; use .write(path) to keep them")
+
+    def merged(self, **more: object) -> PrivateDiagnostics:
+        """Give a new container that also holds `more`."""
+        return PrivateDiagnostics(**{**self._values, **more})
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write to a JSON file that only the owner of the process can read and that says what it is."""
+        record = {
+            "warning": MARK,
+            "format": FORMAT,
+            "version": VERSION,
+            "values": {name: plain(_as_plain(value), name) for name, value in self._values.items()},
+        }
+        target = Path(path)
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            # An existing file keeps its old mode, so set it again.
+            os.chmod(target, 0o600)
+            json.dump(record, stream, indent=2, allow_nan=False)
+            stream.write("\n")
+        return target
+
+
+def _as_plain(value: object) -> object:
+    if isinstance(value, PrivateDiagnostics):
+        return {name: _as_plain(value[name]) for name in value}
+    if isinstance(value, Mapping):
+        return {name: _as_plain(item) for name, item in value.items()}
+    return value
+
+
+def refuse_private(value: object, where: str) -> None:
+    """Raise if `value` is, or directly holds, private diagnostics."""
+    found = isinstance(value, PrivateDiagnostics)
+    if isinstance(value, Mapping):
+        found = any(isinstance(item, PrivateDiagnostics) for item in value.values())
+    elif isinstance(value, list | tuple):
+        found = any(isinstance(item, PrivateDiagnostics) for item in value)
+    if found:
+        raise PrivacyError(f"{where} must hold released or public values only, got PrivateDiagnostics")

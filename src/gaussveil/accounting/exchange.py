@@ -1,0 +1,172 @@
+"""Exchange with Google's dp_accounting: events in, events and privacy loss distributions out.
+
+`dp_accounting` is optional; it is imported when one of these functions is called. Their events and ours mean the same
+thing under add/remove adjacency. Where an event has no counterpart we refuse instead of approximating.
+"""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.charge import Charge, Part
+from gaussveil.accounting.composition import Composition, Directed
+from gaussveil.accounting.ledger import Ledger
+from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile
+
+Floats = NDArray[np.float64]
+MOST_NODES = 4000
+
+
+def _library() -> ModuleType:
+    try:
+        import dp_accounting
+    except ImportError as error:
+        raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[studies]'") from error
+    module: ModuleType = dp_accounting
+    return module
+
+
+def charges_from_event(event: Any) -> list[tuple[Charge, int]]:
+    """Read a dp_accounting event as charges and counts, for add/remove adjacency.
+
+    Gaussian, Laplace, their Poisson-sampled versions (DP-SGD), self-composed, composed and no-op events are known.
+    """
+    library = _library()
+    if isinstance(event, library.NoOpDpEvent):
+        return []
+    if isinstance(event, library.SelfComposedDpEvent):
+        return [(charge, count * int(event.count)) for charge, count in charges_from_event(event.event) if event.count]
+    if isinstance(event, library.ComposedDpEvent):
+        return [found for inner in event.events for found in charges_from_event(inner)]
+    if isinstance(event, library.PoissonSampledDpEvent):
+        base = _single(event.event)
+        rate = float(event.sampling_probability)
+        if rate == 0:
+            return []
+        return [(Charge(PoissonSubsampled(base, rate) if rate < 1 else base), 1)]
+    return [(Charge(_single(event)), 1)]
+
+
+def _single(event: Any) -> PrivacyLoss | PrivacyProfile:
+    library = _library()
+    if isinstance(event, library.GaussianDpEvent):
+        return GaussianPair.mean_shift(1.0 / _scale(event.noise_multiplier))
+    if isinstance(event, library.LaplaceDpEvent):
+        return Laplace(1.0 / _scale(event.noise_multiplier))
+    raise InputError(
+        f"{type(event).__name__} has no counterpart here; known are Gaussian, Laplace, Poisson-sampled, composed, "
+        "self-composed and no-op events. Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
+    )
+
+
+def _scale(noise_multiplier: float) -> float:
+    if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
+        raise ParameterError(f"noise_multiplier must be positive and finite to give privacy, got {noise_multiplier}")
+    return float(noise_multiplier)
+
+
+def event_from_charges(charges: list[tuple[Charge, int]]) -> Any:
+    """Write charges as one dp_accounting event, where every part has one; sampler errors have none and are refused.
+
+    A label graph or a pair with different variances has no event: export a privacy loss distribution instead.
+    """
+    library = _library()
+    events = []
+    for charge, count in charges:
+        if charge.sampler_error:
+            raise AssumptionError(
+                f"a sampler error of {charge.sampler_error:.3g} has no event; "
+                "export a privacy loss distribution, which charges it"
+            )
+        for part in charge.parts:
+            events.append(library.SelfComposedDpEvent(_event(library, part), part.count * count))
+    return library.ComposedDpEvent(events)
+
+
+def _event(library: ModuleType, part: Part) -> Any:
+    energy = Part(part.source, 1).mean_shift_energy
+    if energy is not None:
+        # Less noise costs more, so the noise multiplier is rounded down; of several edges the worst counts.
+        worst = float(np.max(energy))
+        return library.GaussianDpEvent(math.nextafter(1 / math.sqrt(worst), 0.0)) if worst else library.NoOpDpEvent()
+    source = part.source
+    if isinstance(source, Laplace):
+        return library.LaplaceDpEvent(1 / source.shift_over_scale)
+    if isinstance(source, PoissonSubsampled) and isinstance(source.base, PrivacyLoss | PrivacyProfile):
+        return library.PoissonSampledDpEvent(source.rate, _event(library, Part(source.base, 1)))
+    raise InputError(
+        f"{Charge(source).describe()} has no event in dp_accounting; export a privacy loss distribution instead"
+    )
+
+
+def loss_distribution(ledger: Ledger, account: str, *, interval: float = 1e-3) -> Any:
+    """Give everything an account has spent as a pessimistic dp_accounting PrivacyLossDistribution."""
+    statement = ledger.statement(account)
+    return distribution_of(statement.composition, statement.terms.adjacency, interval=interval)
+
+
+def distribution_of(composition: Composition, adjacency: Adjacency | None, *, interval: float = 1e-3) -> Any:
+    """Give a composition as a pessimistic PrivacyLossDistribution: upper ends of delta joined by chords.
+
+    Sampler errors raise the curve by (1 + e^epsilon) eta, so it stops falling where they take over; what is left there
+    counts as infinite loss. Under a symmetric adjacency the worst orientation at each epsilon serves both directions.
+    """
+    _library()
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    if not 0 < interval <= 1:
+        raise ParameterError(f"interval must lie in (0, 1], got {interval}")
+    if not composition.parts:
+        return privacy_loss_distribution.identity(interval)
+    directions = composition.directions()
+    reach = max(_reach(directed) for pair in directions for directed in pair)
+    # A coarser grid keeps the size bounded and stays pessimistic.
+    step = max(interval, reach / MOST_NODES)
+    nodes = np.arange(math.ceil(reach / step) + 1)
+    epsilon = np.asarray(nodes * step, dtype=np.float64)
+    ahead, back = (
+        _raised(
+            np.max([directed.deltas(epsilon) for directed in side], axis=0),
+            epsilon,
+            composition.sampler_error,
+        )
+        for side in zip(*directions, strict=True)
+    )
+    ahead[0] = back[0] = max(ahead[0], back[0])
+    sides = []
+    for up, down in ((ahead, back), (back, ahead)):
+        grid, heights = _real_line(nodes, step, up, down)
+        sides.append(pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, heights))
+    if adjacency is not None and adjacency.symmetric:
+        return privacy_loss_distribution.PrivacyLossDistribution(sides[0])
+    return privacy_loss_distribution.PrivacyLossDistribution(sides[0], sides[1])
+
+
+def _raised(heights: Floats, epsilon: Floats, sampler_error: float) -> Floats:
+    """Upper ends of a curve with its sampler error; delta never rises with epsilon, so the running minimum holds."""
+    upper = heights * (1 + LOSS_RELATIVE_ERROR) + sampler_error * (1 + np.exp(np.minimum(epsilon, 700.0)))
+    return np.minimum(np.minimum.accumulate(upper), 1.0)
+
+
+def _real_line(nodes: NDArray[np.int64], step: float, up: Floats, down: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Divergence on negative epsilons too, by H_a(X||Y) = 1 - a + a H_{1/a}(Y||X)."""
+    below = -nodes[:0:-1]
+    ratio = np.exp(below * step)
+    return np.concatenate([below, nodes]), np.concatenate([-np.expm1(below * step) + ratio * down[:0:-1], up])
+
+
+def _reach(directed: Directed) -> float:
+    """An epsilon beyond which so little is left that it may count as infinite."""
+    reach = 1.0
+    while directed.delta(reach) > 1e-18 and reach < 400:
+        reach *= 1.5
+    return reach

@@ -1,0 +1,43 @@
+"""An account written out whole: JSON for machines, CSV of the entries for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from gaussveil.accounting.ledger import Ledger
+from gaussveil.accounting.records import as_rows
+
+FORMAT = "gaussveil account"
+VERSION = 1
+
+
+def account_record(ledger: Ledger, name: str) -> dict[str, object]:
+    """Terms, what is spent, every distinct charge with its count, entries and log of an account."""
+    statement = ledger.statement(name)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "statement": statement.to_dict(),
+        "charges": [
+            {"digest": charge.digest, "count": count, "what": charge.describe(), "charge": charge.to_dict()}
+            for charge, count in statement.charges
+        ],
+        "entries": as_rows(ledger.entries(name)),
+        "events": as_rows(ledger.history(name)),
+    }
+
+
+def account_json(ledger: Ledger, name: str) -> str:
+    """`account_record` as text."""
+    return json.dumps(account_record(ledger, name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def account_csv(ledger: Ledger, name: str) -> str:
+    """One line per entry: id, state, what, when and the digest of its charge."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, ["id", "account", "charge", "state", "what", "debited_at"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(as_rows(ledger.entries(name)))
+    return stream.getvalue()

@@ -1,0 +1,229 @@
+"""`Ledger`: the durable record of what every account has spent.
+
+An entry goes debited -> drawing -> released, or debited -> void. A process killed anywhere leaves its entry debited:
+the release may or may not have been seen, so it counts as spent. The check and the debit are one transaction of one
+writer, so accounts are never overspent.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from gaussveil.accounting import records
+from gaussveil.accounting.account import Account
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.canonical import canonical_json
+from gaussveil.accounting.charge import Charge
+from gaussveil.accounting.database import LOGGER, Database, now, record_event
+from gaussveil.accounting.filters import FILTERS, Budget
+from gaussveil.accounting.rules import Terms, admit_adaptive, admit_planned, check_adjacency, check_plan
+from gaussveil.errors import LedgerStateError, ParameterError
+
+RULES = ("adaptive", "planned")
+
+
+@dataclass(frozen=True)
+class Debit:
+    """A recorded debit: its id and state, when it was made, and the account's terms at that moment."""
+
+    id: str
+    state: str
+    debited_at: str
+    terms: Terms
+
+
+class Ledger:
+    """A ledger file, shared by any number of processes."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._database = Database(path)
+        with self._database.reading():
+            pass  # opening checks the file's kind and version, and migrates an older one
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Make a new ledger file, readable by its owner only."""
+        Database(path).create()
+        return cls(path)
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._database.path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Ledger, (str(self.path),)
+
+    # accounts ---------------------------------------------------------------------------------------------------------
+
+    def open_account(
+        self,
+        name: str,
+        *,
+        epsilon: float,
+        delta: float,
+        dataset: str = "",
+        adjacency: Adjacency | None = None,
+        rule: str = "adaptive",
+        plan: Sequence[Charge | tuple[Charge, int]] = (),
+        filter: str = "auto",
+        order: float | None = None,
+        sampler_share: float = 1e-3,
+    ) -> Account:
+        """Open an account; its terms never change afterwards.
+
+        Without an `adjacency` the first entry fixes it. `rule="planned"` needs the whole `plan` (charges, or pairs of
+        charge and count) and an adjacency. `rule="adaptive"` runs a filter: "mean-shift", "renyi" (at `order`, by
+        default the best for mean shifts), or "auto", which the first entry settles before anything is drawn.
+        """
+        budget = Budget(float(epsilon), float(delta), float(sampler_share))
+        if not name.strip():
+            raise ParameterError("name must not be empty")
+        if rule not in RULES:
+            raise ParameterError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+        if filter not in FILTERS:
+            raise ParameterError(f"filter must be one of {', '.join(FILTERS)}, got {filter!r}")
+        chosen_order = budget.best_order() if order is None else float(order)
+        if not chosen_order > 0 or (order is not None and budget.renyi_cap(chosen_order) <= 0):
+            raise ParameterError(
+                f"order must be positive and able to serve the budget, got {order}; try {budget.best_order():g}"
+            )
+        folded = records.fold_plan(plan)
+        if (rule == "planned") != bool(folded):
+            raise ParameterError("plan must be given with rule='planned', and only then")
+        if rule == "planned":
+            if adjacency is None:
+                raise ParameterError(
+                    "adjacency must be given with rule='planned': the plan is composed when the account opens"
+                )
+            check_plan(budget, folded, adjacency)
+        row = (name, dataset, canonical_json(adjacency.to_dict()) if adjacency else None, budget.epsilon, budget.delta,
+               budget.sampler_share, rule, filter, None, chosen_order, now())  # fmt: skip
+        with self._database.writing() as connection:
+            if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
+                raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")
+            records.insert_account(connection, row, folded)
+            record_event(connection, name, "", "opened", f"epsilon {budget.epsilon!r}, delta {budget.delta!r}, {rule}")
+        LOGGER.info("account %s opened", name)
+        return Account(self.path, name)
+
+    def accounts(self) -> list[str]:
+        """Names of all accounts, in the order of opening."""
+        with self._database.reading() as connection:
+            return [row[0] for row in connection.execute("SELECT name FROM accounts ORDER BY id")]
+
+    def terms(self, name: str) -> Terms:
+        """Give an account's terms."""
+        with self._database.reading() as connection:
+            return records.find_account(connection, name)[1]
+
+    # the life of an entry ---------------------------------------------------------------------------------------------
+
+    def debit(
+        self, name: str, charge: Charge, adjacency: Adjacency, *, what: str = "", release_id: str | None = None
+    ) -> Debit:
+        """Check and debit in one durable transaction; refused whole if the account cannot afford it.
+
+        The same `release_id` debits once: a second call with the same charge gives the entry back in its present state.
+        """
+        identifier = release_id if release_id is not None else uuid4().hex
+        if not identifier.strip():
+            raise ParameterError("release_id must not be empty")
+        with self._database.writing() as connection:
+            number, terms = records.find_account(connection, name)
+            known = records.find_entry(connection, identifier)
+            if known is not None:
+                if (known.account, known.charge) != (name, charge.digest):
+                    raise LedgerStateError(
+                        f"release_id {identifier!r} was used for another account or charge; choose a new one"
+                    )
+                if known.state == "void":
+                    raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
+                return Debit(identifier, known.state, known.debited_at, terms)
+            check_adjacency(terms, adjacency, charge)
+            slot = None
+            if terms.rule == "planned":
+                slot = admit_planned(terms, records.slots(connection, number), charge)
+            else:
+                active = admit_adaptive(terms, records.spent(connection, number), charge, adjacency)
+                if active != terms.active_filter:
+                    connection.execute("UPDATE accounts SET active_filter = ? WHERE id = ?", (active, number))
+            if terms.adjacency is None:
+                stored = canonical_json(adjacency.to_dict())
+                connection.execute("UPDATE accounts SET adjacency = ? WHERE id = ?", (stored, number))
+            made_at = now()
+            records.insert_entry(
+                connection, (identifier, number, charge.digest, slot, "debited", what, made_at), charge
+            )
+            record_event(connection, name, identifier, "debited", charge.digest)
+            terms = records.find_account(connection, name)[1]
+        LOGGER.info("account %s debited, entry %s", name, identifier)
+        return Debit(identifier, "debited", made_at, terms)
+
+    def mark_drawing(self, identifier: str) -> None:
+        """Say that the draw begins; from here on the entry can never be voided. Only one caller succeeds."""
+        self._move(identifier, "debited", "drawing", "")
+
+    def mark_released(self, identifier: str) -> None:
+        """Say that the draw is done."""
+        self._move(identifier, "drawing", "released", "")
+
+    def void(self, identifier: str, reason: str) -> None:
+        """Give back a debit whose draw never began; logged for good."""
+        if not reason.strip():
+            raise ParameterError("reason must say why the entry is voided, got empty text")
+        self._move(identifier, "debited", "void", reason)
+
+    def _move(self, identifier: str, before: str, after: str, detail: str) -> None:
+        with self._database.writing() as connection:
+            entry = records.find_entry(connection, identifier)
+            if entry is None:
+                raise LedgerStateError(f"the ledger has no entry {identifier!r}")
+            if entry.state != before:
+                raise LedgerStateError(
+                    f"the entry {identifier!r} must be {before} to become {after}, it is {entry.state}"
+                )
+            connection.execute("UPDATE entries SET state = ? WHERE id = ?", (after, identifier))
+            if after == "void":
+                _release_filter(connection, entry.account)
+            record_event(connection, entry.account, identifier, after, detail)
+        LOGGER.info("entry %s is %s", identifier, after)
+
+    # reading ----------------------------------------------------------------------------------------------------------
+
+    def statement(self, name: str) -> records.Statement:
+        """Compose everything the account has spent."""
+        with self._database.reading() as connection:
+            number, terms = records.find_account(connection, name)
+            return records.Statement(
+                terms, tuple(records.spent(connection, number)), records.state_counts(connection, number)
+            )
+
+    def entries(self, name: str) -> list[records.Entry]:
+        """Every entry of an account, oldest first."""
+        with self._database.reading() as connection:
+            return records.list_entries(connection, records.find_account(connection, name)[0], name)
+
+    def history(self, name: str | None = None) -> list[records.Event]:
+        """Give the log, of one account or of all."""
+        with self._database.reading() as connection:
+            if name is not None:
+                records.find_account(connection, name)
+            return records.list_events(connection, name)
+
+    def check(self) -> None:
+        """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
+        with self._database.reading() as connection:
+            records.check_integrity(connection, self.path.name)
+
+
+def _release_filter(connection: sqlite3.Connection, name: str) -> None:
+    """With nothing drawn or pending, no output can have influenced anything: the filter is open again."""
+    number, _ = records.find_account(connection, name)
+    if not records.spent(connection, number):
+        connection.execute("UPDATE accounts SET active_filter = NULL WHERE id = ?", (number,))

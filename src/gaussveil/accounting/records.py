@@ -1,0 +1,244 @@
+"""Rows of the ledger as typed records, and the statement of an account."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.charge import Charge
+from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.database import chained
+from gaussveil.accounting.filters import Budget
+from gaussveil.accounting.rules import Slot, Terms, usage
+from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
+
+Folded = list[tuple[Charge, int]]
+_TERMS = "dataset, adjacency, epsilon, delta, sampler_share, rule, chosen_filter, active_filter, renyi_order, opened_at"
+_ENTRY = (
+    "SELECT e.id, a.name, e.charge, e.state, e.what, e.debited_at FROM entries e JOIN accounts a ON a.id = e.account"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One debit: its id, account, charge digest, state, what was released and when it was debited."""
+
+    id: str
+    account: str
+    charge: str
+    state: str
+    what: str
+    debited_at: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the log."""
+
+    at: str
+    account: str
+    entry: str
+    event: str
+    detail: str
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What an account has spent, composed exactly as if pre-registered, and how full its filter or plan is.
+
+    Under the adaptive rule the promise is the budget itself; the spent figures describe the entries, whose choice may
+    have depended on earlier outputs.
+    """
+
+    terms: Terms
+    charges: tuple[tuple[Charge, int], ...]
+    states: dict[str, int]
+
+    @cached_property
+    def composition(self) -> Composition:
+        """Everything spent, folded."""
+        return Composition.of(self.charges, symmetric=self._symmetric)
+
+    @property
+    def _symmetric(self) -> bool:
+        return self.terms.adjacency is not None and self.terms.adjacency.symmetric
+
+    @cached_property
+    def spent_epsilon(self) -> float:
+        """Smallest epsilon at the account's delta."""
+        return self.composition.epsilon(self.terms.budget.delta)
+
+    @cached_property
+    def spent_delta(self) -> float:
+        """Delta at the account's epsilon."""
+        return self.composition.delta(self.terms.budget.epsilon)
+
+    @property
+    def filter_used(self) -> float | None:
+        """Share of the filter that is used; None under a plan or before the first entry."""
+        if self.terms.rule == "planned" or self.terms.active_filter is None:
+            return None
+        return usage(self.terms, self.terms.active_filter, self.charges, self._symmetric).used
+
+    def to_dict(self) -> dict[str, object]:
+        """Give plain JSON values; an infinite epsilon is null."""
+        terms, epsilon = self.terms, self.spent_epsilon
+        return {
+            "account": terms.name,
+            "dataset": terms.dataset,
+            "adjacency": terms.adjacency.to_dict() if terms.adjacency else None,
+            "epsilon": terms.budget.epsilon,
+            "delta": terms.budget.delta,
+            "rule": terms.rule,
+            "composition": terms.composition,
+            "filter_used": self.filter_used,
+            "spent_epsilon": epsilon if epsilon != float("inf") else None,
+            "spent_delta": self.spent_delta,
+            "spent_method": self.composition.method,
+            "sampler_error": self.composition.sampler_error,
+            "entries_by_state": dict(self.states),
+            "opened_at": terms.opened_at,
+        }
+
+
+def fold_plan(plan: Sequence[Charge | tuple[Charge, int]]) -> Folded:
+    """Add up how often each charge is planned."""
+    counts: dict[Charge, int] = {}
+    for item in plan:
+        charge, count = item if isinstance(item, tuple) else (item, 1)
+        if not isinstance(charge, Charge) or int(count) != count or count < 1:
+            raise ParameterError("plan must hold charges, or pairs of a charge and a count of at least 1")
+        counts[charge] = counts.get(charge, 0) + int(count)
+    return list(counts.items())
+
+
+def insert_account(connection: sqlite3.Connection, row: tuple[object, ...], plan: Folded) -> None:
+    """Store an account and its plan."""
+    made = connection.execute(f"INSERT INTO accounts (name, {_TERMS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    for charge, count in plan:
+        _store_charge(connection, charge)
+        connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (made.lastrowid, charge.digest, count))
+
+
+def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge: Charge) -> None:
+    """Store an entry and, once, its charge."""
+    _store_charge(connection, charge)
+    connection.execute(
+        "INSERT INTO entries (id, account, charge, slot, state, what, debited_at) VALUES (?, ?, ?, ?, ?, ?, ?)", row
+    )
+
+
+def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
+    connection.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (charge.digest, charge.to_json()))
+
+
+def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]:
+    """Row number and terms of an account."""
+    row = connection.execute(f"SELECT id, {_TERMS} FROM accounts WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        known = [other for (other,) in connection.execute("SELECT name FROM accounts ORDER BY id LIMIT 10")]
+        raise AccountNotFoundError(f"the ledger has no account {name!r}; it has {', '.join(known) or 'none'}")
+    number, dataset, adjacency, epsilon, delta, share, rule, chosen, active, order, opened_at = row
+    try:
+        budget = Budget(epsilon, delta, share)
+        relation = Adjacency.from_dict(json.loads(adjacency)) if adjacency is not None else None
+    except (ParameterError, FormatError, json.JSONDecodeError) as error:
+        raise LedgerCorruptError(f"the terms of account {name!r} are damaged: {error}; restore a backup") from error
+    return number, Terms(name, dataset, relation, budget, rule, chosen, active, order, opened_at)
+
+
+def find_entry(connection: sqlite3.Connection, identifier: str) -> Entry | None:
+    """Give the entry of that id."""
+    row = connection.execute(f"{_ENTRY} WHERE e.id = ?", (identifier,)).fetchone()
+    return Entry(*row) if row else None
+
+
+def list_entries(connection: sqlite3.Connection, number: int, name: str) -> list[Entry]:
+    """Every entry of an account, oldest first."""
+    return [Entry(*row) for row in connection.execute(f"{_ENTRY} WHERE e.account = ? ORDER BY e.seq", (number,))]
+
+
+def list_events(connection: sqlite3.Connection, name: str | None) -> list[Event]:
+    """Give the log, oldest first."""
+    query = "SELECT at, account, entry, event, detail FROM events WHERE ?1 IS NULL OR account = ?1 ORDER BY seq"
+    return [Event(*row) for row in connection.execute(query, (name,))]
+
+
+def spent(connection: sqlite3.Connection, number: int) -> Folded:
+    """Everything that counts as spent, identical charges folded; void entries alone do not count."""
+    rows = connection.execute(
+        "SELECT charge, COUNT(*) FROM entries WHERE account = ? AND state <> 'void' GROUP BY charge ORDER BY charge",
+        (number,),
+    ).fetchall()
+    return [(load_charge(connection, digest), count) for digest, count in rows]
+
+
+def slots(connection: sqlite3.Connection, number: int) -> list[Slot]:
+    """Give an account's plan and what is used of it."""
+    rows = connection.execute(
+        "SELECT p.charge, p.count, (SELECT COUNT(*) FROM entries e WHERE e.account = p.account AND e.slot = p.charge "
+        "AND e.state <> 'void') FROM plan p WHERE p.account = ?",
+        (number,),
+    ).fetchall()
+    return [Slot(load_charge(connection, digest), count, used) for digest, count, used in rows]
+
+
+def state_counts(connection: sqlite3.Connection, number: int) -> dict[str, int]:
+    """How many entries are in each state."""
+    rows = connection.execute(
+        "SELECT state, COUNT(*) FROM entries WHERE account = ? GROUP BY state ORDER BY state", (number,)
+    )
+    return dict(rows.fetchall())
+
+
+def load_charge(connection: sqlite3.Connection, digest: str) -> Charge:
+    """Read a charge back; its digest must still fit."""
+    row = connection.execute("SELECT body FROM charges WHERE digest = ?", (digest,)).fetchone()
+    if row is None:
+        raise LedgerCorruptError(f"the charge {digest[:12]} is missing from the ledger; restore a backup")
+    try:
+        charge = Charge.from_json(row[0])
+    except FormatError as error:
+        raise LedgerCorruptError(f"the charge {digest[:12]} is damaged: {error}; restore a backup") from error
+    if charge.digest != digest:
+        raise LedgerCorruptError(
+            f"the charge {digest[:12]} does not fit its digest: the ledger was altered; restore a backup"
+        )
+    return charge
+
+
+def check_integrity(connection: sqlite3.Connection, name: str) -> None:
+    """Check pages, references, the log's chain, and that entries are what the log says they became."""
+    problems = [row[0] for row in connection.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+    problems += [f"a broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+    if problems:
+        raise LedgerCorruptError(f"the ledger {name} is damaged: {'; '.join(problems)}; restore a backup")
+    link = ""
+    told: dict[str, str] = {}
+    migrated = False
+    for at, account, entry, event, detail, chain in connection.execute(
+        "SELECT at, account, entry, event, detail, chain FROM events ORDER BY seq"
+    ):
+        link = chained(link, (at, account, entry, event, detail))
+        if link != chain:
+            raise LedgerCorruptError(f"the log of {name} was altered near {at}; restore a backup")
+        migrated = migrated or event == "migrated"
+        if entry:
+            told[entry] = event
+    found = dict(connection.execute("SELECT id, state FROM entries").fetchall())
+    # Entries from before the log existed have no line of their own.
+    if any(found.get(entry) != state for entry, state in told.items()) or (
+        not migrated and found.keys() != told.keys()
+    ):
+        raise LedgerCorruptError(f"the entries of {name} do not agree with its log; restore a backup")
+    for (digest,) in connection.execute("SELECT digest FROM charges").fetchall():
+        load_charge(connection, digest)
+
+
+def as_rows(items: Sequence[Entry | Event]) -> list[dict[str, str]]:
+    """Plain records for JSON and CSV."""
+    return [asdict(item) for item in items]

@@ -1,0 +1,84 @@
+"""`verify`: recompute a certificate from its own contents and say whether every statement in it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gaussveil.accounting import keys
+from gaussveil.accounting.certificate import Certificate
+from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.rules import check_edges
+from gaussveil.errors import AssumptionError, FormatError, VerificationError
+
+_AGREEMENT = 1e-9
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of `verify`; `ok` means every check passed, `private` that a guarantee is also claimed."""
+
+    ok: bool
+    private: bool
+    delta_lower: float
+    delta_upper: float
+    signature: str
+    problems: tuple[str, ...]
+
+    def require(self) -> None:
+        """Raise `VerificationError` unless every check passed."""
+        if not self.ok:
+            raise VerificationError("the certificate does not verify: " + "; ".join(self.problems))
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None) -> Verification:
+    """Recompute delta in both directions with a rigorous enclosure, check the arithmetic and the signature.
+
+    With a `public_key` an unsigned certificate, or one signed by another key, does not verify.
+    """
+    problems = []
+    try:
+        check_edges(certificate.adjacency, certificate.charge)
+    except AssumptionError as error:
+        problems.append(str(error))
+    total = Composition.of([(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric)
+    lower, upper = total.delta_bounds(certificate.epsilon)
+    if upper > certificate.delta:
+        problems.append(
+            f"the pair allows delta {upper:.6g} at epsilon {certificate.epsilon:.6g}, claimed {certificate.delta:.6g}"
+        )
+    if not lower * (1 - _AGREEMENT) <= certificate.delta_upper <= certificate.delta:
+        problems.append(
+            f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
+        )
+    signature = _check_signature(certificate, public_key, problems)
+    ok = not problems
+    return Verification(ok, ok and certificate.guarantee.kind != "none", lower, upper, signature, tuple(problems))
+
+
+def _check_signature(certificate: Certificate, public_key: Ed25519PublicKey | None, problems: list[str]) -> str:
+    signature = certificate.signature
+    if signature is None:
+        if public_key is not None:
+            problems.append("the certificate is not signed, but a public key was given")
+        return "none"
+    if signature["algorithm"] != "Ed25519":
+        problems.append(f"the signature must be Ed25519, got {signature['algorithm']!r}")
+        return "unknown algorithm"
+    try:
+        stated = keys.key_from_text(signature["public_key"])
+    except FormatError as error:
+        problems.append(str(error))
+        return "malformed"
+    if public_key is not None and keys.public_text(public_key) != signature["public_key"]:
+        problems.append("the certificate was signed with another key than the one given")
+        return "other key"
+    if not keys.signature_holds(certificate.body(), signature["value"], stated):
+        problems.append("the signature does not fit the certificate: it was altered after signing")
+        return "does not fit"
+    # Without a key to compare with, a signature proves integrity, not who signed.
+    return "valid, by the given key" if public_key is not None else "valid, by the key inside the certificate"

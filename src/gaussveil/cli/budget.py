@@ -1,0 +1,209 @@
+"""`gaussveil budget`: open accounts and see what they have spent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line, print_table
+from gaussveil.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Adjacency, Charge
+
+budget_app = typer.Typer(
+    name="budget", help="Privacy budgets: open, show, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
+)
+
+LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)]
+AccountName = Annotated[str, typer.Option("--account", help="Name of the account.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+class Rule(StrEnum):
+    """How releases compose."""
+
+    adaptive = "adaptive"
+    planned = "planned"
+
+
+class FilterName(StrEnum):
+    """Which filter an adaptive account runs."""
+
+    auto = "auto"
+    mean_shift = "mean-shift"
+    renyi = "renyi"
+
+
+class Relation(StrEnum):
+    """Neighbouring relations that need no further parameters."""
+
+    add_remove = "add-remove"
+    replace_one = "replace"
+
+
+class TableFormat(StrEnum):
+    """Formats of an export."""
+
+    json = "json"
+    csv = "csv"
+
+
+@budget_app.command("new", epilog=EXIT_CODE_HELP)
+def new(
+    ledger: LedgerFile,
+    account: AccountName,
+    epsilon: Annotated[float, typer.Option(help="Budget: epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
+    dataset: Annotated[str, typer.Option(help="Name of the data that the account protects.")] = "",
+    adjacency: Annotated[
+        Relation | None, typer.Option(help="Neighbouring relation; by default the first release fixes it.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="Privacy unit, with --adjacency: record, household, ...")] = None,
+    rule: Annotated[Rule, typer.Option(help="How releases compose.")] = Rule.adaptive,
+    plan: Annotated[
+        Path | None, typer.Option(help="With --rule planned: JSON list of charges, each with a 'count'.")
+    ] = None,
+    filter_name: Annotated[
+        FilterName, typer.Option("--filter", help="Filter of an adaptive account.")
+    ] = FilterName.auto,
+    order: Annotated[float | None, typer.Option(help="Order s of the Renyi filter; by default the best one.")] = None,
+    json: Json = False,
+) -> None:
+    """Open an account; the ledger file is made if it does not exist.
+
+    Example: gaussveil budget new home.ledger --account homes --epsilon 3 --delta 1e-5
+    """
+    from gaussveil.accounting import Ledger
+
+    relation = _relation(adjacency, unit)
+    charges = _read_plan(plan) if plan is not None else []
+    book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
+    book.open_account(
+        account, epsilon=epsilon, delta=delta, dataset=dataset, adjacency=relation, rule=rule.value, plan=charges,
+        filter=filter_name.value, order=order,
+    )  # fmt: skip
+    if json:
+        print_json(book.statement(account).to_dict())
+    else:
+        print_line(f"opened account {account}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule.value}")
+
+
+@budget_app.command("show", epilog=EXIT_CODE_HELP)
+def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
+    """Show what an account has spent: epsilon at its delta, delta at its epsilon, every entry with its state.
+
+    Example: gaussveil budget show home.ledger --account homes --json
+    """
+    from gaussveil.accounting import Ledger
+
+    book = Ledger(ledger)
+    statement, entries = book.statement(account), book.entries(account)
+    if json:
+        listed = [{"id": e.id, "state": e.state, "what": e.what, "debited_at": e.debited_at} for e in entries]
+        print_json({**statement.to_dict(), "entries": listed})
+        return
+    terms = statement.terms
+    rows = [
+        ("budget", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(terms.budget.delta)}"),
+        ("spent, at that delta", f"epsilon {digits(statement.spent_epsilon)}", f"delta {digits(terms.budget.delta)}"),
+        ("spent, at that epsilon", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(statement.spent_delta)}"),
+    ]
+    print_table(["", "", ""], rows, title=f"Account {account}")
+    print_line(f"rule: {terms.composition}")
+    if statement.filter_used is not None:
+        print_line(f"filter used: {statement.filter_used:.2%}")
+    print_line(f"neighbours: {terms.adjacency or 'fixed by the first release'}")
+    print_table(["id", "state", "what", "debited"], [(e.id, e.state, e.what, e.debited_at) for e in entries])
+
+
+@budget_app.command("history", epilog=EXIT_CODE_HELP)
+def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
+    """Show the account's log, and check that the ledger is intact.
+
+    Example: gaussveil budget history home.ledger --account homes
+    """
+    from gaussveil.accounting import Ledger
+    from gaussveil.accounting.records import as_rows
+
+    book = Ledger(ledger)
+    book.check()
+    events = book.history(account)
+    if json:
+        print_json({"account": account, "intact": True, "events": as_rows(events)})
+        return
+    print_table(["when", "entry", "event", "detail"], [(e.at, e.entry, e.event, e.detail[:60]) for e in events])
+    print_line("the ledger is intact")
+
+
+@budget_app.command("export", epilog=EXIT_CODE_HELP)
+def export(
+    ledger: LedgerFile,
+    account: AccountName,
+    out: Annotated[Path, typer.Option(help="File to write.", show_default=False)],
+    table: Annotated[
+        TableFormat, typer.Option("--format", help="All of it in JSON, or entries in CSV.")
+    ] = TableFormat.json,
+    json: Json = False,
+) -> None:
+    """Write an account to a file.
+
+    Example: gaussveil budget export home.ledger --account homes --out homes.json
+    """
+    from gaussveil.accounting import Ledger
+    from gaussveil.accounting.export import account_csv, account_json
+
+    text = (account_csv if table is TableFormat.csv else account_json)(Ledger(ledger), account)
+    out.write_text(text, encoding="utf-8")
+    if json:
+        print_json({"account": account, "out": str(out), "format": table.value})
+    else:
+        print_line(f"wrote {out}")
+
+
+@budget_app.command("void", epilog=EXIT_CODE_HELP)
+def void(
+    ledger: LedgerFile,
+    entry: Annotated[str, typer.Option(help="Id of the entry.", show_default=False)],
+    reason: Annotated[str, typer.Option(help="Why; kept in the log.", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Give back a debit whose draw never began.
+
+    Example: gaussveil budget void home.ledger --entry 3f0c --reason "the job was cancelled before it drew"
+    """
+    from gaussveil.accounting import Ledger
+
+    Ledger(ledger).void(entry, reason)
+    if json:
+        print_json({"entry": entry, "state": "void"})
+    else:
+        print_line(f"entry {entry} is void")
+
+
+def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:
+    from gaussveil.accounting import Adjacency
+
+    if adjacency is None:
+        if unit is not None:
+            raise ParameterError("--unit needs --adjacency; without it the first release fixes both")
+        return None
+    make = Adjacency.replace_one if adjacency is Relation.replace_one else Adjacency.add_remove
+    return make(unit or "record")
+
+
+def _read_plan(path: Path) -> list[tuple[Charge, int]]:
+    import json
+
+    from gaussveil.accounting import Charge
+
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FormatError(f"the plan {path} cannot be read: {error}") from error
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+        raise FormatError(f"the plan {path} must be a JSON list of objects with 'charge' and 'count'")
+    return [(Charge.from_dict(item.get("charge")), item.get("count", 1)) for item in listed]

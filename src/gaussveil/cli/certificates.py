@@ -1,0 +1,98 @@
+"""`gaussveil verify` and `gaussveil key`: recompute certificates, make keys, sign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line
+
+key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
+
+CertificateFile = Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="Certificate file.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def verify(
+    certificate: CertificateFile,
+    public_key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
+    json: Json = False,
+) -> None:
+    """Recompute a certificate: delta in both directions, the arithmetic and the signature.
+
+    Ends with 1 if anything does not hold, or if the certificate claims no guarantee at all.
+
+    Example: gaussveil verify out.csv.certificate.json --public-key owner.pub
+    """
+    from gaussveil.accounting import Certificate
+    from gaussveil.accounting import verify as recompute
+    from gaussveil.accounting.keys import load_public_key
+
+    read = Certificate.read(certificate)
+    found = recompute(read, load_public_key(public_key) if public_key is not None else None)
+    if json:
+        print_json(
+            {
+                "certificate": str(certificate),
+                "verified": found.ok,
+                "private": found.private,
+                "guarantee": str(read.guarantee),
+                "epsilon": read.epsilon,
+                "delta": read.delta,
+                "delta_lower": found.delta_lower,
+                "delta_upper": found.delta_upper,
+                "signature": found.signature,
+                "account": read.account,
+                "problems": list(found.problems),
+            }
+        )
+    else:
+        print(read.describe())
+        print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
+        for problem in found.problems:
+            print(f"does not hold: {problem}")
+        print_line("verified" if found.private else "verified, but no guarantee" if found.ok else "does not verify")
+    raise typer.Exit(DONE if found.private else NO)
+
+
+@key_app.command("new", epilog=EXIT_CODE_HELP)
+def new(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Private key file; FILE.pub is the public one.")] = Path(
+        "gaussveil.key"
+    ),
+    json: Json = False,
+) -> None:
+    """Make a key pair; the private file is readable by its owner only.
+
+    Example: gaussveil key new owner.key
+    """
+    from gaussveil.accounting.keys import new_key
+
+    private, public = new_key(path)
+    if json:
+        print_json({"private_key": str(private), "public_key": str(public)})
+    else:
+        print_line(f"wrote {private} (keep it secret) and {public} (give it to receivers)")
+
+
+@key_app.command("sign", epilog=EXIT_CODE_HELP)
+def sign(
+    certificate: CertificateFile,
+    key: Annotated[Path, typer.Option(help="Private key file.", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Sign a certificate in place.
+
+    Example: gaussveil key sign out.csv.certificate.json --key owner.key
+    """
+    from gaussveil.accounting import Certificate
+    from gaussveil.accounting.keys import load_private_key
+
+    signed = Certificate.read(certificate).signed(load_private_key(key))
+    signed.write(certificate)
+    if json:
+        print_json({"certificate": str(certificate), "signature": dict(signed.signature or {})})
+    else:
+        print_line(f"signed {certificate}")

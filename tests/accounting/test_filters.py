@@ -1,0 +1,162 @@
+"""Filters: their caps against closed forms, cumulants of profiles against exact sums, and an adaptive attack."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from gaussveil.accounting import Charge
+from gaussveil.accounting.cumulants import log_chernoff, profile_cumulant
+from gaussveil.accounting.filters import Budget, mean_shift_usage, renyi_usage
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, PoissonSubsampled, RandomisedResponse
+
+BUDGETS = [Budget(0.1, 1e-8), Budget(1.0, 1e-6), Budget(3.0, 1e-5), Budget(20.0, 0.01)]
+
+
+def gaussian_delta(shift: float, epsilon: float) -> float:
+    return float(norm.cdf(shift / 2 - epsilon / shift) - np.exp(epsilon) * norm.cdf(-shift / 2 - epsilon / shift))
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_the_mean_shift_cap_exhausts_the_budget_and_not_more(budget: Budget) -> None:
+    shift = math.sqrt(budget.mean_shift_cap())
+    reached = gaussian_delta(shift, budget.epsilon)
+    assert reached <= budget.ideal_delta * (1 + 1e-9)
+    assert reached == pytest.approx(budget.ideal_delta, rel=1e-6)
+    assert budget.ideal_delta + (1 + math.exp(budget.epsilon)) * budget.sampler_cap == pytest.approx(budget.delta)
+
+
+@settings(max_examples=20)
+@given(order=st.floats(0.01, 50.0), gap=st.floats(-0.01, 0.9), energy=st.floats(1e-4, 1.0), epsilon=st.floats(0.0, 5.0))
+def test_the_chernoff_bound_is_a_bound(order: float, gap: float, energy: float, epsilon: float) -> None:
+    loss = PrivacyLoss.from_terms([gap], [1], [energy])
+    bound = math.exp(float(loss.cumulant(order)) - order * epsilon + log_chernoff(order))
+    assert float(loss.delta(epsilon)) <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_the_renyi_filter_keeps_the_exact_delta_within_budget(budget: Budget) -> None:
+    order = budget.best_order()
+    charge = Charge(PrivacyLoss.from_terms([-0.001, 0.0], [1, 1], [0.0, 1e-4]))
+    one = renyi_usage(budget, order, [(charge, 1)], symmetric=False).used
+    count = int(1 / one)
+    assert renyi_usage(budget, order, [(charge, count)], symmetric=False).within
+    exact = float((charge.parts[0].source ** (charge.parts[0].count * count)).dp_delta(budget.epsilon))  # type: ignore[operator]
+    assert exact <= budget.delta
+    assert not renyi_usage(budget, order, [(charge, count + 1)], symmetric=False).within
+
+
+def test_usage_counts_edges_directions_and_sampler_errors() -> None:
+    budget = Budget(3.0, 1e-5)
+    edges = Charge(PrivacyLoss.from_terms(np.zeros((2, 1)), np.ones((2, 1)), [[0.1], [0.2]]), sampler_error=1e-20)
+    used = mean_shift_usage(budget, [(edges, 2)])
+    assert used.used == pytest.approx(0.4 / budget.mean_shift_cap())
+    assert used.sampler_used == pytest.approx(2e-20 / budget.sampler_cap)
+    pair = PrivacyLoss.from_terms([-0.1], [1], [0.0])
+    stored = [renyi_usage(budget, 5.0, [(Charge(way), 1)], symmetric=False).used for way in (pair, pair.reversed())]
+    assert stored[0] == pytest.approx(stored[1], rel=1e-12)
+    both = renyi_usage(budget, 5.0, [(Charge(pair), 1), (Charge(pair.reversed()), 1)], symmetric=False).used
+    worst = renyi_usage(budget, 5.0, [(Charge(pair), 1), (Charge(pair.reversed()), 1)], symmetric=True).used
+    assert both < worst == pytest.approx(2 * stored[0], rel=1e-12)
+    assert mean_shift_usage(budget, [(Charge(pair), 1)]).used == math.inf
+    # An order where K does not exist cannot be afforded.
+    assert renyi_usage(budget, 11.0, [(Charge(pair), 1)], symmetric=False).used == math.inf
+
+
+@pytest.mark.parametrize("order", [0.5, 3.0, 12.0])
+def test_profile_cumulants_bound_the_exact_ones_closely(order: float) -> None:
+    for epsilon, classes in ((0.3, 2), (2.0, 5)):
+        weight = math.exp(epsilon) + classes - 1
+        exact = math.log((math.exp((1 + order) * epsilon) + math.exp(-order * epsilon) + classes - 2) / weight)
+        found, tail = profile_cumulant(RandomisedResponse(epsilon, classes), order)
+        assert exact * (1 - 1e-9) <= found <= exact * 1.01
+        assert tail <= 1e-24
+    shift = 0.7
+    # Mironov 2017, Table II
+    first = (1 + order) / (2 * order + 1) * math.exp(order * shift)
+    exact = math.log(first + order / (2 * order + 1) * math.exp(-(1 + order) * shift))
+    found, _ = profile_cumulant(Laplace(shift), order)
+    assert exact * (1 - 1e-9) <= found <= exact * 1.01
+
+
+def test_cumulant_of_a_subsampled_gaussian_bounds_quadrature() -> None:
+    shift, rate, order = 1.0, 0.1, 4.0
+    profile = PoissonSubsampled(GaussianPair.mean_shift(shift), rate)
+    points = np.linspace(-15, 20, 200001)
+    base = norm.logpdf(points)
+    mixture = np.logaddexp(math.log(rate) + norm.logpdf(points - shift), math.log(1 - rate) + base)
+    for way, (top, bottom) in ((profile, (mixture, base)), (profile.reversed(), (base, mixture))):
+        exact = math.log(np.trapezoid(np.exp((1 + order) * top - order * bottom), points))
+        found, tail = profile_cumulant(way, order)
+        assert exact * (1 - 1e-6) <= found <= exact * 1.02
+        assert tail < 1e-20
+
+
+def test_known_mass_at_infinity_is_charged() -> None:
+    found, tail = profile_cumulant(ApproximatePoint(0.5, 1e-7), 3.0)
+    assert found < 3.0 * 0.5 * 4
+    assert tail >= 1e-7
+    budget = Budget(3.0, 1e-5)
+    assert not renyi_usage(budget, 3.0, [(Charge(ApproximatePoint(0.5, 1e-7)), 1)], symmetric=False).within
+
+
+def test_adaptive_choice_overspends_exact_composition_but_not_the_filter() -> None:
+    """First a mean shift; then, knowing its output, the worse of two second releases that both just exhaust the budget."""
+    epsilon, delta = 1.0, 1e-3
+    first = 0.15
+
+    def divergence(loss: PrivacyLoss, values: np.ndarray) -> np.ndarray:
+        ahead = np.asarray(loss.delta(np.maximum(values, 0.0)))
+        ratio = np.exp(np.minimum(values, 0.0))
+        behind = 1 - ratio + ratio * np.asarray(loss.reversed().delta(np.maximum(-values, 0.0)))
+        return np.where(values >= 0, ahead, behind)
+
+    points = np.linspace(-7, 7, 201)
+    weights = norm.pdf(points) * (points[1] - points[0])
+    remaining = epsilon - (first * points + first**2 / 2)  # points: output minus its mean under X
+
+    def overspent(options: list[PrivacyLoss]) -> float:
+        return float(np.sum(weights * np.max([divergence(loss, remaining) for loss in options], axis=0)))
+
+    def exhausted(make: object, low: float, high: float) -> PrivacyLoss:
+        def excess(size: float) -> float:
+            return overspent([make(size)]) - delta  # type: ignore[operator]
+
+        return make(brentq(excess, low, high, xtol=1e-4))  # type: ignore[operator,no-any-return]
+
+    shift = exhausted(lambda size: GaussianPair.mean_shift(size), 0.05, 1.0)
+    spread = exhausted(lambda size: PrivacyLoss.from_terms([-size], [1], [0.0]), 0.05, 1.0)
+    assert overspent([shift]) == pytest.approx(delta, rel=0.01)
+    assert overspent([spread]) == pytest.approx(delta, rel=0.01)
+    assert overspent([shift, spread]) > 1.05 * delta
+
+    budget = Budget(epsilon, delta)
+    order = budget.best_order()
+    start = Charge(GaussianPair.mean_shift(first))
+
+    def admitted(make: object, low: float, high: float) -> PrivacyLoss:
+        for _ in range(40):
+            size = (low + high) / 2
+            fits = renyi_usage(budget, order, [(start, 1), (Charge(make(size)), 1)], symmetric=False).within  # type: ignore[operator]
+            low, high = (size, high) if fits else (low, size)
+        return make(low)  # type: ignore[operator,no-any-return]
+
+    kept = [
+        admitted(lambda size: GaussianPair.mean_shift(size), 1e-3, 1.0),
+        admitted(lambda size: PrivacyLoss.from_terms([-size], [1], [0.0]), 1e-3, 1.0),
+    ]
+    assert overspent(kept) <= delta
+
+
+@pytest.mark.parametrize("values", [(0.0, 1e-5), (math.inf, 1e-5), (1.0, 0.0), (1.0, 1.0), (1.0, 1e-5, 0.0)])
+def test_refuses_bad_budgets(values: tuple[float, ...]) -> None:
+    with pytest.raises(ParameterError):
+        Budget(*values)
