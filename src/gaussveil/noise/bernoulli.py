@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.noise.fixed_point import exp_lower
 from gaussveil.noise.generator import Generator, default_generator
+from gaussveil.noise.lattice import Shape, checked_shape
 
 RATIO_BITS = 96
-
-Shape = int | tuple[int, ...]
 
 
 def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator | None = None) -> NDArray[np.bool_]:
@@ -28,14 +27,15 @@ def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator 
     if not 0 <= rest <= 1:
         raise ParameterError(f"probability must lie in [0, 1]; got {float(rest):.6g}.")
     source = default_generator() if generator is None else generator
-    result = np.full(prod(_sizes(shape)), rest == 1)
+    sizes = checked_shape(shape)
+    result = np.full(prod(sizes), rest == 1)
     undecided = np.arange(result.size)
     while 0 < rest < 1 and undecided.size:
         digits, rest = divmod(rest * 2**64, 1)
         words, threshold = source.uint64(undecided.size), np.uint64(int(digits))
         result[undecided] = words < threshold
         undecided = undecided[words == threshold]  # so far equal: false if no digit is left
-    return result.reshape(_sizes(shape))
+    return result.reshape(sizes)
 
 
 def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.int64]:
@@ -83,7 +83,3 @@ def randomised_response(
     kept = bernoulli(keep, array.shape, source)
     step = 1 + uniform_below(categories - 1, array.size, source).reshape(array.shape)
     return (array.astype(np.int64) + np.where(kept, 0, step)) % categories
-
-
-def _sizes(shape: Shape) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else shape

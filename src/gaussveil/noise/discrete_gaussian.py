@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gaussveil.errors import ParameterError
 from gaussveil.noise.alias_table import alias_table
 from gaussveil.noise.generator import Generator
+from gaussveil.noise.lattice import Shape, checked_shape
 
 TABLE_WIDTH = 1024
 SMOOTHING_VARIANCE = 4  # conditional variance that every convolution leaves; its error is then 5e-35
@@ -54,9 +55,9 @@ class DiscreteGaussian:
             self.total_variation += smoothing_total_variation(float(conditional), 1)
             partial += k * k * table_variance
 
-    def draw(self, shape: int | tuple[int, ...], generator: Generator) -> Integers:
+    def draw(self, shape: Shape, generator: Generator) -> Integers:
         """Independent draws, int64."""
-        sizes = (shape,) if isinstance(shape, int) else shape
+        sizes = checked_shape(shape)
         result = np.empty(prod(sizes), dtype=np.int64)
         for start in range(0, result.size, CHUNK):  # chunks stay in the cache
             part = result[start : start + CHUNK]

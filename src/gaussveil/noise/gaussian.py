@@ -19,13 +19,12 @@ from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmet
 from gaussveil.noise.colouring import Colouring, colour
 from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
 from gaussveil.noise.generator import Generator, default_generator
-from gaussveil.noise.lattice import checked_grid, to_lattice
+from gaussveil.noise.lattice import Shape, checked_grid, checked_shape, to_lattice
 
 GRID_RATIO = 2.0**-20
 LATTICE_VARIANCE = 4  # (2g)^2 in units of g^2: what sampling a continuous Gaussian on the lattice adds
 
 Floats = NDArray[np.float64]
-Shape = int | tuple[int, ...]
 
 
 class GaussianNoise:
@@ -125,7 +124,7 @@ class GaussianNoise:
         if shape is None:
             self.shape: tuple[int, ...] = () if noise.ndim == 0 else (self._size,)
         else:
-            self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+            self.shape = checked_shape(shape)
         total = prod(self.shape)
         last_axis = self.shape[-1] if self.shape else 1
         if total < 1 or self._size not in (1, last_axis, total):

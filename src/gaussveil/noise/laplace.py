@@ -15,14 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.errors import ParameterError
 from gaussveil.noise.bernoulli import uniform_below
 from gaussveil.noise.generator import Generator, default_generator
-from gaussveil.noise.lattice import checked_grid, to_lattice
+from gaussveil.noise.lattice import Shape, checked_grid, checked_shape, to_lattice
 
 SCALE_BITS = 33
 LARGEST_SCALE = 2**44
 GRID_RATIO = 2.0**-20
 
 Integers = NDArray[np.int64]
-Shape = int | tuple[int, ...]
 
 
 def rational_scale(scale: float | Fraction) -> tuple[int, int]:
@@ -42,7 +41,7 @@ def discrete_laplace(scale: float | Fraction, shape: Shape, generator: Generator
     """Independent draws on Z of law proportional to exp(-|x|/b); b is `rational_scale(scale)`, never below it."""
     source = default_generator() if generator is None else generator
     numerator, denominator = rational_scale(scale)
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = checked_shape(shape)
     result = np.empty(prod(sizes), dtype=np.int64)
     missing = np.arange(result.size)
     while missing.size:
@@ -98,7 +97,7 @@ class LaplaceNoise:
     ) -> None:
         if not isfinite(scale) or scale <= 0:
             raise ParameterError(f"scale must be positive; got {scale}.")
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.shape = checked_shape(shape)
         total = prod(self.shape)
         self.differing = total if differing is None else differing
         if not 1 <= self.differing <= total:

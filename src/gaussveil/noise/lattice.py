@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import frexp, isfinite
+from operator import index
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 
 LARGEST_INTEGER = 2**52
+
+Shape = int | tuple[int, ...]
 
 
 def checked_grid(grid: float) -> float:
@@ -20,6 +23,14 @@ def checked_grid(grid: float) -> float:
     if not 2.0**-400 <= value <= 2.0**400:
         raise ParameterError(f"grid must lie between 2^-400 and 2^400; got {value!r}. Rescale the value.")
     return value
+
+
+def checked_shape(shape: Shape) -> tuple[int, ...]:
+    """The shape as a tuple of nonnegative integers."""
+    sizes = tuple(map(index, shape)) if isinstance(shape, tuple) else (index(shape),)
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"shape must hold nonnegative integers; got {sizes}.")
+    return sizes
 
 
 def to_lattice(value: ArrayLike, shape: tuple[int, ...], grid: float) -> NDArray[np.int64]:
