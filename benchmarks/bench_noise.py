@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from gaussveil.noise import DiscreteGaussian, GaussianNoise, SecureGenerator
+from gaussveil.noise import DiscreteGaussian, SecureGenerator
 
 DRAWS = 2_000_000
 PEER_DRAWS = 4_000
@@ -34,22 +34,18 @@ def row(name: str, ours: float, peer: float, goal: float) -> dict[str, Any]:
 def run() -> list[dict[str, Any]]:
     generator = SecureGenerator()
     table = DiscreteGaussian(WIDTH**2)
-    release = GaussianNoise(1.0, shape=DRAWS)
     normals = np.random.Generator(np.random.PCG64(1))
     dp.enable_features("contrib")
     opendp = dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=float(WIDTH))
     zeros = [0] * PEER_DRAWS
-    value = np.zeros(DRAWS)
 
     exact = rate(lambda: table.draw(DRAWS, generator), DRAWS)
-    lattice = rate(lambda: release.add(value, generator), DRAWS, repeats=2)
     numpy_rate = rate(lambda: normals.standard_normal(DRAWS), DRAWS)
     opendp_rate = rate(lambda: opendp(zeros), PEER_DRAWS, repeats=2)
     return [
         row("exact discrete Gaussians per second, of 1e7", exact, 1e7, 1.0),
         row("exact discrete Gaussians against OpenDP", exact, opendp_rate, 500.0),
         row("exact discrete Gaussians against numpy PCG64 normals", exact, numpy_rate, 0.25),
-        row("whole GaussianNoise.add (three tables, rounding) against numpy PCG64 normals", lattice, numpy_rate, 0.0),
     ]
 
 
