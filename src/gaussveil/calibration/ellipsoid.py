@@ -30,6 +30,7 @@ from gaussveil.errors import (
 )
 
 Array = NDArray[np.float64]
+CHANGE_UNIT = "squares would overflow or vanish; change the unit."
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,14 @@ def covering_ellipsoid(
     size = float(np.abs(rows).max())
     if size == 0.0:
         return _only_floor(count, dim, weight, floor)
-    if not (1e-140 <= size <= 1e140 and floor <= 1e280):
-        raise ParameterError(
-            f"the largest entry of vectors must lie in [1e-140, 1e140] and floor below 1e280, so that squares neither "
-            f"overflow nor vanish. Got {size!r} and {floor!r}: change the unit."
-        )
+    if not 1e-140 <= size <= 1e140:
+        raise ParameterError(f"the largest entry of vectors must lie in [1e-140, 1e140]: {CHANGE_UNIT}")
     if floor >= (1 + 1e-12) * float(np.einsum("ij,ij->i", rows, rows).max()):
         return _only_floor(count, dim, weight, floor)
     scaled = rows if root is None else rows @ root
     unit = float(np.sqrt(np.einsum("ij,ij->i", scaled, scaled).max()))
+    if not 1e-140 <= unit <= 1e140:
+        raise ParameterError(f"weighted, the longest vector must have length in [1e-140, 1e140]: {CHANGE_UNIT}")
     scaled = scaled / unit
     # Without a weight the floor enters the dual exactly; with one, its smallest multiple of I is a valid relaxation.
     relaxed = floor / unit**2 * (1.0 if root is None else float(np.linalg.svd(root, compute_uv=False)[-1] ** 2))
@@ -118,7 +118,10 @@ def covering_ellipsoid(
 
 
 def _checked_vectors(vectors: ArrayLike) -> Array:
-    rows = np.array(vectors, dtype=np.float64, order="C", ndmin=1)
+    try:
+        rows = np.array(vectors, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ShapeError("vectors must be a matrix of real numbers, every row of the same length.") from error
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ShapeError(
             f"vectors must be a matrix of N >= 1 rows and d >= 1 columns. Got shape {rows.shape} instead; "
@@ -188,7 +191,7 @@ def _covers(covariance: Array, rows: Array, floor: float) -> bool:
         return False
     threshold = -1.0
     if _definite(scaled - np.diag(np.full(dim, 20 * margin))):
-        # The scan's rounding error is then below a nineteenth, so a value under 0.9 needs no further proof.
+        # The scan's rounding error is then below a tenth, so a value under 0.9 needs no further proof.
         threshold = 0.9
     lower = np.linalg.cholesky(scaled)
     lowered = scaled - np.diag(np.full(dim, margin))
