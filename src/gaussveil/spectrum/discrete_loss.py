@@ -21,6 +21,7 @@ from gaussveil.errors import InputError, NumericalError, ParameterError, ShapeEr
 from gaussveil.spectrum.curve import (
     LARGEST_EPSILON,
     LOSS_RELATIVE_ERROR,
+    UNIT,
     Curve,
     Divergence,
     Floats,
@@ -32,8 +33,8 @@ from gaussveil.spectrum.loss_masses import LossMasses, chord_masses
 from gaussveil.spectrum.profiles import PrivacyProfile
 from gaussveil.spectrum.tilted_convolution import Parts, Plan, convolved
 
-_SKETCH_NODES = 1024
-_CONTOUR_WORK = 100_000  # terms times nodes that a contour integral is asked for
+_SKETCH_NODES = 256
+_CONTOUR_WORK = 20_000  # terms times nodes that a contour integral is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class DiscreteLoss(Curve):
         return DiscreteLoss(self.backward, self.forward)
 
     def _divergence(self, epsilon: Floats) -> Any:
-        return self.forward.delta(epsilon)
+        return self.forward.delta(epsilon * (1.0 - 8.0 * UNIT))  # as rounding of the bins may have moved them
 
 
 def compose_pessimistic(
@@ -104,14 +105,11 @@ def compose_pessimistic(
     parts = _folded(items, counts)
     uses = sum(count for _, count in parts)
     spans = [(_reach(pair, tail_mass / uses), _reach(pair.reversed(), tail_mass / uses)) for pair, _ in parts]
-    sketch_grids = [_power_of_two(max(*span, 1e-9) / _SKETCH_NODES) for span in spans]
-    sketch = [(_discretised(pair, grid, span), n) for (pair, n), grid, span in zip(parts, sketch_grids, spans)]
+    sketch = [(_discretised(pair, max(*span, 1e-9) / _SKETCH_NODES, span), n) for (pair, n), span in zip(parts, spans)]
     plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
     width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
     smallest = min((max(span) for span in spans if max(span) > 0.0), default=interval)
-    grid = _power_of_two(max(min(interval, smallest / 64.0), width / (max_bins - 8)))
-    while width / grid > max_bins - 8:
-        grid *= 2.0
+    grid = _aligned(max(min(interval, smallest / 64.0), width / max_bins), [pair for pair, _ in parts])
     losses = [(_discretised(pair, grid, span), count) for (pair, count), span in zip(parts, spans)]
     if uses == 1:
         return losses[0][0]
@@ -154,9 +152,14 @@ def _is_symmetric(pair: Divergence) -> bool:
     return is_mean_shift(pair) if isinstance(pair, PrivacyLoss) else pair.reversed() is pair
 
 
-def _power_of_two(value: float) -> float:
-    """Largest power of two not above value: multiples of it are exact."""
-    return 2.0 ** math.floor(math.log2(value))
+def _aligned(interval: float, pairs: Sequence[Divergence]) -> float:
+    """An interval from the given one to its double that divides the smallest bounded loss, where there is one.
+
+    Laws with atoms at their largest loss (randomised response, Laplace) are then composed with hardly any loss.
+    """
+    bounds = [float(getattr(side, "largest_loss", np.inf)) for pair in pairs for side in (pair, pair.reversed())]
+    atom = min((bound for bound in bounds if interval <= bound < np.inf), default=interval)
+    return atom / math.floor(atom / interval)
 
 
 def _reach(pair: Divergence, tail: float) -> float:
@@ -184,8 +187,9 @@ def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -
     stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair)))
     sides: list[Floats] = []
     for direction, reach in zip((pair, pair.reversed()), span):
-        nodes = max(1, math.ceil(reach / (stride * interval)))
-        epsilon = stride * interval * np.arange(nodes + 1, dtype=np.float64)
+        nodes = math.ceil(reach / (stride * interval)) + 2
+        # A little below the node, so that the rounding of epsilon (here or of a bound inside delta) only raises delta.
+        epsilon = stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
         value = np.minimum(worst_delta(direction, epsilon) * inflation, 1.0)
         sides.append(np.maximum.accumulate(value[::-1])[::-1])
     sides[0][0] = sides[1][0] = max(sides[0][0], sides[1][0])

@@ -25,43 +25,40 @@ from gaussveil.spectrum.loss_masses import LossMasses
 
 _SMALLEST = 1e-290  # charged once for everything that may have underflowed
 _LOWER_TAIL = 1e-20  # only costs tightness: the mass is moved up to the lowest bin
-_SIGMAS = 4.0  # how far from its mean a tilted distribution is trusted to resolve the masses
+_LOOSENESS = 1e-6  # share of error bounds in a tail at which another order is worth its time
+_MOST_ORDERS = 12
+_SMALLEST_ADVANCE = 5  # in a list of orders that grow by 9 % each
 
 Parts = list[tuple[LossMasses, int]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Window and tilts of a convolution. Any choice is sound; a good one is tight."""
+    """Window of bins and candidate orders of a convolution. Any choice is sound; a good one is tight."""
 
     bottom: float
     top: float
-    orders: tuple[float, ...]
     bottom_order: float
     top_order: float
+    tail_mass: float
+    orders: Floats
+    means: Floats
 
     @staticmethod
     def of(parts: Parts, tail_mass: float) -> Plan:
-        """A plan from the masses on any grids."""
-        moments = [_moments(parts, 0.0)]
-        spread = max(math.sqrt(moments[0][2]), max(part.interval for part, _ in parts))
-        grid = np.geomspace(0.01, 1e4, 160) / spread
-        moments += [_moments(parts, order) for order in grid]
-        orders = np.concatenate([[0.0], grid])
-        top, top_order = min(((m[0] - math.log(tail_mass)) / s, float(s)) for m, s in zip(moments[1:], grid))
-        bottom, bottom_order = max(((math.log(_LOWER_TAIL) - _moments(parts, -s)[0]) / s, -float(s)) for s in grid[::4])
+        """A plan from the masses, which may be on grids of their own."""
         interval = max(part.interval for part, _ in parts)
-        top = min(top + interval, sum(n * part.last * part.interval for part, n in parts))
-        bottom = max(bottom - interval, sum(n * part.first * part.interval for part, n in parts))
-        lows = [mean - _SIGMAS * math.sqrt(variance) for _, mean, variance in moments]
-        chosen, index = [0.0], 0
-        while (
-            moments[index][1] + _SIGMAS * math.sqrt(moments[index][2]) < top and index < grid.size and len(chosen) < 16
-        ):
-            end = moments[index][1] + _SIGMAS * math.sqrt(moments[index][2])
-            index = max([i for i in range(index + 1, orders.size) if lows[i] <= end], default=index + 1)
-            chosen.append(float(orders[index]))
-        return Plan(min(bottom, top), top, tuple(chosen), bottom_order, top_order)
+        spread = max(math.sqrt(_moments(parts, 0.0)[2]), interval)
+        orders = np.geomspace(0.01, 1e4, 160) / spread
+        moments = [_moments(parts, order) for order in orders]
+        top, top_order = min(((m[0] - math.log(tail_mass)) / s, float(s)) for m, s in zip(moments, orders))
+        bottom, bottom_order = max(
+            ((math.log(_LOWER_TAIL) - _moments(parts, -s)[0]) / s, -float(s)) for s in orders[::4]
+        )
+        top = min(top + interval, sum(count * part.last * part.interval for part, count in parts))
+        bottom = max(bottom - interval, sum(count * part.first * part.interval for part, count in parts))
+        means = np.array([mean for _, mean, _ in moments])
+        return Plan(min(bottom, top), top, bottom_order, top_order, tail_mass, orders, means)
 
 
 def _moments(parts: Parts, order: float) -> tuple[float, float, float]:
@@ -85,12 +82,24 @@ def convolved(parts: Parts, plan: Plan) -> LossMasses:
     first = math.floor(plan.bottom / interval)
     size = int(fft.next_fast_len(math.ceil(plan.top / interval) - first + 1, real=True))
     loss = interval * np.arange(first, first + size)
-    best = np.full(size, np.inf)
-    for order in plan.orders:
-        tilted, log_scale, slack = _tilted_convolution(parts, order, size)
+    best, excess = np.full(size, np.inf), np.full(size, np.inf)
+    order, index = 0.0, -1
+    for _ in range(_MOST_ORDERS):
+        tilted, error, log_scale, slack = _tilted_convolution(parts, order, size)
         # Bins are kept modulo size: what lies outside the window only adds to the bins inside.
-        exponent = np.minimum(log_scale - order * loss + slack, 700.0)
-        best = np.minimum(best, np.roll(tilted, -(first % size)) * np.exp(exponent))
+        factor = np.exp(np.minimum(log_scale - order * loss + slack, 700.0))
+        upper = np.maximum(np.roll(tilted, -(first % size)) + error, 0.0) * factor
+        excess = np.where(upper < best, 2.0 * error * factor, excess)
+        best = np.minimum(best, upper)
+        # The next order is the one whose mean sits where tails begin to consist of error bounds.
+        tails = np.cumsum(best[::-1])[::-1]
+        loose = (np.cumsum(excess[::-1])[::-1] > _LOOSENESS * tails) & (tails > plan.tail_mass)
+        loose &= loss > (plan.means[index] if index >= 0 else -np.inf)
+        beyond = plan.means >= loss[int(np.argmax(loose))]
+        index = max(index + _SMALLEST_ADVANCE, int(np.argmax(beyond)))
+        if not loose.any() or not beyond.any() or index >= plan.orders.size:
+            break
+        order = float(plan.orders[index])
     rounding = 1.0 + uses * 64.0 * UNIT * math.log2(size + 2)
     if first > sum(count * part.first for part, count in parts):
         best[0] += _chernoff(parts, plan.bottom_order, loss[0])
@@ -113,8 +122,8 @@ def _chernoff(parts: Parts, order: float, loss: float) -> float:
     return math.exp(min(log_moment - order * loss + slack, 0.0)) * 1.001
 
 
-def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, float, float]:
-    """Upper ends of the circular convolution of masses times e^{order loss}, its log scale and the slack in that."""
+def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, float, float, float]:
+    """Circular convolution of masses times e^{order loss}, its error, its log scale and the slack in that."""
     coefficient_error = 16.0 * UNIT * math.log2(size + 2)
     log_size = np.zeros(size // 2 + 1)
     phase, log_bound, relative = np.zeros_like(log_size), np.zeros_like(log_size), np.zeros_like(log_size)
@@ -137,4 +146,4 @@ def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, 
     composed = fft.irfft(np.exp(log_size) * (np.cos(phase) + 1j * np.sin(phase)), n=size)
     error = 2.02 / size * float(np.sum(np.exp(log_bound) * (relative + coefficient_error)))
     slack += 8.0 * UNIT * (4.0 + abs(log_scale) + abs(order) * parts[0][0].interval * size)
-    return np.maximum(composed + error, 0.0), log_scale, slack
+    return composed, error, log_scale, slack
