@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gaussveil.accounting.canonical import canonical_json, fields, frozen, text
+from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, text
 from gaussveil.errors import FormatError, ParameterError
 
 _KINDS = {
@@ -45,7 +45,7 @@ class Adjacency:
             raise ParameterError(
                 "unit must name what is protected, for example 'record' or 'household', got empty text"
             )
-        object.__setattr__(self, "parameters", frozen(self.parameters))
+        object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
         self.describe()
 
     @classmethod
@@ -106,9 +106,6 @@ class Adjacency:
     def __hash__(self) -> int:
         return hash(canonical_json(self.to_dict()))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.to_dict(),)
-
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values."""
         return {
@@ -130,7 +127,3 @@ class Adjacency:
             return cls(kind, unit, symmetric, parameters)
         except ParameterError as error:
             raise FormatError(f"not an adjacency of this version: {error}") from error
-
-
-def _rebuild(record: dict[str, object]) -> Adjacency:
-    return Adjacency.from_dict(record)

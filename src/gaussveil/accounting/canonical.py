@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -48,9 +47,23 @@ def plain(value: object, where: str) -> object:
     )
 
 
-def frozen(record: Mapping[str, object]) -> Mapping[str, object]:
-    """Give a read-only view of a private copy of the record."""
-    return MappingProxyType({str(key): plain(value, str(key)) for key, value in record.items()})
+class FrozenRecord(Mapping[str, object]):
+    """A read-only mapping of plain JSON values; unlike a mapping proxy it can be pickled."""
+
+    def __init__(self, record: Mapping[str, object]) -> None:
+        self._record = {str(key): plain(value, str(key)) for key, value in record.items()}
+
+    def __getitem__(self, key: str) -> object:
+        return self._record[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._record)
+
+    def __len__(self) -> int:
+        return len(self._record)
+
+    def __repr__(self) -> str:
+        return repr(self._record)
 
 
 def fields(record: object, what: str, required: tuple[str, ...]) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gaussveil.accounting import keys
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.canonical import fields, frozen, number, text
+from gaussveil.accounting.canonical import FrozenRecord, fields, number, text
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
@@ -77,7 +77,7 @@ class CertificateDraft:
         if not 0 <= self.delta <= 1:
             raise ParameterError(f"delta must lie in [0, 1], got {self.delta}")
         refuse_private(self.parameters, "a certificate's parameters")
-        object.__setattr__(self, "parameters", frozen(self.parameters))
+        object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
         object.__setattr__(self, "assumptions", tuple(str(line) for line in self.assumptions))
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
@@ -213,7 +213,7 @@ class Certificate:
                 adjacency=Adjacency.from_dict(found["adjacency"]),
                 guarantee=Guarantee(text(guarantee, "kind", what), text(guarantee, "reason", what)),
                 assumptions=tuple(str(line) for line in assumptions),
-                parameters=frozen(parameters),
+                parameters=FrozenRecord(parameters),
                 charge=Charge.from_dict(dominating["charge"]),
                 signature=signature,
             )  # fmt: skip
@@ -243,9 +243,6 @@ class Certificate:
 
     def __hash__(self) -> int:
         return hash((self.release_id, self.charge))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Certificate.from_json, (self.to_json(),)
 
     def describe(self) -> str:
         """Say it in plain text."""

@@ -36,8 +36,9 @@ def new_key(path: Location) -> tuple[Path, Path]:
 
 def load_private_key(path: Location) -> Ed25519PrivateKey:
     """Read a private key that `new_key` wrote."""
+    body = _read(path)
     try:
-        key = serialization.load_pem_private_key(_read(path), password=None)
+        key = serialization.load_pem_private_key(body, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise FormatError(f"{Path(path).name} is not a private key file; make one with `gaussveil key new`") from error
     if not isinstance(key, Ed25519PrivateKey):
@@ -47,8 +48,9 @@ def load_private_key(path: Location) -> Ed25519PrivateKey:
 
 def load_public_key(path: Location) -> Ed25519PublicKey:
     """Read a public key that `new_key` wrote."""
+    body = _read(path)
     try:
-        key = serialization.load_pem_public_key(_read(path))
+        key = serialization.load_pem_public_key(body)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise FormatError(f"{Path(path).name} is not a public key file; it should end in .pub") from error
     if not isinstance(key, Ed25519PublicKey):

@@ -126,7 +126,9 @@ def transaction(
 
 
 def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
-    upper = _delta_upper(charge, draft.epsilon, draft.adjacency.symmetric)
+    """Rigorous upper end for the pair itself and for the reduced form that the certificate stores; refused if too large."""
+    own = Composition.of([(charge, 1)], symmetric=draft.adjacency.symmetric).delta_upper(draft.epsilon)
+    upper = max(own, _stored_delta_upper(charge.to_json(), draft.epsilon, draft.adjacency.symmetric))
     if upper > draft.delta:
         raise AssumptionError(
             f"the charge allows delta {upper:.17g} at epsilon {draft.epsilon:g}, sampler error included, but the "
@@ -137,7 +139,5 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _delta_upper(charge: Charge, epsilon: float, symmetric: bool) -> float:
-    """Rigorous upper end for the pair itself and for the reduced form that the certificate stores."""
-    stored = Charge.from_json(charge.to_json())
-    return max(Composition.of([(form, 1)], symmetric=symmetric).delta_upper(epsilon) for form in (charge, stored))
+def _stored_delta_upper(stored: str, epsilon: float, symmetric: bool) -> float:
+    return Composition.of([(Charge.from_json(stored), 1)], symmetric=symmetric).delta_upper(epsilon)

@@ -1,0 +1,281 @@
+"""The ledger: rules, states, statements, integrity, export."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gaussveil.accounting import Account, Adjacency, Charge, Ledger
+from gaussveil.accounting.export import account_csv, account_json
+from gaussveil.accounting.filters import Budget
+from gaussveil.errors import (
+    AccountNotFoundError,
+    AssumptionError,
+    BudgetExceededError,
+    LedgerCorruptError,
+    LedgerStateError,
+    LedgerUnavailableError,
+    ParameterError,
+)
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.profiles import Laplace, RandomisedResponse
+
+HOME = Adjacency.add_remove("home")
+
+
+def shift(size: float, eta: float = 0.0) -> Charge:
+    return Charge(GaussianPair.mean_shift(size), sampler_error=eta)
+
+
+def spread(gap: float) -> Charge:
+    return Charge(PrivacyLoss.from_terms([gap], [1], [0.0]))
+
+
+def fill(ledger: Ledger, name: str, charge: Charge, adjacency: Adjacency = HOME) -> int:
+    """Debit until refused; the number of debits."""
+    for count in range(10**4):
+        try:
+            ledger.debit(name, charge, adjacency)
+        except BudgetExceededError:
+            return count
+    raise AssertionError("never refused")
+
+
+def test_mean_shifts_fill_the_budget_exactly(ledger: Ledger, account: Account) -> None:
+    cap = Budget(3.0, 1e-5).mean_shift_cap()
+    assert fill(ledger, "homes", shift(0.2)) == math.floor(cap / 0.04)
+    # What is left can still be spent by smaller releases.
+    left = cap - 0.04 * math.floor(cap / 0.04)
+    ledger.debit("homes", shift(math.sqrt(left) * 0.999), HOME)
+    statement = ledger.statement("homes")
+    assert statement.filter_used == pytest.approx(1.0, abs=1e-3)
+    assert statement.spent_delta <= 1e-5
+    assert statement.spent_epsilon <= 3.0
+    assert statement.spent_epsilon == pytest.approx(3.0, rel=1e-2)
+
+
+def test_refusal_changes_nothing_and_says_why(ledger: Ledger, account: Account) -> None:
+    ledger.debit("homes", shift(0.2), HOME)
+    before = [ledger.entries("homes"), ledger.history("homes"), ledger.terms("homes")]
+    with pytest.raises(BudgetExceededError, match="nothing was drawn or spent"):
+        ledger.debit("homes", shift(1.0), HOME)
+    assert [ledger.entries("homes"), ledger.history("homes"), ledger.terms("homes")] == before
+
+
+def test_one_release_may_use_the_whole_budget(ledger: Ledger) -> None:
+    """A release calibrated to the account's own (epsilon, delta) fits, and closes the account."""
+    largest = math.sqrt(Budget(1.0, 1e-6, 1e-9).mean_shift_cap())
+    ledger.open_account("one", epsilon=1.0, delta=1e-6)
+    ledger.debit("one", shift(largest), HOME)
+    assert "exact delta" in ledger.terms("one").composition
+    with pytest.raises(BudgetExceededError, match="used up"):
+        ledger.debit("one", shift(1e-6), HOME)
+
+
+def test_the_first_entry_settles_filter_and_adjacency(ledger: Ledger) -> None:
+    ledger.open_account("shifts", epsilon=3.0, delta=1e-5)
+    ledger.debit("shifts", shift(0.1), HOME)
+    with pytest.raises(BudgetExceededError, match="no mean shift"):
+        ledger.debit("shifts", spread(-0.01), HOME)
+    with pytest.raises(AssumptionError, match="added or removed"):
+        ledger.debit("shifts", shift(0.1), Adjacency.replace_one("home"))
+    ledger.open_account("mixed", epsilon=3.0, delta=1e-5)
+    ledger.debit("mixed", spread(-0.01), HOME)
+    ledger.debit("mixed", shift(0.1), HOME)
+    ledger.debit("mixed", Charge(Laplace(0.1)), HOME)
+    assert ledger.terms("mixed").composition.startswith("adaptive: Renyi filter at s = ")
+    assert ledger.statement("mixed").spent_delta <= 1e-5
+    ledger.open_account("chosen", epsilon=3.0, delta=1e-5, filter="renyi", order=5.0)
+    ledger.debit("chosen", shift(0.1), HOME)
+    assert ledger.terms("chosen").composition.endswith("s = 5")
+
+
+def test_every_filled_account_keeps_its_promise(ledger: Ledger) -> None:
+    for number, (charge, adjacency) in enumerate(
+        [
+            (spread(-0.05) * 25, HOME),
+            (spread(0.05) * 25, HOME),
+            (spread(-0.05) * 25, Adjacency.replace_one("home")),
+            (Charge(RandomisedResponse(0.5, 3)), Adjacency.replace_one("home")),
+            (shift(0.21, 1e-16), HOME),
+        ]
+    ):
+        ledger.open_account(str(number), epsilon=3.0, delta=1e-4)
+        assert fill(ledger, str(number), charge, adjacency) >= 1
+        assert ledger.statement(str(number)).composition.delta_upper(3.0) <= 1e-4
+
+
+def test_sampler_errors_have_their_own_share(ledger: Ledger, account: Account) -> None:
+    ledger.debit("homes", shift(0.01), HOME)
+    with pytest.raises(BudgetExceededError, match="sampler"):
+        ledger.debit("homes", shift(0.01, 1e-9), HOME)
+
+
+def test_a_plan_is_composed_when_it_opens(ledger: Ledger) -> None:
+    whole = math.sqrt(Budget(3.0, 1e-5, 1e-6).mean_shift_cap())
+    part = whole / 2 * (1 - 1e-6)
+    ledger.open_account("plan", epsilon=3.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[(shift(part), 4)])
+    assert fill(ledger, "plan", shift(part)) == 4
+    assert ledger.statement("plan").spent_delta == pytest.approx(1e-5, rel=1e-3)
+    with pytest.raises(BudgetExceededError, match="shorten"):
+        ledger.open_account(
+            "long", epsilon=3.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[(shift(part), 4), shift(0.05)]
+        )
+    assert ledger.accounts() == ["plan"]
+
+
+def test_a_plan_takes_only_what_it_lists(ledger: Ledger) -> None:
+    plan = [(shift(0.2), 2), spread(-0.01)]
+    ledger.open_account("plan", epsilon=3.0, delta=1e-5, adjacency=HOME, rule="planned", plan=plan)
+    with pytest.raises(BudgetExceededError, match="no free place"):
+        ledger.debit("plan", spread(-0.009), HOME)
+    ledger.debit("plan", shift(0.1), HOME)
+    ledger.debit("plan", spread(-0.01), HOME)
+    ledger.debit("plan", shift(0.2), HOME)
+    with pytest.raises(BudgetExceededError, match="Left in the plan: nothing"):
+        ledger.debit("plan", shift(0.1), HOME)
+
+
+def test_a_plan_over_label_edges_adds_edge_by_edge(ledger: Ledger) -> None:
+    graph = Adjacency.label_graph([("a", "b"), ("b", "a")])
+    first = Charge(PrivacyLoss.from_terms(np.zeros((2, 1)), np.ones((2, 1)), [[0.4], [0.01]]))
+    second = Charge(PrivacyLoss.from_terms(np.zeros((2, 1)), np.ones((2, 1)), [[0.01], [0.4]]))
+    # Worst edge of each would be 0.8; edge by edge it is 0.41 and fits.
+    ledger.open_account("graph", epsilon=3.0, delta=1e-5, adjacency=graph, rule="planned", plan=[first, second])
+    ledger.debit("graph", second, graph)
+    ledger.debit("graph", first, graph)
+    with pytest.raises(BudgetExceededError):
+        ledger.open_account("twice", epsilon=3.0, delta=1e-5, adjacency=graph, rule="planned", plan=[(first, 2)])
+    with pytest.raises(AssumptionError, match="label edges"):
+        ledger.open_account("homes", epsilon=3.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[first])
+
+
+def test_states(ledger: Ledger, account: Account) -> None:
+    first = ledger.debit("homes", shift(0.2), HOME).id
+    with pytest.raises(LedgerStateError, match="must be drawing"):
+        ledger.mark_released(first)
+    ledger.mark_drawing(first)
+    with pytest.raises(LedgerStateError, match="must be debited"):
+        ledger.mark_drawing(first)
+    with pytest.raises(LedgerStateError, match="must be debited to become void"):
+        ledger.void(first, "too late")
+    ledger.mark_released(first)
+    with pytest.raises(LedgerStateError):
+        ledger.void(first, "much too late")
+    second = ledger.debit("homes", shift(0.3), HOME).id
+    used = ledger.statement("homes").filter_used
+    with pytest.raises(ParameterError, match="reason"):
+        ledger.void(second, " ")
+    ledger.void(second, "cancelled before the draw")
+    assert ledger.statement("homes").filter_used < used  # type: ignore[operator]
+    assert [event.event for event in ledger.history("homes")] == [
+        "opened", "debited", "drawing", "released", "debited", "void",
+    ]  # fmt: skip
+    assert ledger.history("homes")[-1].detail == "cancelled before the draw"
+    assert ledger.statement("homes").states == {"released": 1, "void": 1}
+    with pytest.raises(LedgerStateError, match="no entry"):
+        ledger.mark_drawing("nothing")
+    ledger.check()
+
+
+def test_voiding_everything_reopens_the_choice_of_filter(ledger: Ledger, account: Account) -> None:
+    ledger.void(ledger.debit("homes", shift(0.2), HOME).id, "cancelled")
+    ledger.debit("homes", spread(-0.01), HOME)
+    # But not once something may have been seen.
+    entry = ledger.debit("homes", shift(0.1), HOME).id
+    ledger.void(entry, "cancelled")
+    assert ledger.terms("homes").active_filter == "renyi"
+
+
+def test_the_same_release_id_debits_once(ledger: Ledger, account: Account) -> None:
+    first = ledger.debit("homes", shift(0.2), HOME, release_id="batch-7")
+    second = ledger.debit("homes", shift(0.2), HOME, release_id="batch-7")
+    assert first == second
+    assert len(ledger.entries("homes")) == 1
+    with pytest.raises(LedgerStateError, match="another account or charge"):
+        ledger.debit("homes", shift(0.1), HOME, release_id="batch-7")
+    ledger.open_account("others", epsilon=3.0, delta=1e-5)
+    with pytest.raises(LedgerStateError, match="another account or charge"):
+        ledger.debit("others", shift(0.2), HOME, release_id="batch-7")
+    ledger.void("batch-7", "cancelled")
+    with pytest.raises(LedgerStateError, match="voided"):
+        ledger.debit("homes", shift(0.2), HOME, release_id="batch-7")
+
+
+def test_identical_entries_fold(ledger: Ledger, account: Account) -> None:
+    for _ in range(5):
+        ledger.debit("homes", shift(0.1), HOME)
+    statement = ledger.statement("homes")
+    assert [count for _, count in statement.charges] == [5]
+    expected = float(GaussianPair.mean_shift(math.sqrt(0.05)).delta(3.0))
+    assert statement.spent_delta == pytest.approx(expected, rel=1e-9)
+
+
+def test_exports(ledger: Ledger, account: Account) -> None:
+    ledger.debit("homes", shift(0.1), HOME, what='mean, "quoted"')
+    record = json.loads(account_json(ledger, "homes"))
+    assert record["version"] == 1
+    assert Charge.from_dict(record["charges"][0]["charge"]) == shift(0.1)
+    assert record["statement"]["spent_epsilon"] > 0
+    rows = list(csv.DictReader(account_csv(ledger, "homes").splitlines()))
+    assert [(row["state"], row["what"]) for row in rows] == [("debited", 'mean, "quoted"')]
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"epsilon": -1.0},
+        {"delta": 0.0},
+        {"rule": "greedy"},
+        {"filter": "best"},
+        {"rule": "planned"},
+        {"plan": [shift(0.1)]},
+        {"rule": "planned", "plan": [shift(0.1)]},
+        {"order": -1.0},
+        {"order": 1e-3},
+        {"rule": "planned", "adjacency": HOME, "plan": [(shift(0.1), 0)]},
+    ],
+)
+def test_refuses_bad_terms(ledger: Ledger, keywords: dict[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        ledger.open_account("x", **{"epsilon": 3.0, "delta": 1e-5, **keywords})  # type: ignore[arg-type]
+    assert ledger.accounts() == []
+
+
+def test_names_are_unique_and_known(ledger: Ledger, account: Account, tmp_path: Path) -> None:
+    with pytest.raises(LedgerStateError, match="already"):
+        ledger.open_account("homes", epsilon=1.0, delta=1e-5)
+    with pytest.raises(AccountNotFoundError, match="it has homes"):
+        ledger.statement("home")
+    with pytest.raises(ParameterError, match="exist"):
+        Ledger.create(ledger.path)
+    with pytest.raises(LedgerUnavailableError, match="no ledger"):
+        Ledger(tmp_path / "nothing.ledger")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DELETE FROM entries WHERE id = 'one'", "do not agree"),
+        ("UPDATE entries SET state = 'void' WHERE id = 'one'", "do not agree"),
+        ("DELETE FROM events WHERE event = 'debited'", "altered"),
+        ("UPDATE events SET detail = 'x' WHERE event = 'opened'", "altered"),
+        ("UPDATE charges SET body = replace(body, '0.04', '0.01')", "does not fit its digest"),
+        ("UPDATE charges SET body = '{'", "damaged"),
+    ],
+)
+def test_alterations_show(ledger: Ledger, account: Account, statement: str, words: str) -> None:
+    ledger.debit("homes", Charge(PrivacyLoss.from_terms([0.0], [1], [0.04])), HOME, release_id="one")
+    ledger.mark_drawing("one")
+    ledger.check()
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
+        assert connection.execute(statement).rowcount == 1
+    with pytest.raises(LedgerCorruptError, match=words):
+        ledger.check()

@@ -1,0 +1,152 @@
+"""The order of events, clones, idempotent ids."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV
+
+from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Ledger, transaction, verify
+from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
+from gaussveil.spectrum import GaussianPair
+
+
+def states(ledger: Ledger) -> list[str]:
+    return [entry.state for entry in ledger.entries("homes")]
+
+
+def test_the_debit_is_durable_before_the_draw(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    seen = []
+    with transaction(account, charge, draft) as debit:
+        seen.append(states(Ledger(ledger.path)))
+        with pytest.raises(LedgerStateError, match="nothing was drawn"):
+            _ = debit.certificate
+        value = debit.draw(lambda: seen.append(states(Ledger(ledger.path))) or 7)
+        assert debit.draw(lambda: 8) == 8
+    assert value == 7
+    assert seen == [["debited"], ["drawing"]]
+    assert states(ledger) == ["released"]
+    certificate = debit.certificate
+    assert certificate.account == "homes"
+    assert certificate.dataset == "winter"
+    assert certificate.release_id == ledger.entries("homes")[0].id
+    assert "mean shifts" in certificate.composition
+    assert verify(Certificate.from_json(certificate.to_json()))
+
+
+def test_a_failure_before_the_draw_costs_nothing(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    with pytest.raises(ZeroDivisionError), transaction(account, charge, draft):
+        _ = 1 / 0
+    with transaction(account, charge, draft):
+        pass
+    assert states(ledger) == ["void", "void"]
+    assert ledger.statement("homes").spent_delta == 0.0
+
+
+def test_a_failure_during_the_draw_stays_debited(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    with pytest.raises(KeyboardInterrupt), transaction(account, charge, draft) as debit:
+        debit.draw(lambda: (_ for _ in ()).throw(KeyboardInterrupt()))
+    assert states(ledger) == ["drawing"]
+    assert ledger.statement("homes").spent_delta > 0
+    with pytest.raises(LedgerStateError):
+        ledger.void(debit.id, "I did not look")
+
+
+def test_a_refused_release_draws_nothing(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    loose = CertificateDraft(released="x", mechanism="m", adjacency=draft.adjacency, epsilon=1.0, delta=0.9)
+    with pytest.raises(BudgetExceededError), transaction(account, Charge(GaussianPair.mean_shift(2.0)), loose):
+        pytest.fail("nothing may be drawn")
+    with pytest.raises(AssumptionError, match="Calibrate"), transaction(account, charge * 100, draft):
+        pytest.fail("nothing may be drawn")
+    assert states(ledger) == []
+
+
+def test_an_id_is_debited_and_drawn_once(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    # A debit whose process died before the draw is taken up again.
+    ledger.debit("homes", charge, draft.adjacency, release_id="day-1")
+    with transaction(account, charge, draft, release_id="day-1") as debit:
+        debit.draw(lambda: 1)
+    with (
+        pytest.raises(LedgerStateError, match="fresh noise"),
+        transaction(account, charge, draft, release_id="day-1") as debit,
+    ):
+        debit.draw(lambda: 2)
+    with transaction(account, charge, draft, release_id="day-1", repeatable=True) as again:
+        assert again.draw(lambda: 1) == 1
+    assert again.certificate.released_at == ledger.entries("homes")[0].debited_at
+    assert states(ledger) == ["released"]
+    with transaction(None, charge, draft, release_id="day-1") as loose:
+        loose.draw(lambda: 1)
+    assert loose.certificate.release_id == "day-1"
+
+
+def test_handles_travel(account: Account) -> None:
+    assert pickle.loads(pickle.dumps(account)) == copy.deepcopy(account) == account
+    assert vars(account) == {"ledger": account.ledger, "name": "homes"}
+
+
+class Mean(BaseEstimator):  # type: ignore[misc]
+    """The smallest estimator that debits an account."""
+
+    def __init__(self, account: Account | None = None, shift: float = 0.1) -> None:
+        self.account = account
+        self.shift = shift
+
+    def fit(self, rows: np.ndarray, y: object = None) -> Mean:
+        from gaussveil.accounting import Adjacency
+
+        claim = CertificateDraft(
+            released="mean", mechanism="test", adjacency=Adjacency.add_remove(), epsilon=1.0, delta=0.5
+        )
+        with transaction(self.account, Charge(GaussianPair.mean_shift(self.shift)), claim) as debit:
+            self.mean_ = debit.draw(lambda: 0.0)
+        return self
+
+    def score(self, rows: np.ndarray, y: object = None) -> float:
+        return -self.shift
+
+
+def test_each_clones_fit_debits_and_a_grid_search_stops(ledger: Ledger, account: Account) -> None:
+    original = Mean(account, 0.2)
+    copied = clone(original)
+    assert copied.account == account
+    copied.fit(np.zeros((4, 1)))
+    original.fit(np.zeros((4, 1)))
+    assert states(ledger) == ["released", "released"]
+    search = GridSearchCV(Mean(account), {"shift": [0.2, 0.25, 0.3]}, cv=4, error_score="raise")
+    with pytest.raises(BudgetExceededError):
+        search.fit(np.zeros((8, 1)))
+    assert ledger.statement("homes").spent_delta <= 1e-5
+
+
+def draw_once(account: Account, charge: Charge, draft: CertificateDraft, identifier: str) -> str:
+    try:
+        with transaction(account, charge, draft, release_id=identifier) as debit:
+            debit.draw(lambda: None)
+    except LedgerStateError:
+        return "refused"
+    return "drawn"
+
+
+def test_of_many_processes_with_one_id_one_draws(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        found = pool.starmap(draw_once, [(account, charge, draft, "same")] * 8)
+    assert sorted(found) == ["drawn"] + ["refused"] * 7
+    assert states(ledger) == ["released"]
