@@ -174,11 +174,11 @@ def _newton(
     u = rows[index]
     above, below = np.triu_indices(u.shape[1])
     double = np.where(above == below, 1.0, 2.0)
-    x = x + x.mean()
+    x = x + 0.1 * x.mean()
     s, basis = _spectrum(x, u)
     q = _quadratic(u, basis / np.sqrt(np.maximum(s, floor)))
-    raise_by = (1.1 * float(q.max())) ** 2
-    x, z = x * raise_by, np.maximum(1 - q / np.sqrt(raise_by), 0.05)
+    raise_by = (1.03 * float(q.max())) ** 2
+    x, z = x * raise_by, np.maximum(1 - q / np.sqrt(raise_by), 0.015)
     best, stalled, steps, found = np.inf, 0, 0, (index, x)
     for _ in range(MAX_NEWTON):
         s, basis = _spectrum(x, u)
@@ -186,9 +186,10 @@ def _newton(
         squares = y * y
         sigma, slope = _softened(s, floor, blur)
         q = squares @ (1 / sigma)
-        z = np.where(1 - q > 2 * z, 1 - q, z)  # a step that overshot has more slack than Newton believed
-        error = float(x @ (z + np.abs(1 - q - z))) * float(x.sum()) / float(s.sum()) ** 2
-        error = max(error, 1e-2 * (float(q.max()) - 1))
+        slack = 1 - q
+        z = np.where(slack > 2 * z, slack, z)  # a step that overshot has more slack than Newton believed
+        error = float(x @ (z + np.abs(slack - z))) * float(x.sum()) / float(s.sum()) ** 2
+        error = max(error, -1e-2 * float(slack.min()))
         stalled = stalled + 1 if error > best / 2 else 0
         if error < best:
             best, found = error, (index, np.where(z > 0.05, 0.0, x))
@@ -196,7 +197,7 @@ def _newton(
             break
         curvature = slope / (np.multiply.outer(sigma, sigma) * np.add.outer(sigma, sigma))
         half = y[:, above] * y[:, below] * np.sqrt(double * curvature[above, below])
-        dx, dz, centre = _newton_step(half, x, z, q)
+        dx, dz, centre = _newton_step(half, x, z, slack)
         steps += 1
         if blur < 1 and s.min() < 2 * floor:
             shorter = _overshoot(u, x, dx, q, floor, blur, centre)
@@ -238,12 +239,11 @@ def _unscreened(s: Array, squares: Array, total: float, floor: float) -> NDArray
     return np.asarray(q >= 1 + spread / 2 - np.sqrt(spread + spread**2 / 4) - 1e-9)
 
 
-def _newton_step(half: Array, x: Array, z: Array, q: Array) -> tuple[Array, Array, float]:
-    """Mehrotra's step for z = 1 - q(x), x z = 0, damped to stay inside, and the product x z aimed at; `half` is H."""
+def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, Array, float]:
+    """Mehrotra's step for z = slack = 1 - q(x), x z = 0, damped to stay inside, and the x z it aims at; `half` is H."""
     point = np.stack([x, z])
     stiffness = z / x
     pull = 1 / np.sqrt(stiffness)
-    pressure = q - 1
     scaled = half * pull[:, None]
     wide = scaled.shape[0] <= scaled.shape[1]
     system = scaled @ scaled.T if wide else scaled.T @ scaled
@@ -258,7 +258,7 @@ def _newton_step(half: Array, x: Array, z: Array, q: Array) -> tuple[Array, Arra
 
     def solve(product: Array | float) -> Array:
         wanted = product / x
-        right = pull * (wanted + pressure)
+        right = pull * (wanted - slack)
         if wide:
             dx = pull * dpotrs(factor, right, lower=1)[0]
         else:
