@@ -1,0 +1,146 @@
+"""`make bench`: run every benchmarks/bench_*.py, print the ratios, keep them in docs/benchmarks; exit 1 on a miss.
+
+usage: python benchmarks/run.py [NAME...]     NAME as in bench_NAME.py; all by default
+
+Each file has `run() -> list[dict]` with the keys name, ours, peer, ratio, goal, met and, where it helps, note.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "docs" / "benchmarks"
+LIBRARIES = ("numpy", "scipy", "python-flint", "cryptography", "duckdb", "pyarrow")
+Row = dict[str, Any]
+
+
+def main(names: list[str]) -> int:
+    found = {path.stem.removeprefix("bench_"): path for path in sorted(HERE.glob("bench_*.py"))}
+    if unknown := [name for name in names if name not in found]:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(found)}", file=sys.stderr)
+        return 2
+    results = {}
+    for name in names or found:
+        rows = run_file(found[name])
+        results[name] = {"commit": commit(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
+        show(name, rows)
+    keep(results)
+    missed = [row["name"] for result in results.values() for row in result["rows"] if not row["met"]]
+    if missed:
+        print(f"\n{len(missed)} goals missed: {'; '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def run_file(path: Path) -> list[Row]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rows: list[Row] = module.run()
+    return rows
+
+
+def text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def show(name: str, rows: list[Row]) -> None:
+    table = Table(title=name, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("what", overflow="fold")
+    for column in ("ours", "peer", "ratio", "goal", ""):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(row["name"], *(text(row[key]) for key in ("ours", "peer", "ratio", "goal")), verdict(row))
+    Console(highlight=False).print(table)
+    for row in rows:
+        if row.get("note"):
+            print(f"  {row['name']}: {row['note']}")
+
+
+def verdict(row: Row) -> str:
+    return "" if row["goal"] is None else "met" if row["met"] else "MISSED"
+
+
+def machine() -> dict[str, Any]:
+    processor = ""
+    if Path("/proc/cpuinfo").exists():
+        lines = [
+            line.split(":", 1) for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if ":" in line
+        ]
+        processor = next((value.strip() for key, value in lines if key.strip() in {"model name", "CPU part"}), "")
+    return {
+        "architecture": platform.machine(),
+        "processor": processor,
+        "cores": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "python": platform.python_version(),
+        "libraries": {name: found for name in LIBRARIES if (found := installed(name))},
+    }
+
+
+def installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def commit() -> str:
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def keep(results: dict[str, Any]) -> None:
+    """Merge into this machine's results, so that running one benchmark keeps the others' rows."""
+    where = machine()
+    stem = f"results-{where['architecture']}-{where['cores']}-cores"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{stem}.json"
+    before = json.loads(path.read_text(encoding="utf-8"))["benchmarks"] if path.exists() else {}
+    everything = {"machine": where, "benchmarks": dict(sorted((before | results).items()))}
+    path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
+    (RESULTS / f"{stem}.md").write_text(markdown(everything), encoding="utf-8")
+    print(f"\nkept in docs/benchmarks/{stem}.md")
+
+
+def markdown(everything: dict[str, Any]) -> str:
+    where = everything["machine"]
+    libraries = ", ".join(f"{name} {found}" for name, found in where["libraries"].items())
+    lines = [
+        f"# Results on {where['architecture']}, {where['cores']} cores",
+        "",
+        f"Processor {where['processor'] or 'unnamed'}, {where['system']}, Python {where['python']}; {libraries}.",
+        "Written by `make bench`; the ratio says how many times better we are, both measured in one run.",
+    ]
+    for name, result in everything["benchmarks"].items():
+        lines += ["", f"## {name}", "", f"Commit {result['commit']}, {result['date']}.", ""]
+        lines += ["| what | ours | peer | ratio | goal | |", "|---|---|---|---|---|---|"]
+        for row in result["rows"]:
+            cells = [row["name"], *(text(row[key]) for key in ("ours", "peer", "ratio", "goal")), verdict(row)]
+            lines.append(f"| {' | '.join(cells)} |")
+        notes = [f"- {row['name']}: {row['note']}" for row in result["rows"] if row.get("note")]
+        lines += ["", *notes] if notes else []
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
