@@ -17,8 +17,9 @@ import pyarrow.dataset
 from duckdb.func import ARROW, SPECIAL
 
 from gaussveil.engines.location import Location, locate
+from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.errors import MissingDependencyError, SourceError
-from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
+from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
 
 _BATCH_ROWS = 2**17
@@ -49,10 +50,10 @@ class DuckDBSource(Source):
         with _readable():
             self._table, self._arrow = _attach(self._connection, self._location, types or {})
             empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
-            self._kinds = dict(zip(empty.columns, map(str, empty.types)))
+            self._kinds = dict(zip(empty.columns, empty.types))
             self._schema = empty.to_arrow_table().schema
         self.view = View(tuple(self._schema.names))
-        self._rows = ""
+        self._rows = self._table
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -61,7 +62,7 @@ class DuckDBSource(Source):
 
     def fingerprint(self) -> str:
         """Stamps of the files; of a database elsewhere, a hash of the table's rows."""
-        if self._location.files():
+        if self._location.local:
             return self._location.stamp()
         with _readable():
             sums = "SELECT count(*), bit_xor(hash(t)), sum(hash(t)::HUGEINT) FROM"
@@ -69,11 +70,7 @@ class DuckDBSource(Source):
 
     def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order DuckDB finds them, or sorted."""
-        wanted = columns or self.view.columns[:1]
-        query = f"SELECT {_names(wanted)} FROM {self._rows or self._table}"
-        if order:
-            ties = [name for name in self.view.columns if name not in order]
-            query += " ORDER BY " + ", ".join(f"{_names([name])} ASC NULLS LAST" for name in (*order, *ties))
+        query = select_rows(self.view, self._rows, _names, columns, order)
         with _readable():
             yield from self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS)
 
@@ -81,35 +78,15 @@ class DuckDBSource(Source):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.view = view
-        other._rows = other._kept_rows()
+        other._rows = kept_rows(view, self._table, _names, self._hash_function)
         return other
 
-    def _kept_rows(self) -> str:
-        """SQL for the rows that the view keeps."""
-        view, cells = self.view, _names(self.view.columns)
-        rows = f"(SELECT {cells} FROM {self._table})"
-        if view.unit is not None:
-            unit = _names([view.unit])
-            bound = self._function(BOUND_KEY, view.columns)
-            rank = f"row_number() OVER (PARTITION BY {unit} ORDER BY {bound}({cells}))"
-            rows = f"(SELECT {cells} FROM {rows} WHERE {unit} IS NOT NULL QUALIFY {rank} <= {view.max_rows})"
-        if view.rate is not None and view.unit is not None:
-            coin = self._function(view.coin_key, [view.unit])
-            rows = f"(SELECT {cells} FROM {rows} WHERE {coin}({unit}) < {view.threshold})"
-        elif view.rate is not None:
-            row_hash, coin = self._function(view.row_key, view.columns), self._function(view.coin_key, None)
-            hashed = f"(SELECT *, {row_hash}({cells}) AS gaussveil_hash FROM {rows})"
-            number = "row_number() OVER (PARTITION BY gaussveil_hash) - 1"
-            numbered = f"(SELECT *, {coin}(gaussveil_hash, {number}) AS gaussveil_coin FROM {hashed})"
-            rows = f"(SELECT {cells} FROM {numbered} WHERE gaussveil_coin < {view.threshold})"
-        return rows
-
-    def _function(self, key: bytes, columns: Sequence[str] | None) -> str:
+    def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
         """Give DuckDB the keyed hash of these columns (None: of two integers) under a fresh name."""
         name = f"gaussveil_hash_{next(_NAMES)}"
-        kinds = ["BIGINT", "BIGINT"] if columns is None else [self._kinds[column] for column in columns]
+        kinds: list[Any] = ["bigint", "bigint"] if columns is None else [self._kinds[column] for column in columns]
         self._connection.create_function(
-            name, _hash_function(key, len(kinds)), kinds, "BIGINT", type=ARROW, null_handling=SPECIAL
+            name, _hashing(key, len(kinds)), kinds, "bigint", type=ARROW, null_handling=SPECIAL
         )
         return name
 
@@ -146,13 +123,13 @@ def _attach(
 
 def _csv(connection: duckdb.DuckDBPyConnection, location: Location, files: str, types: Mapping[str, str]) -> str:
     """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out."""
-    sniffed = connection.sql(f"SELECT * FROM sniff_csv({_text(location.files()[0])})")
+    sniffed = connection.sql(f"SELECT * FROM sniff_csv({_text(location.files()[0])}, header=true, ignore_errors=true)")
     head = dict(zip(sniffed.columns, sniffed.fetchall()[0]))
     dialect = {"delim": head["Delimiter"], "quote": head["Quote"], "escape": head["Escape"], "comment": head["Comment"]}
     options = [f"{name}={_text('' if value == '(empty)' else value)}" for name, value in dialect.items()]
     kinds = {column["name"]: types.get(column["name"], column["type"]) for column in head["Columns"]}
     texts = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds) + "}"
-    options += [f"header={head['HasHeader']}", f"skip={head['SkipRows']}", f"columns={texts}"]
+    options += ["header=true", f"skip={head['SkipRows']}", f"columns={texts}"]
     casts = ", ".join(f"TRY_CAST({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
     reader = f"read_csv({files}, auto_detect=false, ignore_errors=true, null_padding=true, {', '.join(options)})"
     return f"(SELECT {casts} FROM {reader})"
@@ -170,7 +147,7 @@ def _readable() -> Iterator[None]:
         ) from None
 
 
-def _hash_function(key: bytes, arity: int) -> Callable[..., pa.Array]:
+def _hashing(key: bytes, arity: int) -> Callable[..., pa.Array]:
     def hashing(*columns: Any) -> pa.Array:
         return pa.array(hash_rows([column.combine_chunks() for column in columns], key), type=pa.int64())
 

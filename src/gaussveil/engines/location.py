@@ -7,6 +7,7 @@
 ``meters.duckdb#readings``             table of a DuckDB file
 ``meters.sqlite#readings``             table of a SQLite file (also ``.db``)
 ``postgresql://host/db#readings``      table of a PostgreSQL database
+``s3://bucket/readings.parquet``       what the engine can reach by itself, with any scheme
 =====================================  ==================================================
 """
 
@@ -43,10 +44,15 @@ class Location:
     address: str
     table: str = ""
 
+    @property
+    def local(self) -> bool:
+        """Whether the table lies in files that this process can see."""
+        return "://" not in self.address
+
     def files(self) -> list[str]:
-        """The files of the table, in order; none for a database elsewhere."""
-        if self.kind == "postgres":
-            return []
+        """The files of the table, in order; the bare address where they lie elsewhere."""
+        if not self.local:
+            return [self.address]
         pattern = os.path.join(self.address, "*.parquet") if os.path.isdir(self.address) else self.address
         found = sorted(glob.glob(pattern)) or [name for name in (pattern,) if os.path.exists(name)]
         if not found:

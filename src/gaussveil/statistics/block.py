@@ -32,7 +32,7 @@ class Block:
     @property
     def rows(self) -> int:
         """Number of records."""
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     def by_group(self) -> Iterator[tuple[int, Float]]:
         """The values of every group that occurs. They may be overwritten: a block is used once."""
@@ -90,7 +90,7 @@ class Nearest:
             for distance, centre in zip(distances, centres):
                 for row, coordinate in zip(values, centre):
                     distance += (row - coordinate) ** 2
-        return np.argmin(distances, axis=0).astype(np.int64)
+        return np.asarray(np.argmin(distances, axis=0), dtype=np.int64)
 
 
 Grouping = Labels | Nearest | None

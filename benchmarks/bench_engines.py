@@ -1,0 +1,135 @@
+"""Engines against a bare pass with the same fixed-point work, in one run. FULL=1 for the sizes of the issues.
+
+Peers are what one would write by hand: PyArrow batches, NumPy clipping and truncation, float64 matrix products of the
+integer parts. They need not care for partitioning, bad records or 128-bit sums.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gaussveil.engines import open
+from gaussveil.statistics import Affine, Gram, Labels, Moments, as_source
+
+FULL = bool(os.environ.get("FULL"))
+CLASSES, DIMENSION, COLUMNS = 10, 12, 50
+
+
+def best_of(repeats: int, *functions: Callable[[], Any]) -> list[float]:
+    """Best time of each, taken in turns so that a busy machine slows all alike."""
+    times = [float("inf")] * len(functions)
+    for _ in range(repeats):
+        for i, function in enumerate(functions):
+            start = time.perf_counter()
+            function()
+            times[i] = min(times[i], time.perf_counter() - start)
+    return times
+
+
+def row(name: str, ours: float, peer: float, goal: float) -> dict[str, Any]:
+    return {"name": name, "ours": ours, "peer": peer, "ratio": ours / peer, "goal": goal, "met": ours <= goal * peer}
+
+
+def write_table(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    schema = pa.schema([*((f"x{j}", pa.float64()) for j in range(DIMENSION)), ("label", pa.int64())])
+    with pq.ParquetWriter(path, schema, compression="snappy") as writer:
+        for start in range(0, rows, 10**6):
+            n = min(10**6, rows - start)
+            labels = rng.integers(0, CLASSES, size=n)
+            values = rng.normal(size=(DIMENSION, n)) + labels
+            writer.write_table(
+                pa.table([*map(pa.array, values), pa.array(labels)], schema=schema), row_group_size=2**17
+            )
+
+
+def bare_moments(path: Path, centres: Any, maps: Any, clip: float) -> Any:
+    unit = 2.0**-39
+    sums = np.zeros((CLASSES, DIMENSION), dtype=np.int64)
+    products = np.zeros((CLASSES, 2 * DIMENSION, 2 * DIMENSION))
+    for batch in pq.ParquetFile(path).iter_batches(2**16):
+        values = np.stack([batch.column(j).to_numpy() for j in range(DIMENSION)])
+        labels = batch.column(DIMENSION).to_numpy()
+        for k in range(CLASSES):
+            z = maps[k] @ (values[:, labels == k] - centres[k][:, None])
+            z *= np.minimum(1.0, clip / np.sqrt((z * z).sum(axis=0))) / unit
+            np.trunc(z, out=z)
+            sums[k] += z.astype(np.int64).sum(axis=1)
+            high = np.trunc(z * 2.0**-21)
+            parts = np.concatenate([high, z - high * 2.0**21])
+            for start in range(0, parts.shape[1], 2**11):
+                part = parts[:, start : start + 2**11]
+                products[k] += part @ part.T
+    return sums, products
+
+
+def moments() -> dict[str, Any]:
+    rows = 10**7 if FULL else 10**6
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(CLASSES, DIMENSION))
+    maps = np.linalg.inv(np.tril(rng.normal(size=(CLASSES, DIMENSION, DIMENSION)), -1) + 2 * np.eye(DIMENSION))
+    statistic = Moments(clip=3.0, affine=Affine(centres, np.tril(maps)))
+    columns, group = [f"x{j}" for j in range(DIMENSION)], Labels("label", list(range(CLASSES)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        write_table(path, rows)
+        ours, peer = best_of(
+            1 if FULL else 3,
+            lambda: open(path).aggregate(statistic, columns=columns, group=group),
+            lambda: bare_moments(path, centres, maps, 3.0),
+        )
+    return row(f"moments {rows:.0e} x 12, 10 classes: DuckDB / PyArrow+NumPy", ours, peer, 2.0)
+
+
+def fixed_point_pass(x: Any, row_norm: float) -> Any:
+    for start in range(0, len(x), 2**11):
+        z = x[start : start + 2**11].astype(np.float64)
+        z *= (np.minimum(1.0, row_norm / np.sqrt(np.einsum("ij,ij->i", z, z))) * 2.0**22)[:, None]
+        yield np.trunc(z, out=z)
+
+
+def gram() -> list[dict[str, Any]]:
+    rows = 10**7 if FULL else 10**6
+    x = np.random.default_rng(2).normal(size=(rows, COLUMNS)).astype(np.float32)
+
+    def bare(kind: Any) -> Any:
+        total = np.zeros((COLUMNS, COLUMNS))
+        for start in range(0, rows, 2**13):
+            part = x[start : start + 2**13].astype(kind, copy=False)
+            total += part.T @ part
+        return total
+
+    ours, double, single, clipping = best_of(
+        1 if FULL else 3,
+        lambda: as_source(x).aggregate(Gram(row_norm=5.0)),
+        lambda: bare(np.float64),
+        lambda: bare(np.float32),
+        lambda: [None for _ in fixed_point_pass(x, 5.0)],
+    )
+    name = f"Gram {rows:.0e} x 50 float32: exact / NumPy product in"
+    return [
+        row(f"{name} float64 + fixed-point pass", ours, double + clipping, 1.5),
+        row(f"{name} float32 + fixed-point pass", ours, single + clipping, 1.5),
+    ]
+
+
+def run() -> list[dict[str, Any]]:
+    results = [moments(), *gram()]
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"peak resident memory of this process, GiB: {resident:.2f}")
+    return results
+
+
+if __name__ == "__main__":
+    for result in run():
+        print({key: round(value, 3) if isinstance(value, float) else value for key, value in result.items()})

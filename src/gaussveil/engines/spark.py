@@ -1,0 +1,200 @@
+"""Tables on a cluster, through Spark. Mirrors duckdb.py verb by verb."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gaussveil.engines.location import Location, locate
+from gaussveil.engines.sql import kept_rows, select_rows
+from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
+from gaussveil.statistics.block import Reader
+from gaussveil.statistics.row_hash import hash_rows
+from gaussveil.statistics.source import Source, View, Watch
+from gaussveil.statistics.statistic import State, Statistic
+
+try:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.pandas.types import to_arrow_schema
+except ImportError as error:
+    raise MissingDependencyError("Spark is not installed: pip install 'gaussveil[spark]' (and Java 17).") from error
+
+# Errors of the Java side that PySpark does not translate.
+Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
+
+_NAMES = itertools.count()
+
+
+class SparkSource(Source):
+    """A Parquet or CSV table that Spark scans; statistics run on the workers, only clipped sums reach the driver.
+
+    Pass an existing ``session``, or a ``master`` ("local[2]", "spark://host:7077"). gaussveil must be installed on the
+    workers. ``batches`` and ``windows`` bring rows to the driver: on large tables use ``aggregate`` and ``map_groups``.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        types: Mapping[str, str] | None = None,
+        session: SparkSession | None = None,
+        master: str = "local[*]",
+    ) -> None:
+        self._location = locate(uri)
+        self._session = session or start_session(master)
+        self.watch = Watch()
+        with _readable():
+            frame = _read(self._session, self._location, types or {})
+            self._table = f"gaussveil_table_{next(_NAMES)}"
+            frame.createOrReplaceTempView(self._table)
+            self._schema = to_arrow_schema(frame.schema)
+        self.view = View(tuple(self._schema.names))
+        self._rows = self._table
+
+    @property
+    def table_schema(self) -> pa.Schema:
+        """Schema of the whole table."""
+        return self._schema
+
+    def fingerprint(self) -> str:
+        """Stamps of the files; of files elsewhere, a hash of the table's rows."""
+        if self._location.local:
+            return self._location.stamp()
+        with _readable():
+            sums = "SELECT count(*), bit_xor(xxhash64(*)), sum(CAST(xxhash64(*) AS DECIMAL(38, 0))) FROM"
+            return repr(self._session.sql(f"{sums} {self._table} AS t").collect())
+
+    def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of the view, in whatever order Spark finds them, or sorted; collected to the driver."""
+        with _readable():
+            yield from self._frame(columns, order).toArrow().to_batches()
+
+    def _frame(self, columns: Sequence[str], order: Sequence[str] = ()) -> DataFrame:
+        return self._session.sql(select_rows(self.view, self._rows, _names, columns, order))
+
+    def _with_view(self, view: View) -> Self:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.view = view
+        other._rows = kept_rows(view, self._table, _names, self._hash_function)
+        return other
+
+    def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
+        """Give Spark the keyed hash of columns under a fresh name."""
+        name = f"gaussveil_hash_{next(_NAMES)}"
+        hashing: Any = _hashing(key)  # its arity is known to SQL only
+        self._session.udf.register(name, arrow_udf(hashing, "bigint"))
+        return name
+
+    def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
+        """Each task folds its own batches; the driver merges one row of integers per task."""
+        empty = statistic.empty(len(reader.columns), reader.groups)
+
+        def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            state = empty
+            for batch in batches:
+                for block in reader.blocks(batch):
+                    state = statistic.merge(state, statistic.partial(block))
+            yield pa.record_batch([pa.array([_pack(state)], type=pa.binary())], names=["state"])
+
+        with _readable():
+            parts = self._frame(reader.needed).mapInArrow(partials, "state binary").toArrow()
+        state = empty
+        for packed in parts["state"].to_pylist():
+            state = statistic.merge(state, _unpack(packed, empty))
+        return state
+
+    def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
+        """One Spark task per household; results travel pickled between our own processes."""
+        ties = [name for name in self.view.columns if name not in (by, *order)]
+        keys = [(name, "ascending") for name in (*order, *ties)]
+
+        def apply(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
+            ordered = table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
+            result = pickle.dumps((group[0].as_py(), function(ordered)))
+            return pa.table({"result": pa.array([result], type=pa.binary())})
+
+        frame = self._frame(self.view.columns).where(f"{_names([by])} IS NOT NULL")
+        results = frame.groupBy(by).applyInArrow(apply, "result binary").toArrow()
+        return sorted((pickle.loads(one) for one in results["result"].to_pylist()), key=lambda pair: pair[0])
+
+
+def start_session(master: str) -> SparkSession:
+    """A session whose workers run this Python."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("gaussveil")
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }
+    if master.startswith("local"):
+        # One process: no name look-ups, and no more shuffle partitions than are worth a task.
+        options |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        options |= {"spark.sql.shuffle.partitions": "8"}
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -> DataFrame:
+    files = location.files()
+    if location.kind == "parquet":
+        return session.read.parquet(*files)
+    if location.kind != "csv":
+        raise ParameterError(f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'.")
+    sniffed = session.read.csv(files, header=True, inferSchema=True, samplingRatio=0.1)
+    texts = session.read.csv(files, header=True, mode="PERMISSIVE")
+    kinds = {field.name: types.get(field.name, field.dataType.simpleString()) for field in sniffed.schema}
+    return texts.selectExpr(
+        *(f"try_cast({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
+    )
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Say that a table cannot be read without repeating Spark's message, which may quote a value of it."""
+    try:
+        yield
+    except (PySparkException, Py4JError, pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"the table could not be read ({type(error).__name__}): "
+            "check that it is whole and of the kind its name says."
+        ) from None
+
+
+def _hashing(key: bytes) -> Callable[..., pa.Array]:
+    def hashing(*columns: pa.Array) -> pa.Array:
+        return pa.array(hash_rows(columns, key), type=pa.int64())
+
+    return hashing
+
+
+def _pack(state: State) -> bytes:
+    return b"".join(np.ascontiguousarray(state[name]).tobytes() for name in sorted(state))
+
+
+def _unpack(packed: bytes, like: State) -> State:
+    values = np.frombuffer(packed, dtype=np.int64)
+    ends = np.cumsum([like[name].size for name in sorted(like)])
+    parts = np.split(values, ends[:-1])
+    return {name: part.reshape(like[name].shape) for name, part in zip(sorted(like), parts)}
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join("`" + name.replace("`", "``") + "`" for name in names)

@@ -1,0 +1,131 @@
+"""One body for the in-memory Source, DuckDB and Spark: the same numbers to the bit, the same refusals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.errors import SchemaError, SourceError
+from gaussveil.statistics import Affine, Gram, Histogram, Labels, Moments, Nearest, Source, as_source
+
+Opener = Callable[[Path], Source]
+COLUMNS = ["kw", "volt", "hour"]
+CLASSES = Labels("class", [0, 1, 2])
+AFFINE = Affine([[5.0, 230.0, 12.0]] * 3, np.tril(np.random.default_rng(1).normal(size=(3, 3, 3))))
+
+
+def views(source: Source) -> list[Source]:
+    bounded = source.bounded("home", 7)
+    return [source, bounded, bounded.sample(0.5, 3), source.sample(0.3, 4)]
+
+
+def sums(source: Source) -> list[Any]:
+    moments = source.aggregate(Moments(clip=2.0, affine=AFFINE), columns=COLUMNS, group=CLASSES)
+    return [moments.count.limbs, moments.total.limbs, moments.second.limbs if moments.second else None]
+
+
+def test_results_agree_to_the_bit(opener: Opener, parquet: Path, table: pa.Table) -> None:
+    for source, reference in zip(views(opener(parquet)), views(as_source(table))):
+        assert all(np.array_equal(a, b) for a, b in zip(sums(source), sums(reference)))
+
+
+def test_other_statistics_agree_to_the_bit(opener: Opener, parquet: Path, table: pa.Table) -> None:
+    source, reference = opener(parquet), as_source(table)
+    for statistic, group in [
+        (Gram(row_norm=250.0), None),
+        (Histogram(edges=[0, 1, 2, 4], distance=True, affine=AFFINE), Nearest([[5, 230, 6], [5, 230, 18], [0, 0, 0]])),
+    ]:
+        got = source.aggregate(statistic, columns=COLUMNS, group=group)
+        assert np.array_equal(got.limbs, reference.aggregate(statistic, columns=COLUMNS, group=group).limbs)
+    assert source.row_count() == table.num_rows
+
+
+def daily_sum(rows: pa.Table) -> tuple[int, list[int]]:
+    return rows.num_rows, rows["hour"].to_pylist()
+
+
+def test_households_are_mapped_and_windowed_alike(opener: Opener, parquet: Path, table: pa.Table) -> None:
+    source, reference = opener(parquet).bounded("home", 9), as_source(table).bounded("home", 9)
+    mapped = source.map_groups(daily_sum, by="home", order=["hour"])
+    assert mapped == reference.map_groups(daily_sum, by="home", order=["hour"])
+    assert len(mapped) == 80
+    windows = [(home, window.to_pydict()) for home, window in source.windows(by="home", order="hour", length=4)]
+    expected = [(home, window.to_pydict()) for home, window in reference.windows(by="home", order="hour", length=4)]
+    assert repr(windows) == repr(expected)  # repr, for NaN equals NaN there
+
+
+def test_schema_mistakes_are_refused_without_reading(opener: Opener, parquet: Path) -> None:
+    source = opener(parquet)
+    with pytest.raises(SchemaError, match="'kwh' is missing"):
+        source.aggregate(Gram(row_norm=1.0), columns=["kwh"])
+    with pytest.raises(SchemaError, match="must hold numbers"):
+        source.aggregate(Gram(row_norm=1.0), columns=["home"])
+    with pytest.raises(SchemaError, match="text or integers"):
+        source.bounded("kw", 2)
+    with pytest.raises(SchemaError, match="declared labels"):
+        source.aggregate(Moments(clip=1.0), columns=["kw"], group=Labels("class", ["family"]))
+
+
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
+def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if request.param == "duckdb":
+        return {"engine": "duckdb"}
+    return {"engine": "spark", "session": request.getfixturevalue("spark")}
+
+
+def test_a_file_that_changes_between_two_passes_is_refused(
+    engine: dict[str, Any], table: pa.Table, tmp_path: Path
+) -> None:
+    from gaussveil.engines import open
+
+    path = tmp_path / "readings.parquet"
+    pq.write_table(table, path)
+    source = open(path, **engine)
+    bounded = source.bounded("home", 2)
+    source.aggregate(Gram(row_norm=1.0), columns=["volt"])
+    pq.write_table(table.slice(1), path)
+    with pytest.raises(SourceError, match="changed between two passes"):
+        bounded.row_count()
+
+
+def test_a_corrupt_file_is_refused_without_quoting_it(engine: dict[str, Any], parquet: Path, tmp_path: Path) -> None:
+    from gaussveil.engines import open
+
+    whole = parquet.read_bytes()
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match="could not be read"):
+        open(cut, **engine)
+    holed = tmp_path / "holed.parquet"
+    holed.write_bytes(whole[:100] + os.urandom(len(whole) // 2) + whole[100 + len(whole) // 2 :])
+    source = open(holed, **engine)
+    with pytest.raises(SourceError, match="could not be read") as caught:
+        source.aggregate(Gram(row_norm=1.0), columns=COLUMNS)
+    assert caught.value.__cause__ is None
+    with pytest.raises(SourceError, match="no file matches"):
+        open(tmp_path / "absent.parquet", **engine)
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_worker_that_dies_after_its_work_changes_nothing(spark: Any, parquet: Path, tmp_path: Path) -> None:
+    from gaussveil.engines import open
+
+    mark = tmp_path / "died"
+
+    def dies_once(rows: pa.Table) -> int:
+        if rows["home"][0].as_py() == "home 3" and not mark.exists():
+            mark.touch()
+            os._exit(1)
+        return int(rows.num_rows)
+
+    source = open(parquet, engine="spark", session=spark).bounded("home", 5)
+    counts = source.map_groups(dies_once, by="home")
+    assert mark.exists()
+    assert counts == [(home, 5) for home in sorted(f"home {h}" for h in range(80))]

@@ -1,0 +1,107 @@
+"""What DuckDB opens beside Parquet, and by which public rule bad cells go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.engines import open
+from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError
+from gaussveil.statistics import Moments, RowCount, Source, as_source
+
+
+def total(source: Source) -> np.ndarray:
+    return source.bounded("home", 6).aggregate(Moments(clip=300.0), columns=["kw", "volt"]).total.limbs
+
+
+@pytest.fixture
+def reference(table: pa.Table) -> np.ndarray:
+    return total(as_source(table))
+
+
+def test_arrow_files_folders_and_globs(table: pa.Table, reference: np.ndarray, tmp_path: Path) -> None:
+    pyarrow.feather.write_feather(table, tmp_path / "readings.arrow", compression="uncompressed")
+    assert np.array_equal(total(open(tmp_path / "readings.arrow")), reference)
+    (tmp_path / "parts").mkdir()
+    for i, start in enumerate(range(0, table.num_rows, 1000)):
+        pq.write_table(table.slice(start, 1000), tmp_path / "parts" / f"part{i}.parquet")
+    assert np.array_equal(total(open(tmp_path / "parts")), reference)
+    assert np.array_equal(total(open(tmp_path / "parts" / "*.parquet")), reference)
+    grown = open(tmp_path / "parts")
+    grown.row_count()
+    pq.write_table(table.slice(0, 1), tmp_path / "parts" / "part9.parquet")
+    with pytest.raises(SourceError, match="changed"):
+        grown.row_count()
+
+
+def test_a_table_of_a_database(table: pa.Table, reference: np.ndarray, tmp_path: Path) -> None:
+    path = tmp_path / "meters.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("readings_view", table)
+        connection.execute('CREATE TABLE "the readings" AS SELECT * FROM readings_view')
+    assert np.array_equal(total(open(f"{path}#the readings")), reference)
+    with pytest.raises(ParameterError, match="#table"):
+        open(path)
+    with pytest.raises(SourceError, match="could not be read"):
+        open(f"{path}#no such table")
+
+
+def test_sqlite_asks_for_its_extension(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "meters.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE readings (kw REAL)")
+        database.executemany("INSERT INTO readings VALUES (?)", [(1.0,), (2.0,)])
+    database.close()
+    probe = duckdb.connect()
+    found = probe.sql("SELECT installed FROM duckdb_extensions() WHERE extension_name = 'sqlite_scanner'").fetchall()
+    if found[0][0]:
+        assert open(f"{path}#readings").row_count() == 2
+    else:
+        with pytest.raises(MissingDependencyError, match="INSTALL sqlite"):
+            open(f"{path}#readings")
+
+
+def test_csv_cells_that_do_not_parse_are_missing(tmp_path: Path) -> None:
+    path = tmp_path / "readings.csv"
+    path.write_text("home,kw\na,1.5\nb,oops\nc,2.5\nd\ne,3,9,9\n")
+    with pytest.raises(SchemaError, match="'kw' must hold numbers"):
+        open(path).aggregate(RowCount(), columns=["kw"])
+    declared = open(path, types={"kw": "DOUBLE"})
+    sums = declared.aggregate(Moments(clip=10.0), columns=["kw"])
+    assert sums.count.integers().tolist() == [2]
+    assert sums.total.to_float().item() == 4.0
+
+
+def test_csv_quotes_and_other_delimiters(tmp_path: Path) -> None:
+    path = tmp_path / "readings.csv"
+    path.write_text('home;"the ""kw"""\n"a;b";1\n"c";2\n')
+    source = open(path)
+    assert source.schema.names == ["home", 'the "kw"']
+    assert source.aggregate(Moments(clip=10.0), columns=['the "kw"']).total.to_float().item() == 3.0
+    assert [home for home, _ in source.map_groups(len, by="home")] == ["a;b", "c"]
+
+
+def test_passes_may_overlap(parquet: Path) -> None:
+    source = open(parquet)
+    windows = source.windows(by="home", order="hour", length=2)
+    first, _ = next(windows)
+    rows = source.row_count()
+    assert first == "home 0"
+    assert sum(1 for _ in windows) > rows // 4
+
+
+def test_addresses_are_checked() -> None:
+    with pytest.raises(ParameterError, match="must end in"):
+        open("readings.xlsx")
+    with pytest.raises(SourceError, match="no file matches"):
+        open("nowhere.csv")
+    with pytest.raises(ParameterError, match="engine"):
+        open("readings.csv", engine="ray")
