@@ -2,7 +2,8 @@
 
 The peer solves the problem as it is stated, one Schur complement per vector.  A second peer row, without a goal, is
 the same problem in the inverse P = S^-1 (N linear constraints and a single matrix inequality), the best form we know
-for an SDP solver.  All times are CPU seconds of this process, medians of ours, one run of the peer's.
+for an SDP solver.  All times are CPU seconds of this process: the median of our runs, and for the peer
+the best of three solves (one where a solve takes most of a minute).
 """
 
 from __future__ import annotations
@@ -47,17 +48,22 @@ def inverse_problem(vectors: np.ndarray) -> cp.Problem:
     return cp.Problem(cp.Minimize(cp.trace(inverse)), [products @ precision[above, below] <= 1, coupling])
 
 
-def peer_times(build: Callable[[np.ndarray], cp.Problem], vectors: np.ndarray) -> tuple[float, float, float]:
+def peer_times(
+    build: Callable[[np.ndarray], cp.Problem], vectors: np.ndarray, repeats: int = 3
+) -> tuple[float, float, float]:
     """Optimal trace, CPU seconds inside Clarabel, CPU seconds from the vectors to the answer."""
     unit = float(np.sqrt((vectors**2).sum(axis=1).mean()))
     start = time.process_time()
     problem = build(vectors / unit)
     data, chain, inverse_data = problem.get_problem_data(cp.CLARABEL, solver_opts={})
-    compiled = time.process_time()
-    solution = chain.solve_via_data(problem, data)
-    solved = time.process_time()
+    compile_time = time.process_time() - start
+    solve_times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        solution = chain.solve_via_data(problem, data)
+        solve_times.append(time.process_time() - start)
     problem.unpack_results(solution, chain, inverse_data)
-    return float(problem.value) * unit**2, solved - compiled, time.process_time() - start
+    return float(problem.value) * unit**2, min(solve_times), compile_time + min(solve_times)
 
 
 def our_time(vectors: np.ndarray, repeats: int) -> tuple[CoveringEllipsoid, float]:
@@ -84,7 +90,7 @@ def run() -> list[dict[str, Any]]:
         size = f"covering ellipsoid N={count} d={dim}"
         gap = result.relative_gap
         rows.append(row(f"{size}: certified relative gap", gap, None, GOAL_GAP, None, gap <= GOAL_GAP))
-        trace, solve, total = peer_times(schur_problem, vectors)
+        trace, solve, total = peer_times(schur_problem, vectors, repeats=3 if dim == 3 else 1)
         agree = abs(trace / result.trace - 1) < 1e-5  # the peer's own tolerance
         ratio = solve / ours
         rows.append(row(f"{size}: s, Clarabel alone", ours, solve, goal, ratio, agree and ratio >= goal))

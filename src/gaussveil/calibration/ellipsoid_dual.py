@@ -108,7 +108,7 @@ def _solve_distinct(rows: Array, relative_gap: float, floor: float) -> DualSolut
         for _ in range(SWEEPS):
             s, basis = _spectrum(x, rows)
             q = _quadratic(rows, basis / np.sqrt(np.maximum(s, 1e-9 * s.max())))
-            x *= (q / q.max()) ** 3
+            x *= q * q * q
             x /= x.sum()
             scans += 1
         index = _largest(q, room)
@@ -179,7 +179,7 @@ def _newton(
     q = _quadratic(u, basis / np.sqrt(np.maximum(s, floor)))
     raise_by = (1.03 * float(q.max())) ** 2
     x, z = x * raise_by, np.maximum(1 - q / np.sqrt(raise_by), 0.015)
-    best, stalled, steps, found = np.inf, 0, 0, (index, x)
+    best, stalled, steps, found = np.inf, 0, 0, (index, x, z)
     for _ in range(MAX_NEWTON):
         s, basis = _spectrum(x, u)
         y = u @ basis
@@ -192,11 +192,11 @@ def _newton(
         error = max(error, -1e-2 * float(slack.min()))
         stalled = stalled + 1 if error > best / 2 else 0
         if error < best:
-            best, found = error, (index, np.where(z > 0.05, 0.0, x))
+            best, found = error, (index, x, z)
         if error <= target or stalled > 8:
             break
         curvature = slope / (np.multiply.outer(sigma, sigma) * np.add.outer(sigma, sigma))
-        half = y[:, above] * y[:, below] * np.sqrt(double * curvature[above, below])
+        half = y.take(above, axis=1) * y.take(below, axis=1) * np.sqrt(double * curvature[above, below])
         dx, dz, centre = _newton_step(half, x, z, slack)
         steps += 1
         if blur < 1 and s.min() < 2 * floor:
@@ -206,7 +206,8 @@ def _newton(
             keep = _unscreened(s, squares, float(x.sum()), floor)
             index, u, x, z, dx, dz = index[keep], u[keep], x[keep], z[keep], dx[keep], dz[keep]
         x, z = x + dx, z + dz
-    return *found, steps
+    index, x, z = found
+    return index, np.where(z > 0.05, 0.0, x), steps
 
 
 def _overshoot(u: Array, x: Array, dx: Array, q: Array, floor: float, blur: float, centre: float) -> float:
@@ -241,17 +242,18 @@ def _unscreened(s: Array, squares: Array, total: float, floor: float) -> NDArray
 
 def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, Array, float]:
     """Mehrotra's step for z = slack = 1 - q(x), x z = 0, damped to stay inside, and the x z it aims at; `half` is H."""
-    point = np.stack([x, z])
+    point = np.array([x, z])
     stiffness = z / x
     pull = 1 / np.sqrt(stiffness)
     scaled = half * pull[:, None]
     wide = scaled.shape[0] <= scaled.shape[1]
     system = scaled @ scaled.T if wide else scaled.T @ scaled
-    system.flat[:: system.shape[0] + 1] += 1.0
+    diagonal = system.reshape(-1)[:: system.shape[0] + 1]  # a view
+    diagonal += 1.0
     factor, info = dpotrf(system, lower=1)
     if info:
         # Only the direction is affected: the certificate never rests on this factorisation.
-        system.flat[:: system.shape[0] + 1] *= 1 + 4 * system.shape[0] * ROUNDING
+        diagonal *= 1 + 4 * system.shape[0] * ROUNDING
         factor, info = dpotrf(system, lower=1)
     if info:
         raise NumericalError("a Newton system of the covering ellipsoid is singular. Bring the vectors to one scale.")
@@ -263,7 +265,7 @@ def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, 
             dx = pull * dpotrs(factor, right, lower=1)[0]
         else:
             dx = pull * (right - scaled @ dpotrs(factor, scaled.T @ right, lower=1)[0])
-        return np.stack([dx, wanted - z - stiffness * dx])
+        return np.array([dx, wanted - z - stiffness * dx])
 
     def reach(move: Array) -> float:
         return -1 / min(float((move / point).min()), -1e-300)
