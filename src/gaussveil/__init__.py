@@ -9,26 +9,49 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gaussveil.accounting import Account, Certificate, Ledger, PrivateDiagnostics, Release, verify
+    from gaussveil.calibration import covering_ellipsoid
+    from gaussveil.engines import open
     from gaussveil.errors import GaussveilError
-    from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss, compose
+    from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
+    from gaussveil.spectrum.interval import Enclosure
+    from gaussveil.timeseries import simulate_households
 
     __version__: str
 
 _EXPORTS = {
-    "Enclosure": "gaussveil.spectrum",
+    "Account": "gaussveil.accounting",
+    "Certificate": "gaussveil.accounting",
+    "Enclosure": "gaussveil.spectrum.interval",
     "GaussianPair": "gaussveil.spectrum",
     "GaussveilError": "gaussveil.errors",
+    "Ledger": "gaussveil.accounting",
     "PrivacyLoss": "gaussveil.spectrum",
+    "PrivateDiagnostics": "gaussveil.accounting",
+    "Release": "gaussveil.accounting",
     "compose": "gaussveil.spectrum",
+    "covering_ellipsoid": "gaussveil.calibration",
+    "open": "gaussveil.engines",
+    "simulate_households": "gaussveil.timeseries",
+    "verify": "gaussveil.accounting",
 }
 
 __all__ = [
+    "Account",
+    "Certificate",
     "Enclosure",
     "GaussianPair",
     "GaussveilError",
+    "Ledger",
     "PrivacyLoss",
+    "PrivateDiagnostics",
+    "Release",
     "__version__",
     "compose",
+    "covering_ellipsoid",
+    "open",
+    "simulate_households",
+    "verify",
 ]
 
 

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from gaussveil.cli import spectrum
+from gaussveil.cli.budget import budget_app
+from gaussveil.cli.certificates import key_app, verify
 from gaussveil.cli.demo import demo
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
 from gaussveil.errors import GaussveilError, SourceError
@@ -45,7 +47,10 @@ def _root(
 
 for _command_name, _command in spectrum.COMMANDS.items():
     app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
+app.command("verify", epilog=EXIT_CODE_HELP)(verify)
 app.command("demo", epilog=EXIT_CODE_HELP)(demo)
+app.add_typer(budget_app)
+app.add_typer(key_app)
 
 
 def main() -> None:
