@@ -1,6 +1,7 @@
 """Exact divergence of Gaussians: pair -> reduced terms -> privacy loss -> delta, with closed forms, bounds and enclosures."""
 
+from gaussveil.spectrum.interval import Enclosure
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 
-__all__ = ["GaussianPair", "PrivacyLoss", "compose"]
+__all__ = ["Enclosure", "GaussianPair", "PrivacyLoss", "compose"]

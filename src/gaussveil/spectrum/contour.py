@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace, is_numpy_namespace
 
 from gaussveil.errors import NumericalError
@@ -25,12 +26,16 @@ from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits, order_
 
 Array = Any
 
-BEND = 0.5  # below 1, since a mean shift acts as exp(b^2 s^2 / 2)
-PROBES = (1.7, 2.3, 3.0, 3.9, 5.2, 7.0, 9.5, 13.0, 18.0, 26.0, 40.0, 60.0, 90.0)
-RULES = ((24, 7.0), (128, 26.0), (512, 90.0), (4096, 90.0))  # nodes, and the largest u that they may have to cover
+BEND = 0.3  # below 1, since a mean shift acts as exp(b^2 s^2 / 2)
+PROBES = (2.4, 3.1, 4.0, 5.2, 7.0, 9.5, 13.0, 18.0, 26.0, 40.0, 60.0, 90.0)
+RULES = ((36, 7.0), (96, 13.0), (240, 26.0), (720, 90.0), (4096, 90.0))  # nodes, and the largest u that they may have to cover
+GROWTH = 3.0  # log growth along the way that would cost digits by cancellation
 DECAY = -36.7  # log of 2^-53: where a probe counts as decayed
-HALF_RULE_TOLERANCE = 1e-9  # the full rule's error is about the square of the half rule's
-CPU_CHUNK = 1 << 17
+RULE_ERROR = 2e-12  # relative error of a settled rule, tested against ball arithmetic
+STRETCH = 1.2  # contour scale in local widths, the best of those tried
+HALF_RULE_TOLERANCE = 3e-9  # the full rule's error is about the square of the half rule's
+SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant: halves of a double multiply exactly
+CPU_CHUNK = 1 << 15
 DEVICE_CHUNK = 1 << 28
 
 
@@ -50,6 +55,14 @@ class Region:
             xp = array_namespace(lowest)
             return xp.full_like(lowest, abs(others[0] - self.base))
         return highest - self.base if self.direction > 0 else self.base - lowest
+
+
+class Integral(NamedTuple):
+    """log |integral|, its derivative in the threshold, and a bound on the error of the log (infinite: no rule settled it)."""
+
+    log_value: Array
+    slope: Array
+    log_error: Array
 
 
 HOCKEY_STICK = Region((0.0, -1.0), 0.0, 1.0)  # delta
@@ -95,42 +108,69 @@ def saddle(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array
         middle = (below + above) / 2
         outside = (proposal <= below) | (proposal >= above)
         coordinate = xp.where(outside & xp.isfinite(middle), middle, proposal)
-        if bool(xp.all(xp.abs(step) < 0.05)):
+        if bool(xp.all(xp.abs(force) < 0.1 * xp.sqrt(stiffness))):  # within a tenth of the local width
             break
     distance = 1 / (inverse_reach + xp.exp(-coordinate))
     centre = region.base + sign * distance
     _, stiffness = cumulant_slopes(terms, centre)
     for pole in region.poles:
         stiffness = stiffness + 1 / (centre - pole) ** 2
-    return centre, 1 / xp.sqrt(stiffness)
+    return centre, STRETCH / xp.sqrt(stiffness)
 
 
 def _log_integrand(
-    terms: Terms, threshold: Array, poles: tuple[float, ...], real: Array, imag: Array, phase: bool
+    terms: Terms, threshold: Array, poles: tuple[float, ...], centre: Array, offset: Array, imag: Array, phase: bool
 ) -> tuple[Array, Array]:
-    """Real and (when asked) imaginary part of log of the integrand at s = real + i imag, arrays (batch, nodes)."""
-    xp = array_namespace(real)
+    """log |integrand| at s = centre + offset + i imag, arrays (batch, nodes), with its phase when asked for.
+
+    Without `phase` the second array bounds how much log |integrand| can still grow on the way straight up: only mean parts of
+    terms whose branch point lies between the real axis and s can (derived: docs/math/spectrum).
+    """
+    xp = array_namespace(imag)
     gap = terms.variance_gap[:, :, None]
+    at_centre, close = _spread_at(terms.variance_gap, centre)
+    real = centre[:, None] + offset
     across, along = real[:, None, :] * gap, imag[:, None, :] * gap
-    spread = 1 + across
+    spread = at_centre[:, :, None] + offset[:, None, :] * gap
     along_squared = along * along
-    inverse_modulus = 1 / (spread * spread + along_squared)
+    modulus = spread * spread + along_squared
     multiplicity, energy = terms.multiplicity[:, None, :], terms.energy[:, None, :]
-    log_modulus = (multiplicity @ xp.log1p(across * (2 + across) + along_squared))[:, 0, :]
-    mean_real = 0.5 * (energy @ (spread * inverse_modulus))[:, 0, :]
-    mean_imag = 0.5 * (energy @ (along * inverse_modulus))[:, 0, :]
+    log_terms = xp.log1p(across * (2 + across) + along_squared)
+    if close:
+        log_terms = xp.where(modulus < 0.25, xp.log(modulus), log_terms)
+    log_modulus = (multiplicity @ log_terms)[:, 0, :]
+    mean_real = 0.5 * (energy @ (spread / modulus))[:, 0, :]
+    mean_imag = 0.5 * (energy @ (along / modulus))[:, 0, :]
     square_real, square_imag = real * (1 + real) - imag * imag, imag * (1 + 2 * real)
     drift = 0.5 * xp.sum(terms.multiplicity * terms.log_ratio, axis=-1)[:, None] + threshold[:, None]
     log_size = square_real * mean_real + square_imag * mean_imag - 0.25 * log_modulus - real * drift
     for pole in poles:
         log_size = log_size - 0.5 * xp.log((real - pole) ** 2 + imag * imag)
     if not phase:
-        return log_size, log_size
+        behind = spread < 0
+        if not bool(xp.any(behind)):
+            return log_size, xp.zeros_like(log_size)
+        squared = xp.where(gap != 0, gap * gap, xp.ones_like(gap))
+        weight = xp.exp(terms.log_ratio)[:, :, None] / (2 * squared)
+        return log_size, (energy @ xp.where(behind, -weight * spread / modulus, xp.zeros_like(modulus)))[:, 0, :]
     angle = (multiplicity @ xp.atan2(along, spread))[:, 0, :]
     log_phase = square_imag * mean_real - square_real * mean_imag - 0.5 * angle - imag * drift
     for pole in poles:
         log_phase = log_phase - xp.atan2(imag, real - pole)
     return log_size, log_phase
+
+
+def _spread_at(gap: Array, centre: Array) -> tuple[Array, bool]:
+    """1 + centre * gap without cancellation (error-free product), and whether any of it is near zero, a branch point."""
+    xp = array_namespace(gap)
+    left, right = gap + 0 * centre[:, None], centre[:, None] + 0 * gap
+    product = left * right
+    left_high = left * SPLIT - (left * SPLIT - left)
+    right_high = right * SPLIT - (right * SPLIT - right)
+    left_low, right_low = left - left_high, right - right_high
+    error = ((left_high * right_high - product) + left_high * right_low + left_low * right_high) + left_low * right_low
+    spread = (1 + product) + error
+    return spread, bool(xp.any(spread < 0.3))
 
 
 def _bend(
@@ -142,19 +182,25 @@ def _bend(
     """
     xp = array_namespace(centre)
     probes = xp.asarray([spot for spot in PROBES if spot <= reach], dtype=centre.dtype, device=centre.device)
+    still = xp.zeros_like(centre)[:, None]
+    peak, _ = _log_integrand(terms, threshold, poles, centre, still, still, False)
     extents, lasts = [], []
-    peak, _ = _log_integrand(terms, threshold, poles, centre[:, None], xp.zeros_like(centre)[:, None], False)
     for bend in (-BEND, BEND):
-        real = centre[:, None] + width[:, None] * bend * (xp.cosh(probes) - 1)
+        offset = width[:, None] * bend * (xp.cosh(probes) - 1)
         imag = width[:, None] * xp.sinh(probes)
-        size, _ = _log_integrand(terms, threshold, poles, real, imag, False)
+        size, growth = _log_integrand(terms, threshold, poles, centre, offset, imag, False)
         level = size - peak + xp.log(xp.cosh(probes))
         level = xp.where(xp.isnan(level), xp.full_like(level, xp.inf), level)
-        quiet = level < DECAY
-        settled = xp.flip(xp.cumulative_sum(xp.astype(xp.flip(~quiet, axis=-1), xp.int64), axis=-1), axis=-1) == 0
-        index = xp.argmax(xp.astype(settled, xp.int8), axis=-1)
-        extents.append(xp.where(xp.any(settled, axis=-1), xp.take(probes, index), xp.full_like(centre, xp.inf)))
-        lasts.append(level[:, -1])
+        grew = xp.cumulative_sum(xp.astype(level > GROWTH, xp.int64), axis=-1) > 0
+        ends = (level + growth < DECAY) & ~grew  # nothing of weight is left above, so the contour may end here
+        index = xp.argmax(xp.astype(ends, xp.int8), axis=-1)
+        first = xp.take(probes, index)
+        if reach == RULES[0][1]:
+            # A Gaussian saddle falls like sinh(u)^2: end the contour where such a fall reaches the wanted depth.
+            depth = xp.take_along_axis(level, index[:, None], axis=-1)[:, 0]
+            first = xp.asinh(xp.sinh(first) * xp.sqrt(xp.clip(DECAY / depth, 0.0, 1.0)))
+        extents.append(xp.where(xp.any(ends, axis=-1), first, xp.full_like(centre, xp.inf)))
+        lasts.append(xp.max(level, axis=-1))
     left_first = (extents[0] < extents[1]) | ((extents[0] == extents[1]) & (lasts[0] <= lasts[1]))
     extent = xp.minimum(extents[0], extents[1])
     bend = xp.where(left_first, xp.full_like(centre, -BEND), xp.full_like(centre, BEND))
@@ -162,69 +208,75 @@ def _bend(
 
 
 def _trapezoid(
-    terms: Terms, threshold: Array, poles: tuple[float, ...], centre: Array, width: Array, count: int, reach: float
-) -> tuple[Array, Array, Array, Array]:
-    """Sign, log magnitude, d log/d threshold of the integral, and whether the half rule agrees."""
+    terms: Terms, threshold: Array, region: Region, centre: Array, width: Array, count: int, reach: float
+) -> Integral:
+    """The integral by `count` nodes on the half contour."""
     xp = array_namespace(centre)
-    bend, extent = _bend(terms, threshold, poles, centre, width, reach)
+    bend, extent = _bend(terms, threshold, region.poles, centre, width, reach)
     step = extent / count
     position = step[:, None] * xp.arange(0, count + 1, dtype=centre.dtype, device=centre.device)
     rise, swing = xp.sinh(position), xp.cosh(position)
-    real = centre[:, None] + width[:, None] * bend[:, None] * (swing - 1)
-    imag = width[:, None] * rise
-    log_size, phase = _log_integrand(terms, threshold, poles, real, imag, True)
+    offset, imag = width[:, None] * bend[:, None] * (swing - 1), width[:, None] * rise
+    log_size, phase = _log_integrand(terms, threshold, region.poles, centre, offset, imag, True)
     peak = log_size[:, :1]
     size = xp.exp(log_size - peak)
     cosine, sine = size * xp.cos(phase), size * xp.sin(phase)
     tilt = bend[:, None] * rise
     value = cosine * swing + sine * tilt
+    real = centre[:, None] + offset
     tilted = (cosine * real - sine * imag) * swing + (sine * real + cosine * imag) * tilt
     half = xp.concat([0.5 * value[:, :1], value[:, 1:]], axis=-1)
     fine, coarse = xp.sum(half, axis=-1), 2 * xp.sum(half[:, ::2], axis=-1)
     moment = xp.sum(tilted[:, 1:], axis=-1) + 0.5 * tilted[:, 0]
     magnitude = xp.abs(fine)
     tail = xp.max(xp.abs(value[:, -2:]), axis=-1)
-    agrees = (xp.abs(fine - coarse) <= HALF_RULE_TOLERANCE * magnitude) & (tail <= 1e-14 * magnitude)
+    rounding = _rounding(terms, threshold, centre)
+    settled = (
+        (xp.abs(fine - coarse) <= (HALF_RULE_TOLERANCE + 4 * rounding) * magnitude)
+        & (tail <= (1e-14 + rounding) * magnitude)
+        & (xp.sign(fine) == region.direction)
+    )
     safe = xp.where(magnitude > 0, magnitude, xp.ones_like(magnitude))
     log_value = peak[:, 0] + xp.log(safe * step * width / math.pi)
-    return xp.sign(fine), log_value, -moment / xp.where(fine != 0, fine, xp.ones_like(fine)), agrees
+    slope = -moment / xp.where(fine != 0, fine, xp.ones_like(fine))
+    return Integral(log_value, slope, xp.where(settled, RULE_ERROR + rounding, xp.full_like(rounding, xp.inf)))
 
 
-def integrate(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array, Array]:
-    """log |integral|, its derivative in the threshold, and the crossing point, for a flat batch (batch, terms) and (batch,).
+def _rounding(terms: Terms, threshold: Array, centre: Array) -> Array:
+    """Rounding error of the exponent at the crossing, whose parts may be far larger than their sum."""
+    xp = array_namespace(centre)
+    drift = 0.5 * xp.sum(terms.multiplicity * xp.abs(terms.log_ratio), axis=-1)
+    spread = xp.abs(1 + centre[:, None] * terms.variance_gap)
+    mean_part = 0.5 * xp.abs(centre * (1 + centre)) * xp.sum(terms.energy / xp.maximum(spread, 1e-300 + 0 * spread), axis=-1)
+    return 2.0**-50 * (xp.abs(centre) * (drift + xp.abs(threshold)) + mean_part)
 
-    The sign of the integral is the region's direction; a value that no rule settles raises NumericalError.
-    """
+
+@np.errstate(all="ignore")  # probes may overflow harmlessly; every returned value is checked
+def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
+    """The integral for a flat batch (batch, terms) of losses and (batch,) of thresholds; its sign is the region's direction."""
     xp = array_namespace(threshold)
     chunk_elements = CPU_CHUNK if is_numpy_namespace(xp) else DEVICE_CHUNK
     rows = max(1, chunk_elements // (max(1, terms.variance_gap.shape[-1]) * RULES[0][0]))
-    parts = []
-    for start in range(0, threshold.shape[0], rows):
-        piece = slice(start, start + rows)
-        parts.append(_integrate_rows(terms.rows(piece), threshold[piece], region))
-    log_value, slope, centre = (xp.concat(list(column)) for column in zip(*parts))
-    return log_value, slope, centre
+    parts = [
+        _integrate_rows(terms.rows(slice(start, start + rows)), threshold[start : start + rows], region)
+        for start in range(0, threshold.shape[0], rows)
+    ]
+    return parts[0] if len(parts) == 1 else Integral(*(xp.concat(list(column)) for column in zip(*parts)))
 
 
-def _integrate_rows(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array, Array]:
+def _integrate_rows(terms: Terms, threshold: Array, region: Region) -> Integral:
     xp = array_namespace(threshold)
     centre, width = saddle(terms, threshold, region)
-    sign, log_value, slope, settled = _trapezoid(terms, threshold, region.poles, centre, width, *RULES[0])
-    settled = settled & (sign == region.direction)
+    found = _trapezoid(terms, threshold, region, centre, width, *RULES[0])
     for count, reach in RULES[1:]:
-        if bool(xp.all(settled)):
-            return log_value, slope, centre
-        open_rows = xp.nonzero(~settled)[0]
-        again = _trapezoid(
-            terms.rows(open_rows), threshold[open_rows], region.poles, centre[open_rows], width[open_rows], count, reach
-        )
-        log_value[open_rows], slope[open_rows] = again[1], again[2]
-        settled[open_rows] = again[3] & (again[0] == region.direction)
-    if not bool(xp.all(settled)):
-        raise NumericalError(
-            "The contour integral did not settle for some pairs; use enclose() for a rigorous value of those pairs."
-        )
-    return log_value, slope, centre
+        unsettled = xp.isinf(found.log_error)
+        if not bool(xp.any(unsettled)):
+            break
+        rows = xp.nonzero(unsettled)[0]
+        again = _trapezoid(terms.rows(rows), threshold[rows], region, centre[rows], width[rows], count, reach)
+        for column, update in zip(found, again):
+            column[rows] = update
+    return found
 
 
 def tail_probability(terms: Terms, threshold: Array, upper: Region, lower: Region) -> Array:
@@ -240,7 +292,15 @@ def tail_probability(terms: Terms, threshold: Array, upper: Region, lower: Regio
         (xp.nonzero(inside & (threshold < mean))[0], lower),
     ):
         if rows.shape[0]:
-            values, _, _ = integrate(terms.rows(rows), threshold[rows], region)
+            values, _, error = integrate(terms.rows(rows), threshold[rows], region)
+            require_settled(error)
             mass = xp.exp(xp.minimum(values + upper.base * threshold[rows], 0 * values))
             probability[rows] = mass if region is upper else 1 - mass
     return probability
+
+
+def require_settled(log_error: Array) -> None:
+    """Refuse values that no rule settled."""
+    xp = array_namespace(log_error)
+    if bool(xp.any(xp.isinf(log_error))):
+        raise NumericalError("The contour integral did not settle for some pairs; use enclose() for rigorous values of them.")

@@ -34,15 +34,18 @@ def enclose_loss(loss: PrivacyLoss, epsilon: Any) -> Enclosure:
     """Enclosure of `loss.delta(epsilon)` from the loss's exact inputs; arrays of ends for a batch or many epsilons."""
     levels = _host(epsilon_array(epsilon, np.zeros(0)))
     shape = np.broadcast_shapes(loss.batch_shape, levels.shape)
-    sources = [_Origin(source, loss.batch_shape) for source in loss._sources]
-    places = np.broadcast_to(np.arange(int(np.prod(loss.batch_shape))).reshape(loss.batch_shape), shape)
     ends = np.empty((4, *shape))
     for index in np.ndindex(*shape):
-        place = np.unravel_index(int(places[index]), loss.batch_shape) if loss.batch_shape else ()
-        level = float(np.broadcast_to(levels, shape)[index])
-        found = enclose_delta([source.at(place) for source in sources], level)
+        found = enclose_at(loss, index, shape, float(np.broadcast_to(levels, shape)[index]))
         ends[(slice(None), *index)] = found.lower, found.upper, found.log_lower, found.log_upper
     return Enclosure(*(end[()] if shape else float(end) for end in ends))
+
+
+def enclose_at(loss: PrivacyLoss, index: tuple[Any, ...], shape: tuple[int, ...], epsilon: float) -> Enclosure:
+    """Enclosure at one place of `shape`, against which the loss's batch broadcasts."""
+    places = np.broadcast_to(np.arange(int(np.prod(loss.batch_shape))).reshape(loss.batch_shape), shape)
+    place = np.unravel_index(int(places[index]), loss.batch_shape) if loss.batch_shape else ()
+    return enclose_delta([_Origin(source, loss.batch_shape).at(place) for source in loss._sources], epsilon)
 
 
 def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enclosure:

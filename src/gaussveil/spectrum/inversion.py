@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from gaussveil.errors import NumericalError
@@ -18,10 +19,11 @@ from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 Array = Any
 
 ROOT_TOLERANCE = 1e-13
-EVALUATION_MARGIN = 4e-12  # bound on the relative error of delta, tested against ball arithmetic; plus rounding of large exponents
 UNIT_ROUNDOFF = 2.0**-53
+EDGE = 1 - 1e-10
 
 
+@np.errstate(all="ignore")
 def private_epsilon(terms: Terms, target: Array) -> Array:
     """Smallest epsilon >= 0 with delta(epsilon) <= target, for a flat batch; the returned value errs on the private side only."""
     xp = array_namespace(target)
@@ -32,8 +34,8 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
     if rows.shape[0] == 0:
         return answer
     chosen, goal = terms.rows(rows), xp.log(target[rows])
-    at_zero, _, crossing = contour.integrate(chosen, 0 * goal, contour.HOCKEY_STICK)
-    needed = xp.nonzero(at_zero + _margin(chosen, 0 * goal, at_zero, crossing) > goal)[0]
+    at_zero, _, error = contour.integrate(chosen, 0 * goal, contour.HOCKEY_STICK)
+    needed = xp.nonzero(at_zero + error > goal)[0]
     if needed.shape[0] == 0:
         return answer
     rows, chosen, goal = rows[needed], chosen.rows(needed), goal[needed]
@@ -46,36 +48,35 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
 
 
 def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """log delta and its slope; closer to the supremum of the loss than rounding can tell, delta counts as zero."""
+
     def evaluate(rows: Array, epsilon: Array) -> tuple[Array, Array]:
-        value, slope, _ = contour.integrate(terms.rows(rows), epsilon, contour.HOCKEY_STICK)
-        return value, slope
+        xp = array_namespace(epsilon)
+        edge = limit[rows] * EDGE
+        value, slope, error = contour.integrate(terms.rows(rows), xp.minimum(epsilon, edge), contour.HOCKEY_STICK)
+        contour.require_settled(error)
+        return xp.where(epsilon >= edge, xp.full_like(value, -xp.inf), value), slope
 
     return evaluate
 
 
-def _margin(terms: Terms, epsilon: Array, value: Array, crossing: Array) -> Array:
-    """How far log delta may be off: relative error of the integral, and rounding of the exponents that it is the difference of."""
-    xp = array_namespace(epsilon)
-    drift = xp.sum(terms.multiplicity * xp.abs(terms.log_ratio), axis=-1)
-    return EVALUATION_MARGIN + 32 * UNIT_ROUNDOFF * (xp.abs(crossing) * (epsilon + drift) + xp.abs(value))
-
-
 def _private_side(terms: Terms, goal: Array, root: Array, limit: Array) -> Array:
     xp = array_namespace(goal)
-    value, slope, crossing = contour.integrate(terms, xp.minimum(root, limit * (1 - UNIT_ROUNDOFF)), contour.HOCKEY_STICK)
-    margin = _margin(terms, root, value, crossing)
-    nudge = (margin + xp.maximum(value - goal, 0 * goal)) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * root
+    edge = limit * EDGE
+    value, slope, error = contour.integrate(terms, xp.minimum(root, edge), contour.HOCKEY_STICK)
+    contour.require_settled(error)
+    nudge = (2 * error + xp.maximum(value - goal, 0 * goal)) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * root
     for _ in range(60):
-        safe = xp.minimum(root + nudge, limit)
-        inner = xp.minimum(safe, limit * (1 - 2 * UNIT_ROUNDOFF))
-        value, _, crossing = contour.integrate(terms, inner, contour.HOCKEY_STICK)
-        private = (safe >= limit) | (value + 0.5 * margin <= goal)
+        safe = xp.where(root + nudge < edge, root + nudge, limit)
+        value, _, error = contour.integrate(terms, xp.minimum(safe, edge), contour.HOCKEY_STICK)
+        private = (safe >= limit) | (value + error <= goal)
         if bool(xp.all(private)):
             return safe
         nudge = xp.where(private, nudge, 2 * nudge)
     raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this pair.")
 
 
+@np.errstate(all="ignore")
 def threshold_at_tail(terms: Terms, level: Array) -> Array:
     """The threshold t with Pr_Y[L > t] = level, for levels strictly between 0 and 1 (others give an arbitrary value)."""
     xp = array_namespace(level)
@@ -100,7 +101,8 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
 
 def _log_tail_of(terms: Terms, region: contour.Region) -> Callable[[Array, Array], tuple[Array, Array]]:
     def evaluate(rows: Array, threshold: Array) -> tuple[Array, Array]:
-        value, slope, _ = contour.integrate(terms.rows(rows), threshold, region)
+        value, slope, error = contour.integrate(terms.rows(rows), threshold, region)
+        contour.require_settled(error)
         return value - threshold, slope - 1
 
     return evaluate

@@ -6,10 +6,10 @@ This is the narrow waist of the library: mechanisms name their worst pair, calib
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, to_device
 
 from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import contour
@@ -18,7 +18,12 @@ from gaussveil.spectrum.exact import ExactTerms, Source
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 
+if TYPE_CHECKING:
+    from gaussveil.spectrum.interval import Enclosure
+
 Array = Any
+
+ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
 
 class PrivacyLoss:
@@ -134,7 +139,7 @@ class PrivacyLoss:
         missed = xp.where(identical, 1 - flat, xp.where(flat <= 0, 1 + 0 * flat, xp.where(flat >= 1, 0 * flat, missed)))
         return _plain(xp.reshape(missed, shape))
 
-    def enclose(self, epsilon: Any) -> Any:
+    def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
         from gaussveil.spectrum.enclosure import enclose_loss
 
@@ -192,18 +197,30 @@ class PrivacyLoss:
         terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap))
         xp = array_namespace(flat)
         _, supremum = loss_limits(terms)
-        reachable = flat < supremum
         log_delta = xp.full_like(flat, -xp.inf)
-        rows = xp.nonzero(reachable)[0]
-        if rows.shape[0]:
-            chosen, at = terms.rows(rows), flat[rows]
-            values = contour.integrate(chosen, at, contour.HOCKEY_STICK)[0]
-            if near_one and bool(xp.any(values > -0.7)):
-                high = xp.nonzero(values > -0.7)[0]
-                complement = contour.integrate(chosen.rows(high), at[high], contour.HOCKEY_STICK_COMPLEMENT)[0]
-                values[high] = xp.log1p(-xp.exp(xp.minimum(complement, 0 * complement)))
-            log_delta[rows] = xp.minimum(values, 0 * values)
+        rows = xp.nonzero(flat < supremum)[0]
+        if rows.shape[0] == 0:
+            return _plain(xp.reshape(log_delta, shape))
+        chosen, at = terms.rows(rows), flat[rows]
+        values, _, error = contour.integrate(chosen, at, contour.HOCKEY_STICK)
+        tolerated = ROUNDING_LIMIT * xp.maximum(xp.abs(values), 1 + 0 * values)
+        if near_one and bool(xp.any(values > -0.7)):
+            high = xp.nonzero(values > -0.7)[0]
+            complement, _, error[high] = contour.integrate(chosen.rows(high), at[high], contour.HOCKEY_STICK_COMPLEMENT)
+            values[high] = xp.log1p(-xp.exp(xp.minimum(complement, 0 * complement)))
+            tolerated[high] = ROUNDING_LIMIT * xp.maximum(xp.abs(complement), 1 + 0 * complement)
+        log_delta[rows] = xp.minimum(values, 0 * values)
+        doubtful = xp.nonzero(error > tolerated)[0]
+        for row in np.asarray(to_device(rows[doubtful], "cpu")).tolist():
+            log_delta[row] = self._enclosed_log_delta(row, shape, float(flat[row]))
         return _plain(xp.reshape(log_delta, shape))
+
+    def _enclosed_log_delta(self, row: int, shape: tuple[int, ...], epsilon: float) -> float:
+        """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for example)."""
+        from gaussveil.spectrum.enclosure import enclose_at
+
+        found = enclose_at(self, np.unravel_index(row, shape), shape, epsilon)
+        return float(np.mean((found.log_lower, found.log_upper))) if found.log_upper > -np.inf else -np.inf
 
     def _tail(self, epsilon: Any, upper: contour.Region, lower: contour.Region) -> Array:
         threshold = float_array("epsilon", epsilon, self._terms.variance_gap)
