@@ -27,6 +27,7 @@ from gaussveil.spectrum.interval import UNKNOWN, ZERO, Enclosure, from_log, from
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
 ENOUGH = 1e-10  # relative width at which no higher precision is tried
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
+NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
 
@@ -44,10 +45,15 @@ class BallIntegral:
 
     def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float) -> None:
         self.spectra = spectra
+        self._terms = {id(spectrum): spectrum.terms_only() for spectrum, _ in spectra}
         self.epsilon = epsilon
         terms = [(term, count) for spectrum, count in spectra for term in spectrum.terms]
         # Plain floats steer the choice of contour; nothing rigorous depends on them.
         self.gap = np.array([float(term.gap) for term, _ in terms])
+        lowest = [
+            float((term.gap - 2 * spectrum.gap_error).lower()) for spectrum, _ in spectra for term in spectrum.terms
+        ]
+        self.limit = max(-min(lowest, default=0.0), 0.0) * (1.0 + 2.0**-50)  # K exists at least up to s = 1/limit
         self.number = np.array([float(term.multiplicity) * count for term, count in terms])
         self.shift = np.array([float(term.energy) * count for term, count in terms])
         self.flat = float(sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)))
@@ -57,14 +63,17 @@ class BallIntegral:
         """The interval, and whether a higher precision could not make it much narrower."""
         if self._beyond_largest_loss():
             return ZERO, True
-        saddle = self._saddle()
-        if saddle is None:
-            return UNKNOWN, False
-        c, opening, width = saddle
-        level = arb(float(self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]))
+        with np.errstate(all="ignore"):
+            saddle = self._saddle()
+            if saddle is None:
+                return UNKNOWN, False
+            c, opening, width = saddle
+            level = arb(float(self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]))
         best = from_log(self._chernoff(c))
         if best.log_upper < NEGLIGIBLE:
             return best, True
+        if not (level.is_finite() and 0.0 < width < math.inf):
+            return best, False
         for path in self._paths(c, opening, width, float(level)):
             scaled = self._integral(path, c, width, level)
             if scaled is None:
@@ -95,11 +104,11 @@ class BallIntegral:
             largest += value * count
         return bool(largest <= self.epsilon)
 
-    def _openings(self, odds: float, limit: float) -> tuple[float, NDArray[np.float64]]:
-        """c and all 1 + c g, without cancellation next to the end 1/limit of the domain; limit = max(0, -g)."""
-        if limit > 0.0:
-            c = odds / (1.0 + odds) / limit
-            ratio = -self.gap / limit
+    def _openings(self, odds: float) -> tuple[float, NDArray[np.float64]]:
+        """c and all 1 + c g, without cancellation next to the end 1/limit of the domain."""
+        if self.limit > 0.0:
+            c = odds / (1.0 + odds) / self.limit
+            ratio = -self.gap / self.limit
             return c, np.where(self.gap < 0.0, (1.0 - ratio) + ratio / (1.0 + odds), 1.0 + c * self.gap)
         return odds, 1.0 + odds * self.gap
 
@@ -110,19 +119,18 @@ class BallIntegral:
 
     def _saddle(self) -> tuple[arb, NDArray[np.float64], float] | None:
         """Approximate minimiser c of K(c) - c eps - log c(1+c), all 1 + c g, and the width of the saddle."""
-        limit = float(max(-self.gap.min(initial=0.0), 0.0))
         low, high = -300.0, 300.0
         for _ in range(60):
             middle = 0.5 * (low + high)
-            if self._slope(*self._openings(math.exp(middle), limit)) < 0.0:
+            if self._slope(*self._openings(math.exp(middle))) < 0.0:
                 low = middle
             else:
                 high = middle
         odds = math.exp(low)
-        c_float, opening = self._openings(odds, limit)
+        c_float, opening = self._openings(odds)
         c = arb(c_float)
-        if limit > 0.0 and odds > 1.0:
-            c = (arb(odds) / (1 + arb(odds)) / arb(limit)).mid()
+        if self.limit > 0.0 and odds > 1.0:
+            c = (arb(odds) / (1 + arb(odds)) / arb(self.limit)).mid()
         for spectrum, _ in self.spectra:
             if any(not 1 + c * (term.gap - spectrum.gap_error) > 0 for term in spectrum.terms):
                 return None
@@ -131,13 +139,28 @@ class BallIntegral:
         curvature += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
         return c, opening, 1.0 / math.sqrt(curvature)
 
-    def _exponent(self, s: acb, analytic: bool = False) -> acb:
-        linear, rest = arb(-self.epsilon), acb(0)
+    def _exponent(self, s: acb) -> acb:
+        """K(s) - s eps on the ball s; on wide balls around a second-order expansion, so that slopes cancel.
+
+        The remainder bound also proves that no cut is met. acb.integral evaluates on its path and on balls that contain
+        a part of it, and there `_single_branch` holds, so that the residual's logarithm is the principal one.
+        """
+        centre = acb(s.real.mid(), s.imag.mid())
+        spread = s - centre
+        reach = spread.abs_upper()
+        if reach <= arb(abs(complex(centre))) * NARROW:
+            return -s * self.epsilon + sum((one.cumulant(s) * count for one, count in self.spectra), acb(0))
+        value, slope = -centre * self.epsilon, acb(-self.epsilon)
+        curvature = arb(0)
         for spectrum, count in self.spectra:
-            slope, remainder = spectrum.parts(s, analytic)
-            linear += slope * count
-            rest += remainder * count
-        return s * linear + rest
+            bend, residual = spectrum.bend(s)
+            if not bend.is_finite():
+                return acb("nan", "nan")
+            value += (self._terms[id(spectrum)].cumulant(centre) + residual) * count
+            slope += spectrum.slope(centre) * count
+            curvature += bend * count
+        rest = arb(0, (curvature * reach * reach / 2).abs_upper())
+        return value + slope * spread + acb(rest, rest)
 
     def _chernoff(self, c: arb) -> arb:
         """log of E_X[e^{c(L-eps)}] c^c/(1+c)^(1+c): an upper bound, as (1-e^-z)e^-cz is at most that fraction."""
@@ -180,8 +203,8 @@ class BallIntegral:
         if not all(self._single_branch(spectrum, c, points[-1], path.direction) for spectrum, _ in self.spectra):
             return None
 
-        def integrand(s: acb, analytic: bool) -> acb:
-            return (self._exponent(s, analytic) - level).exp() / (s * (s + 1))
+        def integrand(s: acb, _analytic: bool) -> acb:
+            return (self._exponent(s) - level).exp() / (s * (s + 1))
 
         total = self._tail(points[-1], level)
         if not total.abs_upper() < 1e-12 * width:

@@ -15,7 +15,7 @@ and N - diag(N), enters as a bound (derived: docs/math).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -66,55 +66,68 @@ class BallSpectrum:
         """Upper bound on the squared length of the mean gap where Y is truly standard: b'M2^-1 b."""
         return self.energy / (1 - self.residual_gram)
 
-    @cached_property
-    def _split(self) -> tuple[tuple[float, arb, arb] | None, ...]:
-        """|g|, E/(2g) and E(1-g)/(2g^2): s(1+s)E/(2(1+sg)) is E/(2g) s - E(1-g)/(2g^2) (1 - 1/(1+sg))."""
-        split: list[tuple[float, arb, arb] | None] = []
-        for gap, _, energy in self.terms:
-            if energy.is_zero() or gap.contains(0):
-                split.append(None)
-            else:
-                slope = energy / (2 * gap)
-                split.append((abs(float(gap)), slope, slope * (1 - gap) / gap))
-        return tuple(split)
-
-    def parts(self, s: acb, analytic: bool = False) -> tuple[arb, acb]:
-        """Real a and complex r with K(s) = a s + r on the ball s.
-
-        Not finite where a branch cut is touched (when `analytic`) or the residual is not small. Far out, where s g > 1,
-        a mean gap counts by its asymptote plus a bounded rest, so that on wide balls growth cancels in the coefficient.
-        """
-        logs, quadratic, rest = acb(0), acb(self.flat_energy), acb(0)
-        linear = -self.log_ratio / 2
-        smallest: arb | None = None
-        exact = self.exact
-        size = abs(complex(s.mid()))
-        for (gap, multiplicity, energy), split in zip(self.terms, self._split):
+    def cumulant(self, s: acb) -> acb:
+        """K on a ball s that is nearly a point, term by term; not finite on a cut or where the residual is large."""
+        logs, quadratic = acb(0), acb(self.flat_energy)
+        sizes = []
+        for gap, multiplicity, energy in self.terms:
             w = s * gap + 1
-            log_w = w.log(analytic=analytic)
-            logs += log_w if multiplicity == 1 else log_w * multiplicity
-            if split is not None and size * split[0] > 1.0:
-                linear += split[1]
-                rest -= split[2] * (1 - 1 / w)
-            elif not energy.is_zero():
+            logs += w.log(analytic=True) * multiplicity
+            if not energy.is_zero():
                 quadratic += energy / w
-            if not exact:
-                below = w.abs_lower()
-                smallest = below if smallest is None else smallest.min(below)
+            sizes.append(w.abs_lower())
         curve = s * (s + 1) / 2
-        rest += curve * quadratic - logs / 2
-        if smallest is None:
-            return linear, rest
-        left = self.residual_gram + s.abs_upper() * self.residual_gap
-        ratio = left / smallest
+        value = curve * quadratic - (s * self.log_ratio + logs) / 2
+        return value if self.exact else value + self._residual(s, curve, sizes)
+
+    def bend(self, s: acb) -> tuple[arb, acb]:
+        """A bound on |K''| over the ball s, and a ball around zero for what the residual adds to K there.
+
+        Not finite where the ball meets a cut of the terms' logarithms: then nothing is said about K.
+        """
+        curvature = self.flat_energy
+        sizes = []
+        for gap, multiplicity, energy in self.terms:
+            w = s * gap + 1
+            if not w.real > 0 and w.imag.contains(0):
+                return arb("nan"), acb("nan", "nan")
+            size = w.abs_lower()
+            step = gap / size
+            curvature += _square(step) * multiplicity / 2
+            if not energy.is_zero():
+                curvature += energy * (1 - gap) / (size * size * size)
+            sizes.append(size)
+        residual = acb(0) if self.exact else self._residual(s, s * (s + 1) / 2, sizes)
+        return curvature.abs_upper(), residual
+
+    def slope(self, s: acb) -> acb:
+        """Derivative of the terms' K at the point s, without the residual."""
+        value = self.flat_energy * (2 * s + 1) - self.log_ratio
+        for gap, multiplicity, energy in self.terms:
+            w = s * gap + 1
+            value -= gap * multiplicity / w
+            if not energy.is_zero():
+                value += energy * (s * (w + 1) + 1) / (w * w)
+        return value / 2
+
+    def terms_only(self) -> BallSpectrum:
+        """The same terms with their residual left out."""
+        return replace(self, residual_gram=arb(0), residual_gap=arb(0))
+
+    def _residual(self, s: acb, curve: acb, sizes: Sequence[arb]) -> acb:
+        """Ball around zero for the difference between K and its terms, where every |1 + s g| is at least its size."""
+        smallest = sizes[0]
+        for size in sizes[1:]:
+            smallest = smallest.min(size)
+        ratio = (self.residual_gram + s.abs_upper() * self.residual_gap) / smallest
         if not ratio < 1:
-            return linear, acb("nan", "nan")
+            return acb("nan", "nan")
         room = 1 - ratio
         error = len(self.terms) * ratio / room + curve.abs_upper() * self.energy * ratio / (smallest * room)
         # det M2 = det(I + (M2 - I)) is the same kind of remainder at s = 0.
         error += len(self.terms) * self.residual_gram / (1 - self.residual_gram)
         spread = arb(0, error.abs_upper())
-        return linear, rest + acb(spread, spread)
+        return acb(spread, spread)
 
 
 def _square(x: arb) -> arb:

@@ -1,0 +1,218 @@
+"""Enclosures hold the truth: reference tables, exact inputs in both forms, compositions, edges, bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.spectrum.enclosure import Enclosure, enclose_delta
+from gaussveil.spectrum.exact_doubles import MatrixDoubles, TermDoubles
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+Case = dict[str, Any]
+
+
+def cases(table: str) -> list[Case]:
+    return json.loads((REFERENCE / table).read_text())["cases"]
+
+
+def terms(case: Case) -> TermDoubles:
+    return TermDoubles.of([float(x) for x in case["nu"]], mean_gap=[float(x) for x in case["b"]])
+
+
+def matrices(case: Case) -> MatrixDoubles:
+    return MatrixDoubles.of(case["mu1"], case["S1"], case["mu2"], case["S2"])
+
+
+def doubles_are_exact(case: Case) -> bool:
+    return all(Fraction(text) == Fraction(float(text)) for text in case["nu"] + case["b"])
+
+
+def assert_holds(found: Enclosure, delta_ref: str) -> None:
+    """The interval meets [ref (1 - 1e-28), ref (1 + 1e-28)]: the reference has 30 digits."""
+    with ctx.workprec(256):
+        reference = arb(delta_ref)
+        assert 0.0 <= found.lower <= found.upper <= 1.0
+        if reference == 0:
+            assert found == Enclosure(0.0, 0.0, -math.inf, -math.inf)
+            return
+        slack = arb("1e-28")
+        assert not arb(found.lower) > reference * (1 + slack)
+        assert not arb(found.upper) < reference * (1 - slack)
+        assert not arb(found.log_lower) > reference.log() + slack
+        assert not arb(found.log_upper) < reference.log() - slack
+        assert found.log_upper - found.log_lower <= 1e-10 + 4 * math.ulp(found.log_lower)
+        if found.lower > 1e-300:
+            assert found.upper - found.lower <= 1e-10 * found.lower
+
+
+GIVEN = cases("gaussian_pairs.json")
+EXTRA = cases("extra_pairs.json")
+
+
+def name(case: Case) -> str:
+    return str(case["id"])
+
+
+@pytest.mark.parametrize("case", [c for c in GIVEN if c["d"] >= 50 or doubles_are_exact(c)], ids=name)
+def test_given_table_from_exact_terms(case: Case) -> None:
+    assert_holds(enclose_delta([(terms(case), 1)], case["eps"]), case["delta_ref"])
+
+
+@pytest.mark.parametrize("case", [c for c in GIVEN if "S1" in c], ids=name)
+def test_given_table_from_matrices(case: Case) -> None:
+    assert_holds(enclose_delta([(matrices(case), 1)], case["eps"]), case["delta_ref"])
+
+
+@pytest.mark.parametrize("case", EXTRA, ids=name)
+def test_extra_table_from_exact_terms(case: Case) -> None:
+    assert_holds(enclose_delta([(terms(case), 1)], case["eps"]), case["delta_ref"])
+
+
+@pytest.mark.parametrize("case", [c for c in EXTRA if "S1" in c], ids=name)
+def test_extra_table_from_matrices(case: Case) -> None:
+    assert_holds(enclose_delta([(matrices(case), 1)], case["eps"]), case["delta_ref"])
+
+
+def mean_shift_ball(shift_squared: int, eps: float) -> arb:
+    """Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) at 400 bits."""
+    t, e = arb(shift_squared).sqrt(), arb(eps)
+
+    def upper_tail(x: arb) -> arb:
+        return (x / arb(2).sqrt()).erfc() / 2
+
+    return upper_tail(e / t - t / 2) - e.exp() * upper_tail(e / t + t / 2)
+
+
+@pytest.mark.parametrize("eps", [0.0, 4500.0, 5000.0, 6000.0, 8000.0])
+def test_ten_thousand_unit_mean_shifts(eps: float) -> None:
+    found = enclose_delta([(TermDoubles.of([0.0], mean_gap=[1.0]), 10_000)], eps)
+    with ctx.workprec(12_000):
+        truth = mean_shift_ball(10_000, eps)
+        assert not truth < arb(found.lower)
+        assert not truth > arb(found.upper)
+        assert not truth.log() < arb(found.log_lower)
+        assert not truth.log() > arb(found.log_upper)
+    assert found.log_upper - found.log_lower <= 1e-10
+
+
+def test_many_covariance_releases_compose() -> None:
+    # tau = 3/2 twice per release: 2 n chi-squared degrees of freedom, Lemma 4 in integers.
+    found = enclose_delta([(TermDoubles.of([-0.5, -0.5]), 500)], 60.0)
+    with ctx.workprec(600):
+        half, level = arb(500), (60 + 500 * arb("1.5").log()) / arb("0.5")
+        truth = level.gamma_upper(half, 1) - arb(60).exp() * (level * arb("1.5")).gamma_upper(half, 1)
+        assert not truth < arb(found.lower)
+        assert not truth > arb(found.upper)
+    assert found.upper - found.lower <= 1e-10 * found.lower
+
+
+def test_sources_of_both_kinds_agree_with_one_list_of_terms() -> None:
+    case = next(c for c in EXTRA if c["id"] == "paired_d12")
+    other = TermDoubles.of([0.25, -0.5], multiplicity=[3, 2], energy=[0.5, 0.25])
+    apart = enclose_delta([(matrices(case), 2), (other, 1)], 2.0)
+    together = enclose_delta([(terms(case), 2), (other, 1)], 2.0)
+    assert max(apart.lower, together.lower) <= min(apart.upper, together.upper)
+    assert apart.upper - apart.lower <= 1e-10 * apart.lower
+
+
+def test_energy_and_mean_gap_say_the_same() -> None:
+    by_energy = TermDoubles.of([-0.5, 0.0], multiplicity=[4, 1], energy=[4 * 0.0625, 0.25])
+    by_gap = TermDoubles.of([-0.5, 0.0], multiplicity=[4, 1], mean_gap=[0.25, -0.5])
+    assert enclose_delta([(by_energy, 1)], 1.0) == enclose_delta([(by_gap, 1)], 1.0)
+
+
+gaps = st.floats(-30.0, 0.96).filter(lambda g: abs(g) > 1e-12 or g == 0.0)
+shifts = st.floats(-5.0, 5.0)
+
+
+@settings(derandomize=True, deadline=None, max_examples=8)
+@given(st.lists(st.tuples(gaps, shifts), min_size=1, max_size=4), st.sampled_from([0.0, 0.1, 1.0, 7.0]))
+def test_swapped_terms_are_the_reversed_pair(pairs: list[tuple[float, float]], eps: float) -> None:
+    """H_a(X||Y) = 1 - a + a H_{1/a}(Y||X) says delta at eps = 0 is symmetric; matrices swap by exchanging arguments."""
+    gap, shift = [g for g, _ in pairs], [b for _, b in pairs]
+    forward = TermDoubles.of(gap, mean_gap=shift)
+    backward = TermDoubles.of(gap, mean_gap=shift, swapped=True)
+    ratios = 1.0 - np.array(gap)
+    if all(Fraction(r) == 1 - Fraction(g) for r, g in zip(ratios.tolist(), gap)):
+        size = np.zeros(len(gap))
+        as_matrices = MatrixDoubles.of(size, np.eye(len(gap)), shift, np.diag(ratios))
+        one, other = enclose_delta([(backward, 1)], eps), enclose_delta([(as_matrices, 1)], eps)
+        assert max(one.log_lower, other.log_lower) <= min(one.log_upper, other.log_upper)
+    one, other = enclose_delta([(forward, 1)], 0.0), enclose_delta([(backward, 1)], 0.0)
+    assert max(one.lower, other.lower) <= min(one.upper, other.upper)
+
+
+def test_wide_random_scales_are_all_enclosed_tightly(full: bool) -> None:
+    rng = np.random.default_rng(20)
+    for _ in range(300 if full else 20):
+        size = int(rng.choice([1, 2, 3, 12]))
+        gap = 1.0 - np.exp(rng.normal(size=size) * rng.choice([1e-6, 1e-2, 1.0, 5.0]))
+        gap[rng.integers(size)] *= rng.integers(2)
+        shift = rng.normal(size=size) * 10 ** rng.uniform(-7.0, 2.0)
+        eps = float(rng.choice([0.0, rng.uniform(0.0, 5.0), 10 ** rng.uniform(-6.0, 3.0)]))
+        found = enclose_delta([(TermDoubles.of(gap, mean_gap=shift), 1)], eps)
+        assert 0.0 <= found.lower <= found.upper <= 1.0
+        assert found.log_upper < -1e12 or found.log_upper - found.log_lower <= 1e-10 + 4 * math.ulp(found.log_lower)
+
+
+def test_nothing_to_tell_apart_is_zero() -> None:
+    same = MatrixDoubles.of([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]], [1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]])
+    for sources in ([], [(same, 3)], [(TermDoubles.of([0.0, 0.0]), 1)], [(TermDoubles.of([-1.0]), 0)]):
+        assert enclose_delta(sources, 0.0).upper == 0.0
+
+
+def test_largest_loss_reached_from_rank_deficient_matrices() -> None:
+    """Shrinking along one axis only: the zero gaps are not known to be zero, the bound is still below any double."""
+    base = np.array([[1.0, 0.0], [1.0, 1.0]])
+    narrow, wide = base @ np.diag([0.5, 1.0]) @ base.T, base @ base.T
+    found = enclose_delta([(MatrixDoubles.of([0.0, 0.0], narrow, [0.0, 0.0], wide), 1)], 0.5)
+    assert found.lower == 0.0
+    assert found.log_upper < -1e12
+
+
+def test_barely_positive_definite_is_decided() -> None:
+    almost = 1.0 - 2.0**-52
+    found = enclose_delta(
+        [(MatrixDoubles.of([0.0, 0.0], np.eye(2), [0.0, 0.0], [[1.0, almost], [almost, 1.0]]), 1)], 1.0
+    )
+    assert found.lower > 0.99
+    with pytest.raises(NotPositiveDefiniteError, match="cov_y"):
+        enclose_delta([(MatrixDoubles.of([0.0, 0.0], np.eye(2), [0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]]), 1)], 1.0)
+    beyond = 1.0 + 2.0**-52
+    with pytest.raises(NotPositiveDefiniteError, match="cov_x"):
+        enclose_delta([(MatrixDoubles.of([0.0, 0.0], [[1.0, beyond], [beyond, 1.0]], [0.0, 0.0], np.eye(2)), 1)], 1.0)
+
+
+def test_bad_input_names_the_argument_and_the_rule() -> None:
+    good = TermDoubles.of([0.5])
+    with pytest.raises(ParameterError, match="epsilon"):
+        enclose_delta([(good, 1)], -1.0)
+    with pytest.raises(NotFiniteError, match="epsilon"):
+        enclose_delta([(good, 1)], math.nan)
+    with pytest.raises(ParameterError, match="count"):
+        enclose_delta([(good, -1)], 1.0)
+    with pytest.raises(NotPositiveDefiniteError, match="variance_gap"):
+        TermDoubles.of([1.0])
+    with pytest.raises(ParameterError, match="energy"):
+        TermDoubles.of([0.5], energy=[-1.0])
+    with pytest.raises(ParameterError, match="not both"):
+        TermDoubles.of([0.5], energy=[1.0], mean_gap=[1.0])
+    with pytest.raises(ShapeError, match="multiplicity"):
+        TermDoubles.of([0.5], multiplicity=[1, 2])
+    with pytest.raises(ShapeError, match="cov_x"):
+        MatrixDoubles.of([0.0], np.eye(2), [0.0], np.eye(1))
+    with pytest.raises(NotSymmetricError, match="cov_y"):
+        MatrixDoubles.of([0.0, 0.0], np.eye(2), [0.0, 0.0], [[1.0, 0.1], [0.0, 1.0]])
+    with pytest.raises(NotFiniteError, match="mean_y"):
+        MatrixDoubles.of([0.0], np.eye(1), [math.inf], np.eye(1))
