@@ -7,7 +7,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := dev,mqtt,studies
-PEERS := gx2 dp-accounting autodp prv-accountant
+# Peers that benchmarks import beside us, and peers that need an environment of their own.
+PEERS_INSIDE := clarabel cvxpy opendp
+PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
 WORKERS ?= 2
 
 export PYTHON
@@ -19,6 +21,9 @@ INPUTS := pyproject.toml constraints.txt scripts/setup.sh
 USER_STAMP := $(VENV)/.installed-user
 DEV_STAMP := $(VENV)/.installed-dev
 PEERS_STAMP := .venv-peers/.installed
+
+INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
+	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
 .PHONY: help demo test test-full lint format package bench images components constraints clean
 
@@ -49,7 +54,7 @@ format: $(DEV_STAMP) ## Let ruff repair what it can
 package: $(DEV_STAMP) ## Build wheel and sdist, install the wheel in an empty environment, run the README's example there
 	scripts/check_wheel.sh $(VENV)
 
-bench: $(DEV_STAMP) $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks
+bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks
 	scripts/davies.sh
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
@@ -73,8 +78,8 @@ $(DEV_STAMP): $(INPUTS)
 	scripts/setup.sh $(VENV) $(EXTRAS)
 	touch $(USER_STAMP) $@
 
-$(PEERS_STAMP): constraints.txt
+$(PEERS_STAMP): $(DEV_STAMP)
 	$(PYTHON) -m venv .venv-peers
-	if [ -x $(BIN)/uv ]; then $(BIN)/uv pip install --python .venv-peers/bin/python -c constraints.txt $(PEERS); \
-	else .venv-peers/bin/python -m pip install -c constraints.txt $(PEERS); fi
+	$(call INSTALL,$(VENV)) $(PEERS_INSIDE)
+	$(call INSTALL,.venv-peers) $(PEERS_OUTSIDE)
 	touch $@
