@@ -119,12 +119,12 @@ def test_orientation_is_kept() -> None:
     """Two N(0,4) against N(0,1) at epsilon 1: 0.338 the same way round, 0.236 when one is reversed."""
     exact = compose(ASYMMETRIC, ASYMMETRIC)
     one, other = as_profile(ASYMMETRIC), as_profile(ASYMMETRIC.reversed())
-    same = compose_pessimistic([one], [2], tail_mass=1e-15)
+    same = compose_pessimistic([one], [2], tail_mass=1e-15, interval=1e-3)
     for found, reference in ((same, exact), (same.reversed(), exact.reversed())):
         values = reference.delta(EPSILONS)
         assert np.all(found.delta(EPSILONS) >= values * (1 - 1e-11))
         np.testing.assert_allclose(found.delta(EPSILONS), values, rtol=2e-3, atol=1e-15)
-    mixed = compose_pessimistic([one, other], tail_mass=1e-15)
+    mixed = compose_pessimistic([one, other], tail_mass=1e-15, interval=1e-3)
     assert same.delta(1.0) == pytest.approx(0.338, abs=1e-3)
     assert mixed.delta(1.0) == pytest.approx(0.236, abs=1e-3)
     assert same.dp_delta(1.0) == max(same.delta(1.0), same.reversed().delta(1.0))
@@ -237,25 +237,25 @@ def exact_convolution(parts: list[tuple[LossMasses, int]]) -> list[mpf]:
     return total
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_convolved_masses_are_upper_ends_with_relative_precision(seed: int) -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_convolution_gives_upper_ends_with_relative_precision(seed: int) -> None:
     mp.dps = 60
     generator = np.random.default_rng(seed)
     first = LossMasses(0.25, -6, generator.dirichlet(np.full(14, 0.3)), 0.0)
     decay = np.exp(-4.0 * np.arange(9.0))  # probabilities down to 1e-14, of which sums reach 1e-28
-    second = LossMasses(0.25, -1, decay / decay.sum(), 1e-12)
+    second = LossMasses(0.25, -1, decay / decay.sum(), 1e-33)
     parts = [(first, 3), (second, 2)]
     found = convolved(parts, Plan.of(parts, 1e-60))
-    exact = exact_convolution(parts)
-    offset = found.first - (3 * first.first + 2 * second.first)
-    for k, upper in enumerate(found.mass):
-        truth = exact[offset + k] if offset + k < len(exact) else mpf(0)
-        assert mpf(float(upper)) >= truth
-    tails = [float(sum(exact[offset + k :])) for k in range(found.mass.size) if offset + k < len(exact)]
-    ours = np.cumsum(found.mass[::-1])[::-1][: len(tails)]
-    big = np.array(tails) > 1e-45
-    np.testing.assert_allclose(ours[big], np.array(tails)[big], rtol=1e-6)
-    assert found.infinity >= 1 - (1 - 1e-12) ** 2
+    masses = exact_convolution(parts)
+    bottom = 3 * first.first + 2 * second.first
+    finite = sum(mpf(float(m)) for m in first.mass), sum(mpf(float(m)) for m in second.mass)
+    infinite = finite[0] ** 3 * ((finite[1] + mpf(1e-33)) ** 2 - finite[1] ** 2)
+    for k in range(found.last):
+        exact = infinite + sum(m * (1 - mp.exp((k - j) * mpf(0.25))) for j, m in enumerate(masses, bottom) if j > k)
+        ours = mpf(float(found.delta(np.array(0.25 * k))))
+        assert ours >= min(exact, 1)
+        assert ours <= exact * (1 + mpf("1e-6")) or exact >= 1
+    assert found.infinity >= infinite
 
 
 def test_chords_survive_noise_in_the_values() -> None:
@@ -265,15 +265,28 @@ def test_chords_survive_noise_in_the_values() -> None:
     masses = chord_masses(up, up, 1e-3)
     assert np.all(masses.mass >= 0)
     assert masses.mass.sum() + masses.infinity >= 1
-    assert np.all(masses.delta(epsilon) >= up * (1 - 1e-15))
+    assert np.all(masses.curve.delta(epsilon) >= up)
     strided = chord_masses(up[::50], up[::50], 1e-3, 50)
-    assert np.all(strided.delta(epsilon) >= mean_shift_delta(1.0, epsilon))
+    assert np.all(strided.curve.delta(epsilon) >= mean_shift_delta(1.0, epsilon))
+
+
+def test_nothing_and_everything_revealed() -> None:
+    for items in ([RandomisedResponse(0.0)], [RandomisedResponse(0.0), GaussianPair.mean_shift(0.0)]):
+        nothing = compose_pessimistic(items, [5] * len(items))
+        assert np.all(nothing.delta(EPSILONS[1:]) < 1e-30)
+        assert nothing.delta(0.0) < 1e-12
+    half = compose_pessimistic([ApproximatePoint(0.0, 0.5)], [3])
+    np.testing.assert_allclose(half.delta(EPSILONS), 0.875, rtol=1e-10)
+    assert np.all(half.delta(EPSILONS) >= 0.875)
+    everything = compose_pessimistic([ApproximatePoint(1.0, 1.0), Laplace(0.5)], [2, 2])
+    np.testing.assert_array_equal(everything.delta(EPSILONS), 1.0)
+    assert everything.epsilon(0.5) == np.inf
 
 
 def test_many_uses_fit_into_few_bins() -> None:
     composed = compose_pessimistic([RandomisedResponse(0.5)], [10_000], max_bins=2**16)
     assert composed.interval > 1e-4
-    assert composed.forward.mass.size <= 2**16 * 1.1
+    assert composed.forward.height.size <= 2**16 * 1.1
     mean = 10_000 * 0.5 * np.tanh(0.25)
     assert composed.delta(mean + 400) < 1e-10
     assert composed.delta(mean - 400) > 1 - 1e-10

@@ -54,7 +54,7 @@ class Curve(ABC):
 
     def delta(self, epsilon: ArrayLike) -> Floats:
         """Divergence of X from Y at each `epsilon >= 0`."""
-        return np.asarray(np.clip(self._divergence(epsilon_array(epsilon, np.zeros(()))), 0.0, 1.0))
+        return np.asarray(np.clip(self._divergence(epsilon_array(epsilon, np.zeros(()))), 0.0, 1.0)) + 0.0
 
     def dp_delta(self, epsilon: ArrayLike) -> Floats:
         """The worse of both directions: delta of (epsilon, delta)-differential privacy."""

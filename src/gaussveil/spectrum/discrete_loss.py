@@ -29,7 +29,7 @@ from gaussveil.spectrum.curve import (
     worst_delta,
 )
 from gaussveil.spectrum.loss import PrivacyLoss, compose
-from gaussveil.spectrum.loss_masses import LossMasses, chord_masses
+from gaussveil.spectrum.loss_masses import LossCurve, LossMasses, chord_masses
 from gaussveil.spectrum.profiles import PrivacyProfile
 from gaussveil.spectrum.tilted_convolution import Parts, Plan, convolved
 
@@ -44,8 +44,8 @@ class DiscreteLoss(Curve):
     No delta below `infinity` can be certified: there `epsilon` is infinite.
     """
 
-    forward: LossMasses
-    backward: LossMasses
+    forward: LossCurve
+    backward: LossCurve
 
     @property
     def interval(self) -> float:
@@ -59,7 +59,7 @@ class DiscreteLoss(Curve):
 
     @property
     def largest_loss(self) -> float:
-        """Highest bin of the grid."""
+        """Highest node of the grid."""
         return self.forward.last * self.interval
 
     @property
@@ -72,7 +72,7 @@ class DiscreteLoss(Curve):
         return DiscreteLoss(self.backward, self.forward)
 
     def _divergence(self, epsilon: Floats) -> Any:
-        return self.forward.delta(epsilon * (1.0 - 8.0 * UNIT))  # as rounding of the bins may have moved them
+        return self.forward.delta(epsilon)
 
 
 def compose_pessimistic(
@@ -108,19 +108,19 @@ def compose_pessimistic(
     sketch = [(_discretised(pair, max(*span, 1e-9) / _SKETCH_NODES, span), n) for (pair, n), span in zip(parts, spans)]
     plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
     width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
-    smallest = min((max(span) for span in spans if max(span) > 0.0), default=interval)
-    grid = _aligned(max(min(interval, smallest / 64.0), width / max_bins), [pair for pair, _ in parts])
+    grid = _aligned(max(_fine(interval, spans, parts), width / max_bins), [pair for pair, _ in parts])
     losses = [(_discretised(pair, grid, span), count) for (pair, count), span in zip(parts, spans)]
     if uses == 1:
-        return losses[0][0]
+        (forward_masses, backward_masses), _ = losses[0]
+        return DiscreteLoss(forward_masses.curve, backward_masses.curve)
     forwards, backwards = _orientations(losses)
     forward = convolved(forwards, plans[0])
     symmetric = all(_is_symmetric(pair) for pair, _ in parts)
     return DiscreteLoss(forward, forward if symmetric else convolved(backwards, plans[1]))
 
 
-def _orientations(losses: list[tuple[DiscreteLoss, int]]) -> tuple[Parts, Parts]:
-    return [(loss.forward, count) for loss, count in losses], [(loss.backward, count) for loss, count in losses]
+def _orientations(losses: list[tuple[tuple[LossMasses, LossMasses], int]]) -> tuple[Parts, Parts]:
+    return [(pair[0], count) for pair, count in losses], [(pair[1], count) for pair, count in losses]
 
 
 def _folded(items: Sequence[Divergence], counts: Sequence[int] | None) -> list[tuple[Divergence, int]]:
@@ -152,6 +152,15 @@ def _is_symmetric(pair: Divergence) -> bool:
     return is_mean_shift(pair) if isinstance(pair, PrivacyLoss) else pair.reversed() is pair
 
 
+def _fine(interval: float, spans: list[tuple[float, float]], parts: list[tuple[Divergence, int]]) -> float:
+    """The interval, halved until the variance that the chords add (at most span * interval per use) is negligible."""
+    reach = [(max(span), count) for span, (_, count) in zip(spans, parts)]
+    scale = sum(count * span**2 for span, count in reach) / 64.0**2
+    while interval > 1e-12 and sum(count * interval * min(interval, span) for span, count in reach) > scale:
+        interval /= 2.0
+    return interval
+
+
 def _aligned(interval: float, pairs: Sequence[Divergence]) -> float:
     """An interval from the given one to its double that divides the smallest bounded loss, where there is one.
 
@@ -181,7 +190,7 @@ def _reach(pair: Divergence, tail: float) -> float:
     return high
 
 
-def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -> DiscreteLoss:
+def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -> tuple[LossMasses, LossMasses]:
     """The chords of the pair's divergence between grid points, in both orientations."""
     inflation = 1.0 + float(getattr(pair, "relative_error", LOSS_RELATIVE_ERROR))
     stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair)))
@@ -194,7 +203,7 @@ def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -
         sides.append(np.maximum.accumulate(value[::-1])[::-1])
     sides[0][0] = sides[1][0] = max(sides[0][0], sides[1][0])
     up, down = sides
-    return DiscreteLoss(chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride))
+    return chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride)
 
 
 def _node_limit(pair: Divergence) -> float:
