@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 from scipy.signal import lfilter
+from scipy.special import ndtri
 
 from gaussveil.errors import ParameterError
 from gaussveil.timeseries.arma_process import Array, autocovariance
@@ -72,7 +73,7 @@ def simulate_households(
     weekend = (weekday >= 5).astype(np.float64)
     year_start = first.astype("datetime64[Y]").astype("datetime64[D]")
     temperature = _weather(generator, (first - year_start).astype(int), days, hour, per_day)
-    size = np.exp(0.47 * generator.standard_normal((homes, 1)))
+    size = np.exp(0.47 * ndtri(_even(generator, homes)))
     power = _rhythm(generator, size, hour, weekend) * _residual(generator, homes, minute.size, step)
     power += _appliances(generator, size, hour, weekend, step)
     power += _timers(generator, size, temperature, days, per_day)
@@ -82,9 +83,14 @@ def simulate_households(
     return readings if step == step_minutes else readings.resample(step_minutes)
 
 
+def _even(generator: Generator, homes: int) -> Array:
+    """One uniform number per home, spread evenly over the town, so that small towns resemble each other."""
+    return np.asarray(((generator.permutation(homes) + generator.random(homes)) / homes)[:, None])
+
+
 def _weather(generator: Generator, day_of_year: int, days: int, hour: Array, per_day: int) -> Array:
     """Outdoor temperature of the town: season, slow weather, and the course of the day."""
-    spell = lfilter([np.sqrt(1 - 0.85**2)], [1.0, -0.85], 2.0 * generator.standard_normal(days + 30))[30:]
+    spell = lfilter([np.sqrt(1 - 0.7**2)], [1.0, -0.7], 2.0 * generator.standard_normal(days + 30))[30:]
     season = 10.0 - 9.5 * np.cos(2 * np.pi * (day_of_year + np.arange(days) - 20) / 365.25)
     return np.repeat(season + spell, per_day) + 2.5 * np.cos(2 * np.pi * (hour - 15) / 24)
 
@@ -104,12 +110,12 @@ def _bump(hour: Array, centre: Array | float, width: float) -> Array:
 def _rhythm(generator: Generator, size: Array, hour: Array, weekend: Array) -> Array:
     """Standby and the peaks of the day, later on weekends."""
     homes = size.shape[0]
-    standby = 0.152 * size * np.exp(0.6 * generator.standard_normal((homes, 1)))
+    standby = 0.158 * size * np.exp(0.6 * ndtri(_even(generator, homes)))
     shape = np.zeros((homes, hour.size))
     for centre, spread, width, weight, delay in PEAKS:
         peak = centre + spread * generator.standard_normal((homes, 1)) + delay * weekend
         shape += weight * np.exp(0.4 * generator.standard_normal((homes, 1))) * _bump(hour, peak, width)
-    return standby + 0.35 * size * shape * (1 + 0.15 * weekend)
+    return np.asarray(standby + 0.35 * size * shape * (1 + 0.15 * weekend))
 
 
 def _residual(generator: Generator, homes: int, count: int, step: int) -> Array:
@@ -155,14 +161,14 @@ def _timers(generator: Generator, size: Array, temperature: Array, days: int, pe
     """Hot water and storage heating on timers: blocks at fixed times of the home's day, longer in cold spells."""
     homes = size.shape[0]
     cold = np.maximum(15.0 - temperature.reshape(days, per_day).mean(axis=1), 1.0) / 10.0
-    power = 3.5 * np.sqrt(size) * np.exp(0.3 * generator.standard_normal((homes, 1)))
+    power = 3.5 * np.sqrt(size) * np.exp(0.3 * ndtri(_even(generator, homes)))
     starts, length = np.zeros((homes, days * per_day)), np.zeros((homes, days * per_day))
     rows = np.arange(homes)[:, None]
     total = np.zeros((homes, days * per_day))
     for centre, spread, share, hours in TIMERS:
         begin = np.floor((centre + spread * generator.standard_normal(homes)) % 24 * per_day / 24).astype(int)
         first = begin[:, None] + np.arange(days) * per_day
-        used = (generator.random((homes, 1)) < share) & (generator.random((homes, days)) < 0.93)
+        used = (_even(generator, homes) < share) & (generator.random((homes, days)) < 0.93)
         spread_log = 0.4 * generator.standard_normal((homes, 1)) + 0.2 * generator.standard_normal((homes, days))
         starts[:], length[:] = 0.0, 0.0
         starts[rows, first] = power * used * np.exp(0.2 * generator.standard_normal((homes, 1)))
@@ -174,9 +180,9 @@ def _timers(generator: Generator, size: Array, temperature: Array, days: int, pe
 def _heating(generator: Generator, size: Array, temperature: Array, hour: Array, step: int) -> Array:
     """Electric heating or a heat pump: demand below 15 degrees, cycling, barred at 17 h and catching up after."""
     homes = size.shape[0]
-    owner = generator.random((homes, 1)) < 0.68
+    owner = _even(generator, homes) < 0.68
     need = np.maximum(15.0 - temperature, 0.0) * (1 - 0.9 * _bump(hour, 17.2, 0.5) + 0.4 * _bump(hour, 19.0, 0.9))
-    per_degree = 0.08 * size * np.exp(0.4 * generator.standard_normal((homes, 1))) * owner
+    per_degree = 0.082 * size * np.exp(0.4 * ndtri(_even(generator, homes))) * owner
     slow = np.exp(-step / (7.0 * np.exp(0.5 * generator.standard_normal(homes))))
     noise = generator.standard_normal((homes, temperature.size))
     for home in range(homes):

@@ -148,7 +148,7 @@ def _roots_inside(coefs: Array) -> bool:
     if coefs.size <= _EIGENVALUE_LIMIT:
         return bool(spectral_radius(-coefs[1:] / coefs[0]) < 1)
     size = 1 << (16 * coefs.size - 1).bit_length()
-    while size <= 1 << 22:
+    while size <= 1 << 20:
         turn = np.fft.fft(coefs, size)
         if (turn == 0).any():
             return False

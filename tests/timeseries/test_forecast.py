@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import toeplitz
+
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.timeseries import (
+    ArmaModels,
+    autocovariance,
+    band_kw,
+    conditional_forecast,
+    impulse_response,
+    mmse_forecast,
+    to_kw,
+)
+from gaussveil.timeseries.forecast import mean_square_error_kw
+
+AR, MA = [0.5, 0.2], [0.4, -0.3, 0.1]
+
+
+def models(homes: int = 2) -> ArmaModels:
+    return ArmaModels(np.tile(AR, (homes, 1)), np.tile(MA, (homes, 1)), np.full(homes, 0.8), np.arange(homes) * 1.0)
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_forecast_is_the_dense_conditioning_of_the_joint_gaussian(count: int, horizon: int, seed: int) -> None:
+    lags = autocovariance(AR, MA, 0.8, count + horizon)
+    past = np.random.default_rng(seed).standard_normal(count)
+    mean, error, explained = conditional_forecast(lags, past, horizon)
+    joint = toeplitz(lags)
+    observed, cross = joint[:count, :count], joint[count:, :count]
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(observed, past), atol=1e-10)
+    np.testing.assert_allclose(explained, cross @ np.linalg.solve(observed, cross.T), atol=1e-10)
+    np.testing.assert_allclose(error, joint[count:, count:] - explained, atol=1e-10)
+    assert np.linalg.eigvalsh(error).min() > 0
+
+
+def test_long_pasts_reach_the_innovations_form() -> None:
+    past = np.random.default_rng(1).standard_normal((2, 400))
+    found = mmse_forecast(models(), past, 6)
+    response = impulse_response(AR, MA, 6)
+    lower = toeplitz(response, np.r_[response[0], np.zeros(5)])
+    np.testing.assert_allclose(found.error_covariance[0], 0.8 * lower @ lower.T, atol=1e-9)
+    whole = toeplitz(autocovariance(AR, MA, 0.8, 6))
+    np.testing.assert_allclose(found.error_covariance + found.forecast_covariance, np.stack([whole] * 2), atol=1e-12)
+
+
+def test_first_order_forecast_in_closed_form_about_its_mean() -> None:
+    model = ArmaModels(np.array([[0.6]]), np.zeros((1, 0)), np.ones(1), np.array([2.0]))
+    found = mmse_forecast(model, [[5.0, 1.0, 4.0]], 4)
+    np.testing.assert_allclose(found.mean[0], 2 + 2 * 0.6 ** np.arange(1, 5), rtol=1e-12)
+    powers = 0.6 ** np.arange(1, 5)
+    np.testing.assert_allclose(found.forecast_covariance[0], np.outer(powers, powers) / (1 - 0.36), rtol=1e-12)
+    assert np.linalg.matrix_rank(found.forecast_covariance[0], tol=1e-10) == 1  # K5: often singular
+
+
+def test_forecast_covariance_is_that_of_forecasts_over_random_pasts() -> None:
+    lags = autocovariance(AR, MA, 0.8, 23)
+    pasts = np.random.default_rng(2).multivariate_normal(np.zeros(20), toeplitz(lags[:20]), size=20000)
+    weights = np.stack([conditional_forecast(lags, unit, 3)[0] for unit in np.eye(20)])
+    sampled = np.cov((pasts @ weights).T)
+    np.testing.assert_allclose(sampled, conditional_forecast(lags, pasts[0], 3)[2], atol=0.03)
+
+
+def test_only_the_memory_is_used() -> None:
+    past = np.random.default_rng(3).standard_normal((2, 60))
+    np.testing.assert_allclose(
+        mmse_forecast(models(), past, 3, memory=10).mean, mmse_forecast(models(), past[:, -10:], 3).mean, rtol=1e-12
+    )
+
+
+def test_log_normal_power() -> None:
+    draws = np.exp(0.3 + 0.5 * np.random.default_rng(4).standard_normal(400_000))
+    assert to_kw(0.3, 0.25) == pytest.approx(draws.mean(), rel=5e-3)
+    assert to_kw(0.3, 0.25, statistic="median") == pytest.approx(np.median(draws), rel=5e-3)
+    low, high = band_kw(0.3, 0.25, 0.9)
+    assert np.mean((draws > low) & (draws < high)) == pytest.approx(0.9, abs=3e-3)
+
+
+def test_error_in_kw_of_a_noisy_release() -> None:
+    generator = np.random.default_rng(5)
+    future = np.exp(0.2 + 0.4 * generator.standard_normal(400_000))
+    released = np.exp(0.2 + 0.3 * generator.standard_normal(400_000) + (0.16 - 0.09) / 2)
+    expected = mean_square_error_kw(0.2, 0.16, 0.09)
+    assert np.mean((future - released) ** 2) == pytest.approx(float(expected), rel=0.02)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ParameterError, match="horizon must be at least 1"):
+        conditional_forecast([1.0, 0.5], [1.0], 0)
+    with pytest.raises(ShapeError, match=r"at least K \+ horizon lags"):
+        conditional_forecast([1.0, 0.5], [1.0], 2)
+    with pytest.raises(ShapeError, match=r"one row per household \(2\)"):
+        mmse_forecast(models(), np.ones((3, 9)), 2)
+    with pytest.raises(ParameterError, match="memory"):
+        mmse_forecast(models(), np.ones((2, 9)), 2, memory=0)
+    with pytest.raises(ParameterError, match="statistic"):
+        to_kw(0.0, 1.0, statistic="mode")
+    with pytest.raises(ParameterError, match="log_variance"):
+        to_kw(0.0, -1.0)
+    with pytest.raises(ParameterError, match="coverage"):
+        band_kw(0.0, 1.0, 1.0)
