@@ -27,8 +27,8 @@ LIBRARIES = ("numpy", "scipy", "python-flint", "cryptography", "duckdb", "pyarro
 Row = dict[str, Any]
 
 
-def main(names: list[str]) -> int:
-    found = {path.stem.removeprefix("bench_"): path for path in sorted(HERE.glob("bench_*.py"))}
+def main(names: list[str], folder: Path = HERE, results_folder: Path = RESULTS) -> int:
+    found = {path.stem.removeprefix("bench_"): path for path in sorted(folder.glob("bench_*.py"))}
     if unknown := [name for name in names if name not in found]:
         print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(found)}", file=sys.stderr)
         return 2
@@ -37,7 +37,7 @@ def main(names: list[str]) -> int:
         rows = run_file(found[name])
         results[name] = {"commit": commit(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
         show(name, rows)
-    keep(results)
+    keep(results, results_folder)
     missed = [row["name"] for result in results.values() for row in result["rows"] if not row["met"]]
     if missed:
         print(f"\n{len(missed)} goals missed: {'; '.join(missed)}", file=sys.stderr)
@@ -109,17 +109,17 @@ def commit() -> str:
         return "unknown"
 
 
-def keep(results: dict[str, Any]) -> None:
+def keep(results: dict[str, Any], folder: Path) -> None:
     """Merge into this machine's results, so that running one benchmark keeps the others' rows."""
     where = machine()
     stem = f"results-{where['architecture']}-{where['cores']}-cores"
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{stem}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}.json"
     before = json.loads(path.read_text(encoding="utf-8"))["benchmarks"] if path.exists() else {}
     everything = {"machine": where, "benchmarks": dict(sorted((before | results).items()))}
     path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / f"{stem}.md").write_text(markdown(everything), encoding="utf-8")
-    print(f"\nkept in docs/benchmarks/{stem}.md")
+    (folder / f"{stem}.md").write_text(markdown(everything), encoding="utf-8")
+    print(f"\nkept in {folder.name}/{stem}.md")
 
 
 def markdown(everything: dict[str, Any]) -> str:
