@@ -150,6 +150,36 @@ def test_gaussian_parts_are_composed_exactly_before_they_are_discretised() -> No
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "classes", "uses", "shift", "leak", "interval"),
+    [(0.37, 3, 9, 0.8, 1e-9, 1e-4), (1.3, 2, 6, 2.1, 0.0, 3e-3), (0.05, 5, 20, 0.2, 1e-5, 1e-3)],
+)
+def test_all_kinds_together_dominate_a_reference_of_100_digits(
+    epsilon: float, classes: int, uses: int, shift: float, leak: float, interval: float
+) -> None:
+    mp.dps = 100
+    items = [RandomisedResponse(epsilon, classes), GaussianPair.mean_shift(shift), ApproximatePoint(epsilon, leak)]
+    composed = compose_pessimistic(items, [uses, 1, 1], interval=interval)
+    power, law = mp.exp(mpf(epsilon)), {0: mpf(1)}
+    answers = [(1, power), (-1, mpf(1)), (0, mpf(classes - 2))]
+    for steps in [answers] * uses + [[(1, power), (-1, mpf(1))]]:
+        total, new = sum(weight for _, weight in steps), {}
+        for level, mass in law.items():
+            for step, weight in steps:
+                new[level + step] = new.get(level + step, mpf(0)) + mass * weight / total
+        law = new
+
+    def gaussian(at: mpf) -> mpf:
+        return mp.ncdf(-at / shift + mpf(shift) / 2) - mp.exp(at) * mp.ncdf(-at / shift - mpf(shift) / 2)
+
+    for sigmas in (0.0, 0.3, 1.0, 3.0, 6.0, 9.0):
+        at = sigmas * float(np.hypot(epsilon * np.sqrt(uses), shift))
+        finite = sum(mass * gaussian(mpf(at) - level * mpf(epsilon)) for level, mass in law.items())
+        exact = mpf(leak) + (1 - mpf(leak)) * finite
+        found = mpf(float(composed.delta(at)))
+        assert exact <= found <= exact * (1 + mpf("1e-5"))
+
+
 def test_a_batch_is_dominated_member_by_member() -> None:
     batch = GaussianPair.from_reduced([[0.0], [-1.0]], [[1.0], [0.2]])
     found = compose_pessimistic([batch], tail_mass=1e-12)
