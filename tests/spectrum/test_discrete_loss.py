@@ -177,7 +177,8 @@ def test_all_kinds_together_dominate_a_reference_of_100_digits(
         finite = sum(mass * gaussian(mpf(at) - level * mpf(epsilon)) for level, mass in law.items())
         exact = mpf(leak) + (1 - mpf(leak)) * finite
         found = mpf(float(composed.delta(at)))
-        assert exact <= found <= exact * (1 + mpf("1e-5"))
+        # The chords cost interval^2 times the squared slope of log delta, which is steep at 1e-29.
+        assert exact <= found <= exact * (1 + mpf("1e-4" if exact < 1e-12 else "2e-6"))
 
 
 def test_a_batch_is_dominated_member_by_member() -> None:
