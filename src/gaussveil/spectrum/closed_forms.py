@@ -1,0 +1,253 @@
+"""Pairs whose delta is known without a contour integral, in log space: mean shift, equal ratios, one dimension.
+
+Written as a difference of two probabilities these forms cancel for close pairs and underflow for small delta. Here each
+is one integral of a positive function. Where the loss crosses eps, the densities of X and e^eps Y agree; with v the
+distance from that point in standard deviations of X, delta is the density of X there times
+
+    int exp(-z v - v^2/2) (1 - exp(-(loss - eps))) dv,      loss - eps a polynomial in v that vanishes at v = 0,
+
+and likewise with the gamma density for equal ratios (derived: docs/math). The integrand has one maximum in log v (in
+the logit of v where the range is finite) and is analytic around it, so that the trapezoidal rule is exact to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, gammaln, log_expit
+
+from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.spectrum.arguments import epsilon_array, float_array, require_finite
+
+Array = NDArray[np.float64]
+
+NODES = 320
+DEPTH = 45.0  # the rule stops where the integrand has fallen by e^-45
+SURE = 12.0  # standard deviations beyond which less than 1e-32 of a Gaussian lies
+FARTHEST = 800.0  # of log v, beyond the range of doubles
+UNDERFLOW = 1e-290
+LOG_ROOT_TWO_PI = 0.9189385332046727418
+
+
+def log_delta_mean_shift(shift: Any, epsilon: Any) -> Array:
+    """log delta of N(shift, 1) against N(0, 1): Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) (NDIS Proposition 1)."""
+    t, eps = _broadcast(np.abs(_finite("shift", shift)), _epsilon(epsilon))
+    return _checked(_shift_value(t, eps))
+
+
+def log_delta_one_dimension(variance_gap: Any, mean_gap: Any, epsilon: Any) -> Array:
+    """log delta of N(mean_gap, 1 - variance_gap) against N(0, 1): the loss is quadratic and exceeds eps between or
+    outside its two roots (derived: docs/math).
+    """
+    gap, shift, eps = _broadcast(_gap(variance_gap), np.abs(_finite("mean_gap", mean_gap)), _epsilon(epsilon))
+    with np.errstate(all="ignore"):
+        ratio = 1.0 - gap
+        scale = np.sqrt(ratio)
+        centre = 0.5 * shift * shift - 0.5 * np.log1p(-gap) - eps  # loss - eps at the mean of X
+        square = shift * shift + 2.0 * gap * centre / ratio
+        slope = np.sqrt(np.maximum(square, 0.0))  # of the loss at either root
+        near = -2.0 * centre / (shift + slope) / scale
+        distant = (shift + slope) * scale / gap
+        narrow, wide = (gap > 0.0) & (square > 0.0), gap < 0.0
+        step = slope * scale
+        # The root next to the mean of X, from which the loss rises by `step` per standard deviation.
+        between = _between(np.where(narrow, near, 0.0), np.where(narrow, step, 1.0), np.where(narrow, gap, 0.5))
+        growth = np.where(wide, -gap, 1.0)
+        upper = _tail(np.where(wide, near, 0.0), 0.0, np.where(wide, step, 1.0), growth)
+        lower = _tail(np.where(wide, -distant, 0.0), 0.0, np.where(wide, step, 1.0), growth)
+        value = np.where(narrow, between, np.where(wide, np.logaddexp(upper, lower), -np.inf))
+        value = np.where(gap == 0.0, _shift_value(shift, eps), np.minimum(value, 0.0))
+        value = np.where((gap > 0.0) & (centre > 0.0) & (square < UNDERFLOW), np.nan, value)
+    return _checked(value)
+
+
+def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Array:
+    """log delta of N(0, ratio I) against N(0, I) in `degrees` dimensions, either direction: NDIS Lemma 4.
+
+    The lemma treats ratio > 1: Q(r/2, h) - e^eps Q(r/2, ratio h) with h = (eps + r/2 log ratio)/(ratio - 1); for
+    ratio < 1 the same with the lower incomplete gamma function P.
+    """
+    tau, size, eps = _broadcast(_finite("ratio", ratio), _finite("degrees", degrees), _epsilon(epsilon))
+    if np.any(tau <= 0.0):
+        raise ParameterError("'ratio' must be > 0: it is a ratio of variances. Got a value <= 0.")
+    if np.any(size < 1.0):
+        raise ParameterError("'degrees' must be >= 1. Got a smaller value.")
+    with np.errstate(all="ignore"):
+        half = 0.5 * size
+        excess = tau - 1.0
+        at = (eps + half * np.where(np.abs(excess) < 0.5, np.log1p(excess), np.log(tau))) / excess
+        wide, narrow = excess > 0.0, (excess < 0.0) & (at > 0.0)
+        some = np.where(wide | narrow, at, 1.0)[..., None]
+        k, rate = half[..., None], np.abs(excess)[..., None]
+
+        def outside(x: Array) -> Array:
+            v = np.exp(x)
+            growth: Array = (k - 1.0) * (np.logaddexp(x, np.log(some)) - np.log(some))
+            return x + growth - v + _log_one_minus(rate * v)
+
+        def inside(x: Array) -> Array:
+            v: Array = some * expit(x)
+            jacobian: Array = k * log_expit(-x) + log_expit(x) + np.log(some)
+            return jacobian + v + _log_one_minus(rate * v)
+
+        density = _log_gamma_density(half, some[..., 0])
+        value = np.where(wide, _log_integral(outside, half.shape), _log_integral(inside, half.shape))
+    return _checked(np.where(wide | narrow, np.minimum(density + value, 0.0), -np.inf))
+
+
+# --- integrals of a positive function
+
+
+def _shift_value(t: Array, eps: Array) -> Array:
+    with np.errstate(all="ignore"):
+        moved = t > 0.0
+        safe = np.where(moved, t, 1.0)
+        far, rest = _ratio(eps, safe)
+        z = far - 0.5 * safe
+        lost = ((far - z) - 0.5 * safe) + rest  # of z to rounding
+        value = _tail(z, lost, safe, np.zeros_like(safe))
+        return np.where(moved, np.minimum(value, 0.0), -np.inf)
+
+
+def _tail(z: Array, correction: Array | float, step: Array, growth: Array) -> Array:
+    """log of int_0^inf phi(z + v) (1 - exp(-step v - growth v^2/2)) dv; `correction` is the low part of z."""
+    low = np.minimum(z, 0.0)[..., None]
+    high = np.maximum(z, 0.0)
+    b, g, up = step[..., None], growth[..., None], high[..., None]
+
+    def log_integrand(x: Array) -> Array:
+        v = np.exp(x)
+        exponent: Array = x - up * v - 0.5 * (low + v) ** 2
+        return exponent + _log_one_minus(b * v + 0.5 * g * v * v)
+
+    square, rest = _square(high)
+    value = _log_integral(log_integrand, z.shape) - 0.5 * square - (0.5 * rest + high * correction) - LOG_ROOT_TWO_PI
+    # Far below the mean of X nearly all its mass counts fully; there the logarithm of v would resolve it badly.
+    first = -z - SURE
+    sure = (first > 0.0) & (step * first + 0.5 * growth * first * first > DEPTH)
+    return np.where(np.isposinf(square), -np.inf, np.where(sure, 0.0, value))
+
+
+def _between(z: Array, step: Array, gap: Array) -> Array:
+    """log of int_0^l phi(z + v) (1 - exp(-step v + gap v^2/2)) dv up to the other root, l = 2 step/gap."""
+    length = (2.0 * step / gap)[..., None]
+    b, low = step[..., None], np.minimum(z, 0.0)[..., None]
+    high = np.maximum(z, 0.0)
+    up = high[..., None]
+
+    def log_integrand(x: Array) -> Array:
+        v = length * expit(x)
+        exponent: Array = np.log(length) + log_expit(x) + log_expit(-x) - up * v - 0.5 * (low + v) ** 2
+        return exponent + _log_one_minus(b * v * expit(-x))
+
+    square, rest = _square(high)
+    value = _log_integral(log_integrand, z.shape) - 0.5 * square - 0.5 * rest - LOG_ROOT_TWO_PI
+    ends = np.minimum(-z, length[..., 0] + z) - SURE  # room on both sides of the mean of X
+    sure = (ends > 0.0) & (0.5 * step * ends > DEPTH)
+    return np.where(np.isposinf(square), -np.inf, np.where(sure, 0.0, value))
+
+
+def _log_integral(log_integrand: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
+    """log of the integral over the real line of a function with one maximum; a last axis runs over nodes."""
+    low, high = np.full((*shape, 1), -FARTHEST), np.full((*shape, 1), FARTHEST)
+    for _ in range(60):
+        third = (high - low) / 3.0
+        left, right = log_integrand(low + third), log_integrand(high - third)
+        go_left = ~(left < right)
+        low, high = np.where(go_left, low, low + third), np.where(go_left, high - third, high)
+    mode = 0.5 * (low + high)
+    floor = log_integrand(mode) - DEPTH
+    start, end = _fall(log_integrand, mode, floor, -1.0), _fall(log_integrand, mode, floor, 1.0)
+    nodes = start + (end - start) * np.linspace(0.0, 1.0, NODES)
+    values = log_integrand(nodes)
+    top = np.max(values, axis=-1, keepdims=True)
+    total = top[..., 0] + np.log(np.sum(np.exp(values - top), axis=-1))
+    result: Array = total + np.log((end - start)[..., 0] / (NODES - 1))
+    return result
+
+
+def _fall(log_integrand: Callable[[Array], Array], mode: Array, floor: Array, side: float) -> Array:
+    """Where, on one side of the mode, the integrand has fallen to the floor."""
+    near, far = np.zeros_like(mode), np.full_like(mode, FARTHEST)
+    for _ in range(50):
+        middle = 0.5 * (near + far)
+        above = log_integrand(mode + side * middle) > floor
+        near, far = np.where(above, middle, near), np.where(above, far, middle)
+    return mode + side * far
+
+
+def _log_one_minus(q: Array) -> Array:
+    """log(1 - e^-q) for q >= 0."""
+    result: Array = np.log(-np.expm1(-q))
+    return result
+
+
+def _log_gamma_density(k: Array, h: Array) -> Array:
+    """(k-1) log h - h - log Gamma(k) without the cancellation of its large terms."""
+    plain = k * np.log(h) - h - gammaln(k)
+    excess = h / k - 1.0
+    inverse = 1.0 / (k * k)
+    stirling = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0))) / k
+    large = k * (np.log1p(excess) - excess) + 0.5 * np.log(k) - LOG_ROOT_TWO_PI - stirling
+    result: Array = np.where((k > 30.0) & (excess > -0.5), large, plain) - np.log(h)
+    return result
+
+
+# --- doubled arithmetic for the exponent, whose rounding is the error of delta
+
+
+def _square(x: Array) -> tuple[Array, Array]:
+    """x^2 and its rounding error (Dekker)."""
+    product = x * x
+    shifted = 134217729.0 * x
+    top = shifted - (shifted - x)
+    low = x - top
+    error = ((top * top - product) + 2.0 * top * low) + low * low
+    return product, np.where(np.isfinite(error), error, 0.0)
+
+
+def _ratio(x: Array, y: Array) -> tuple[Array, Array]:
+    """x/y and its rounding error."""
+    quotient = x / y
+    half = 134217729.0
+    a, b = half * quotient, half * y
+    a_top, b_top = a - (a - quotient), b - (b - y)
+    a_low, b_low = quotient - a_top, y - b_top
+    product = quotient * y
+    error = ((a_top * b_top - product) + a_top * b_low + a_low * b_top) + a_low * b_low
+    rest = ((x - product) - error) / y
+    return quotient, np.where(np.isfinite(rest), rest, 0.0)
+
+
+# --- arguments
+
+
+def _finite(name: str, value: Any) -> Array:
+    array: Array = np.asarray(float_array(name, value))
+    require_finite(name, array)
+    return array
+
+
+def _epsilon(epsilon: Any) -> Array:
+    return np.asarray(epsilon_array(epsilon, np.zeros(0)))
+
+
+def _gap(variance_gap: Any) -> Array:
+    gap = _finite("variance_gap", variance_gap)
+    if np.any(gap >= 1.0):
+        raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
+    return gap
+
+
+def _broadcast(*arrays: Array) -> tuple[Array, ...]:
+    return tuple(np.asarray(array) for array in np.broadcast_arrays(*arrays))
+
+
+def _checked(array: Array) -> Array:
+    if np.any(np.isnan(array)):
+        raise NumericalError("An argument is too large or too small for doubles here; use GaussianPair(...).enclose().")
+    result: Array = array[()]
+    return result
