@@ -43,7 +43,7 @@ def test_every_cluster_has_the_smallest_size_and_the_same_seed_the_same_answer(
 
 def test_day_profiles_average_the_week_by_hour() -> None:
     mean = np.arange(2 * 7 * 96, dtype=float).reshape(2, 672)
-    found = day_profiles(WeeklySeason(mean, 15, 0.01))
+    found = day_profiles(WeeklySeason(mean, 15, 0.01, weeks=2))
     assert found.shape == (2, 24)
     assert found[1, 5] == mean[1].reshape(7, 24, 4)[:, 5].mean()
 

@@ -65,11 +65,17 @@ def test_forecast_covariance_is_that_of_forecasts_over_random_pasts() -> None:
     np.testing.assert_allclose(sampled, conditional_forecast(lags, pasts[0], 3)[2], atol=0.03)
 
 
-def test_only_the_memory_is_used() -> None:
-    past = np.random.default_rng(3).standard_normal((2, 60))
-    np.testing.assert_allclose(
-        mmse_forecast(models(), past, 3, memory=10).mean, mmse_forecast(models(), past[:, -10:], 3).mean, rtol=1e-12
-    )
+@pytest.mark.parametrize(("ar", "ma"), [(AR, MA), ([0.9], []), ([], [0.7, 0.2]), ([], []), ([0.3, 0.2, 0.1], [0.5])])
+@pytest.mark.parametrize("count", [3, 4, 50])
+def test_linear_time_forecast_is_the_conditional_one(ar: list[float], ma: list[float], count: int) -> None:
+    model = ArmaModels(np.array([ar]), np.array([ma]), np.array([0.8]), np.array([1.5]))
+    past = 1.5 + np.random.default_rng(3).standard_normal((1, count))
+    found = mmse_forecast(model, past, 5)
+    lags = autocovariance(ar, ma, 0.8, count + 5)
+    mean, error, explained = conditional_forecast(lags, past[0] - 1.5, 5)
+    np.testing.assert_allclose(found.mean[0], 1.5 + mean, atol=1e-11)
+    np.testing.assert_allclose(found.error_covariance[0], error, atol=1e-11)
+    np.testing.assert_allclose(found.forecast_covariance[0], explained, atol=1e-11)
 
 
 def test_log_normal_power() -> None:
@@ -95,8 +101,10 @@ def test_bad_input_is_refused() -> None:
         conditional_forecast([1.0, 0.5], [1.0], 2)
     with pytest.raises(ShapeError, match=r"one row per household \(2\)"):
         mmse_forecast(models(), np.ones((3, 9)), 2)
-    with pytest.raises(ParameterError, match="memory"):
-        mmse_forecast(models(), np.ones((2, 9)), 2, memory=0)
+    with pytest.raises(ShapeError, match="at least 3 values"):
+        mmse_forecast(models(), np.ones((2, 2)), 2)
+    with pytest.raises(ParameterError, match="horizon"):
+        mmse_forecast(models(), np.ones((2, 9)), 0)
     with pytest.raises(ParameterError, match="statistic"):
         to_kw(0.0, 1.0, statistic="mode")
     with pytest.raises(ParameterError, match="log_variance"):

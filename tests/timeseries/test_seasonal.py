@@ -41,9 +41,34 @@ def test_a_purely_weekly_series_leaves_nothing_and_is_continued() -> None:
     np.testing.assert_allclose(season.after(data.window(0, 200), 30), np.log(data.values[:, 200:230]), rtol=1e-12)
 
 
+def test_weekday_weight_zero_is_one_profile_for_all_days() -> None:
+    data = readings(3, start="2024-01-01")
+    plain, daily = fit_weekly_season(data), fit_weekly_season(data, weekday_weight=0.0)
+    expected = np.log(data.values).reshape(3, 21, 24).mean(axis=1)
+    np.testing.assert_allclose(daily.mean, np.tile(expected, 7), rtol=1e-10)
+    half = fit_weekly_season(data, weekday_weight=0.5)
+    np.testing.assert_allclose(half.mean, (plain.mean + daily.mean) / 2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
+def test_variance_inflation_is_what_independent_noise_shows(weight: float) -> None:
+    noise = np.exp(np.random.default_rng(2).standard_normal((60, 4 * 168)))
+    names = tuple(map(str, range(60)))
+    past = Readings(noise[:, : 3 * 168], names, np.datetime64("2024-01-01"), 60)
+    future = Readings(noise[:, 3 * 168 :], names, np.datetime64("2024-01-22"), 60)
+    season = fit_weekly_season(past, 1e-6, weekday_weight=weight)
+    found = np.mean(season.residual(future) ** 2) / np.mean(season.residual(past) ** 2)
+    assert found == pytest.approx(season.variance_inflation, rel=0.04)
+    if weight == 1:
+        assert season.variance_inflation == pytest.approx(2.0)
+    assert fit_weekly_season(past.window(0, 168)).variance_inflation == np.inf
+
+
 def test_too_little_data_or_other_households_are_refused() -> None:
     with pytest.raises(ParameterError, match="at least 168 readings"):
         fit_weekly_season(readings(0.9))
+    with pytest.raises(ParameterError, match="weekday_weight must lie between 0 and 1"):
+        fit_weekly_season(readings(1), weekday_weight=1.5)
     season = fit_weekly_season(readings(1))
     with pytest.raises(ParameterError, match="fitted to 3 households at 60 minutes; got 3 at 15"):
         season.residual(readings(1, step=15))

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_toeplitz, toeplitz
+from scipy.signal import lfilter, lfiltic
 from scipy.special import ndtri
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries.arma import ArmaModels
-from gaussveil.timeseries.arma_process import Array, autocovariance
+from gaussveil.timeseries.arma_process import Array, autocovariance, impulse_response
+from gaussveil.timeseries.likelihood import banded_factors, standardised
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,21 +62,51 @@ def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> t
     return observed[::-1] @ weights, toeplitz(lags[:horizon]) - explained, explained
 
 
-def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int, *, memory: int = 672) -> Forecast:
-    """Forecast the `horizon` steps after the past of every household, from its last `memory` values."""
+def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast:
+    """Forecast the `horizon` steps after the past of every household, exactly and in time linear in the past.
+
+    Same answer as `conditional_forecast` on the model's autocovariance.
+    """
     rows = np.atleast_2d(np.asarray(past, dtype=np.float64))
-    if rows.ndim != 2 or len(rows) != len(models) or rows.shape[1] < 1:
-        raise ShapeError(f"past must have one row per household ({len(models)}); got shape {rows.shape}")
-    if horizon < 1 or memory < 1:
-        raise ParameterError(f"horizon and memory must be at least 1 step; got {horizon} and {memory}")
-    used = min(memory, rows.shape[1])
-    lags = autocovariance(models.ar, models.ma, models.variance, used + horizon)
-    mean = np.empty((len(rows), horizon))
-    error, explained = np.empty((2, len(rows), horizon, horizon))
-    for home, row in enumerate(rows[:, -used:]):
-        offset, error[home], explained[home] = conditional_forecast(lags[home], row - models.mean[home], horizon)
+    needed = max(models.ar.shape[1], models.ma.shape[1], 1)
+    if rows.ndim != 2 or len(rows) != len(models) or rows.shape[1] < needed:
+        raise ShapeError(
+            f"past must have one row per household ({len(models)}) and at least {needed} values; got shape {rows.shape}"
+        )
+    if horizon < 1:
+        raise ParameterError(f"horizon must be at least 1 step; got {horizon}")
+    whole = toeplitz_stack(autocovariance(models.ar, models.ma, models.variance, horizon))
+    mean, error = np.empty((len(rows), horizon)), np.empty_like(whole)
+    for home, factor in enumerate(banded_factors(models.ar, models.ma, rows.shape[1] + horizon)):
+        offset, spread = _ahead(rows[home] - models.mean[home], models.ar[home], factor, horizon)
         mean[home] = models.mean[home] + offset
-    return Forecast(mean, error, explained)
+        error[home] = models.variance[home] * (spread @ spread.T)
+    return Forecast(mean, error, whole - error)
+
+
+def _ahead(row: Array, ar: Array, factor: Array, horizon: int) -> tuple[Array, Array]:
+    """Forecast of a zero-mean row and a root of its error covariance, for unit innovations.
+
+    With L the Cholesky factor of past and future of w (likelihood.py), w_f is forecast by L_fo L_o^-1 w_o with error
+    L_ff L_ff'; the autoregression leads from w_f to x_f.
+    """
+    count, width = row.size, factor.shape[0] - 1
+    below = np.zeros((horizon, width + horizon))  # rows of L for the future, columns from `width` steps before it
+    for step in range(horizon):
+        lags = np.arange(width + 1)
+        below[step, width + step - lags] = factor[lags, count + step - lags]
+    shocks = standardised(row, ar, factor[:, :count])[count - width :]
+    denominator = np.concatenate([[1.0], -ar])
+    state = lfiltic([1.0], denominator, row[::-1][: ar.size])
+    mean, _ = lfilter([1.0], denominator, below[:, :width] @ shocks, zi=state)
+    lower = toeplitz(impulse_response(ar, [], horizon), np.zeros(horizon))
+    return np.asarray(mean), lower @ below[:, width:]
+
+
+def toeplitz_stack(lags: Array) -> Array:
+    """Toeplitz covariances of rows of autocovariances."""
+    index = np.arange(lags.shape[-1])
+    return np.asarray(lags[..., np.abs(index[:, None] - index)])
 
 
 def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean") -> Array:

@@ -7,6 +7,8 @@ n log(sum_t u[t]^2) + const, u = (prod_t L[t,t])^(1/n) L^-1 w: the maximum-likel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.linalg.lapack import dpbtrf, dtbtrs
 from scipy.signal import lfilter
@@ -36,26 +38,38 @@ def _head(ar: Array, ma: Array) -> tuple[Array, Array]:
     return head, later
 
 
-def scaled_innovations(series: Array, ar: Array, ma: Array) -> tuple[Array, Array]:
-    """The vectors u whose sums of squares exact maximum likelihood minimises, and log prod_t L[t,t]."""
-    n = series.shape[1]
+def banded_factors(ar: Array, ma: Array, n: int) -> Iterator[Array]:
+    """Cholesky factors L of the covariance of w[0..n-1], household by household, in lower band layout."""
     head, later = _head(ar, ma)
     m = head.shape[2]
-    scaled, log_root = np.empty_like(series), np.empty(len(series))
-    for home, row in enumerate(series):
+    for home in range(len(head)):
         bands = np.empty((m + 1, n), order="F")
         bands[:] = later[home][:, None]
         bands[:, :m] = head[home][:, : min(m, n)]
         factor, status = dpbtrf(bands, lower=1, overwrite_ab=1)
         if status != 0:
             raise NumericalError("the covariance of the ARMA model is not numerically positive definite")
-        transformed = lfilter(np.concatenate([[1.0], -ar[home]]), [1.0], row)
-        transformed[:m] = row[:m]
-        solved, status = dtbtrs(factor, transformed[:, None], uplo="L")
-        if status != 0:
-            raise NumericalError("the covariance of the ARMA model is singular")
+        yield factor
+
+
+def standardised(row: Array, ar: Array, factor: Array) -> Array:
+    """L^-1 w: the exact one-step forecast errors of a row, each divided by its standard deviation."""
+    m = factor.shape[0] - 1
+    transformed = lfilter(np.concatenate([[1.0], -ar]), [1.0], row)
+    transformed[:m] = row[:m]
+    solved, status = dtbtrs(factor, transformed[:, None], uplo="L")
+    if status != 0:
+        raise NumericalError("the covariance of the ARMA model is singular")
+    return np.asarray(solved[:, 0])
+
+
+def scaled_innovations(series: Array, ar: Array, ma: Array) -> tuple[Array, Array]:
+    """The vectors u whose sums of squares exact maximum likelihood minimises, and log prod_t L[t,t]."""
+    n = series.shape[1]
+    scaled, log_root = np.empty_like(series), np.empty(len(series))
+    for home, factor in enumerate(banded_factors(ar, ma, n)):
         log_root[home] = np.log(factor[0]).sum()
-        scaled[home] = solved[:, 0] * np.exp(log_root[home] / n)
+        scaled[home] = standardised(series[home], ar[home], factor) * np.exp(log_root[home] / n)
     return scaled, log_root
 
 

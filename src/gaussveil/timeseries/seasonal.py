@@ -21,11 +21,30 @@ def log_power(values: NDArray[np.float64], floor: float = 0.01) -> NDArray[np.fl
 
 @dataclass(frozen=True, eq=False)
 class WeeklySeason:
-    """Mean log power of every household at each step of the week, counted from Monday 00:00."""
+    """Expected log power of every household at each step of the week, counted from Monday 00:00.
+
+    `weeks` is how many weeks it was averaged over, `weekday_weight` how much a weekday counts against the mean day.
+    """
 
     mean: NDArray[np.float64]
     step_minutes: int
     floor: float
+    weeks: float
+    weekday_weight: float = 1.0
+
+    @property
+    def variance_inflation(self) -> float:
+        """How much larger the residual's variance is on new data than on the data the season was fitted to.
+
+        The season is a mean of noisy logs: it takes part of the noise away in the sample and adds its own error
+        outside. For independent noise and the plain weekly mean the factor is (weeks + 1)/(weeks - 1), infinite for
+        one week. Multiply error variances of forecasts by it before giving bands or means in kW. Derived: docs/math.
+        """
+        days = 7 * self.weeks
+        own = self.weekday_weight / self.weeks + (1 - self.weekday_weight) / days
+        spread = self.weeks * own**2 + (days - self.weeks) * ((1 - self.weekday_weight) / days) ** 2
+        inside = 1 - 2 * own + spread
+        return (1 + spread) / inside if inside > 1e-12 else np.inf
 
     def at(self, first_phase: int, count: int) -> NDArray[np.float64]:
         """The season of `count` steps from position `first_phase` of the week on, one row per household."""
@@ -45,14 +64,25 @@ class WeeklySeason:
         return log_power(readings.values, self.floor) - self.at(readings.week_phase, readings.count)
 
 
-def fit_weekly_season(readings: Readings, floor: float = 0.01) -> WeeklySeason:
-    """Average log power over the weeks, step by step; needs at least one whole week."""
+def fit_weekly_season(readings: Readings, floor: float = 0.01, *, weekday_weight: float = 1.0) -> WeeklySeason:
+    """Average log power over the weeks, step by step; needs at least one whole week.
+
+    With `weekday_weight` below 1 each weekday is drawn towards the mean day (0: one profile for all days, the daily
+    mean below eq. (61)). Two weeks of data overfit a weekly mean: on 404 real homes with 15 days of training, 0
+    leaves a 22 % smaller residual variance in the following week than 1.
+    """
     period = 7 * readings.steps_per_day
     if readings.count < period:
         raise ParameterError(f"a weekly season needs at least {period} readings (one week); got {readings.count}")
+    if not 0 <= weekday_weight <= 1:
+        raise ParameterError(f"weekday_weight must lie between 0 and 1; got {weekday_weight}")
     logs = log_power(readings.values, floor)
     phase = (readings.week_phase + np.arange(readings.count)) % period
     total = np.zeros((len(readings), period))
     for first in range(0, readings.count, period):  # within one week every phase occurs once
         total[:, phase[first : first + period]] += logs[:, first : first + period]
-    return WeeklySeason(total / np.bincount(phase, minlength=period), readings.step_minutes, floor)
+    counts = np.bincount(phase, minlength=period)
+    per_day = (len(readings), 7, readings.steps_per_day)
+    day = total.reshape(per_day).sum(axis=1) / counts.reshape(per_day[1:]).sum(axis=0)
+    mean = weekday_weight * (total / counts) + (1 - weekday_weight) * np.tile(day, 7)
+    return WeeklySeason(mean, readings.step_minutes, floor, readings.count / period, weekday_weight)
