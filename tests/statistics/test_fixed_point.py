@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import ParameterError
 from gaussveil.statistics import ExactSum, FixedPoint
-from gaussveil.statistics.fixed_point import carry, cross_products, scaled, sum_columns
+from gaussveil.statistics.fixed_point import add_parts, carry, cross_products, scaled, sum_columns
 
 reals = st.floats(allow_nan=False, allow_infinity=False, width=64)
 clips = st.floats(1e-30, 1e30)
@@ -30,15 +30,15 @@ def test_truncated_records_never_exceed_the_clip(record: list[float], clip: floa
     assert fixed.unit <= clip * 2.0 ** (1 - bits)
 
 
-@pytest.mark.parametrize("dimension", [1, 3, 50, 400])
+@pytest.mark.parametrize("dimension", [1, 3, 50, 200])
 def test_records_on_the_sphere_stay_inside(dimension: int) -> None:
     rng = np.random.default_rng(dimension)
-    records = rng.normal(size=(dimension, 300))
+    records = rng.normal(size=(dimension, 100))
     records *= 1.7 / np.linalg.norm(records, axis=0)  # half of them round to just above the clip
     fixed = FixedPoint(1.7)
     integers = fixed.truncate(records.copy())
     assert all(squared_norm(column, fixed.unit) <= Fraction(1.7) ** 2 for column in integers.T)
-    np.testing.assert_allclose(integers * fixed.unit, records, rtol=0, atol=1.01 * fixed.unit + 1e-12)
+    np.testing.assert_allclose(integers * fixed.unit, records, rtol=0, atol=2.01 * fixed.unit)
 
 
 def test_records_inside_are_truncated_toward_zero_and_nothing_else() -> None:
@@ -54,7 +54,8 @@ def test_huge_and_undefined_records() -> None:
     values = fixed.truncate(records) * fixed.unit
     np.testing.assert_allclose(values[:, 0], math.sqrt(2.0), rtol=1e-9)
     np.testing.assert_allclose(values[:, 3], [-math.sqrt(2.0), math.sqrt(2.0)], rtol=1e-9)
-    assert not values[:, 1:3].any()
+    np.testing.assert_allclose(values[:, 1], [2.0, 0.0], rtol=1e-9)
+    assert not values[:, 2].any()
 
 
 @pytest.mark.parametrize("bits", [1, 21, 22, 23, 41])
@@ -66,8 +67,8 @@ def test_products_are_exact_integers(bits: int, rows: int) -> None:
     if bits > 2:
         integers[:, ::2] = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), size=(3, (rows + 1) // 2))
     exact = integers.astype(int).astype(object)
-    assert (ExactSum(cross_products(integers, bits), 1.0).integers() == exact @ exact.T).all()
-    assert (ExactSum(sum_columns(integers), 1.0).integers() == exact.sum(axis=1)).all()
+    assert (ExactSum(add_parts(cross_products(integers, bits)), 1.0).integers() == exact @ exact.T).all()
+    assert (sum_columns(integers) == exact.sum(axis=1)).all()
 
 
 @settings(derandomize=True, deadline=None)

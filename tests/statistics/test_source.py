@@ -72,6 +72,9 @@ def test_the_bound_reaches_the_released_sums() -> None:
     loud = pd.DataFrame({"kw": [1e9] * 500, "hour": [3] * 500, "home": ["loud"] * 500})
     quiet = as_source(FRAME).bounded("home", 3).aggregate(statistic, columns=["kw"])
     both = as_source(pd.concat([FRAME, loud])).bounded("home", 3).aggregate(statistic, columns=["kw"])
+    again = as_source(pd.concat([FRAME, loud]), privacy_unit="home", max_rows_per_unit=3)
+    assert again.rows_per_unit == 3
+    assert np.array_equal(again.aggregate(statistic, columns=["kw"]).total.limbs, both.total.limbs)
     moved = abs(both.total.to_float() - quiet.total.to_float()).item()
     assert 5.9 < moved <= statistic.sensitivity(rows=3)["total"]
 
@@ -92,6 +95,8 @@ def test_poisson_sample_has_its_rate_and_depends_on_the_key_only() -> None:
     assert rows(source.sample(0.3, 1)) != rows(source.sample(0.3, 2))
     assert rows(source.sample(0.3)) != rows(source.sample(0.3))
     assert source.sample(1.0).row_count() == len(x)
+    assert source.sample(0.3, 1).view.seeded
+    assert not source.sample(0.3).view.seeded
 
 
 def test_equal_rows_have_coins_of_their_own() -> None:
@@ -161,7 +166,9 @@ def test_public_parameters_are_checked() -> None:
     with pytest.raises(ParameterError, match="once"):
         source.sample(0.5).sample(0.5)
     with pytest.raises(ParameterError, match="positive"):
-        list(source.windows(by="home", order="hour", length=0))
+        source.windows(by="home", order="hour", length=0)
+    with pytest.raises(ParameterError, match="go together"):
+        as_source(FRAME, privacy_unit="home")
 
 
 def test_the_secret_key_is_not_shown() -> None:

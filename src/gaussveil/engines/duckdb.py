@@ -44,7 +44,9 @@ class DuckDBSource(Source):
     ) -> None:
         self._location = locate(uri)
         spill = temp_directory or tempfile.gettempdir()
-        self._connection = duckdb.connect(config={"memory_limit": memory_limit, "temp_directory": spill})
+        self._connection = duckdb.connect(
+            config={"memory_limit": memory_limit, "temp_directory": spill, "preserve_insertion_order": False}
+        )
         self.watch = Watch()
         weakref.finalize(self.watch, self._connection.close)  # all views share the watch
         with _readable():
@@ -54,6 +56,8 @@ class DuckDBSource(Source):
             self._schema = empty.to_arrow_table().schema
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
+        if self._location.local:
+            self.watch.check(self.fingerprint())
 
     @property
     def table_schema(self) -> pa.Schema:

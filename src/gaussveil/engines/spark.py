@@ -34,6 +34,7 @@ except ImportError as error:
 # Errors of the Java side that PySpark does not translate.
 Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 
+_arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
 
 
@@ -62,6 +63,8 @@ class SparkSource(Source):
             self._schema = to_arrow_schema(frame.schema)
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
+        if self._location.local:
+            self.watch.check(self.fingerprint())
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -94,8 +97,7 @@ class SparkSource(Source):
     def _hash_function(self, key: bytes, columns: Sequence[str] | None) -> str:
         """Give Spark the keyed hash of columns under a fresh name."""
         name = f"gaussveil_hash_{next(_NAMES)}"
-        hashing: Any = _hashing(key)  # its arity is known to SQL only
-        self._session.udf.register(name, arrow_udf(hashing, "bigint"))
+        self._session.udf.register(name, _arrow_udf(_hashing(key), "bigint"))
         return name
 
     def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
@@ -103,10 +105,8 @@ class SparkSource(Source):
         empty = statistic.empty(len(reader.columns), reader.groups)
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            state = empty
-            for batch in batches:
-                for block in reader.blocks(batch):
-                    state = statistic.merge(state, statistic.partial(block))
+            blocks = (block for batch in batches for block in reader.blocks(batch))
+            state = statistic.fold(blocks, len(reader.columns), reader.groups)
             yield pa.record_batch([pa.array([_pack(state)], type=pa.binary())], names=["state"])
 
         with _readable():

@@ -54,10 +54,11 @@ class Affine:
                 values *= linear if linear.ndim == 0 else linear[:, None]
                 return values
             # Not a matrix product: its summation order depends on the number of rows and on the processor.
-            mapped = np.zeros_like(values)
+            values = np.ascontiguousarray(values)
+            mapped = np.zeros(values.shape)
             product = np.empty(values.shape[1])
-            for out, coefficients in zip(mapped, linear):
-                for j in np.flatnonzero(coefficients):
-                    np.multiply(values[j], coefficients[j], out=product)
-                    out += product
+            for out, coefficients in zip(mapped, linear.tolist()):
+                for row, coefficient in zip(values, coefficients):
+                    if coefficient:
+                        out += np.multiply(row, coefficient, out=product)
             return mapped

@@ -17,13 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.errors import NotFiniteError, ParameterError, SchemaError, ShapeError
 from gaussveil.statistics.fixed_point import Float
 
-_BLOCK_ROWS = 2**11  # per group: a group's share of a block stays inside a core's cache
+_BLOCK_ROWS = 2**12  # per group: a group's share of a block stays inside a core's cache
 _MAX_BLOCK_ROWS = 2**16
 
 
 @dataclass(frozen=True)
 class Block:
-    """Records as columns: ``values`` is d x n, finite, C-ordered; ``codes`` says each record's group."""
+    """Records as columns: ``values`` is d x n, finite, in either memory order; ``codes`` says each record's group."""
 
     values: Float
     codes: NDArray[np.int64] | None = None
@@ -39,11 +39,14 @@ class Block:
         if self.codes is None:
             yield 0, self.values
             return
-        order = np.argsort(self.codes, kind="stable")
+        values = np.ascontiguousarray(self.values)
+        order = np.argsort(
+            self.codes.astype(np.int16 if self.groups < 2**15 else np.int64), kind="stable"
+        )  # radix sort
         ends = np.cumsum(np.bincount(self.codes, minlength=self.groups))
         for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends)):
             if end > start:
-                yield group, np.take(self.values, order[start:end], axis=1)
+                yield group, np.take(values, order[start:end], axis=1)
 
 
 @dataclass(frozen=True)
@@ -151,9 +154,11 @@ class Reader:
             labels = plain(labels)
             found = pc.index_in(labels, value_set=self.group.value_set(labels.type))
             codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        good = np.isfinite(values)
-        if not good.all() or (codes is not None and (codes < 0).any()):
-            keep = good.all(axis=0) if codes is None else good.all(axis=0) & (codes >= 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            clean = np.isfinite(values.sum())  # one bad value makes the sum bad; a false alarm costs time only
+        if not clean or (codes is not None and (codes < 0).any()):
+            keep = np.isfinite(values).all(axis=0)
+            keep = keep if codes is None else keep & (codes >= 0)
             values = np.compress(keep, values, axis=1)
             codes = None if codes is None else codes[keep]
         if isinstance(self.group, Nearest):

@@ -67,64 +67,89 @@ class FixedPoint:
     def truncate(self, values: Float) -> Float:
         """Clip the columns of ``values`` (d x n, overwritten) to the ball and truncate them: integers, as float64.
 
-        The norm is computed with a relative error below (d/2 + 2) 2**-53 and the scaling adds two roundings, so
-        clipping to ``clip * (1 - (d + 8) * 2**-52)`` keeps the true norm at most ``clip`` (derived: docs/math). A
-        column that overflows is scaled first; one that is not finite becomes 0.
+        Coordinates are truncated toward zero; a column still longer than the clip is scaled and truncated once more.
+        Norms have a relative error below (d/2 + 2) 2**-53 and the scaling adds two roundings, so clipping to
+        ``clip * (1 - (d + 8) * 2**-52)`` keeps the true norm at most ``clip`` (derived: docs/sources.md). A coordinate
+        that overflows counts as infinitely long; a column with an undefined one becomes 0.
         """
-        limit = self.clip * (1.0 - (len(values) + 8) * 2.0**-52)
-        norm = column_norms(values)
+        limit = self.clip / self.unit * (1.0 - (len(values) + 8) * 2.0**-52)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.multiply(values, 1.0 / self.unit, out=values)
+            np.trunc(values, out=values)
+            norm = _integer_norms(values) if self.bits <= PRODUCT_BITS else column_norms(values)
         wild = ~np.isfinite(norm)
         if wild.any():
-            values[:, wild], norm[wild] = _tamed(values[:, wild], limit)
-        factor = np.full_like(norm, 1.0)
-        np.divide(limit, norm, out=factor, where=norm > limit)
-        factor *= 1.0 / self.unit
-        np.multiply(values, factor, out=values)
-        return np.trunc(values, out=values)
+            values[:, wild] = _tamed(values[:, wild])
+            norm[wild] = column_norms(values[:, wild])
+        if (norm > limit).any():
+            np.multiply(values, np.divide(limit, norm, out=np.ones_like(norm), where=norm > limit), out=values)
+            np.trunc(values, out=values)
+        return values
+
+
+def _integer_norms(integers: Float) -> Float:
+    """Norms of columns of integers. A sum of squares below 2**53 is exact in any order; others are summed in order."""
+    squares = np.einsum("ij,ij->j", integers, integers)
+    long = ~(squares < 2.0**53)
+    norms: Float = np.sqrt(squares)
+    if long.any():
+        norms[long] = column_norms(integers[:, long])
+    return norms
 
 
 def column_norms(values: Float) -> Float:
     """Euclidean norm of every column, summed in the order of the rows whatever the number of columns."""
     total: Float = np.zeros(values.shape[1])
+    square = np.empty_like(total)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        square = np.empty_like(total)
-        for row in values:
+        for row in np.ascontiguousarray(values):
             total += np.multiply(row, row, out=square)
         return np.sqrt(total, out=total)
 
 
-def _tamed(values: Float, limit: float) -> tuple[Float, Float]:
-    """Columns whose norm overflowed: scaled by 2**-600 where finite (they are clipped anyway), 0 where not."""
-    finite = np.isfinite(values)
-    values = np.where(finite.all(axis=0), np.where(finite, values, 0.0) * 2.0**-600, 0.0)
-    norm = column_norms(values)
-    # A norm that overflowed exceeds every clip even after scaling; dividing by it clips to the ball.
-    return values * np.where(norm > 0, limit / np.where(norm > 0, norm, 1.0), 0.0), np.zeros_like(norm)
+def _tamed(values: Float) -> Float:
+    """Columns whose norm overflowed, made finite in the same direction and still longer than any clip."""
+    infinite = np.isinf(values)
+    shift = 400 - np.frexp(np.where(infinite, 1.0, values))[1].max(axis=0, initial=-2000)
+    finite = np.where(infinite.any(axis=0), np.sign(values) * infinite * 2.0**400, np.ldexp(values, shift))
+    return np.where(np.isnan(values).any(axis=0), 0.0, finite)
 
 
-def sum_columns(integers: Float) -> Limbs:
+def sum_columns(integers: Float) -> NDArray[np.int64]:
     """Exact row sums of a d x n array of integers below 2**41, n <= MAX_ROWS."""
-    return scaled(integers.astype(np.int64).sum(axis=1), 0)
+    return np.asarray(integers.astype(np.int64).sum(axis=1))
 
 
-def cross_products(integers: Float, bits: int) -> Limbs:
-    """Exact ``Z Z'`` of a d x n array of integers whose columns have norm at most 2**bits, n <= MAX_ROWS.
+def cross_products(integers: Float, bits: int) -> NDArray[np.int64]:
+    """Exact ``Z Z'`` of a d x n array of integers whose columns have norm at most 2**bits, n <= MAX_ROWS, in parts.
 
-    Up to 22 bits: by Cauchy-Schwarz a block of 2**9 columns cannot exceed 2**53, so its float64 product is exact.
-    Above: each integer is split into high and low parts of at most 21 bits, in blocks of 2**11 columns.
+    Up to 22 bits there is one part: by Cauchy-Schwarz a block of 2**9 columns cannot exceed 2**53, so its float64
+    product is exact. Above, each integer is split into high and low parts of at most 21 bits, in blocks of 2**11
+    columns: high x high, high x low both ways, low x low. ``add_parts`` puts them together.
     """
     d = len(integers)
     if bits <= PRODUCT_BITS:
-        return scaled(_integer_product(integers, _SAFE_ROWS[1]), 0)
+        return _integer_product(integers, _SAFE_ROWS[1])[None]
     high = np.trunc(integers * 2.0**-_LOW_BITS)
     low = integers - high * 2.0**_LOW_BITS
     products = _integer_product(np.concatenate([high, low]), _SAFE_ROWS[2])
     mixed = products[:d, d:]
-    total = scaled(products[:d, :d], 2 * _LOW_BITS) + scaled(mixed, _LOW_BITS) + scaled(mixed.T, _LOW_BITS)
-    return carry(total + scaled(products[d:, d:], 0))
+    return np.stack([products[:d, :d], mixed + mixed.T, products[d:, d:]])
 
 
-def _integer_product(integers: Float, block: int) -> Limbs:
+def product_parts(bits: int) -> int:
+    """How many parts ``cross_products`` has."""
+    return 1 if bits <= PRODUCT_BITS else 3
+
+
+def add_parts(parts: NDArray[np.int64]) -> Limbs:
+    """The products that ``cross_products`` gave in parts (axis 0)."""
+    if len(parts) == 1:
+        return scaled(parts[0], 0)
+    return carry(scaled(parts[0], 2 * _LOW_BITS) + scaled(parts[1], _LOW_BITS) + scaled(parts[2], 0))
+
+
+def _integer_product(integers: Float, block: int) -> NDArray[np.int64]:
     total = np.zeros((len(integers), len(integers)), dtype=np.int64)
     for start in range(0, integers.shape[1], block):
         part = integers[:, start : start + block]
@@ -132,7 +157,7 @@ def _integer_product(integers: Float, block: int) -> Limbs:
     return total
 
 
-def scaled(values: Limbs, shift: int) -> Limbs:
+def scaled(values: NDArray[np.int64], shift: int) -> Limbs:
     """``values * 2**shift`` as limbs; int64 values, shift below 60 and not 30 or 31 modulo 32."""
     place, bits = divmod(shift, 32)
     limbs = np.zeros((_LIMBS, *np.shape(values)), dtype=np.int64)

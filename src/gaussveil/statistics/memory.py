@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gaussveil.errors import SchemaError, ShapeError
+from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
 from gaussveil.statistics.source import Source, View, Watch
@@ -39,7 +39,7 @@ class MemorySource(Source):
         return schema if self._label is None else schema.append(pa.field("label", pa.array(self._label[:0]).type))
 
     def fingerprint(self) -> str:
-        """Length, and two checksums of the words in memory."""
+        """Length, and checksums of the words in memory."""
         if isinstance(self._data, pa.Table):
             buffers = [
                 np.frombuffer(buffer, dtype=np.uint8)
@@ -82,7 +82,7 @@ class MemorySource(Source):
             if kept is not None:
                 rows = rows[kept[here]]
                 labels = None if labels is None else labels.filter(pa.array(kept[here]))
-            yield reader.block(np.array(rows.T, dtype=np.float64, order="C"), labels)
+            yield reader.block(np.array(rows, dtype=np.float64, order="C").T, labels)
 
     def _slices(self, columns: Sequence[str], kept: NDArray[np.bool_] | None) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.table_schema.field(name) for name in columns])
@@ -126,16 +126,25 @@ class MemorySource(Source):
         return kept & (coins < self.view.threshold)
 
 
-def as_source(data: Any, *, label: Any = None) -> Source:
+def as_source(
+    data: Any, *, label: Any = None, privacy_unit: str | None = None, max_rows_per_unit: int | None = None
+) -> Source:
     """What every mechanism calls on its data: a Source stays itself, anything tabular in memory becomes one.
 
-    ``label`` is an array beside the data (scikit-learn's y); it becomes the column ``label``.
+    ``label`` is an array beside the data (scikit-learn's y); it becomes the column ``label``. ``privacy_unit`` names the
+    column of who is protected; at most ``max_rows_per_unit`` rows of each are then used (see ``Source.bounded``).
     """
     if isinstance(data, Source):
         if label is not None:
             raise SchemaError("label must be a column of the Source, not an array beside it: pass label=None.")
-        return data
-    return MemorySource(data, label=label)
+        source = data
+    else:
+        source = MemorySource(data, label=label)
+    if (privacy_unit is None) != (max_rows_per_unit is None):
+        raise ParameterError("privacy_unit and max_rows_per_unit go together: give both or neither.")
+    if privacy_unit is None or max_rows_per_unit is None:
+        return source
+    return source.bounded(privacy_unit, max_rows_per_unit)
 
 
 def _accept(data: Any) -> pa.Table | NDArray[Any]:
@@ -194,5 +203,4 @@ def _rank(groups: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _checksum(buffer: NDArray[np.uint8]) -> str:
     words = buffer[: len(buffer) // 8 * 8].view(np.uint64)
-    tail = int.from_bytes(buffer[len(words) * 8 :].tobytes(), "little")
-    return f"{int(words.sum(dtype=np.uint64)):x}.{int(np.bitwise_xor.reduce(words)) if len(words) else 0:x}.{tail:x}"
+    return f"{int(words.sum(dtype=np.uint64)):x}.{buffer[len(words) * 8 :].tobytes().hex()}"

@@ -15,7 +15,10 @@ from gaussveil.statistics.fixed_point import (
     ExactSum,
     FixedPoint,
     Float,
+    add_parts,
     cross_products,
+    product_parts,
+    scaled,
     sum_columns,
 )
 from gaussveil.statistics.statistic import State, Statistic, group_counts
@@ -65,14 +68,16 @@ class Moments(Statistic[MomentSums]):
 
     def partial(self, block: Block) -> State:
         """Sum one block."""
-        state = self.empty(len(block.values), block.groups)
-        state["count"] = group_counts(block)
+        d, groups = len(block.values), block.groups
+        totals = np.zeros((groups, d), dtype=np.int64)
+        seconds = np.zeros((product_parts(self.bits), groups, d, d), dtype=np.int64)
         for group, values in block.by_group():
             integers = self.fixed_point.truncate(self.affine.apply(values, group))
-            state["total"][:, group] = sum_columns(integers)
+            totals[group] = sum_columns(integers)
             if self.second:
-                state["second"][:, group] = cross_products(integers, self.bits)
-        return state
+                seconds[:, group] = cross_products(integers, self.bits)
+        state = {"count": group_counts(block), "total": scaled(totals, 0)}
+        return state | {"second": add_parts(seconds)} if self.second else state
 
     def finish(self, state: State) -> MomentSums:
         """The sums, with their units."""
@@ -110,10 +115,11 @@ class Gram(Statistic[ExactSum]):
 
     def partial(self, block: Block) -> State:
         """Gram matrices of one block."""
-        state = self.empty(len(block.values), block.groups)
+        d = len(block.values)
+        products = np.zeros((product_parts(self.bits), block.groups, d, d), dtype=np.int64)
         for group, values in block.by_group():
-            state["gram"][:, group] = cross_products(self.fixed_point.truncate(values), self.bits)
-        return state
+            products[:, group] = cross_products(self.fixed_point.truncate(values), self.bits)
+        return {"gram": add_parts(products)}
 
     def finish(self, state: State) -> ExactSum:
         """The matrix (d x d), or one per group where there are several (K x d x d)."""

@@ -36,6 +36,7 @@ class View:
     max_rows: int | None = None
     rate: float | None = None
     key: bytes = field(default=b"", repr=False)
+    seeded: bool = False
 
     @property
     def threshold(self) -> int:
@@ -54,7 +55,10 @@ class View:
 
 
 class Watch:
-    """Remembers a table's fingerprint from its first pass; shared by all views of the table."""
+    """Remembers a table's fingerprint from its first pass; shared by all views of the table.
+
+    Checked at the end of every pass, before its result is handed out; engines on files also note it when they open one.
+    """
 
     def __init__(self) -> None:
         self._first: str | None = None
@@ -95,10 +99,7 @@ class Source(ABC):
         """The same table seen through another view."""
 
     def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
-        state = statistic.empty(len(reader.columns), reader.groups)
-        for block in self._blocks(reader):
-            state = statistic.merge(state, statistic.partial(block))
-        return state
+        return statistic.fold(self._blocks(reader), len(reader.columns), reader.groups)
 
     def _blocks(self, reader: Reader) -> Iterator[Block]:
         for batch in self.batches(reader.needed):
@@ -114,6 +115,11 @@ class Source(ABC):
     def schema(self) -> pa.Schema:
         """Names and types of the view's columns."""
         return pa.schema([self.table_schema.field(name) for name in self.view.columns])
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows of a pass one privacy unit can change: for ``Statistic.sensitivity``."""
+        return self.view.max_rows or 1
 
     def select(self, columns: Sequence[str]) -> Self:
         """Only these columns; before ``bounded`` and ``sample``, whose choice of rows depends on the columns."""
@@ -144,10 +150,11 @@ class Source(ABC):
 
         The coins are a keyed hash of the unit, or of the row and its number among equal rows, so they are independent,
         and all engines agree given the key. ``key=None`` draws a fresh secret one. An integer makes a repeatable sample
-        for studies and tests: amplification by sampling may then not be claimed, for the coins are not secret.
+        for studies and tests: amplification by sampling may then not be claimed (``view.seeded``).
         """
         if self.view.rate is not None:
             raise ParameterError("a sample is drawn once per view: sample the original source again.")
+        seeded = isinstance(key, int)
         if key is None:
             key = secrets.token_bytes(32)
         elif isinstance(key, int):
@@ -156,7 +163,7 @@ class Source(ABC):
             raise ParameterError(f"key must have 32 bytes. Got {len(key)}.")
         coin_threshold(rate)
         require_hashable(self.schema, self.view.columns)
-        return self._with_view(replace(self.view, rate=float(rate), key=key))
+        return self._with_view(replace(self.view, rate=float(rate), key=key, seeded=seeded))
 
     def aggregate(
         self, statistic: Statistic[Result], *, columns: Sequence[str] | None = None, group: Grouping = None
@@ -165,7 +172,6 @@ class Source(ABC):
         reader = Reader(self.view.columns if columns is None else tuple(columns), group)
         reader.check(self.schema)
         statistic.shapes(len(reader.columns), reader.groups)
-        self.watch.check(self.fingerprint())
         state = self._fold(statistic, reader)
         self.watch.check(self.fingerprint())
         return statistic.finish(state)
@@ -179,7 +185,6 @@ class Source(ABC):
     ) -> list[tuple[Any, Result]]:
         """``function`` of each household's rows (an Arrow table, sorted by ``order``), sorted by household."""
         require_columns(self.schema, [by, *order])
-        self.watch.check(self.fingerprint())
         results = self._map(function, by, order, jobs)
         self.watch.check(self.fingerprint())
         return results
@@ -189,9 +194,11 @@ class Source(ABC):
         if length < 1 or (step is not None and step < 1):
             raise ParameterError(f"length and step must be positive. Got {length!r} and {step!r}.")
         require_columns(self.schema, [by, order])
-        self.watch.check(self.fingerprint())
+        return self._windows(by, order, length, step or length)
+
+    def _windows(self, by: str, order: str, length: int, step: int) -> Iterator[tuple[Any, pa.Table]]:
         for key, table in split_groups(self.batches(self.view.columns, (by, order)), by):
-            for start in range(0, table.num_rows - length + 1, step or length):
+            for start in range(0, table.num_rows - length + 1, step):
                 yield key, table.slice(start, length)
         self.watch.check(self.fingerprint())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -39,6 +40,14 @@ class Statistic(ABC, Generic[Result]):
     def empty(self, dimension: int, groups: int) -> State:
         """The sums of no record at all."""
         return {name: np.zeros((4, *shape), dtype=np.int64) for name, shape in self.shapes(dimension, groups).items()}
+
+    def fold(self, blocks: Iterable[Block], dimension: int, groups: int) -> State:
+        """The sums of many blocks. Carries are left to the end: 2**30 blocks fit before a limb could overflow."""
+        state = self.empty(dimension, groups)
+        for block in blocks:
+            for name, part in self.partial(block).items():
+                state[name] += part
+        return {name: carry(total) for name, total in state.items()}
 
     def merge(self, a: State, b: State) -> State:
         """The sums of two disjoint sets of records."""
