@@ -24,7 +24,7 @@ def diagnostics() -> PrivateDiagnostics:
 
 
 def test_words_hold_names_only(diagnostics: PrivateDiagnostics) -> None:
-    for text in (repr(diagnostics), str(diagnostics), f"{diagnostics}", f"{diagnostics:>90}", "%s" % diagnostics):
+    for text in (repr(diagnostics), str(diagnostics), f"{diagnostics}", f"{diagnostics:>90}", format(diagnostics)):
         assert "31.4" not in text
         assert "error" in text
         assert "do not share" in text

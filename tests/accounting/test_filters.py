@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from gaussveil.accounting import Charge
 from gaussveil.accounting.cumulants import log_chernoff, profile_cumulant
-from gaussveil.accounting.filters import Budget, mean_shift_usage, renyi_usage
+from gaussveil.accounting.filters import Budget, best_order, mean_shift_usage, renyi_usage
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, PoissonSubsampled, RandomisedResponse
@@ -44,14 +44,26 @@ def test_the_chernoff_bound_is_a_bound(order: float, gap: float, energy: float, 
 
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_the_renyi_filter_keeps_the_exact_delta_within_budget(budget: Budget) -> None:
-    order = budget.best_order()
     charge = Charge(PrivacyLoss.from_terms([-0.001, 0.0], [1, 1], [0.0, 1e-4]))
+    order = best_order(budget, charge, symmetric=False)
     one = renyi_usage(budget, order, [(charge, 1)], symmetric=False).used
     count = int(1 / one)
     assert renyi_usage(budget, order, [(charge, count)], symmetric=False).within
     exact = float((charge.parts[0].source ** (charge.parts[0].count * count)).dp_delta(budget.epsilon))  # type: ignore[operator]
     assert exact <= budget.delta
     assert not renyi_usage(budget, order, [(charge, count + 1)], symmetric=False).within
+
+
+def test_the_best_order_serves_wide_pairs_too() -> None:
+    # K exists only below s = 1/0.8, far from the best order for mean shifts.
+    wide, narrow = Charge(PrivacyLoss.from_terms([-0.8], [1], [0.0])), Charge(GaussianPair.mean_shift(0.1))
+    budget = Budget(3.0, 1e-3)
+    orders = [best_order(budget, charge, symmetric=False) for charge in (wide, narrow)]
+    assert orders[0] < 1.25 < orders[1]
+    for charge, order in zip((wide, narrow), orders):
+        found = renyi_usage(budget, order, [(charge, 1)], symmetric=False).used
+        others = [renyi_usage(budget, order * by, [(charge, 1)], symmetric=False).used for by in (0.8, 0.95, 1.05, 1.3)]
+        assert found <= min(others)
 
 
 def test_usage_counts_edges_directions_and_sampler_errors() -> None:
@@ -109,7 +121,7 @@ def test_known_mass_at_infinity_is_charged() -> None:
 
 
 def test_adaptive_choice_overspends_exact_composition_but_not_the_filter() -> None:
-    """First a mean shift; then, knowing its output, the worse of two second releases that both just exhaust the budget."""
+    """First a mean shift; then, knowing its output, the worse of two releases that each just exhaust the budget."""
     epsilon, delta = 1.0, 1e-3
     first = 0.15
 
@@ -139,8 +151,8 @@ def test_adaptive_choice_overspends_exact_composition_but_not_the_filter() -> No
     assert overspent([shift, spread]) > 1.05 * delta
 
     budget = Budget(epsilon, delta)
-    order = budget.best_order()
     start = Charge(GaussianPair.mean_shift(first))
+    order = best_order(budget, start, symmetric=False)
 
     def admitted(make: object, low: float, high: float) -> PrivacyLoss:
         for _ in range(40):

@@ -92,6 +92,8 @@ def test_the_first_entry_settles_filter_and_adjacency(ledger: Ledger) -> None:
     ledger.debit("mixed", Charge(Laplace(0.1)), HOME)
     assert ledger.terms("mixed").composition.startswith("adaptive: Renyi filter at s = ")
     assert ledger.statement("mixed").spent_delta <= 1e-5
+    ledger.open_account("wide", epsilon=3.0, delta=1e-3)
+    assert fill(ledger, "wide", spread(-0.3)) > 3
     ledger.open_account("chosen", epsilon=3.0, delta=1e-5, filter="renyi", order=5.0)
     ledger.debit("chosen", shift(0.1), HOME)
     assert ledger.terms("chosen").composition.endswith("s = 5")
@@ -186,6 +188,8 @@ def test_states(ledger: Ledger, account: Account) -> None:
 
 
 def test_voiding_everything_reopens_the_choice_of_filter(ledger: Ledger, account: Account) -> None:
+    ledger.void(ledger.debit("homes", spread(-0.2), HOME).id, "cancelled")
+    assert ledger.terms("homes").order is None
     ledger.void(ledger.debit("homes", shift(0.2), HOME).id, "cancelled")
     ledger.debit("homes", spread(-0.01), HOME)
     # But not once something may have been seen.

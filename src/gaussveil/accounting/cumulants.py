@@ -14,6 +14,7 @@ from gaussveil.accounting.charge import Part
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 
+Floats = NDArray[np.float64]
 NEGLIGIBLE = 1e-25  # tail mass of a profile that is charged as sampler error instead of entering K
 CELLS = 4096
 
@@ -23,54 +24,46 @@ def log_chernoff(order: float) -> float:
     return order * math.log(order) - (1 + order) * math.log1p(order)
 
 
-def cumulants(part: Part, order: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def cumulants(part: Part, order: float) -> tuple[Floats, Floats, float]:
     """K(s) in both directions per edge, and the mass at infinity that goes with a profile's K."""
     if isinstance(part.source, PrivacyLoss):
         ahead = np.asarray(part.source.cumulant(order), dtype=np.float64)
         back = np.asarray(part.source.reversed().cumulant(order), dtype=np.float64)
         return part.count * ahead, part.count * back, 0.0
-    stored = canonical_json(part.source.to_dict())
-    ahead_value, ahead_tail = _profile_cumulant(stored, order, False)
-    back_value, back_tail = _profile_cumulant(stored, order, True)
+    ahead_value, ahead_tail = profile_cumulant(part.source, order)
+    back_value, back_tail = profile_cumulant(part.source.reversed(), order)
     tail = part.count * max(ahead_tail, back_tail)
     return np.asarray(part.count * ahead_value), np.asarray(part.count * back_value), tail
-
-
-@lru_cache(maxsize=1024)
-def _profile_cumulant(stored: str, order: float, backward: bool) -> tuple[float, float]:
-    profile = profile_from_dict(json.loads(stored))
-    return profile_cumulant(profile.reversed() if backward else profile, order)
 
 
 def profile_cumulant(profile: PrivacyProfile, order: float) -> tuple[float, float]:
     """Upper end of K(s) of a profile, and the tail mass left out of it (charge it like a sampler error).
 
-    e^K = 1 + s(s+1) [ int_1^A a^(s-1) H_a(X||Y) da + int_1^inf a^(-s-2) H_a(Y||X) da ], and H is convex in a, so
-    chords between nodes bound it from above (derived: docs/ledger).
+    e^K = 1 + s(s+1) [ int_1^A a^(s-1) H_a(X||Y) da + int_1^inf a^(-s-2) H_a(Y||X) da ], and H is convex in a, so chords
+    between nodes bound it from above (derived: docs/ledger).
     """
+    nodes, up = _curve(canonical_json(profile.to_dict()))
+    other_nodes, down = _curve(canonical_json(profile.reversed().to_dict()))
+    if order * nodes[-1] > 600:
+        return math.inf, 0.0
+    total = _chord_integral(nodes, up, order) + _chord_integral(other_nodes, down, -order - 1)
+    # Past its last node the other direction is at most its last height, and its weight falls by itself.
+    total += float(down[-1]) * math.exp(-(1 + order) * other_nodes[-1]) / (1 + order)
+    return math.log1p(order * (1 + order) * total * (1 + 1e-6)), float(up[-1])
+
+
+@lru_cache(maxsize=256)
+def _curve(stored: str) -> tuple[Floats, Floats]:
+    """Nodes from 0 to where next to nothing is left, denser towards 0, and upper ends of the profile's delta there."""
+    profile = profile_from_dict(json.loads(stored))
     floor = float(profile.delta(1e6)) * (1 + 1e-9)
     end = float(profile.epsilon(max(NEGLIGIBLE, floor)))
-    if not math.isfinite(end) or order * end > 600:
-        return math.inf, 0.0
-    slack = 1 + profile.relative_error
-    total = 0.0
-    if end > 0:
-        nodes = _nodes(end)
-        total += _chord_integral(nodes, np.asarray(profile.delta(nodes)) * slack, order)
-    # The other direction's weight a^(-s-2) falls by itself: past this point it is bounded by its last height.
-    last = 40.0 / (1 + order)
-    nodes = _nodes(last)
-    other = np.asarray(profile.reversed().delta(nodes)) * slack
-    total += _chord_integral(nodes, other, -order - 1) + float(other[-1]) * math.exp(-40.0) / (1 + order)
-    return math.log1p(order * (1 + order) * total * (1 + 1e-6)), float(profile.delta(end)) * slack
+    nodes = np.expm1(np.linspace(0.0, math.log1p(end), CELLS + 1)) if end > 0 else np.zeros(1)
+    nodes[-1] = end  # rounding below it would leave mass that is not there
+    return nodes, np.asarray(profile.delta(nodes)) * (1 + profile.relative_error)
 
 
-def _nodes(end: float) -> NDArray[np.float64]:
-    """Nodes from 0 to `end`, denser towards 0."""
-    return np.expm1(np.linspace(0.0, math.log1p(end), CELLS + 1))
-
-
-def _chord_integral(nodes: NDArray[np.float64], heights: NDArray[np.float64], power: float) -> float:
+def _chord_integral(nodes: Floats, heights: Floats, power: float) -> float:
     """Integral over a = e^x of a^(power-1) times the chords, linear in a, that join `heights` at the nodes x."""
     ends = np.exp(nodes)
     weight = np.diff(np.exp(power * nodes)) / power

@@ -133,12 +133,9 @@ def distribution_of(composition: Composition, adjacency: Adjacency | None, *, in
     step = max(interval, reach / MOST_NODES)
     nodes = np.arange(math.ceil(reach / step) + 1)
     epsilon = np.asarray(nodes * step, dtype=np.float64)
+    curves = {directed: directed.deltas(epsilon) for pair in directions for directed in pair}
     ahead, back = (
-        _raised(
-            np.max([directed.deltas(epsilon) for directed in side], axis=0),
-            epsilon,
-            composition.sampler_error,
-        )
+        _raised(np.max([curves[directed] for directed in side], axis=0), epsilon, composition.sampler_error)
         for side in zip(*directions, strict=True)
     )
     ahead[0] = back[0] = max(ahead[0], back[0])

@@ -6,6 +6,7 @@ filters stay sound (mathematics, section 3), both fixed before anything is relea
 - **mean-shift**: only mean shifts, sum of mu_j^2 at most the budget's mu^2. Nothing is lost against exact composition
   (Smith, Thakurta 2022; Koskela, Tobaben, Honkela 2023).
 - **renyi**: any entry, sum of K_j(s) at most the budget's K at one order s, in both directions (Feldman, Zrnic 2021).
+  Unless it was given, s is settled by the first entry before its draw, so that it depends on no output.
 
 A third, **single**, admits one release by its exact delta and nothing after it. A small share of delta is set aside
 for sampler errors, because paths that trade noise error against privacy loss are not covered by either proof.
@@ -65,18 +66,6 @@ class Budget:
         """K(s) whose Chernoff bound at epsilon is the ideal delta; not positive if the order cannot serve."""
         return order * self.epsilon + math.log(self.ideal_delta) - log_chernoff(order)
 
-    def best_order(self) -> float:
-        """Order at which the filter admits the longest mean shift: a sensible choice for mixed entries."""
-
-        def negative_energy(log_order: float) -> float:
-            order = math.exp(log_order)
-            return -self.renyi_cap(order) / (order * (1 + order))
-
-        starts = np.linspace(-7.0, 14.0, 211)
-        start = float(starts[int(np.argmin([negative_energy(value) for value in starts]))])
-        found = minimize_scalar(negative_energy, bounds=(start - 0.2, start + 0.2), method="bounded")
-        return float(f"{math.exp(found.x):.6g}")
-
 
 @lru_cache(maxsize=256)
 def _largest_mean_shift(epsilon: float, delta: float) -> float:
@@ -131,3 +120,19 @@ def renyi_usage(budget: Budget, order: float, charges: Iterable[tuple[Charge, in
         errors.append(count * charge.sampler_error)
     used = float(max(np.max(forward), np.max(backward)))
     return Usage(used / cap if cap > 0 else math.inf, math.fsum(errors) / budget.sampler_cap)
+
+
+def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
+    """Order s at which a Renyi filter admits the most repetitions of the charge, to four digits."""
+
+    def used(log_order: float) -> float:
+        return renyi_usage(budget, math.exp(log_order), [(charge, 1)], symmetric=symmetric).used
+
+    grid = np.linspace(math.log(1e-3), math.log(1e6), 63)
+    usages = [used(float(value)) for value in grid]
+    best = int(np.argmin(usages))
+    if not math.isfinite(usages[best]):
+        return 1.0
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(used, bounds=(float(low), float(high)), method="bounded", options={"xatol": 1e-3})
+    return float(f"{math.exp(found.x if found.fun < usages[best] else grid[best]):.4g}")

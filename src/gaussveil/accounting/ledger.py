@@ -78,8 +78,8 @@ class Ledger:
         """Open an account; its terms never change afterwards.
 
         Without an `adjacency` the first entry fixes it. `rule="planned"` needs the whole `plan` (charges, or pairs of
-        charge and count) and an adjacency. `rule="adaptive"` runs a filter: "mean-shift", "renyi" (at `order`, by
-        default the best for mean shifts), or "auto", which the first entry settles before anything is drawn.
+        charge and count) and an adjacency. `rule="adaptive"` runs a filter: "mean-shift", "renyi", or "auto",
+        which the first entry settles before anything is drawn; it also settles the Renyi `order` unless that is given.
         """
         budget = Budget(float(epsilon), float(delta), float(sampler_share))
         if not name.strip():
@@ -88,11 +88,8 @@ class Ledger:
             raise ParameterError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
         if filter not in FILTERS:
             raise ParameterError(f"filter must be one of {', '.join(FILTERS)}, got {filter!r}")
-        chosen_order = budget.best_order() if order is None else float(order)
-        if not chosen_order > 0 or (order is not None and budget.renyi_cap(chosen_order) <= 0):
-            raise ParameterError(
-                f"order must be positive and able to serve the budget, got {order}; try {budget.best_order():g}"
-            )
+        if order is not None and not (order > 0 and budget.renyi_cap(order) > 0):
+            raise ParameterError(f"order must be positive and large enough to serve the budget, got {order}")
         folded = records.fold_plan(plan)
         if (rule == "planned") != bool(folded):
             raise ParameterError("plan must be given with rule='planned', and only then")
@@ -103,7 +100,7 @@ class Ledger:
                 )
             check_plan(budget, folded, adjacency)
         row = (name, dataset, canonical_json(adjacency.to_dict()) if adjacency else None, budget.epsilon, budget.delta,
-               budget.sampler_share, rule, filter, None, chosen_order, now())  # fmt: skip
+               budget.sampler_share, rule, filter, None, order, None, now())  # fmt: skip
         with self._database.writing() as connection:
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")
@@ -150,9 +147,12 @@ class Ledger:
             if terms.rule == "planned":
                 slot = admit_planned(terms, records.slots(connection, number), charge)
             else:
-                active = admit_adaptive(terms, records.spent(connection, number), charge, adjacency)
-                if active != terms.active_filter:
-                    connection.execute("UPDATE accounts SET active_filter = ? WHERE id = ?", (active, number))
+                settled = admit_adaptive(terms, records.spent(connection, number), charge, adjacency)
+                if settled != terms:
+                    connection.execute(
+                        "UPDATE accounts SET active_filter = ?, active_order = ? WHERE id = ?",
+                        (settled.active_filter, settled.active_order, number),
+                    )
             if terms.adjacency is None:
                 stored = canonical_json(adjacency.to_dict())
                 connection.execute("UPDATE accounts SET adjacency = ? WHERE id = ?", (stored, number))
@@ -226,4 +226,4 @@ def _release_filter(connection: sqlite3.Connection, name: str) -> None:
     """With nothing drawn or pending, no output can have influenced anything: the filter is open again."""
     number, _ = records.find_account(connection, name)
     if not records.spent(connection, number):
-        connection.execute("UPDATE accounts SET active_filter = NULL WHERE id = ?", (number,))
+        connection.execute("UPDATE accounts SET active_filter = NULL, active_order = NULL WHERE id = ?", (number,))

@@ -46,7 +46,8 @@ CREATE TABLE accounts (
   rule TEXT NOT NULL CHECK (rule IN ('planned', 'adaptive')),
   chosen_filter TEXT NOT NULL CHECK (chosen_filter IN ('auto', 'mean-shift', 'renyi')),
   active_filter TEXT CHECK (active_filter IN ('mean-shift', 'renyi', 'single')),
-  renyi_order REAL NOT NULL,
+  chosen_order REAL,
+  active_order REAL,
   opened_at TEXT NOT NULL
 ) STRICT;
 CREATE TABLE charges (
@@ -102,7 +103,7 @@ def migrate_1_to_2(connection: sqlite3.Connection) -> None:
         # Version 1 knew one rule: the filter on squared mean shifts.
         used = "mean-shift" if any(entry[2] == number and entry[4] != "void" for entry in entries) else None
         connection.execute(
-            "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, 1e-3, 'adaptive', 'mean-shift', ?, 1.0, ?)",
+            "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, 1e-3, 'adaptive', 'mean-shift', ?, NULL, NULL, ?)",
             (number, name, dataset, adjacency, epsilon, delta, used, opened_at),
         )
     for sequence, entry, account, body, state, what, debited_at in entries:

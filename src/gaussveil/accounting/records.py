@@ -17,7 +17,10 @@ from gaussveil.accounting.rules import Slot, Terms, usage
 from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
 
 Folded = list[tuple[Charge, int]]
-_TERMS = "dataset, adjacency, epsilon, delta, sampler_share, rule, chosen_filter, active_filter, renyi_order, opened_at"
+_TERMS = (
+    "dataset, adjacency, epsilon, delta, sampler_share, rule, chosen_filter, active_filter, chosen_order, "
+    "active_order, opened_at"
+)
 _ENTRY = (
     "SELECT e.id, a.name, e.charge, e.state, e.what, e.debited_at FROM entries e JOIN accounts a ON a.id = e.account"
 )
@@ -118,7 +121,7 @@ def fold_plan(plan: Sequence[Charge | tuple[Charge, int]]) -> Folded:
 
 def insert_account(connection: sqlite3.Connection, row: tuple[object, ...], plan: Folded) -> None:
     """Store an account and its plan."""
-    made = connection.execute(f"INSERT INTO accounts (name, {_TERMS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    made = connection.execute(f"INSERT INTO accounts (name, {_TERMS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     for charge, count in plan:
         _store_charge(connection, charge)
         connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (made.lastrowid, charge.digest, count))
@@ -142,13 +145,13 @@ def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]
     if row is None:
         known = [other for (other,) in connection.execute("SELECT name FROM accounts ORDER BY id LIMIT 10")]
         raise AccountNotFoundError(f"the ledger has no account {name!r}; it has {', '.join(known) or 'none'}")
-    number, dataset, adjacency, epsilon, delta, share, rule, chosen, active, order, opened_at = row
+    number, dataset, adjacency, epsilon, delta, share, rule, *rest = row
     try:
         budget = Budget(epsilon, delta, share)
         relation = Adjacency.from_dict(json.loads(adjacency)) if adjacency is not None else None
     except (ParameterError, FormatError, json.JSONDecodeError) as error:
         raise LedgerCorruptError(f"the terms of account {name!r} are damaged: {error}; restore a backup") from error
-    return number, Terms(name, dataset, relation, budget, rule, chosen, active, order, opened_at)
+    return number, Terms(name, dataset, relation, budget, rule, *rest)
 
 
 def find_entry(connection: sqlite3.Connection, identifier: str) -> Entry | None:

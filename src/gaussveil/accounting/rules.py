@@ -8,15 +8,16 @@ output, decides.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.filters import Budget, Usage, mean_shift_usage, renyi_usage
+from gaussveil.accounting.filters import Budget, Usage, best_order, mean_shift_usage, renyi_usage
 from gaussveil.errors import AssumptionError, BudgetExceededError
 
 Spent = Sequence[tuple[Charge, int]]
@@ -33,8 +34,14 @@ class Terms:
     rule: str
     chosen_filter: str
     active_filter: str | None
-    order: float
+    chosen_order: float | None
+    active_order: float | None
     opened_at: str
+
+    @property
+    def order(self) -> float | None:
+        """Order of the Renyi filter, once it is settled or if it was given."""
+        return self.active_order if self.active_order is not None else self.chosen_order
 
     @property
     def composition(self) -> str:
@@ -44,7 +51,7 @@ class Terms:
         words = {
             None: "no entry yet",
             "mean-shift": "filter on the sum of squared mean shifts",
-            "renyi": f"Renyi filter at s = {self.order:g}",
+            "renyi": f"Renyi filter at s = {self.order or math.nan:g}",
             "single": "one release, by its exact delta",
         }
         return f"adaptive: {words[self.active_filter]}"
@@ -82,14 +89,14 @@ def usage(terms: Terms, active: str, spent: Spent, symmetric: bool) -> Usage:
     """How much of a filter the charges use."""
     if active == "mean-shift":
         return mean_shift_usage(terms.budget, spent)
-    if active == "renyi":
+    if active == "renyi" and terms.order is not None:
         return renyi_usage(terms.budget, terms.order, spent, symmetric=symmetric)
     exact = Composition.of(spent, symmetric=symmetric).delta_upper(terms.budget.epsilon) / terms.budget.delta
     return Usage(exact if sum(count for _, count in spent) <= 1 else float("inf"), 0.0)
 
 
-def admit_adaptive(terms: Terms, spent: Spent, charge: Charge, adjacency: Adjacency) -> str:
-    """Give the filter under which the charge is admitted, or refuse it whole."""
+def admit_adaptive(terms: Terms, spent: Spent, charge: Charge, adjacency: Adjacency) -> Terms:
+    """Give the terms, filter settled, under which the charge is admitted, or refuse it whole."""
     if terms.active_filter is not None:
         candidates = [terms.active_filter]
     elif terms.chosen_filter == "auto":
@@ -98,13 +105,15 @@ def admit_adaptive(terms: Terms, spent: Spent, charge: Charge, adjacency: Adjace
     else:
         candidates = [terms.chosen_filter]
     wanted = [*spent, (charge, 1)]
+    if terms.order is None and "renyi" in candidates:
+        terms = replace(terms, active_order=best_order(terms.budget, charge, symmetric=adjacency.symmetric))
     for active in candidates:
         if active == "single" and len(wanted) == 1:
             exact = Composition.of(wanted, symmetric=adjacency.symmetric).delta_upper(terms.budget.epsilon)
             if exact <= terms.budget.delta:
-                return active
+                return replace(terms, active_filter=active)
         elif active != "single" and usage(terms, active, wanted, adjacency.symmetric).within:
-            return active
+            return replace(terms, active_filter=active)
     raise BudgetExceededError(_refusal(terms, candidates[0], spent, wanted, charge, adjacency))
 
 

@@ -126,7 +126,7 @@ def transaction(
 
 
 def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
-    """Rigorous upper end for the pair itself and for the reduced form that the certificate stores; refused if too large."""
+    """Rigorous upper end for the pair and for the reduced form that the certificate stores; refused if too large."""
     own = Composition.of([(charge, 1)], symmetric=draft.adjacency.symmetric).delta_upper(draft.epsilon)
     upper = max(own, _stored_delta_upper(charge.to_json(), draft.epsilon, draft.adjacency.symmetric))
     if upper > draft.delta:

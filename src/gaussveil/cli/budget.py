@@ -117,7 +117,9 @@ def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
     if statement.filter_used is not None:
         print_line(f"filter used: {statement.filter_used:.2%}")
     print_line(f"neighbours: {terms.adjacency or 'fixed by the first release'}")
-    print_table(["id", "state", "what", "debited"], [(e.id, e.state, e.what, e.debited_at) for e in entries])
+    # Plain lines: ids must be readable in full, and what a user wrote is not markup.
+    for entry in entries:
+        print(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}")
 
 
 @budget_app.command("history", epilog=EXIT_CODE_HELP)
@@ -135,7 +137,8 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
     if json:
         print_json({"account": account, "intact": True, "events": as_rows(events)})
         return
-    print_table(["when", "entry", "event", "detail"], [(e.at, e.entry, e.event, e.detail[:60]) for e in events])
+    for event in events:
+        print(f"{event.at}  {event.event:<8}  {event.entry}  {event.detail}")
     print_line("the ledger is intact")
 
 

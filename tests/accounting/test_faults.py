@@ -1,0 +1,232 @@
+"""What can go wrong with processes, disks and files: nothing is released without its debit, lost or overspent."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gaussveil.accounting import Account, Adjacency, CertificateDraft, Charge, Ledger, transaction
+from gaussveil.accounting.filters import Budget
+from gaussveil.errors import (
+    BudgetExceededError,
+    FormatError,
+    GaussveilError,
+    LedgerCorruptError,
+    LedgerUnavailableError,
+)
+from gaussveil.spectrum import GaussianPair
+
+FORK = multiprocessing.get_context("fork")
+UNIT = Adjacency.add_remove()
+SHIFT = 0.02
+
+
+def shift(size: float = SHIFT) -> Charge:
+    return Charge(GaussianPair.mean_shift(size))
+
+
+def write_releases(account: Account, out: Path) -> None:
+    """Release until the budget is spent; every value that left the process is in `out`, forced to disk."""
+    draft = CertificateDraft(released="x", mechanism="m", adjacency=UNIT, epsilon=1.0, delta=0.1)
+    handle = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while True:
+        try:
+            with transaction(account, shift(), draft) as debit:
+                os.write(handle, f"debited {debit.id}\n".encode())
+                debit.draw(lambda debit=debit: os.write(handle, f"drawn {debit.id}\n".encode()))
+            os.write(handle, f"released {debit.id}\n".encode())
+        except BudgetExceededError:
+            return
+
+
+def read_log(folder: Path) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {"debited": set(), "drawn": set(), "released": set()}
+    for path in folder.glob("writer-*"):
+        for line in path.read_text().splitlines():
+            event, identifier = line.split()
+            found[event].add(identifier)
+    return found
+
+
+def test_kill_nine_with_four_writers(tmp_path: Path, full: bool) -> None:
+    kills = 200 if full else 6
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    budget = Budget(3.0, 1e-5) if full else Budget(1.0, 1e-6)
+    account = ledger.open_account("a", epsilon=budget.epsilon, delta=budget.delta)
+    affordable = math.floor(budget.mean_shift_cap() / SHIFT**2)
+    chance = random.Random(3)
+    started = 0
+
+    def start() -> multiprocessing.process.BaseProcess:
+        nonlocal started
+        started += 1
+        process = FORK.Process(target=write_releases, args=(account, tmp_path / f"writer-{started}"))
+        process.start()
+        return process
+
+    writers = [start() for _ in range(4)]
+    for _ in range(kills):
+        time.sleep(chance.uniform(0.02, 0.5))
+        victim = chance.randrange(4)
+        writers[victim].kill()
+        writers[victim].join()
+        # Recovery: the next process finds a sound ledger, whatever the last one was doing.
+        writers[victim] = start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    ledger.check()
+    entries = {entry.id: entry.state for entry in ledger.entries("a")}
+    log = read_log(tmp_path)
+    active = {identifier for identifier, state in entries.items() if state != "void"}
+    assert log["debited"] <= active, "a debit was lost"
+    assert {entries[identifier] for identifier in log["drawn"]} <= {"drawing", "released"}
+    assert all(entries[identifier] == "released" for identifier in log["released"])
+    # Neither overspent nor wasted: exactly what the budget affords was debited, killed releases included.
+    assert len(active) == affordable
+    assert ledger.statement("a").spent_delta <= budget.delta
+    killed = [state for state in entries.values() if state in ("debited", "drawing")]
+    assert len(killed) <= kills
+    assert sum(ledger.statement("a").states.get(state, 0) for state in ("debited", "drawing")) == len(killed)
+
+
+def outcome(function: Callable[[], object], user: int | None = None, limit: int | None = None) -> str:
+    """Run in a child, with another user or a file size limit; the error's code and message, or 'fine'."""
+    parent, child = FORK.Pipe()
+
+    def run() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        if user is not None:
+            os.setuid(user)
+        try:
+            function()
+            child.send("fine")
+        except GaussveilError as error:
+            child.send(f"{error.code} {error}")
+
+    process = FORK.Process(target=run)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    return str(parent.recv())
+
+
+def test_disk_full(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    account = ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    ledger.debit("a", shift(), UNIT)
+    drawn = tmp_path / "drawn"
+    drawn.touch()
+    draft = CertificateDraft(released="x" * 20000, mechanism="m", adjacency=UNIT, epsilon=1.0, delta=0.1)
+
+    def release_many() -> None:
+        for number in range(50):
+            with transaction(account, shift(), draft, release_id=str(number)) as debit:
+                debit.draw(lambda: drawn.write_text(drawn.read_text() + f"{debit.id}\n"))
+
+    limit = ledger.path.stat().st_size + 100_000
+    found = outcome(release_many, limit=limit)
+    assert found.startswith(LedgerUnavailableError.code)
+    assert "disk" in found
+    assert "nothing was recorded" in found
+    # Space again: the ledger is intact, holds every debit of a drawn release, and goes on.
+    ledger.check()
+    states = {entry.id: entry.state for entry in ledger.entries("a")}
+    released = drawn.read_text().split()
+    assert 0 < len(released) < 50
+    assert all(states[identifier] in ("drawing", "released") for identifier in released)
+    ledger.debit("a", shift(), UNIT)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can enter, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_read_only_file(open_folder: Path) -> None:
+    ledger = Ledger.create(open_folder / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    ledger.path.chmod(0o444)
+    open_folder.chmod(0o555)
+    nobody = 65534 if os.getuid() == 0 else None  # root may write anywhere
+    database = ledger._database
+
+    def debit() -> None:
+        Ledger(database.path).debit("a", shift(), UNIT)
+
+    found = outcome(debit, user=nobody)
+    assert found.startswith(LedgerUnavailableError.code)
+    assert "permissions" in found or "may be written" in found
+    open_folder.chmod(0o755)
+    ledger.path.chmod(0o644)
+    assert ledger.entries("a") == []
+    ledger.debit("a", shift(), UNIT)
+
+
+def test_locked_file(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    impatient = Ledger(ledger.path)
+    impatient._database.busy_seconds = 0.05
+    with ledger._database.writing():
+        with pytest.raises(LedgerUnavailableError, match="locked"):
+            impatient.debit("a", shift(), UNIT)
+        assert impatient.accounts() == ["a"]  # readers do not wait for writers
+    impatient.debit("a", shift(), UNIT)
+
+
+def checkpointed(tmp_path: Path) -> Path:
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    for number in range(20):
+        ledger.debit("a", shift(), UNIT, what="x" * 500, release_id=str(number))
+    assert not Path(f"{ledger.path}-wal").exists()
+    return ledger.path
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda body: b"not a database at all" + body[21:],
+        lambda body: body[: len(body) // 2],
+        lambda body: body[:8192] + bytes(len(body) - 8192),
+        lambda body: body[:4096] + b"\xff" * 4096 + body[8192:],
+    ],
+    ids=["header", "truncated", "zeroed", "one page"],
+)
+def test_corrupted_file(tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
+    path = checkpointed(tmp_path)
+    backup = path.read_bytes()
+    path.write_bytes(spoil(backup))
+    with pytest.raises(LedgerCorruptError, match="backup"):
+        Ledger(path).check()
+    with pytest.raises(LedgerCorruptError, match="backup"):
+        Ledger(path).debit("a", shift(), UNIT)
+    path.write_bytes(backup)
+    ledger = Ledger(path)
+    ledger.check()
+    assert len(ledger.entries("a")) == 20
+
+
+@pytest.mark.parametrize("body", [b"", b"SQLite format 3\x00" + bytes(84)], ids=["empty", "no tables"])
+def test_other_files_are_not_ledgers(tmp_path: Path, body: bytes) -> None:
+    path = tmp_path / "other"
+    path.write_bytes(body)
+    with pytest.raises((FormatError, LedgerCorruptError), match=r"not a gaussveil ledger|damaged"):
+        Ledger(path)
+    assert path.read_bytes() == body
