@@ -38,8 +38,8 @@ class Comparison:
     loss: PrivacyLoss
 
 
-def privacy_curves(losses: Named, epsilons: Floats) -> Figure:
-    """Draw delta(epsilon) of several losses, both directions: X against Y solid, Y against X dashed."""
+def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float] | None = None) -> Figure:
+    """Draw delta(epsilon) of several losses, X against Y solid, Y against X dashed; a claim is a ring."""
     with house_style():
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.subplots()
@@ -50,6 +50,8 @@ def privacy_curves(losses: Named, epsilons: Floats) -> Figure:
                 epsilons, _drawn(loss.reversed().delta(epsilons)), color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4
             )
         _delta_axes(axes, float(epsilons[-1]))
+        if claim is not None:
+            axes.plot(*claim, "o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=1.4, zorder=5)
         axes.set_xlabel("epsilon")
         axes.set_title("delta(epsilon)   solid: X against Y   dashed: Y against X", fontweight="normal", color=FAINT)
         axes.legend(loc="upper right")

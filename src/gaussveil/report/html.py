@@ -24,10 +24,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: a heading, paragraphs, then a figure (an SVG element) and a table where there are any."""
+    """A part of a report: a heading, then paragraphs, facts (term, text), a figure (SVG element) and a table."""
 
     heading: str
     paragraphs: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
     figure: str = ""
     caption: str = ""
     table: Table | None = None

@@ -1,0 +1,96 @@
+"""A certificate as a page for people: the promise first, then what it rests on, then the curve anyone can recompute."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gaussveil.accounting import Certificate, Verification
+from gaussveil.report.figures import privacy_curves, svg
+from gaussveil.report.html import Report, Section
+from gaussveil.spectrum import PrivacyLoss
+
+
+def certificate_report(certificate: Certificate, verification: Verification | None = None) -> Report:
+    """Lay a certificate out as a report; with the outcome of `verify`, say that too.
+
+    Holds only what the certificate holds: released and public values.
+    """
+    return Report(
+        title=certificate.released,
+        summary=_promise(certificate),
+        sections=(
+            Section(heading="Promise", facts=_promise_facts(certificate)),
+            *_checked(verification),
+            Section(heading="What it rests on", facts=_ground_facts(certificate)),
+            *_curve(certificate),
+        ),
+        footer=(
+            f"Release {certificate.release_id}, {certificate.released_at}. "
+            f"Made by gaussveil {certificate.library_version}; "
+            f"{'signed (Ed25519)' if certificate.signature else 'not signed'}. "
+            "Recompute it with `gaussveil verify` on the certificate file."
+        ),
+    )
+
+
+def _promise(certificate: Certificate) -> str:
+    if certificate.guarantee.kind == "none":
+        return f"No privacy is promised: {certificate.guarantee.reason}."
+    return (
+        f"({certificate.epsilon:.6g}, {certificate.delta:.6g})-differential privacy "
+        f"for each {certificate.adjacency.unit}, {certificate.guarantee}."
+    )
+
+
+def _promise_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    # Ends of enclosures are shown with every digit: rounded for reading, an upper end would no longer be one.
+    design = "design value, not a promise" if certificate.guarantee.kind == "none" else "claimed"
+    return (
+        ("Neighbours", str(certificate.adjacency)),
+        ("epsilon", f"{certificate.epsilon} ({design})"),
+        ("delta", f"{certificate.delta} ({design}); rigorous upper end {certificate.delta_upper}"),
+        ("Composition", certificate.composition),
+        ("Account", certificate.account + (f", dataset {certificate.dataset}" if certificate.dataset else "")),
+    )
+
+
+def _ground_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
+    charge = certificate.charge
+    return (
+        ("Mechanism", certificate.mechanism),
+        ("Dominating", f"{charge.describe()}; {certificate.orientation}"),
+        ("Sampler", f"total variation {charge.sampler_error:.3g}, charged {certificate.sampler_charge:.3g} of delta"),
+        *(("Assumption", line) for line in certificate.assumptions),
+        *((str(name), str(value)) for name, value in certificate.parameters.items()),
+    )
+
+
+def _checked(verification: Verification | None) -> tuple[Section, ...]:
+    if verification is None:
+        return ()
+    facts = [
+        ("Verdict", "every statement holds" if verification.ok else "does not verify"),
+        ("Recomputed delta", f"between {verification.delta_lower} and {verification.delta_upper}"),
+        ("Signature", verification.signature),
+        *(("Problem", problem) for problem in verification.problems),
+    ]
+    return (Section(heading="Recomputed", facts=facts),)
+
+
+def _curve(certificate: Certificate) -> tuple[Section, ...]:
+    """Draw the curve of a single Gaussian loss; label graphs and profiles have no one curve to show."""
+    (part, *others) = certificate.charge.parts
+    if others or not isinstance(part.source, PrivacyLoss) or part.source.batch_shape:
+        return ()
+    loss = part.source if part.count == 1 else part.source**part.count
+    right = max(float(loss.dp_epsilon(1e-10)), 1.25 * certificate.epsilon)
+    claim = (certificate.epsilon, certificate.delta)
+    figure = privacy_curves([("this release", loss)], np.linspace(0.0, right, 121), claim=claim)
+    description = "Privacy curve of this release in both directions, with the claimed epsilon and delta marked."
+    return (
+        Section(
+            heading="Privacy curve",
+            paragraphs=("Exact, both directions, before the sampler's error is charged. The ring marks the claim.",),
+            figure=svg(figure, "curve", description),
+        ),
+    )

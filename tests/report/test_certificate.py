@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charge, Guarantee, transaction, verify
+from gaussveil.report.certificate import certificate_report
+from gaussveil.report.html import render
+from gaussveil.spectrum import GaussianPair
+
+
+def certificate(charge: Charge, guarantee: Guarantee | None = None) -> Certificate:
+    draft = CertificateDraft(
+        released="daily mean <of homes>",
+        mechanism="gaussian",
+        adjacency=Adjacency.add_remove("home"),
+        epsilon=1.0,
+        delta=1e-5,
+        guarantee=guarantee or Guarantee.worst_case(),
+        assumptions=("at most one row per home",),
+        parameters={"l2_sensitivity": 0.5},
+    )
+    with transaction(None, charge, draft) as debit:
+        debit.draw(lambda: 0.0)
+    return debit.certificate
+
+
+@pytest.fixture(scope="module")
+def gaussian() -> Certificate:
+    return certificate(Charge(GaussianPair.mean_shift(0.2), sampler_error=1e-19))
+
+
+def test_the_page_says_what_the_certificate_says(gaussian: Certificate) -> None:
+    page = render(certificate_report(gaussian, verify(gaussian)))
+    for words in (
+        "(1, 1e-05)-differential privacy for each home",
+        "daily mean &lt;of homes&gt;",
+        "added or removed",
+        "at most one row per home",
+        "l2_sensitivity",
+        "every statement holds",
+        gaussian.release_id,
+        "not signed",
+        "<svg role=",
+    ):
+        assert words in page
+
+
+def test_the_curve_carries_the_claim(gaussian: Certificate) -> None:
+    from gaussveil.report.figures import privacy_curves
+
+    figure = privacy_curves([("a", GaussianPair.mean_shift(0.2))], np.linspace(0.0, 2.0, 5), claim=(1.0, 1e-5))
+    ring = figure.axes[0].get_lines()[-1]
+    assert (list(ring.get_xdata()), list(ring.get_ydata())) == ([1.0], [1e-5])
+
+
+def test_no_guarantee_is_said_first() -> None:
+    seeded = certificate(Charge(GaussianPair.mean_shift(0.2)), Guarantee.none("seeded"))
+    report = certificate_report(seeded)
+    assert report.summary == "No privacy is promised: seeded."
+    assert "differential privacy for each" not in render(report)
+
+
+def test_several_parts_are_described_without_a_curve() -> None:
+    charge = Charge(GaussianPair.mean_shift(0.1)) + Charge(GaussianPair.from_reduced([0.05], [0.05]))
+    assert "<svg" not in render(certificate_report(certificate(charge)))
+
+
+def test_an_altered_certificate_is_shown_as_such(gaussian: Certificate) -> None:
+    altered = Certificate.from_dict({**gaussian.to_dict(), "delta": 1e-9, "delta_upper": 1e-9})
+    page = render(certificate_report(altered, verify(altered)))
+    assert "does not verify" in page
+    assert "Problem" in page
