@@ -23,7 +23,9 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
             raise TypeError
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise InputError(f"'{name}' must be an array of real numbers. Got {type(value).__name__} that is not one.") from None
+        raise InputError(
+            f"'{name}' must be an array of real numbers. Got {type(value).__name__} that is not one."
+        ) from None
     if like is None or isinstance(like, np.ndarray):
         return array
     xp = array_namespace(like)

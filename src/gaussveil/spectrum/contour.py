@@ -22,13 +22,20 @@ import numpy as np
 from array_api_compat import array_namespace, is_numpy_namespace
 
 from gaussveil.errors import NumericalError
+from gaussveil.spectrum.selection import put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits, order_limits
 
 Array = Any
 
 BEND = 0.3  # below 1, since a mean shift acts as exp(b^2 s^2 / 2)
 PROBES = (2.4, 3.1, 4.0, 5.2, 7.0, 9.5, 13.0, 18.0, 26.0, 40.0, 60.0, 90.0)
-RULES = ((36, 7.0), (96, 13.0), (240, 26.0), (720, 90.0), (4096, 90.0))  # nodes, and the largest u that they may have to cover
+RULES = (
+    (36, 7.0),
+    (96, 13.0),
+    (240, 26.0),
+    (720, 90.0),
+    (4096, 90.0),
+)  # nodes, and the largest u that they may have to cover
 GROWTH = 3.0  # log growth along the way that would cost digits by cancellation
 DECAY = -36.7  # log of 2^-53: where a probe counts as decayed
 RULE_ERROR = 2e-12  # relative error of a settled rule, tested against ball arithmetic
@@ -247,7 +254,9 @@ def _rounding(terms: Terms, threshold: Array, centre: Array) -> Array:
     xp = array_namespace(centre)
     drift = 0.5 * xp.sum(terms.multiplicity * xp.abs(terms.log_ratio), axis=-1)
     spread = xp.abs(1 + centre[:, None] * terms.variance_gap)
-    mean_part = 0.5 * xp.abs(centre * (1 + centre)) * xp.sum(terms.energy / xp.maximum(spread, 1e-300 + 0 * spread), axis=-1)
+    mean_part = (
+        0.5 * xp.abs(centre * (1 + centre)) * xp.sum(terms.energy / xp.maximum(spread, 1e-300 + 0 * spread), axis=-1)
+    )
     return 2.0**-50 * (xp.abs(centre) * (drift + xp.abs(threshold)) + mean_part)
 
 
@@ -257,10 +266,11 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
     xp = array_namespace(threshold)
     chunk_elements = CPU_CHUNK if is_numpy_namespace(xp) else DEVICE_CHUNK
     rows = max(1, chunk_elements // (max(1, terms.variance_gap.shape[-1]) * RULES[0][0]))
-    parts = [
-        _integrate_rows(terms.rows(slice(start, start + rows)), threshold[start : start + rows], region)
-        for start in range(0, threshold.shape[0], rows)
-    ]
+    count = threshold.shape[0]
+    parts = []
+    for start in range(0, count, rows):
+        stop = min(start + rows, count)
+        parts.append(_integrate_rows(terms.span(start, stop), threshold[start:stop], region))
     return parts[0] if len(parts) == 1 else Integral(*(xp.concat(list(column)) for column in zip(*parts)))
 
 
@@ -272,10 +282,10 @@ def _integrate_rows(terms: Terms, threshold: Array, region: Region) -> Integral:
         unsettled = xp.isinf(found.log_error)
         if not bool(xp.any(unsettled)):
             break
-        rows = xp.nonzero(unsettled)[0]
-        again = _trapezoid(terms.rows(rows), threshold[rows], region, centre[rows], width[rows], count, reach)
-        for column, update in zip(found, again):
-            column[rows] = update
+        rows = where(unsettled)
+        at, around, across = (take_rows(column, rows) for column in (threshold, centre, width))
+        again = _trapezoid(terms.rows(rows), at, region, around, across, count, reach)
+        found = Integral(*(put_rows(column, rows, update) for column, update in zip(found, again)))
     return found
 
 
@@ -283,19 +293,18 @@ def tail_probability(terms: Terms, threshold: Array, upper: Region, lower: Regio
     """Pr[L > threshold] under the law whose pole is the regions' base, from whichever tail is the smaller one."""
     xp = array_namespace(threshold)
     lowest, highest = loss_limits(terms)
-    mean, _ = cumulant_slopes(terms, upper.base + 0 * threshold)
+    mean, _ = cumulant_slopes(terms, xp.full_like(threshold, upper.base))
     certain = (threshold < lowest) | (threshold == -xp.inf)
     inside = (threshold >= lowest) & (threshold < highest) & (highest > lowest) & xp.isfinite(threshold)
     probability = xp.where(certain, 1 + 0 * mean, 0 * mean)
-    for rows, region in (
-        (xp.nonzero(inside & (threshold >= mean))[0], upper),
-        (xp.nonzero(inside & (threshold < mean))[0], lower),
-    ):
+    for tail, region in ((inside & (threshold >= mean), upper), (inside & (threshold < mean), lower)):
+        rows = where(tail)
         if rows.shape[0]:
-            values, _, error = integrate(terms.rows(rows), threshold[rows], region)
+            at = take_rows(threshold, rows)
+            values, _, error = integrate(terms.rows(rows), at, region)
             require_settled(error)
-            mass = xp.exp(xp.minimum(values + upper.base * threshold[rows], 0 * values))
-            probability[rows] = mass if region is upper else 1 - mass
+            mass = xp.exp(xp.minimum(values + upper.base * at, 0 * values))
+            probability = put_rows(probability, rows, mass if region is upper else 1 - mass)
     return probability
 
 
@@ -303,4 +312,6 @@ def require_settled(log_error: Array) -> None:
     """Refuse values that no rule settled."""
     xp = array_namespace(log_error)
     if bool(xp.any(xp.isinf(log_error))):
-        raise NumericalError("The contour integral did not settle for some pairs; use enclose() for rigorous values of them.")
+        raise NumericalError(
+            "The contour integral did not settle for some pairs; use enclose() for rigorous values of them."
+        )

@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import contour
+from gaussveil.spectrum.selection import put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 
 Array = Any
@@ -30,21 +31,20 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
     _, supremum = loss_limits(terms)
     supremum = supremum + 0 * target
     answer = xp.where(target <= 0, xp.maximum(supremum, 0 * target), 0 * target)
-    rows = xp.nonzero((target > 0) & (target < 1) & (supremum > 0))[0]
+    rows = where((target > 0) & (target < 1) & (supremum > 0))
     if rows.shape[0] == 0:
         return answer
-    chosen, goal = terms.rows(rows), xp.log(target[rows])
+    chosen, goal = terms.rows(rows), xp.log(take_rows(target, rows))
     at_zero, _, error = contour.integrate(chosen, 0 * goal, contour.HOCKEY_STICK)
-    needed = xp.nonzero(at_zero + error > goal)[0]
+    needed = where(at_zero + error > goal)
     if needed.shape[0] == 0:
         return answer
-    rows, chosen, goal = rows[needed], chosen.rows(needed), goal[needed]
-    limit = supremum[rows]
+    rows, chosen, goal = take_rows(rows, needed), chosen.rows(needed), take_rows(goal, needed)
+    limit = take_rows(supremum, rows)
     mean, variance = cumulant_slopes(chosen, 0 * goal)
     start = xp.maximum(mean + xp.sqrt(-2 * goal * variance), 1e-12 + 0 * goal)
     root = _solve(_log_delta_of(chosen, limit), goal, xp.where(start < limit, start, limit / 2), 0 * goal, limit)
-    answer[rows] = _private_side(chosen, goal, root, limit)
-    return answer
+    return put_rows(answer, rows, _private_side(chosen, goal, root, limit))
 
 
 def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
@@ -52,7 +52,7 @@ def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[
 
     def evaluate(rows: Array, epsilon: Array) -> tuple[Array, Array]:
         xp = array_namespace(epsilon)
-        edge = limit[rows] * EDGE
+        edge = take_rows(limit, rows) * EDGE
         value, slope, error = contour.integrate(terms.rows(rows), xp.minimum(epsilon, edge), contour.HOCKEY_STICK)
         contour.require_settled(error)
         return xp.where(epsilon >= edge, xp.full_like(value, -xp.inf), value), slope
@@ -84,18 +84,23 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
     lowest, highest = lowest + 0 * level, highest + 0 * level
     threshold = 0 * level
     mean, variance = cumulant_slopes(terms, -1 + 0 * level)
-    sides = ((level > 0) & (level <= 0.5), contour.TAIL_Y, 1.0), ((level > 0.5) & (level < 1), contour.TAIL_Y_COMPLEMENT, -1.0)
+    sides = (
+        ((level > 0) & (level <= 0.5), contour.TAIL_Y, 1.0),
+        ((level > 0.5) & (level < 1), contour.TAIL_Y_COMPLEMENT, -1.0),
+    )
     for wanted, region, side in sides:
-        rows = xp.nonzero(wanted & (highest > lowest))[0]
+        rows = where(wanted & (highest > lowest))
         if rows.shape[0] == 0:
             continue
         chosen = terms.rows(rows)
-        goal = xp.log(level[rows]) if side > 0 else xp.log1p(-level[rows])
-        start = (mean + 0 * level)[rows] + side * xp.sqrt(-2 * (variance + 0 * level)[rows] * goal)
-        floor, ceiling = lowest[rows], highest[rows]
-        start = xp.where(start >= ceiling, xp.where(xp.isfinite(ceiling), (ceiling + (mean + 0 * level)[rows]) / 2, start), start)
-        start = xp.where(start <= floor, xp.where(xp.isfinite(floor), (floor + (mean + 0 * level)[rows]) / 2, start), start)
-        threshold[rows] = _solve(_log_tail_of(chosen, region), goal, start, floor, ceiling)
+        wanted_level, middle, spread, floor, ceiling = (
+            take_rows(column, rows) for column in (level, mean + 0 * level, variance + 0 * level, lowest, highest)
+        )
+        goal = xp.log(wanted_level) if side > 0 else xp.log1p(-wanted_level)
+        start = middle + side * xp.sqrt(-2 * spread * goal)
+        start = xp.where(start >= ceiling, (ceiling + middle) / 2, start)
+        start = xp.where(start <= floor, (floor + middle) / 2, start)
+        threshold = put_rows(threshold, rows, _solve(_log_tail_of(chosen, region), goal, start, floor, ceiling))
     return threshold
 
 
@@ -113,24 +118,23 @@ def _solve(
 ) -> Array:
     """Root of a monotone function of one variable per row; rows leave as they converge."""
     xp = array_namespace(goal)
-    root, lower, upper = xp.asarray(start, copy=True), xp.asarray(lower, copy=True), xp.asarray(upper, copy=True)
+    root = start
     rows = xp.arange(goal.shape[0], device=goal.device)
+    at, low, high, wanted = start, lower, upper, goal
     for _ in range(200):
-        value, slope = evaluate(rows, root[rows])
-        excess = value - goal[rows]
-        at = root[rows]
-        move_up = excess * slope < 0  # the root lies above
-        lower[rows] = xp.where(move_up, at, lower[rows])
-        upper[rows] = xp.where(move_up, upper[rows], at)
-        low, high = lower[rows], upper[rows]
+        value, slope = evaluate(rows, at)
+        excess = value - wanted
+        above = excess * slope < 0  # the root lies above
+        low, high = xp.where(above, at, low), xp.where(above, high, at)
         newton = at - excess / slope
-        middle = xp.where(xp.isfinite(high), xp.where(xp.isfinite(low), (low + high) / 2, 2 * high - 1 - xp.abs(high)), 2 * low + 1 + xp.abs(low))
-        inside = (newton > low) & (newton < high)
-        root[rows] = xp.where(inside, newton, middle)
-        scale = xp.maximum(1 + 0 * at, xp.abs(goal[rows]))
-        done = (xp.abs(excess) <= ROOT_TOLERANCE * scale) | (high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at))
-        root[rows] = xp.where(done, at, root[rows])
-        rows = rows[xp.nonzero(~done)[0]]
-        if rows.shape[0] == 0:
+        outward = xp.where(xp.isfinite(low), 2 * low + 1 + xp.abs(low), 2 * high - 1 - xp.abs(high))
+        middle = xp.where(xp.isfinite(low) & xp.isfinite(high), (low + high) / 2, outward)
+        following = xp.where((newton > low) & (newton < high), newton, middle)
+        tolerance = ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
+        done = (xp.abs(excess) <= tolerance) | (high - low <= 4 * UNIT_ROUNDOFF * xp.abs(at))
+        root = put_rows(root, rows, xp.where(done, at, following))
+        left = where(~done)
+        if left.shape[0] == 0:
             return root
+        rows, at, low, high, wanted = (take_rows(column, left) for column in (rows, following, low, high, wanted))
     raise NumericalError("A root of the privacy curve was not found; use enclose() to inspect this pair.")

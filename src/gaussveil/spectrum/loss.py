@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace, to_device
+from array_api_compat import array_namespace
 
 from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import contour
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.exact import ExactTerms, Source
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
+from gaussveil.spectrum.selection import put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class PrivacyLoss:
     def from_terms(cls, variance_gap: Any, multiplicity: Any, energy: Any) -> PrivacyLoss:
         """Loss with the given reduced terms (see `gaussveil.spectrum.terms`); the last axis runs over terms."""
         gap = float_array("variance_gap", variance_gap)
-        columns = [float_array(name, value, like=gap) for name, value in (("multiplicity", multiplicity), ("energy", energy))]
+        columns = [
+            float_array(name, value, like=gap) for name, value in (("multiplicity", multiplicity), ("energy", energy))
+        ]
         xp = array_namespace(gap)
         for name, column in zip(("variance_gap", "multiplicity", "energy"), (gap, *columns)):
             require_finite(name, column)
@@ -102,6 +105,7 @@ class PrivacyLoss:
         """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP); not a bound for mechanisms the pair only dominates."""
         return self._tail(epsilon, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
 
+    @np.errstate(all="ignore")
     def renyi(self, order: Any) -> Array:
         """Renyi divergence of X from Y; +inf where it does not exist; order 1 is the Kullback-Leibler divergence."""
         orders = float_array("order", order, self._terms.variance_gap)
@@ -117,8 +121,9 @@ class PrivacyLoss:
         near_one = slope + 0.5 * curvature * xp.where(finite, excess, xp.zeros_like(excess))
         value = xp.where(xp.abs(excess) > 1e-9, ordinary, near_one)
         _, supremum = loss_limits(terms)
-        return _plain(xp.reshape(xp.where(finite, value, supremum + 0 * flat), shape))
+        return _plain(xp.reshape(xp.where(finite, value, supremum + xp.zeros_like(flat)), shape))
 
+    @np.errstate(all="ignore")
     def cumulant(self, order: Any) -> Array:
         """K(s) = log E_X[exp(s L)] at real s; +inf where it does not exist. K adds under composition."""
         orders = float_array("order", order, self._terms.variance_gap)
@@ -126,6 +131,7 @@ class PrivacyLoss:
         terms, flat, shape = self._broadcast(orders)
         return _plain(array_namespace(flat).reshape(cumulant(terms, flat), shape))
 
+    @np.errstate(all="ignore")
     def tradeoff(self, type_one_error: Any) -> Array:
         """Smallest type II error of a test of Y (null) against X at the given type I error: f-DP, one minus the ROC curve."""
         level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
@@ -147,6 +153,7 @@ class PrivacyLoss:
 
     # both directions -----------------------------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def reversed(self) -> PrivacyLoss:
         """The loss of Y against X."""
         return PrivacyLoss(self._terms.reversed(), [source.reversed() for source in self._sources])
@@ -190,28 +197,34 @@ class PrivacyLoss:
         try:
             shape = np.broadcast_shapes(self.batch_shape, tuple(argument.shape))
         except ValueError:
-            raise ShapeError(f"The argument of shape {tuple(argument.shape)} must broadcast with the batch {self.batch_shape}.") from None
+            raise ShapeError(
+                f"The argument of shape {tuple(argument.shape)} must broadcast with the batch {self.batch_shape}."
+            ) from None
         return self._terms.flat(shape), xp.reshape(xp.broadcast_to(argument, shape), (-1,)), shape
 
+    @np.errstate(all="ignore")
     def _hockey_stick(self, epsilon: Any, near_one: bool) -> Array:
         terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap))
         xp = array_namespace(flat)
         _, supremum = loss_limits(terms)
+        rows = where(flat < supremum)
         log_delta = xp.full_like(flat, -xp.inf)
-        rows = xp.nonzero(flat < supremum)[0]
         if rows.shape[0] == 0:
             return _plain(xp.reshape(log_delta, shape))
-        chosen, at = terms.rows(rows), flat[rows]
+        chosen, at = terms.rows(rows), take_rows(flat, rows)
         values, _, error = contour.integrate(chosen, at, contour.HOCKEY_STICK)
-        tolerated = ROUNDING_LIMIT * xp.maximum(xp.abs(values), 1 + 0 * values)
-        if near_one and bool(xp.any(values > -0.7)):
-            high = xp.nonzero(values > -0.7)[0]
-            complement, _, error[high] = contour.integrate(chosen.rows(high), at[high], contour.HOCKEY_STICK_COMPLEMENT)
-            values[high] = xp.log1p(-xp.exp(xp.minimum(complement, 0 * complement)))
-            tolerated[high] = ROUNDING_LIMIT * xp.maximum(xp.abs(complement), 1 + 0 * complement)
-        log_delta[rows] = xp.minimum(values, 0 * values)
-        doubtful = xp.nonzero(error > tolerated)[0]
-        for row in np.asarray(to_device(rows[doubtful], "cpu")).tolist():
+        doubtful = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(values), 1 + 0 * values))  # NaN is doubtful too
+        high = where(values > -0.7)
+        if near_one and high.shape[0]:
+            complement, _, error = contour.integrate(
+                chosen.rows(high), take_rows(at, high), contour.HOCKEY_STICK_COMPLEMENT
+            )
+            unsure = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(complement), 1 + 0 * complement))
+            doubtful = put_rows(doubtful, high, unsure)
+            values = put_rows(values, high, xp.log1p(-xp.exp(xp.minimum(complement, 0 * complement))))
+        log_delta = put_rows(log_delta, rows, xp.minimum(values, 0 * values))
+        again = take_rows(rows, where(doubtful))
+        for row in (int(again[place]) for place in range(again.shape[0])):
             log_delta[row] = self._enclosed_log_delta(row, shape, float(flat[row]))
         return _plain(xp.reshape(log_delta, shape))
 
@@ -220,8 +233,9 @@ class PrivacyLoss:
         from gaussveil.spectrum.enclosure import enclose_at
 
         found = enclose_at(self, np.unravel_index(row, shape), shape, epsilon)
-        return float(np.mean((found.log_lower, found.log_upper))) if found.log_upper > -np.inf else -np.inf
+        return float(found.log_upper)
 
+    @np.errstate(all="ignore")
     def _tail(self, epsilon: Any, upper: contour.Region, lower: contour.Region) -> Array:
         threshold = float_array("epsilon", epsilon, self._terms.variance_gap)
         xp = array_namespace(threshold)
@@ -244,7 +258,10 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
     except ValueError:
         raise ShapeError(f"Batches must broadcast. Got {[loss.batch_shape for loss in losses]}.") from None
     columns = [
-        xp.concat([xp.broadcast_to(getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])) for loss in losses], axis=-1)
+        xp.concat(
+            [xp.broadcast_to(getattr(loss._terms, name), (*batch, loss.variance_gap.shape[-1])) for loss in losses],
+            axis=-1,
+        )
         for name in ("variance_gap", "log_ratio", "multiplicity", "energy")
     ]
     terms = Terms(*columns) if batch else _folded(*columns)
@@ -264,4 +281,3 @@ def _folded(gap: Array, log_ratio: Array, multiplicity: Array, energy: Array) ->
 def _plain(array: Array) -> Array:
     """NumPy scalars for scalar answers; other libraries keep their zero-dimensional arrays."""
     return array[()] if isinstance(array, np.ndarray) else array
-

@@ -42,7 +42,9 @@ class GaussianPair(PrivacyLoss):
         try:
             gap, mean = xp.broadcast_arrays(gap, mean)
         except (ValueError, RuntimeError):
-            raise ShapeError(f"'variance_gap' and 'mean_gap' must broadcast. Got shapes {gap.shape} and {mean.shape}.") from None
+            raise ShapeError(
+                f"'variance_gap' and 'mean_gap' must broadcast. Got shapes {gap.shape} and {mean.shape}."
+            ) from None
         if gap.ndim < 1 or gap.shape[-1] < 1:
             raise ShapeError(f"'variance_gap' must have shape (..., d) with d >= 1. Got {tuple(gap.shape)}.")
         if not bool(xp.all(gap < 1)):

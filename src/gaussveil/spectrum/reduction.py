@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
+from gaussveil.spectrum.selection import put_rows, take_rows, where
 
 Array = Any
 
@@ -46,7 +47,8 @@ def reduce_pair(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> tuple[Array
     ]
     pieces = []
     for start in range(0, max(rows, 1), ROWS_AT_ONCE):
-        pieces.append(_reduce_rows(*(array[start : start + ROWS_AT_ONCE] for array in flat), first_row=start))
+        stop = min(start + ROWS_AT_ONCE, rows)
+        pieces.append(_reduce_rows(*(array[start:stop, ...] for array in flat), first_row=start))
     return tuple(xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))  # type: ignore[return-value]
 
 
@@ -63,11 +65,16 @@ def _common_dimension(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) 
     return int(mean_x.shape[-1])
 
 
-def _reduce_rows(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array, first_row: int) -> tuple[Array, Array, Array]:
+def _reduce_rows(
+    mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array, first_row: int
+) -> tuple[Array, Array, Array]:
     xp = array_namespace(cov_y)
     dimension = cov_y.shape[-1]
     scale = _power_of_two_scale(cov_y, first_row)
-    cov_x, cov_y = (_symmetric(name, cov) * scale[:, :, None] * scale[:, None, :] for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)))
+    cov_x, cov_y = (
+        _symmetric(name, cov) * scale[:, :, None] * scale[:, None, :]
+        for name, cov in (("cov_x", cov_x), ("cov_y", cov_y))
+    )
     factor_y, factor_x = _cholesky("cov_y", cov_y, first_row), _cholesky("cov_x", cov_x, first_row)
     shift = ((mean_x - mean_y) * scale)[:, :, None]
     whitened = xp.linalg.solve(factor_y, xp.concat([cov_y - cov_x, shift], axis=-1))
@@ -77,12 +84,14 @@ def _reduce_rows(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array, first
     gap = xp.where(xp.abs(gap) <= 4 * dimension * UNIT_ROUNDOFF * widest, 0.0 * gap, gap)
     mean_gap = (xp.matrix_transpose(axes) @ whitened[:, :, dimension:])[:, :, 0]
     log_ratio = xp.log1p(-xp.minimum(gap, xp.full_like(gap, 1 - UNIT_ROUNDOFF)))
-    wide = xp.nonzero(1 - xp.max(gap, axis=-1) < WIDE_RATIO * xp.maximum(1 - xp.min(gap, axis=-1), 1 + 0 * gap[:, 0]))[0]
+    largest = xp.maximum(1 - xp.min(gap, axis=-1), 1 + 0 * gap[:, 0])
+    wide = where(1 - xp.max(gap, axis=-1) < WIDE_RATIO * largest)
     if wide.shape[0]:
-        left, roots, _ = xp.linalg.svd(xp.linalg.solve(factor_y[wide, :, :], factor_x[wide, :, :]))
-        gap[wide, :] = (1 - roots) * (1 + roots)
-        log_ratio[wide, :] = 2 * xp.log(roots)
-        mean_gap[wide, :] = (xp.matrix_transpose(left) @ whitened[wide, :, :][:, :, dimension:])[:, :, 0]
+        left, roots, _ = xp.linalg.svd(xp.linalg.solve(take_rows(factor_y, wide), take_rows(factor_x, wide)))
+        shifts = take_rows(whitened, wide)[:, :, dimension:]
+        gap = put_rows(gap, wide, (1 - roots) * (1 + roots))
+        log_ratio = put_rows(log_ratio, wide, 2 * xp.log(roots))
+        mean_gap = put_rows(mean_gap, wide, (xp.matrix_transpose(left) @ shifts)[:, :, 0])
     return gap, log_ratio, mean_gap
 
 
@@ -102,7 +111,9 @@ def _symmetric(name: str, cov: Array) -> Array:
     variances = xp.sqrt(xp.abs(xp.linalg.diagonal(cov)))
     allowed = SYMMETRY_TOLERANCE * variances[:, :, None] * variances[:, None, :]
     if not bool(xp.all(xp.abs(cov - transposed) <= allowed)):
-        raise NotSymmetricError(f"'{name}' must be symmetric. Got a matrix that differs from its transpose; pass (C + C.T) / 2.")
+        raise NotSymmetricError(
+            f"'{name}' must be symmetric. Got a matrix that differs from its transpose; pass (C + C.T) / 2."
+        )
     return (cov + transposed) / 2
 
 

@@ -12,7 +12,11 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from gaussveil.spectrum.selection import take_rows
+
 Array = Any
+
+NEGLIGIBLE = 1e-100  # a smaller gap moves delta by less than this, and its square would leave the range of doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,8 @@ class Terms:
     def from_gaps(cls, variance_gap: Array, multiplicity: Array, energy: Array) -> Terms:
         """Terms whose variance ratio is exactly 1 - variance_gap."""
         xp = array_namespace(variance_gap)
+        variance_gap = xp.where(xp.abs(variance_gap) < NEGLIGIBLE, xp.zeros_like(variance_gap), variance_gap)
+        energy = xp.where(energy < NEGLIGIBLE**2, xp.zeros_like(energy), energy)
         return cls(variance_gap, xp.log1p(-variance_gap), multiplicity, energy)
 
     @property
@@ -42,27 +48,33 @@ class Terms:
         """The loss of (Y, X): ratios invert, gaps become -g/(1-g), energies are measured in the other covariance."""
         xp = array_namespace(self.variance_gap)
         inverse_ratio = xp.exp(-self.log_ratio)
-        return Terms(-self.variance_gap * inverse_ratio, -self.log_ratio, self.multiplicity, self.energy * inverse_ratio)
+        return Terms(
+            -self.variance_gap * inverse_ratio, -self.log_ratio, self.multiplicity, self.energy * inverse_ratio
+        )
 
     def flat(self, batch_shape: tuple[int, ...]) -> Terms:
         """The terms as (batch, terms); a single loss stays one row so that broadcasting needs no copy."""
         xp = array_namespace(self.variance_gap)
-        columns = (self.variance_gap, self.log_ratio, self.multiplicity, self.energy)
+        columns = self._columns()
         if all(size == 1 for size in self.batch_shape):
             return Terms(*(xp.reshape(column, (1, -1)) for column in columns))
         count = self.variance_gap.shape[-1]
         return Terms(*(xp.reshape(xp.broadcast_to(column, (*batch_shape, count)), (-1, count)) for column in columns))
 
-    def rows(self, selection: Array) -> Terms:
-        """The losses of a flat batch that a slice or an index array selects; a single shared row serves every selection."""
+    def rows(self, index: Array) -> Terms:
+        """The losses of a flat batch that an index array selects; a single shared row serves every selection."""
         if self.variance_gap.shape[0] == 1:
             return self
-        return Terms(
-            self.variance_gap[selection, :],
-            self.log_ratio[selection, :],
-            self.multiplicity[selection, :],
-            self.energy[selection, :],
-        )
+        return Terms(*(take_rows(column, index) for column in self._columns()))
+
+    def span(self, start: int, stop: int) -> Terms:
+        """The losses start..stop-1 of a flat batch."""
+        if self.variance_gap.shape[0] == 1:
+            return self
+        return Terms(*(column[start:stop, :] for column in self._columns()))
+
+    def _columns(self) -> tuple[Array, Array, Array, Array]:
+        return self.variance_gap, self.log_ratio, self.multiplicity, self.energy
 
 
 def cumulant(terms: Terms, order: Array) -> Array:
@@ -72,7 +84,9 @@ def cumulant(terms: Terms, order: Array) -> Array:
     spread = 1 + order * gap
     exists = xp.all(spread > 0, axis=-1)
     safe = xp.where(spread > 0, spread, xp.ones_like(spread))
-    covariance_part = -0.5 * terms.multiplicity * (order * terms.log_ratio + xp.log1p(xp.where(spread > 0, order * gap, 0.0 * gap)))
+    covariance_part = (
+        -0.5 * terms.multiplicity * (order * terms.log_ratio + xp.log1p(xp.where(spread > 0, order * gap, 0.0 * gap)))
+    )
     mean_part = terms.energy * order * (1 + order) / (2 * safe)
     total = xp.sum(covariance_part + mean_part, axis=-1)
     return xp.where(exists, total, xp.full_like(total, xp.inf))

@@ -1,0 +1,32 @@
+"""Picking rows of a batch and putting results back, with what every array library offers (no fancy assignment)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+Array = Any
+
+
+def where(mask: Array) -> Array:
+    """Ascending indices at which a one-dimensional mask holds."""
+    return array_namespace(mask).nonzero(mask)[0]
+
+
+def take_rows(array: Array, index: Array) -> Array:
+    """The rows of `array` that an index array selects."""
+    return array_namespace(array).take(array, index, axis=0)
+
+
+def put_rows(array: Array, index: Array, rows: Array) -> Array:
+    """`array` with the rows at an ascending index array replaced."""
+    xp = array_namespace(array)
+    if index.shape[0] == 0:
+        return array
+    if index.shape[0] == array.shape[0]:
+        return rows
+    places = xp.arange(array.shape[0], dtype=index.dtype, device=index.device)
+    source = xp.clip(xp.searchsorted(index, places), max=index.shape[0] - 1)
+    chosen = xp.take(index, source) == places
+    return xp.where(xp.reshape(chosen, (-1, *(1,) * (array.ndim - 1))), xp.take(rows, source, axis=0), array)
