@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import bounds
+from gaussveil.spectrum.closed_forms import log_delta_equal_ratios
 from gaussveil.spectrum.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.exact_doubles import TermDoubles
 
@@ -20,7 +21,7 @@ few = settings(derandomize=True, deadline=None, max_examples=12)
 
 
 def exact(ratios: list[float] | np.ndarray, eps: float, shift: list[float] | np.ndarray | None = None) -> Enclosure:
-    """delta of N(shift, diag ratios) against N(0, I), of the doubles 1 - ratio; compared with slack for that rounding."""
+    """delta of N(shift, diag ratios) against N(0, I); 1 - ratio is rounded, for which comparisons leave room."""
     return enclose_delta([(TermDoubles.of(1.0 - np.asarray(ratios), mean_gap=shift), 1)], eps)
 
 
@@ -80,20 +81,19 @@ def test_mean_and_covariance_in_both_directions(
     rng = np.random.default_rng(seed)
     logs, mean = rng.uniform(0.0, top, rank), rng.normal(size=rank)
     mean *= shift / max(float(np.linalg.norm(mean)), 1e-300)
-    if larger:  # Y has the smaller covariance I
-        truth = exact(np.exp(logs), eps, mean)
-    else:  # X has covariance I; where Y is standard, mean gaps shrink by the ratio's root
-        truth = exact(np.exp(-logs), eps, mean * np.exp(-0.5 * logs))
+    # The smaller covariance is I. If that is X's, then where Y is standard mean gaps shrink by the root of the ratio.
+    truth = exact(np.exp(logs), eps, mean) if larger else exact(np.exp(-logs), eps, mean * np.exp(-0.5 * logs))
     assert bounds.mean_and_covariance_bound(shift, top, rank, eps, larger=larger) >= truth.lower * (1.0 - 1e-9)
 
 
 def test_triangle_bound_is_exact_when_one_step_is_nothing() -> None:
-    def curve(eps: float) -> float:
-        return bounds.sup_larger_covariance(0.5, 3, eps)
+    def curve(eps: np.ndarray) -> np.ndarray:
+        return np.exp(log_delta_equal_ratios(math.exp(0.5), 3, eps))
 
-    assert bounds.triangle_bound(curve, lambda _: 0.0, 1.0) == pytest.approx(curve(1.0), rel=1e-9)
-    assert bounds.triangle_bound(lambda _: 0.0, curve, 1.0) == pytest.approx(curve(1.0), rel=1e-9)
-    assert bounds.triangle_bound(lambda _: 0.0, lambda _: 0.0, 1000.0) == 0.0
+    truth = float(curve(np.array(1.0)))
+    assert bounds.triangle_bound(curve, np.zeros_like, 1.0) == pytest.approx(truth, rel=1e-9)
+    assert bounds.triangle_bound(np.zeros_like, curve, 1.0) == pytest.approx(truth, rel=1e-9)
+    assert bounds.triangle_bound(np.zeros_like, np.zeros_like, 1000.0) == 0.0
 
 
 def test_nothing_moves_nothing_leaks() -> None:

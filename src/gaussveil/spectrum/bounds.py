@@ -23,11 +23,12 @@ from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import epsilon_array, float_array, require_finite
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
 
-Curve = Callable[[float], float]
+Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 ROUNDING = 1e-12  # relative, far above the error of the closed forms
 EDGE = 1e-14  # relative to the terms of a difference
-SPLITS = 33
+SPLITS = 17
+ZOOMS = 4
 
 
 def smaller_covariance_bound(ratios: Any, epsilon: float) -> float:
@@ -80,21 +81,20 @@ def sup_smaller_covariance(log_ratio: float, rank: int, epsilon: float) -> float
 def triangle_bound(first: Curve, second: Curve, epsilon: float) -> float:
     """NDIS Proposition 3: delta_{X,Z}(e1 + e2) <= delta_{X,Y}(e1) + e^e1 delta_{Y,Z}(e2), at the best split of epsilon.
 
-    `first` and `second` are the curves of (X, Y) and of (Y, Z), or upper bounds on them.
+    `first` and `second` are the curves of (X, Y) and of (Y, Z), or upper bounds on them, as functions of an array of
+    epsilons (such as `PrivacyLoss.delta`).
     """
     level = _level(epsilon)
-
-    def at(share: float) -> float:
-        rest = second(level - share)
-        return first(share) + (_exp(share) * rest if rest > 0.0 else 0.0)
-
-    shares = np.linspace(0.0, level, SPLITS)
-    values = [at(float(share)) for share in shares]
-    best = int(np.argmin(values))
-    low, high = float(shares[max(best - 1, 0)]), float(shares[min(best + 1, SPLITS - 1)])
-    if high > low:
-        values.append(float(minimize_scalar(at, bounds=(low, high), method="bounded").fun))
-    return _upward(min(values))
+    low, high, best = 0.0, level, 1.0
+    for _ in range(ZOOMS):
+        shares = np.linspace(low, high, SPLITS)
+        rest = second(level - shares)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = first(shares) + np.where(rest > 0.0, np.exp(shares) * rest, 0.0)
+        at = int(np.argmin(values))
+        best = min(best, float(values[at]))
+        low, high = float(shares[max(at - 1, 0)]), float(shares[min(at + 1, SPLITS - 1)])
+    return _upward(best)
 
 
 def mean_and_covariance_bound(
@@ -109,11 +109,11 @@ def mean_and_covariance_bound(
     length = _nonnegative("shift", shift)
     top, size, level = _nonnegative("log_ratio", log_ratio), _whole("rank", rank), _level(epsilon)
 
-    def mean(eps: float) -> float:
-        return _upward(math.exp(float(log_delta_mean_shift(length, eps))))
+    def mean(eps: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.exp(log_delta_mean_shift(length, eps)))
 
-    def covariance(eps: float) -> float:
-        return _equal(top if larger else -top, size, eps)
+    def covariance(eps: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _equal_curve(top if larger else -top, size, eps)
 
     return min(triangle_bound(mean, covariance, level), triangle_bound(covariance, mean, level))
 
@@ -122,7 +122,7 @@ def mean_and_covariance_bound(
 
 
 def _lemma_two(logs: NDArray[np.float64], level: float) -> float:
-    """The lemma with l_i = -log(ratio_i) >= 0; every s >= 0 and admissible u give a bound, so the search may be rough."""
+    """The lemma with l_i = -log(ratio_i) >= 0; every s >= 0 and admissible u give a bound, the search may be rough."""
     total = float(np.sum(logs))
     if total - 2.0 * level < -EDGE * (level + total):
         return 0.0
@@ -156,13 +156,17 @@ def _smallest(function: Callable[[float], float], low: float, high: float) -> fl
 
 
 def _equal(log_ratio: float, rank: int, level: float) -> float:
+    return _upward(float(_equal_curve(log_ratio, rank, np.array(level))))
+
+
+def _equal_curve(log_ratio: float, rank: int, levels: NDArray[np.float64]) -> NDArray[np.float64]:
     if log_ratio == 0.0 or rank == 0:
-        return 0.0
+        return np.zeros_like(levels)
     if abs(log_ratio) > 700.0:
-        return 1.0
+        return np.ones_like(levels)
     # One ulp further than the ratio asked for: delta grows with the distance from 1.
     ratio = math.nextafter(math.exp(log_ratio), math.inf if log_ratio > 0.0 else 0.0)
-    return _upward(math.exp(float(log_delta_equal_ratios(ratio, rank, level))))
+    return np.asarray(np.exp(log_delta_equal_ratios(ratio, rank, levels)))
 
 
 def _upward(value: float) -> float:
