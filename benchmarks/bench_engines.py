@@ -91,6 +91,37 @@ def moments() -> dict[str, Any]:
     return row(f"moments {rows:.0e} x 12, 10 classes: DuckDB / PyArrow+NumPy", ours, peer, 2.0)
 
 
+def spark() -> list[dict[str, Any]]:
+    """Wall seconds on one and two cores; starting the session is shown apart. SPARK=1 runs it: it takes minutes."""
+    from gaussveil.engines.spark import start_session
+
+    rows = 10**7 if FULL else 10**6
+    statistic = Moments(clip=3.0)
+    columns, group = [f"x{j}" for j in range(DIMENSION)], Labels("label", list(range(CLASSES)))
+    passes, starts = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        write_table(path, rows)
+        for cores in (1, 2):
+            start = time.perf_counter()
+            session = start_session(f"local[{cores}]")
+            starts[cores] = time.perf_counter() - start
+            source = open(path, engine="spark", session=session)
+            for _ in range(2):  # the first pass starts the Python workers
+                start = time.perf_counter()
+                source.aggregate(statistic, columns=columns, group=group)
+                passes[cores] = time.perf_counter() - start
+            session.stop()
+        start = time.perf_counter()
+        open(path).aggregate(statistic, columns=columns, group=group)
+        embedded = time.perf_counter() - start
+    return [
+        row(f"Spark moments {rows:.0e} x 12: local[2] / local[1]", passes[2], passes[1], 1 / 1.6),
+        row(f"Spark moments {rows:.0e} x 12: local[2] / DuckDB", passes[2], embedded, float("inf")),
+        row("Spark local[2]: first start of a session / one pass", starts[1], passes[2], float("inf")),
+    ]
+
+
 def fixed_point_pass(x: Any, row_norm: float) -> Any:
     for start in range(0, len(x), 2**11):
         z = x[start : start + 2**11].astype(np.float64)
@@ -128,7 +159,7 @@ def run() -> list[dict[str, Any]]:
     results = [moments()]
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     results.append(row("peak resident GiB of this process after the moments / 1 GiB", resident, 1.0, 1.0))
-    return results + gram()
+    return results + gram() + (spark() if os.environ.get("SPARK") else [])
 
 
 if __name__ == "__main__":

@@ -105,3 +105,14 @@ def test_addresses_are_checked() -> None:
         open("nowhere.csv")
     with pytest.raises(ParameterError, match="engine"):
         open("readings.csv", engine="ray")
+
+
+def test_rows_are_bounded_in_less_memory_than_the_table(tmp_path: Path, full: bool) -> None:
+    n = 4_000_000 if full else 200_000
+    rng = np.random.default_rng(0)
+    path = tmp_path / "large.parquet"
+    pq.write_table(
+        pa.table({"home": rng.integers(0, 1000, size=n), "kw": rng.normal(size=n), "v": rng.normal(size=n)}), path
+    )
+    limited = open(path, memory_limit="256MB" if full else "32MB").bounded("home", 10)
+    assert limited.row_count() == 10_000

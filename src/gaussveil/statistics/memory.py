@@ -131,8 +131,8 @@ def as_source(
 ) -> Source:
     """What every mechanism calls on its data: a Source stays itself, anything tabular in memory becomes one.
 
-    ``label`` is an array beside the data (scikit-learn's y); it becomes the column ``label``. ``privacy_unit`` names the
-    column of who is protected; at most ``max_rows_per_unit`` rows of each are then used (see ``Source.bounded``).
+    ``label`` is an array beside the data (scikit-learn's y); it becomes the column ``label``. ``privacy_unit`` names
+    the column of who is protected; at most ``max_rows_per_unit`` rows of each are then used (``Source.bounded``).
     """
     if isinstance(data, Source):
         if label is not None:
