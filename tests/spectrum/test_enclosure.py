@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.spectrum.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.exact_doubles import MatrixDoubles, TermDoubles
 
@@ -216,3 +217,32 @@ def test_bad_input_names_the_argument_and_the_rule() -> None:
         MatrixDoubles.of([0.0, 0.0], np.eye(2), [0.0, 0.0], [[1.0, 0.1], [0.0, 1.0]])
     with pytest.raises(NotFiniteError, match="mean_y"):
         MatrixDoubles.of([0.0], np.eye(1), [math.inf], np.eye(1))
+
+
+def assert_around(found: Enclosure, values: np.ndarray, slack: float) -> None:
+    """The floating-point kernel agrees with the interval to its own accuracy."""
+    assert np.shape(found.lower) == np.shape(values)
+    assert np.all(np.asarray(found.lower) <= np.asarray(found.upper))
+    assert np.all(np.asarray(found.lower) * (1.0 - slack) <= values)
+    assert np.all(values <= np.asarray(found.upper) * (1.0 + slack))
+    assert np.all(np.asarray(found.relative_width) <= 1e-10)
+
+
+def test_privacy_losses_in_batches_reversed_and_composed() -> None:
+    rng = np.random.default_rng(5)
+    root = rng.normal(size=(2, 3, 3))
+    cov_x = root @ root.transpose(0, 2, 1) + np.eye(3)
+    pairs = GaussianPair(rng.normal(size=(2, 3)), cov_x, np.zeros(3), 2.0 * np.eye(3))
+    eps = [[0.5], [2.0], [0.0]]
+    for loss in (pairs, pairs.reversed(), compose(pairs, GaussianPair.mean_shift(0.25)) ** 3):
+        assert_around(loss.enclose(eps), loss.delta(eps), 1e-11)
+    backward = GaussianPair(np.zeros(3), 2.0 * np.eye(3), pairs._sources[0].origin.mean_x, cov_x)
+    assert np.array_equal(backward.enclose(0.5).upper, pairs.reversed().enclose(0.5).upper)
+
+
+def test_stored_terms_are_enclosed_with_their_multiplicities() -> None:
+    loss = PrivacyLoss.from_terms([0.25, -0.5], [2, 3], [0.125, 0.25])
+    once = loss.enclose(0.5)
+    assert isinstance(once.lower, float)
+    assert once == enclose_delta([(TermDoubles.of([0.25, -0.5], multiplicity=[2, 3], energy=[0.125, 0.25]), 1)], 0.5)
+    assert_around(loss.reversed().enclose(0.5), loss.reversed().delta(0.5), 1e-12)
