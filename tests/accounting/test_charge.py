@@ -21,11 +21,15 @@ ENERGIES = st.floats(0.0, 4.0)
 
 @given(gap=GAPS, energy=ENERGIES, count=st.integers(1, 10**6), eta=st.floats(0.0, 1e-12))
 def test_json_keeps_every_bit(gap: float, energy: float, count: int, eta: float) -> None:
-    charge = Charge(PrivacyLoss.from_terms([gap, 0.0], [1, 2], [0.0, energy]), count=count, sampler_error=eta)
+    loss = PrivacyLoss.from_terms([gap, 0.0], [1, 2], [0.0, energy])
+    charge = Charge(loss, count=count, sampler_error=eta)
     back = Charge.from_json(charge.to_json())
     assert back == charge
     assert back.sampler_error == eta
-    assert back.parts[0].source.energy.tolist() == [0.0, energy]
+    source = back.parts[0].source
+    assert isinstance(source, PrivacyLoss)
+    assert source.energy.tolist() == loss.energy.tolist()
+    assert source.variance_gap.tolist() == loss.variance_gap.tolist()
     assert pickle.loads(pickle.dumps(charge)) == copy.deepcopy(charge) == charge
 
 
@@ -84,3 +88,12 @@ def test_refuses_bad_numbers(keywords: dict[str, float]) -> None:
 def test_refuses_malformed_json(body: str) -> None:
     with pytest.raises(FormatError):
         Charge.from_json(body)
+
+
+def test_refuses_what_cannot_be_read_back() -> None:
+    pair = GaussianPair([0.0], [[1e-20]], [0.0], [[1.0]])
+    for way in (pair, pair.reversed().reversed()):
+        with pytest.raises(ParameterError, match="variance of X"):
+            Charge(way)
+    kept = Charge(pair.reversed())
+    assert Charge.from_json(kept.to_json()) == kept

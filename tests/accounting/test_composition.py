@@ -85,6 +85,13 @@ def test_a_folded_group_may_stand_in_mixed_orientations() -> None:
     assert "worst over orientations" in found.method
 
 
+def test_epsilon_over_orientations_is_on_the_private_side() -> None:
+    losses = [PrivacyLoss.from_terms([gap], [1], [0.1]) for gap in (-0.3, 0.3, -0.05)]
+    found = total(*(Charge(loss, count=2) for loss in losses), symmetric=True)
+    epsilon = found.epsilon(1e-4)
+    assert found.delta(epsilon) <= 1e-4 < found.delta(epsilon * (1 - 1e-6))
+
+
 def test_many_orientations_are_bounded_from_above() -> None:
     loss = PrivacyLoss.from_terms([-0.02], [1], [0.001])
     many = Composition.of([(Charge(loss), 1500)], symmetric=True)

@@ -169,6 +169,7 @@ def test_states(ledger: Ledger, account: Account) -> None:
     with pytest.raises(LedgerStateError, match="must be debited to become void"):
         ledger.void(first, "too late")
     ledger.mark_released(first)
+    ledger.mark_released(first)
     with pytest.raises(LedgerStateError):
         ledger.void(first, "much too late")
     second = ledger.debit("homes", shift(0.3), HOME).id

@@ -20,6 +20,7 @@ from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 
 Source = PrivacyLoss | PrivacyProfile
+SMALLEST_RATIO = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,12 @@ class Charge:
             raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
         if int(count) != count or count < 1:
             raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        if isinstance(source, PrivacyLoss) and np.any(1 - np.asarray(source.variance_gap) < SMALLEST_RATIO):
+            # The stored form keeps 1 - ratio, which would round such a ratio away.
+            raise ParameterError(
+                f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for, got less; "
+                "such a pair offers no privacy in one of its directions"
+            )
         self._set((Part(source, int(count)),), sampler_error)
 
     def _set(self, parts: tuple[Part, ...], sampler_error: float) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -145,34 +145,55 @@ class Composition:
         """Smallest epsilon found with `delta(epsilon) <= delta`, on the private side; infinite if there is none."""
         if not 0 < delta < 1:
             raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta}")
-        if not self.parts or self.delta(0.0) <= delta:
+        if not self.parts:
             return 0.0
-        low, high = 0.0, 0.125
-        while self.delta(high) > delta:
+        if self._bounded:
+            return 0.0 if self.delta(0.0) <= delta else self._solve(self._chernoff, delta, 0.0)
+        epsilon = 0.0
+        while True:
+            # Solve for the worst orientation alone; a few rounds find the one that decides.
+            worst = max(self._directed, key=lambda directed: directed.delta(epsilon))
+            if worst.delta(epsilon) + sampler_delta(epsilon, self.sampler_error) <= delta:
+                return epsilon
+            epsilon = self._solve(worst.delta, delta, epsilon)
+            if math.isinf(epsilon):
+                return epsilon
+
+    def _solve(self, ideal: Callable[[float], float], delta: float, low: float) -> float:
+        """Smallest epsilon above `low`, which is not private, at which `ideal` and the sampler's share fit in delta."""
+
+        def value(epsilon: float) -> float:
+            return ideal(epsilon) + sampler_delta(epsilon, self.sampler_error)
+
+        def log_excess(epsilon: float) -> float:
+            return math.log(max(value(epsilon), 1e-320) / delta)
+
+        high = low + max(0.125, low)
+        while value(high) > delta:
             # Once the sampler's share alone exceeds delta, larger epsilons only make it worse: look more closely below.
             if high > 1e6 or sampler_delta(high, self.sampler_error) > delta:
-                inside = [value for value in np.linspace(low, high, 65) if self.delta(float(value)) <= delta]
+                inside = [node for node in np.linspace(low, high, 65) if value(float(node)) <= delta]
                 if not inside:
                     return math.inf
                 high = float(inside[0])
                 break
             low, high = high, 2 * high
-        root = float(brentq(lambda value: self._log_excess(value, delta), low, high, xtol=1e-14, rtol=1e-13))
+        root = float(brentq(log_excess, low, high, xtol=1e-14, rtol=1e-13))
         step = 1e-13 * root
-        while self.delta(root) > delta:
+        while value(root) > delta:
             root, step = min(root + step, high), 2 * step
         return root
 
-    def _log_excess(self, epsilon: float, delta: float) -> float:
-        value = self.delta(epsilon)
-        return math.log(value / delta) if value > 0 else -745.0
+    @cached_property
+    def _worst_cumulants(self) -> list[tuple[float, float, float]]:
+        orders = [float(order) for order in np.geomspace(1e-3, 1e4, 141)]
+        return [(order, *worst_cumulant(self.parts, order)) for order in orders]
 
     def _chernoff(self, epsilon: float) -> float:
         """Bound for every orientation pattern: min_s exp(sum_j max(K_j, K_j reversed)(s) - s epsilon + log c(s))."""
         best = 1.0
-        for order in np.geomspace(1e-3, 1e4, 141):
-            cumulant, left_out = worst_cumulant(self.parts, float(order))
-            exponent = cumulant - float(order) * epsilon + log_chernoff(float(order))
+        for order, cumulant, left_out in self._worst_cumulants:
+            exponent = cumulant - order * epsilon + log_chernoff(order)
             if exponent < 0:
                 best = min(best, math.exp(exponent) + sampler_delta(epsilon, left_out))
         return best

@@ -72,6 +72,10 @@ class Database:
             ) from None
         except OSError as error:
             raise LedgerUnavailableError(f"the ledger {self.path.name} cannot be created: {error.strerror}") from error
+        # The file's name must be as durable as its contents.
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")

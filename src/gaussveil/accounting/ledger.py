@@ -170,7 +170,7 @@ class Ledger:
         self._move(identifier, "debited", "drawing", "")
 
     def mark_released(self, identifier: str) -> None:
-        """Say that the draw is done."""
+        """Say that the draw is done; saying it twice is harmless, since a repeatable draw may be done twice."""
         self._move(identifier, "drawing", "released", "")
 
     def void(self, identifier: str, reason: str) -> None:
@@ -184,6 +184,8 @@ class Ledger:
             entry = records.find_entry(connection, identifier)
             if entry is None:
                 raise LedgerStateError(f"the ledger has no entry {identifier!r}")
+            if entry.state == after == "released":
+                return
             if entry.state != before:
                 raise LedgerStateError(
                     f"the entry {identifier!r} must be {before} to become {after}, it is {entry.state}"
