@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +11,12 @@ from scipy.linalg import toeplitz
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries import (
     ArmaModels,
+    Readings,
     autocovariance,
     band_kw,
     conditional_forecast,
+    fit_arma,
+    fit_weekly_season,
     impulse_response,
     mmse_forecast,
     to_kw,
@@ -76,6 +81,27 @@ def test_linear_time_forecast_is_the_conditional_one(ar: list[float], ma: list[f
     np.testing.assert_allclose(found.mean[0], 1.5 + mean, atol=1e-11)
     np.testing.assert_allclose(found.error_covariance[0], error, atol=1e-11)
     np.testing.assert_allclose(found.forecast_covariance[0], explained, atol=1e-11)
+
+
+def test_forecasts_of_real_homes_beat_the_season_and_know_their_error(real_data: Path) -> None:
+    values = np.loadtxt(
+        real_data / "ch_homes_15min_kw.csv.gz", delimiter=",", skiprows=1, usecols=range(1, 405, 10), max_rows=1700
+    ).T
+    homes = Readings(values, tuple(map(str, range(len(values)))), np.datetime64("2018-10-29"), 15)
+    season = fit_weekly_season(homes.window(0, 1440), weekday_weight=0.0)
+    fitted = fit_arma(season.residual(homes.window(0, 1440)))
+    errors, plain, scores = [], [], []
+    for now in range(1440, 1688, 24):
+        past, truth = homes.window(0, now), season.residual(homes)[:, now : now + 12]
+        found = mmse_forecast(fitted, season.residual(past), 12)
+        errors.append(truth - found.mean)
+        plain.append(truth)
+        scores.append(errors[-1] / np.sqrt(np.einsum("hii->hi", found.error_covariance) * season.variance_inflation))
+    # Medians over the homes: one of them stands empty in the training weeks and is not afterwards.
+    ours, base, score = (np.mean(np.square(kind), axis=(0, 2)) for kind in (errors, plain, scores))
+    assert np.median(ours / base) < 0.97
+    assert np.mean(ours < base) > 0.75
+    assert np.median(score) == pytest.approx(1.0, abs=0.25)
 
 
 def test_log_normal_power() -> None:

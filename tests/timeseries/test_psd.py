@@ -31,6 +31,13 @@ def test_first_order_process_has_its_closed_spectrum() -> None:
     )
 
 
+def test_slow_variations_are_kept_and_the_overall_level_is_not() -> None:
+    slow = np.repeat([-1.0, 1.0], 640)
+    found = welch_psd(7.0 + slow, 32)
+    assert found[0] > 20  # removing the mean of each segment would leave nearly nothing
+    np.testing.assert_allclose(found, welch_psd(slow, 32), rtol=1e-9, atol=1e-12)
+
+
 def test_the_integral_of_a_sampled_spectrum_is_the_variance() -> None:
     angles = np.pi * np.arange(201) / 200
     spectrum = 3 / np.abs(1 - 0.8 * np.exp(-1j * angles)) ** 2

@@ -69,6 +69,15 @@ def test_an_unnamed_time_index_is_the_time() -> None:
     assert read_readings(frame).step_minutes == 60
 
 
+@pytest.mark.parametrize("kind", ["category", "int64"])
+def test_household_names_may_be_categories_or_numbers(kind: str) -> None:
+    frame = pd.DataFrame(long_columns(homes=("12", "7")))
+    frame["household"] = frame["household"].astype(kind)
+    found = read_readings(frame)
+    assert found.households == ("12", "7")
+    np.testing.assert_array_equal(found.values, frame["kw"].to_numpy().reshape(2, 8))
+
+
 def test_units_are_converted() -> None:
     base = read_readings(long_columns())
     for unit, factor in (("W", 1e-3), ("kWh", 4.0), ("Wh", 4e-3)):
@@ -171,7 +180,7 @@ def test_a_wall_clock_time_that_does_not_exist_is_refused_by_row() -> None:
         ({"time": ["2024-01-01T00:00"] * 15 + ["soon"]}, "column 'time', row 15: not ISO 8601"),
         ({"time": np.array(["2024-01-01T00:00"] * 15 + ["NaT"], "datetime64[m]")}, "row 15: the time is missing"),
         ({"time": np.datetime64("2024-01-01", "s") + 900 * np.arange(16) + 7}, "row 0: the time is not a whole minute"),
-        ({"household": [None] + ["a"] * 15}, "column 'household', row 0: the household is missing"),
+        ({"household": [None] + ["a"] * 15}, "column 'household', row 0: the value is missing"),
     ],
 )
 def test_bad_columns_are_named_with_their_row(change: dict[str, Any], message: str) -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.timeseries import autocovariance, smooth
+from gaussveil.timeseries import autocovariance, smooth, welch_psd
 
 
 def first_order(points: int, pole: float, variance: float = 1.0) -> np.ndarray:
@@ -30,6 +32,22 @@ def test_smoothing_reaches_the_theoretical_error_and_beats_the_stream() -> None:
     psd = first_order(4000, 0.95)
     expected = np.mean(np.r_[psd, psd[-2:0:-1]] * 9 / (np.r_[psd, psd[-2:0:-1]] + 9))
     assert np.mean((smooth(stream, 9.0, psd) - signal) ** 2) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize(("level", "correlation", "daily"), [(6.5, 0.54, 0.22), (3.5, 0.65, 0.16), (1.5, 0.79, 0.09)])
+def test_a_real_home_is_recovered_from_white_noise(
+    real_data: Path, level: float, correlation: float, daily: float
+) -> None:
+    """Noise of the load-shape design at eps 1/2/5 (0.5 kW x 1 h); profile and PSD of the first 19 weeks."""
+    load = np.loadtxt(real_data / "home_uci_5min_kw.csv.gz", delimiter=",", skiprows=1, usecols=1)
+    past, future = load.reshape(2, -1)
+    profile = past.reshape(-1, 288).mean(axis=0)
+    psd = welch_psd(past - np.resize(profile, past.size), 8064)
+    stream = future + level * np.random.default_rng(4).standard_normal(future.size)
+    found = smooth(stream, level**2, psd, profile=profile)
+    assert np.corrcoef(found, future)[0, 1] > 0.95 * correlation
+    energy, truth = (series.reshape(-1, 288).mean(axis=1) for series in (found, future))
+    assert np.mean(np.abs(energy - truth)) / truth.mean() < 1.25 * daily
 
 
 def test_profile_is_repeated_and_kept_where_the_signal_has_no_power() -> None:

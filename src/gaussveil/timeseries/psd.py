@@ -18,8 +18,8 @@ from gaussveil.timeseries.arma_process import Array
 def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> Array:
     """Welch estimate on `points` + 1 frequencies from 0 to Nyquist; Hann windows of 2 `points`, half overlapped.
 
-    `period` is the sample period (hours for kW^2 hours; 1 for a density per sample). The mean of every segment is
-    removed.
+    `period` is the sample period (hours for kW^2 hours; 1 for a density per sample). The mean of the whole series is
+    removed, not that of each segment, which would hide the slow variations that daily and monthly energy consist of.
     """
     values = np.asarray(series, dtype=np.float64)
     if points < 1:
@@ -29,7 +29,8 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> A
     if not np.isfinite(values).all():
         raise NotFiniteError("series must be finite")
     _positive("period", period)
-    _, density = welch(values, fs=1 / period, nperseg=2 * points, return_onesided=False, detrend="constant")
+    centred = values - values.mean(axis=-1, keepdims=True)
+    _, density = welch(centred, fs=1 / period, nperseg=2 * points, return_onesided=False, detrend=False)
     return np.asarray(density[..., : points + 1])
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.timeseries.clock import MINUTE, skipped, to_wall_clock
 from gaussveil.timeseries.gridding import Duplicates, Gaps, fill, infer_step, place, refuse
-from gaussveil.timeseries.tables import Columns, columns_of, to_float, to_minutes
+from gaussveil.timeseries.tables import Columns, columns_of, to_categories, to_float, to_minutes
 
 MINUTES_PER_DAY = 24 * 60
 _MONDAY = np.datetime64("1970-01-05T00:00", "m")
@@ -201,8 +201,5 @@ def _melt(
 def _long(columns: Columns, household: str, power: str) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any]]:
     if household not in columns:
         raise SchemaError(f"a long table needs the column '{household}'; found {sorted(columns)[:8]}")
-    raw = columns[household].to_pylist()
-    if None in raw:
-        raise SchemaError(f"column '{household}', row {raw.index(None)}: the household is missing")
-    names, homes = np.unique(np.array(raw, dtype=str), return_inverse=True)
-    return tuple(names.tolist()), homes, to_float(columns, power)
+    names, homes = to_categories(columns, household)
+    return names, homes, to_float(columns, power)

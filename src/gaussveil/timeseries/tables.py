@@ -69,6 +69,17 @@ def to_float(columns: Columns, name: str) -> NDArray[np.float64]:
     return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
+def to_categories(columns: Columns, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The distinct values of a column as text, sorted, and the position of every row among them."""
+    column = _column(columns, name)
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise SchemaError(f"column '{name}', row {row}: the value is missing ({column.null_count} such rows)")
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    names, position = np.unique(np.array(coded.dictionary.to_pylist(), dtype=str), return_inverse=True)
+    return tuple(names.tolist()), position[coded.indices.to_numpy(zero_copy_only=False)].astype(np.int64)
+
+
 def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
     """A time column as whole minutes since 1970, and whether its stamps carry a zone (then the minutes are UTC)."""
     column = _column(columns, name)
