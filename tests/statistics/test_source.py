@@ -47,7 +47,7 @@ def test_frames_of_every_kind_agree_to_the_bit(convert: Any) -> None:
 def test_arrays_are_read_in_place_whatever_their_layout_and_type() -> None:
     x = rng.normal(size=(300, 3)).astype(np.float32)
     reference = as_source(x.astype(np.float64)).aggregate(Gram(row_norm=1.0)).limbs
-    for array in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2], x.tolist()):
+    for array in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2], x.astype(">f4"), x.tolist()):
         assert np.array_equal(as_source(array).aggregate(Gram(row_norm=1.0)).limbs, reference)
     assert as_source(x).aggregate(Gram(row_norm=1.0), columns=["x2", "x0"]).shape == (2, 2)
     assert as_source(np.arange(5)).row_count() == 5
@@ -112,12 +112,19 @@ def test_a_unit_is_sampled_whole() -> None:
     assert 5 < len(part) < 35
 
 
+def row_count(table: pa.Table) -> int:
+    return int(table.num_rows)
+
+
 def test_households_and_windows_come_in_order() -> None:
     source = as_source(FRAME)
     sums = source.map_groups(lambda table: sum(table["kw"].to_pylist()), by="home")
     expected = FRAME.groupby("home")["kw"].sum()
     assert [home for home, _ in sums] == sorted(FRAME["home"].unique())
     assert all(math.isclose(value, expected[home], abs_tol=1e-9) for home, value in sums)
+    assert source.map_groups(row_count, by="home", jobs=2) == [
+        (home, n) for home, n in source.map_groups(len, by="home")
+    ]
     seen = 0
     for home, window in source.windows(by="home", order="hour", length=4, step=2):
         hours = window["hour"].to_pylist()

@@ -167,6 +167,7 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
         raise SchemaError(
             f"an array of data must hold real numbers. Got dtype {array.dtype}: use a frame for mixed types."
         )
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     array = array[:, None] if array.ndim == 1 else array
     return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
 

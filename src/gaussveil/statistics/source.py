@@ -8,7 +8,6 @@ only; nothing here logs or reports a value or a count of the data.
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +16,11 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from joblib import Parallel, delayed
 
 from gaussveil.errors import ParameterError, SchemaError, SourceError
-from gaussveil.statistics.block import Block, Grouping, Reader, require_columns
+from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.row_hash import coin_threshold, derive_key, is_identifier, require_hashable
 from gaussveil.statistics.statistic import RowCount, State, Statistic
 
@@ -107,6 +107,9 @@ class Source(ABC):
 
     def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
         groups = split_groups(self.batches(self.view.columns, (by, *order)), by)
+        if jobs != 1:
+            # A slice is pickled with the whole batch it is cut from; a copy of its rows is not.
+            groups = ((key, table.take(np.arange(table.num_rows))) for key, table in groups)
         return list(Parallel(n_jobs=jobs)(delayed(_apply)(function, key, table) for key, table in groups))
 
     # What every Source can do.
@@ -208,17 +211,16 @@ def split_groups(batches: Iterator[pa.RecordBatch], by: str) -> Iterator[tuple[A
     pending: list[pa.RecordBatch] = []
     current: Any = None
     for batch in batches:
-        keys = batch.column(by).to_pylist()
-        cuts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1]), len(keys)]
-        for start, end in itertools.pairwise(cuts):
-            if start == end:
-                continue
-            if pending and keys[start] != current:
+        runs = pc.run_end_encode(plain(batch.column(by)))
+        start = 0
+        for key, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist()):
+            if pending and key != current:
                 yield current, pa.Table.from_batches(pending)
                 pending = []
-            current = keys[start]
-            if current is not None:
+            current = key
+            if key is not None:
                 pending.append(batch.slice(start, end - start))
+            start = end
     if pending:
         yield current, pa.Table.from_batches(pending)
 
