@@ -1,7 +1,7 @@
 """The peers of the spectrum, run in their own environment: JSON task on stdin, JSON answer on stdout.
 
-A task is {"peer": ..., "case": ...}. Times are of the peer's own calls, after a first call that is not counted;
-preparing its arguments is free for it. Nothing here imports gaussveil.
+A task is {"peer": ..., "case": ...}. Times are CPU seconds of the peer's own calls, after a first call that is
+not counted; preparing its arguments is free for it. Nothing here imports gaussveil.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def timed(call: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     value = call()
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         value = call()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return statistics.median(times), value
 
 
