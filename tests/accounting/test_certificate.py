@@ -172,6 +172,7 @@ def test_key_files_are_never_overwritten_or_confused(tmp_path: Path) -> None:
         lambda record: record.update(version=2),
         lambda record: record.pop("dominating"),
         lambda record: record.update(epsilon="1"),
+        lambda record: record.update(delta_upper=-1.0),
         lambda record: record.update(privacy_unit="record"),
         lambda record: record["sampler"].update(charged=0.0),
         lambda record: record["guarantee"].update(kind="perfect"),

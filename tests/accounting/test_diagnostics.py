@@ -44,11 +44,11 @@ def test_writes_a_marked_file_for_the_owner(diagnostics: PrivateDiagnostics, tmp
     path = tmp_path / "private.json"
     path.write_text("old")
     path.chmod(0o644)
-    diagnostics.merged(inner=PrivateDiagnostics(bias=0.5)).write(path)
+    diagnostics.merged(inner=PrivateDiagnostics(bias=0.5), ratio=np.inf).write(path)
     record = json.loads(path.read_text())
     assert record["warning"] == "contains private data, do not share"
     assert record["version"] == 1
-    assert record["values"] == {"error": SECRET, "curve": [SECRET, 2.0], "inner": {"bias": 0.5}}
+    assert record["values"] == {"error": SECRET, "curve": [SECRET, 2.0], "inner": {"bias": 0.5}, "ratio": "inf"}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert diagnostics["error"] == SECRET
     with pytest.raises(ParameterError, match="no diagnostic named"):

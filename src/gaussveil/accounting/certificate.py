@@ -219,6 +219,8 @@ class Certificate:
             )  # fmt: skip
         except ParameterError as error:
             raise FormatError(f"not a certificate of this version: {error}") from error
+        if not (made.epsilon >= 0 and 0 <= made.delta <= 1 and 0 <= made.delta_upper <= 1):
+            raise FormatError("a certificate needs epsilon not negative, and delta and delta_upper between 0 and 1")
         # What is derived must agree with what it derives from, or the file says two things at once.
         derived = (made.adjacency.unit, made.orientation, made.charge.sampler_error, made.sampler_charge)
         stated = (found["privacy_unit"], dominating["orientation"], sampler["total_variation"], sampler["charged"])

@@ -7,10 +7,13 @@ which shows names but never values, refuses pickling and JSON, and is written on
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn, SupportsIndex
+
+import numpy as np
 
 from gaussveil.accounting.canonical import plain
 from gaussveil.errors import ParameterError, PrivacyError
@@ -76,7 +79,12 @@ def _as_plain(value: object) -> object:
         return {name: _as_plain(value[name]) for name in value}
     if isinstance(value, Mapping):
         return {name: _as_plain(item) for name, item in value.items()}
-    return value
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_as_plain(item) for item in value]
+    # JSON has no infinity, and an undefined utility is an honest answer.
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def refuse_private(value: object, where: str) -> None:

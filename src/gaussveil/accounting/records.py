@@ -87,6 +87,11 @@ class Statement:
             return None
         return usage(self.terms, self.terms.active_filter, self.charges, self._symmetric).used
 
+    @property
+    def unfinished(self) -> int:
+        """Entries that are debited but not released: at work now, or killed; they count as spent."""
+        return self.states.get("debited", 0) + self.states.get("drawing", 0)
+
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values; an infinite epsilon is null."""
         terms, epsilon = self.terms, self.spent_epsilon
@@ -104,6 +109,7 @@ class Statement:
             "spent_method": self.composition.method,
             "sampler_error": self.composition.sampler_error,
             "entries_by_state": dict(self.states),
+            "unfinished": self.unfinished,
             "opened_at": terms.opened_at,
         }
 

@@ -117,6 +117,8 @@ def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
     if statement.filter_used is not None:
         print_line(f"filter used: {statement.filter_used:.2%}")
     print_line(f"neighbours: {terms.adjacency or 'fixed by the first release'}")
+    if statement.unfinished:
+        print_line(f"unfinished: {statement.unfinished} (at work now, or killed; they count as spent)")
     # Plain lines: ids must be readable in full, and what a user wrote is not markup.
     for entry in entries:
         print(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}")
