@@ -66,7 +66,9 @@ def test_epsilon_is_private_and_tight(pair: tuple, target: float) -> None:
 @settings(max_examples=30)
 @given(PAIRS, st.floats(0.02, 0.98))
 def test_tradeoff_is_dual_to_delta(pair: tuple, level: float) -> None:
-    """1 - delta(eps) - e^eps * alpha is a lower line of the trade-off curve, for every eps, and touches it somewhere."""
+    """1 - delta(eps) - e^eps * alpha is a lower line of the trade-off curve, for every eps, and touches it
+    somewhere.
+    """
     loss = GaussianPair.from_reduced(*pair)
     missed = loss.tradeoff(level)
     assert 0 <= missed <= 1 - level + 1e-12
@@ -198,7 +200,9 @@ def test_a_thousand_different_pairs() -> None:
 
 
 def test_orientation_matters_in_a_composition() -> None:
-    """Two entries with variance ratio 4 at eps = 1: 0.338 together, 0.236 when one of them is stored the wrong way round."""
+    """Two entries with variance ratio 4 at eps = 1: 0.338 together, 0.236 when one of them is stored the wrong way
+    round.
+    """
     wide = GaussianPair.from_reduced([-3.0], [0.0])
     assert compose(wide, wide).dp_delta(1.0) == pytest.approx(0.338, abs=1e-3)
     assert compose(wide, wide.reversed()).dp_delta(1.0) == pytest.approx(0.236, abs=1e-3)

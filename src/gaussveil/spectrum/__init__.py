@@ -1,4 +1,6 @@
-"""Exact divergence of Gaussians: pair -> reduced terms -> privacy loss -> delta, with closed forms, bounds and enclosures."""
+"""Exact divergence of Gaussians: pair -> reduced terms -> privacy loss -> delta, with closed forms, bounds and
+enclosures.
+"""
 
 from gaussveil.spectrum.interval import Enclosure
 from gaussveil.spectrum.loss import PrivacyLoss, compose

@@ -4,12 +4,13 @@ For a loss with cumulant function K and poles at 0 and/or -1,
 
     (1/(2 pi i)) int exp(K(s) - s eps) / prod_p (s - p) ds
 
-over a line Re s = c is delta(eps) (poles 0 and -1, c > 0), delta(eps) - 1 (c between them), Pr_X[L > eps] (pole 0, c > 0), and so on
-(derived: docs/math/spectrum). The line is moved to the saddle c of |integrand|, bent into the half plane where the
-integrand decays, s(u) = c + w (i sinh u +- k (cosh u - 1)), and summed by the trapezoid rule, which converges geometrically. Every
-value is checked against the rule with half the nodes; the few that fail are done again with more.
+over a line Re s = c is delta(eps) (poles 0 and -1, c > 0), delta(eps) - 1 (c between them), Pr_X[L > eps] (pole 0, c >
+0), and so on (derived: docs/math/spectrum). The line is moved to the saddle c of |integrand|, bent into the half plane
+where the integrand decays, s(u) = c + w (i sinh u +- k (cosh u - 1)), and summed by the trapezoid rule, which converges
+geometrically. Every value is checked against the rule with half the nodes; the few that fail are done again with more.
 
-Everything is real arithmetic on real and imaginary parts, through the array API, so that the same lines run on NumPy, PyTorch and CuPy.
+Everything is real arithmetic on real and imaginary parts, through the array API, so that the same lines run on NumPy,
+PyTorch and CuPy.
 """
 
 from __future__ import annotations
@@ -29,13 +30,8 @@ Array = Any
 
 BEND = 0.3  # below 1, since a mean shift acts as exp(b^2 s^2 / 2)
 PROBES = (2.4, 3.1, 4.0, 5.2, 7.0, 9.5, 13.0, 18.0, 26.0, 40.0, 60.0, 90.0)
-RULES = (
-    (36, 7.0),
-    (96, 13.0),
-    (240, 26.0),
-    (720, 90.0),
-    (4096, 90.0),
-)  # nodes, and the largest u that they may have to cover
+# Nodes of each rule, and the largest u that they may have to cover.
+RULES = ((36, 7.0), (96, 13.0), (240, 26.0), (720, 90.0), (4096, 90.0))
 GROWTH = 3.0  # log growth along the way that would cost digits by cancellation
 DECAY = -36.7  # log of 2^-53: where a probe counts as decayed
 RULE_ERROR = 2e-12  # relative error of a settled rule, tested against ball arithmetic
@@ -65,7 +61,7 @@ class Region:
 
 
 class Integral(NamedTuple):
-    """log |integral|, its derivative in the threshold, and a bound on the error of the log (infinite: no rule settled it)."""
+    """log |integral|, its slope in the threshold, and a bound on the error of the log (infinite where none settled)."""
 
     log_value: Array
     slope: Array
@@ -83,8 +79,8 @@ TAIL_Y_COMPLEMENT = Region((-1.0,), -1.0, -1.0)  # exp(eps) (Pr_Y[L > eps] - 1)
 def saddle(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array]:
     """Crossing point c that (nearly) minimises the integrand on the real axis, and the local width there.
 
-    Safeguarded Newton on the distance from the base, in a logit-like coordinate that maps the region onto the line. Any c is
-    valid; a good one only saves nodes, so a loose tolerance is enough.
+    Safeguarded Newton on the distance from the base, in a logit-like coordinate that maps the region onto the line. Any
+    c is valid; a good one only saves nodes, so a loose tolerance is enough.
     """
     xp = array_namespace(terms.variance_gap)
     inverse_reach = 1 / region.reach(terms) + 0 * threshold
@@ -130,8 +126,8 @@ def _log_integrand(
 ) -> tuple[Array, Array]:
     """log |integrand| at s = centre + offset + i imag, arrays (batch, nodes), with its phase when asked for.
 
-    Without `phase` the second array bounds how much log |integrand| can still grow on the way straight up: only mean parts of
-    terms whose branch point lies between the real axis and s can (derived: docs/math/spectrum).
+    Without `phase` the second array bounds how much log |integrand| can still grow on the way straight up: only mean
+    parts of terms whose branch point lies between the real axis and s can (derived: docs/math/spectrum).
     """
     xp = array_namespace(imag)
     gap = terms.variance_gap[:, :, None]
@@ -168,7 +164,7 @@ def _log_integrand(
 
 
 def _spread_at(gap: Array, centre: Array) -> tuple[Array, bool]:
-    """1 + centre * gap without cancellation (error-free product), and whether any of it is near zero, a branch point."""
+    """1 + centre * gap without cancellation (error-free product), and whether any of it is near zero."""
     xp = array_namespace(gap)
     left, right = gap + 0 * centre[:, None], centre[:, None] + 0 * gap
     product = left * right
@@ -262,7 +258,10 @@ def _rounding(terms: Terms, threshold: Array, centre: Array) -> Array:
 
 @np.errstate(all="ignore")  # probes may overflow harmlessly; every returned value is checked
 def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
-    """The integral for a flat batch (batch, terms) of losses and (batch,) of thresholds; its sign is the region's direction."""
+    """The integral for a flat batch (batch, terms) of losses and (batch,) of thresholds.
+
+    Its sign is the region's direction.
+    """
     xp = array_namespace(threshold)
     chunk_elements = CPU_CHUNK if is_numpy_namespace(xp) else DEVICE_CHUNK
     rows = max(1, chunk_elements // (max(1, terms.variance_gap.shape[-1]) * RULES[0][0]))

@@ -1,7 +1,7 @@
 """Inverses of the spectrum: which epsilon, or which threshold, has a given probability.
 
-Roots are found on logarithms by Newton steps (the contour integral yields its own derivative) inside a bracket. `private_epsilon`
-then moves to the private side by more than the evaluation can be wrong.
+Roots are found on logarithms by Newton steps (the contour integral yields its own derivative) inside a bracket.
+`private_epsilon` then moves to the private side by more than the evaluation can be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ EDGE = 1 - 1e-10
 
 @np.errstate(all="ignore")
 def private_epsilon(terms: Terms, target: Array) -> Array:
-    """Smallest epsilon >= 0 with delta(epsilon) <= target, for a flat batch; the returned value errs on the private side only."""
+    """Smallest epsilon >= 0 with delta(epsilon) <= target, for a flat batch.
+
+    The returned value errs on the private side only.
+    """
     xp = array_namespace(target)
     _, supremum = loss_limits(terms)
     supremum = supremum + 0 * target
@@ -78,7 +81,7 @@ def _private_side(terms: Terms, goal: Array, root: Array, limit: Array) -> Array
 
 @np.errstate(all="ignore")
 def threshold_at_tail(terms: Terms, level: Array) -> Array:
-    """The threshold t with Pr_Y[L > t] = level, for levels strictly between 0 and 1 (others give an arbitrary value)."""
+    """The threshold t with Pr_Y[L > t] = level, for levels strictly between 0 and 1; others give any value."""
     xp = array_namespace(level)
     lowest, highest = loss_limits(terms)
     lowest, highest = lowest + 0 * level, highest + 0 * level

@@ -1,6 +1,7 @@
 """`PrivacyLoss`: the exact privacy of a Gaussian pair or of any composition of pairs.
 
-This is the narrow waist of the library: mechanisms name their worst pair, calibration inverts it, accounting adds it up, the auditor reads it.
+This is the narrow waist of the library: mechanisms name their worst pair, calibration inverts it, accounting adds it
+up, the auditor reads it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is 
 class PrivacyLoss:
     """Privacy loss L = log p_X/p_Y of a (composed) pair of Gaussians; a batch of losses when terms have leading axes.
 
-    `delta`, `log_delta`, `epsilon`, `loss_tail`, `tradeoff` speak of the direction X||Y; `dp_delta` and `dp_epsilon` take the
-    worse of both directions. X is the output with the record, Y without it. All arguments broadcast against the batch.
+    `delta`, `log_delta`, `epsilon`, `loss_tail`, `tradeoff` speak of the direction X||Y; `dp_delta` and `dp_epsilon`
+    take the worse of both directions. X is the output with the record, Y without it. All arguments broadcast against
+    the batch.
     """
 
     def __init__(self, terms: Terms, sources: Sequence[Source]) -> None:
@@ -58,6 +60,7 @@ class PrivacyLoss:
             raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
         if not bool(xp.all((count >= 0) & (energies >= 0))):
             raise ParameterError("'multiplicity' and 'energy' must be >= 0. Got a negative value.")
+        gap, count, energies = (xp.asarray(column, copy=True) for column in (gap, count, energies))
         return PrivacyLoss(Terms.from_gaps(gap, count, energies), [Source(ExactTerms(gap, count, energies))])
 
     @property
@@ -83,7 +86,7 @@ class PrivacyLoss:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_shape={self.batch_shape}, terms={self._terms.variance_gap.shape[-1]})"
 
-    # one direction -------------------------------------------------------------------------------------------------------
+    # --- one direction
 
     def log_delta(self, epsilon: Any) -> Array:
         """log of delta(epsilon), accurate also where delta underflows or is close to one."""
@@ -102,7 +105,10 @@ class PrivacyLoss:
         return _plain(xp.reshape(private_epsilon(terms, flat), shape))
 
     def loss_tail(self, epsilon: Any) -> Array:
-        """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP); not a bound for mechanisms the pair only dominates."""
+        """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP).
+
+        Not a bound for mechanisms the pair only dominates.
+        """
         return self._tail(epsilon, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
 
     @np.errstate(all="ignore")
@@ -133,7 +139,9 @@ class PrivacyLoss:
 
     @np.errstate(all="ignore")
     def tradeoff(self, type_one_error: Any) -> Array:
-        """Smallest type II error of a test of Y (null) against X at the given type I error: f-DP, one minus the ROC curve."""
+        """Smallest type II error of a test of Y (null) against X at the given type I error: f-DP, one minus the ROC
+        curve.
+        """
         level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
         terms, flat, shape = self._broadcast(level)
         xp = array_namespace(flat)
@@ -151,7 +159,7 @@ class PrivacyLoss:
 
         return enclose_loss(self, epsilon)
 
-    # both directions -----------------------------------------------------------------------------------------------------
+    # --- both directions
 
     @np.errstate(all="ignore")
     def reversed(self) -> PrivacyLoss:
@@ -168,7 +176,7 @@ class PrivacyLoss:
         forward, backward = self.epsilon(delta), self.reversed().epsilon(delta)
         return _plain(array_namespace(float_array("epsilon", forward)).maximum(forward, backward))
 
-    # composition ---------------------------------------------------------------------------------------------------------
+    # --- composition
 
     def __pow__(self, count: int) -> PrivacyLoss:
         """The loss of `count` independent repetitions."""
@@ -190,7 +198,7 @@ class PrivacyLoss:
         except KeyError as missing:
             raise FormatError(f"A stored privacy loss needs the key {missing}.") from None
 
-    # inside --------------------------------------------------------------------------------------------------------------
+    # --- inside
 
     def _broadcast(self, argument: Array) -> tuple[Terms, Array, tuple[int, ...]]:
         xp = array_namespace(self._terms.variance_gap, argument)
@@ -229,7 +237,9 @@ class PrivacyLoss:
         return _plain(xp.reshape(log_delta, shape))
 
     def _enclosed_log_delta(self, row: int, shape: tuple[int, ...], epsilon: float) -> float:
-        """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for example)."""
+        """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
+        example).
+        """
         from gaussveil.spectrum.enclosure import enclose_at
 
         found = enclose_at(self, np.unravel_index(row, shape), shape, epsilon)
@@ -248,7 +258,8 @@ class PrivacyLoss:
 def compose(*losses: PrivacyLoss) -> PrivacyLoss:
     """The loss of releasing all outputs together; batches compose by broadcasting.
 
-    Exact for a sequence of pairs fixed in advance (queries may be adaptive, the pairs not). The order does not matter, to the last bit.
+    Exact for a sequence of pairs fixed in advance (queries may be adaptive, the pairs not). The order does not matter,
+    to the last bit.
     """
     if not losses:
         raise ParameterError("compose() needs at least one privacy loss.")

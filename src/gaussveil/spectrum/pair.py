@@ -8,17 +8,18 @@ from array_api_compat import array_namespace
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
-from gaussveil.spectrum.exact import ExactMatrices, ExactTerms, Source
+from gaussveil.spectrum.exact import ExactTerms, Source
 from gaussveil.spectrum.loss import PrivacyLoss
-from gaussveil.spectrum.reduction import reduce_pair
+from gaussveil.spectrum.reduction import exact_matrices, reduce_pair
 from gaussveil.spectrum.terms import Terms
 
 
 class GaussianPair(PrivacyLoss):
-    """Privacy of one of two Gaussians: X ~ N(mean_x, cov_x), the output with the record, or Y ~ N(mean_y, cov_y), without it.
+    """Privacy of one of two Gaussians: X ~ N(mean_x, cov_x), the output with the record, or Y ~ N(mean_y, cov_y),
+    without it.
 
-    Arrays may carry leading batch axes. Lists, integers and float32 are promoted to float64; PyTorch and CuPy
-    arrays stay on their device.
+    Arrays may carry leading batch axes. Lists, integers and float32 are promoted to float64; PyTorch and CuPy arrays
+    stay on their device.
 
     >>> import gaussveil
     >>> pair = gaussveil.GaussianPair([1.0], [[1.0]], [0.0], [[1.0]])
@@ -27,9 +28,11 @@ class GaussianPair(PrivacyLoss):
     """
 
     def __init__(self, mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> None:
-        gap, log_ratio, mean_gap = reduce_pair(mean_x, cov_x, mean_y, cov_y)
-        terms = Terms(gap, log_ratio, array_namespace(gap).ones_like(gap), mean_gap * mean_gap)
-        super().__init__(terms, [Source(ExactMatrices(mean_x, cov_x, mean_y, cov_y))])
+        exact = exact_matrices(mean_x, cov_x, mean_y, cov_y)
+        gap, log_ratio, mean_gap = reduce_pair(exact)
+        xp = array_namespace(gap)
+        ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
+        super().__init__(Terms(gap, log_ratio, ones, mean_gap * mean_gap), [Source(exact)])
 
     @classmethod
     def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:
@@ -49,11 +52,14 @@ class GaussianPair(PrivacyLoss):
             raise ShapeError(f"'variance_gap' must have shape (..., d) with d >= 1. Got {tuple(gap.shape)}.")
         if not bool(xp.all(gap < 1)):
             raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
-        ones, energy = xp.ones_like(gap), mean * mean
+        ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
+        gap, mean = xp.asarray(gap, copy=True), xp.asarray(mean, copy=True)  # the caller may change theirs
+        energy = mean * mean
+        require_finite("mean_gap squared", energy)
         return PrivacyLoss(Terms.from_gaps(gap, ones, energy), [Source(ExactTerms(gap, ones, energy, mean))])
 
     @classmethod
     def mean_shift(cls, shift: Any) -> PrivacyLoss:
-        """N(shift, 1) against N(0, 1): the Gaussian mechanism whose sensitivity is `shift` noise standard deviations."""
+        """N(shift, 1) against N(0, 1): a Gaussian mechanism of sensitivity `shift` noise standard deviations."""
         mean = float_array("shift", shift)
         return cls.from_reduced(array_namespace(mean).zeros_like(mean)[..., None], mean[..., None])

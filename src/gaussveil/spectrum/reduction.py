@@ -1,8 +1,9 @@
 """From two Gaussians given by matrices to the reduced form (variance gaps and mean gaps).
 
-With S_Y = G G', the eigendecomposition of the whitened DIFFERENCE G^-1 (S_Y - S_X) G^-T gives the variance gaps; one minus the
-eigenvalues of the whitened S_X would lose all digits for near-equal covariances. Where the variance ratios span many
-decades the difference in turn loses the small ones, and the singular values of G^-1 chol(S_X) are used (derived: docs/math/spectrum).
+With S_Y = G G', the eigendecomposition of the whitened DIFFERENCE G^-1 (S_Y - S_X) G^-T gives the variance gaps; one
+minus the eigenvalues of the whitened S_X would lose all digits for near-equal covariances. Where the variance ratios
+span many decades the difference in turn loses the small ones, and the singular values of G^-1 chol(S_X) are used
+(derived: docs/math/spectrum).
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_namespace
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
+from gaussveil.spectrum.exact import ExactMatrices
 from gaussveil.spectrum.selection import put_rows, take_rows, where
 
 Array = Any
@@ -21,52 +23,70 @@ Array = Any
 SYMMETRY_TOLERANCE = 1e-10
 UNIT_ROUNDOFF = 2.0**-53
 WIDE_RATIO = 1e-4  # variance ratios below this (against the largest) are taken from singular values
-ROWS_AT_ONCE = 1 << 19
+CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
+DEVICE_ELEMENTS = 1 << 27
 
 
-def reduce_pair(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> tuple[Array, Array, Array]:
-    """Variance gaps, logs of variance ratios, and mean gaps of (N(mean_x, cov_x), N(mean_y, cov_y)); leading axes are a batch."""
+def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMatrices:
+    """Our own float64 copies of a pair's means and covariances, shapes and finiteness checked."""
     cov_x = float_array("cov_x", cov_x)
-    cov_y = float_array("cov_y", cov_y, like=cov_x)
-    mean_x, mean_y = float_array("mean_x", mean_x, like=cov_x), float_array("mean_y", mean_y, like=cov_x)
-    xp = array_namespace(cov_x, cov_y, mean_x, mean_y)
-    dimension = _common_dimension(mean_x, cov_x, mean_y, cov_y)
-    for name, array in (("mean_x", mean_x), ("cov_x", cov_x), ("mean_y", mean_y), ("cov_y", cov_y)):
+    arrays = {
+        name: float_array(name, value, like=cov_x)
+        for name, value in (("mean_x", mean_x), ("cov_x", cov_x), ("mean_y", mean_y), ("cov_y", cov_y))
+    }
+    xp = array_namespace(*arrays.values())
+    _require_one_dimension(arrays)
+    for name, array in arrays.items():
         require_finite(name, array)
+    return ExactMatrices(**{name: xp.asarray(array, copy=True) for name, array in arrays.items()})
+
+
+def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
+    """Variance gaps, logs of variance ratios, and mean gaps of (N(mean_x, cov_x), N(mean_y, cov_y)).
+
+    Leading axes are a batch.
+    """
+    xp = array_namespace(pair.cov_x)
+    dimension = int(pair.cov_x.shape[-1])
+    ranked = ((pair.mean_x, 1), (pair.cov_x, 2), (pair.mean_y, 1), (pair.cov_y, 2))
+    leading = [tuple(array.shape[: array.ndim - rank]) for array, rank in ranked]
     try:
-        batch = np.broadcast_shapes(mean_x.shape[:-1], cov_x.shape[:-2], mean_y.shape[:-1], cov_y.shape[:-2])
+        batch = np.broadcast_shapes(*leading)
     except ValueError:
         raise ShapeError(
-            "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. Got "
-            f"{mean_x.shape[:-1]}, {cov_x.shape[:-2]}, {mean_y.shape[:-1]} and {cov_y.shape[:-2]}."
+            "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. "
+            f"Got {leading[0]}, {leading[1]}, {leading[2]} and {leading[3]}."
         ) from None
     rows = int(np.prod(batch, dtype=np.int64))
     flat = [
-        xp.reshape(xp.broadcast_to(array, (*batch, *array.shape[array.ndim - tail :])), (rows, *(dimension,) * tail))
-        for array, tail in ((mean_x, 1), (cov_x, 2), (mean_y, 1), (cov_y, 2))
+        xp.reshape(xp.broadcast_to(array, (*batch, *(dimension,) * rank)), (rows, *(dimension,) * rank))
+        for array, rank in ranked
     ]
+    at_once = (CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS) // dimension**2 + 1
     pieces = []
-    for start in range(0, max(rows, 1), ROWS_AT_ONCE):
-        stop = min(start + ROWS_AT_ONCE, rows)
-        pieces.append(_reduce_rows(*(array[start:stop, ...] for array in flat), first_row=start))
-    return tuple(xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))  # type: ignore[return-value]
+    for start in range(0, max(rows, 1), at_once):
+        stop = min(start + at_once, rows)
+        pieces.append(_reduce_rows(start, *(array[start:stop, ...] for array in flat)))
+    gap, log_ratio, mean_gap = (xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))
+    return gap, log_ratio, mean_gap
 
 
-def _common_dimension(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> int:
-    for name, mean in (("mean_x", mean_x), ("mean_y", mean_y)):
-        if mean.ndim < 1 or mean.shape[-1] < 1:
-            raise ShapeError(f"'{name}' must have shape (..., d) with d >= 1. Got {tuple(mean.shape)}.")
-    for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)):
-        if cov.ndim < 2 or cov.shape[-1] != cov.shape[-2]:
-            raise ShapeError(f"'{name}' must have shape (..., d, d). Got {tuple(cov.shape)}.")
-    sizes = {mean_x.shape[-1], mean_y.shape[-1], cov_x.shape[-1], cov_y.shape[-1]}
+def _require_one_dimension(arrays: dict[str, Array]) -> None:
+    for name in ("mean_x", "mean_y"):
+        shape = tuple(arrays[name].shape)
+        if len(shape) < 1 or shape[-1] < 1:
+            raise ShapeError(f"'{name}' must have shape (..., d) with d >= 1. Got {shape}.")
+    for name in ("cov_x", "cov_y"):
+        shape = tuple(arrays[name].shape)
+        if len(shape) < 2 or shape[-1] != shape[-2]:
+            raise ShapeError(f"'{name}' must have shape (..., d, d). Got {shape}.")
+    sizes = {array.shape[-1] for array in arrays.values()}
     if len(sizes) > 1:
         raise ShapeError(f"mean_x, cov_x, mean_y and cov_y must share one dimension d. Got {sorted(sizes)}.")
-    return int(mean_x.shape[-1])
 
 
 def _reduce_rows(
-    mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array, first_row: int
+    first_row: int, mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array
 ) -> tuple[Array, Array, Array]:
     xp = array_namespace(cov_y)
     dimension = cov_y.shape[-1]
@@ -134,6 +154,6 @@ def _cholesky(name: str, cov: Array, first_row: int) -> Array:
 
 def _not_definite(name: str, row: int) -> NotPositiveDefiniteError:
     return NotPositiveDefiniteError(
-        f"'{name}' must be positive definite. Got a singular or indefinite matrix (flat batch index {row}); a deterministic "
-        "or degenerate output has no Gaussian density: add noise to it or drop the redundant coordinates."
+        f"'{name}' must be positive definite. Got a singular or indefinite matrix (flat batch index {row}). A "
+        "degenerate output has no Gaussian density: add noise to it or drop the redundant coordinates."
     )

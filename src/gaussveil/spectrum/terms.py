@@ -1,8 +1,9 @@
 """The reduced form of a privacy loss: terms that add up under composition.
 
-A pair of Gaussians, whitened so that Y is N(0, I), is X_i ~ N(b_i, 1 - g_i) coordinate by coordinate. Its privacy loss depends on the
-*variance gap* g_i and on b_i^2 only, and coordinates with equal gaps merge: `multiplicity` many of them share g, and their squared
-mean gaps sum to `energy`. Composition concatenates terms; an n-fold composition multiplies multiplicity and energy by n.
+A pair of Gaussians, whitened so that Y is N(0, I), is X_i ~ N(b_i, 1 - g_i) coordinate by coordinate. Its privacy loss
+depends on the *variance gap* g_i and on b_i^2 only, and coordinates with equal gaps merge: `multiplicity` many of them
+share g, and their squared mean gaps sum to `energy`. Composition concatenates terms; an n-fold composition multiplies
+multiplicity and energy by n.
 """
 
 from __future__ import annotations
