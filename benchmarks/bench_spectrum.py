@@ -35,7 +35,7 @@ def run() -> list[Row]:
 
 
 def best(call: Callable[[], object], repeats: int = 3) -> float:
-    """CPU seconds, best of a few; every peer's are CPU seconds too, so that other load on the machine does not count."""
+    """CPU seconds, best of a few; the peers' are CPU seconds too, so that other load on the machine does not count."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
