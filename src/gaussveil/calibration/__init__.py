@@ -1,5 +1,20 @@
 """Calibration: inverses of the spectrum that return the private endpoint, and the design of noise shapes."""
 
 from gaussveil.calibration.ellipsoid import CoveringEllipsoid, covering_ellipsoid
+from gaussveil.calibration.gaussian import (
+    covariance_for_ball,
+    covariance_for_shifts,
+    mean_shift_for,
+    smallest_deviation,
+    white_noise_scale,
+)
 
-__all__ = ["CoveringEllipsoid", "covering_ellipsoid"]
+__all__ = [
+    "CoveringEllipsoid",
+    "covariance_for_ball",
+    "covariance_for_shifts",
+    "covering_ellipsoid",
+    "mean_shift_for",
+    "smallest_deviation",
+    "white_noise_scale",
+]

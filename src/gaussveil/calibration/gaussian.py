@@ -1,0 +1,216 @@
+"""How much Gaussian noise an (epsilon, delta) promise needs: the analytic Gaussian mechanism, on the private side.
+
+One number carries the promise, the mean shift t: N(t, 1) against N(0, 1) has the delta asked for. Noise N(0, N) keeps
+the promise for every difference v of neighbouring values with v' N^-1 v <= t^2. So there are three designs: white noise
+for a ball of differences, a given shape scaled to the ball or to a finite set of differences, and the shape of smallest
+trace for a finite set. Everything returned is proven for the very doubles returned: by ball arithmetic, by rationals,
+or by Cholesky factorisations with a margin for rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import brentq
+
+from gaussveil.calibration.ellipsoid import _covers, covering_ellipsoid
+from gaussveil.errors import (
+    NotFiniteError,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    NumericalError,
+    ParameterError,
+    ShapeError,
+)
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
+
+Matrix = NDArray[np.float64]
+
+LARGEST_EPSILON = 500.0
+SMALLEST_DELTA = 1e-300
+FLOOR_RATIO = 2.0**-12  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
+ULP = 2.0**-52
+
+
+def mean_shift_for(epsilon: float, delta: float) -> float:
+    """Largest double t such that N(t, 1) against N(0, 1) has delta(epsilon) <= `delta`, proven by an Arb enclosure.
+
+    Inverts Balle and Wang (2018), Theorem 8. The proof covers t itself and the pair as certificates store it, by its
+    energy t^2 rounded to a double.
+    """
+    return _mean_shift_for(_epsilon(epsilon), _delta(delta))
+
+
+@lru_cache(maxsize=256)
+def _mean_shift_for(epsilon: float, delta: float) -> float:
+    goal = math.log(delta)
+
+    def excess(log_shift: float) -> float:
+        return float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)) - goal
+
+    low, high = -2.0, 2.0
+    while excess(low) > 0:
+        low -= 8.0
+    while excess(high) < 0:
+        high += 2.0
+    private = math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)))
+    step = ULP * private
+    while not _is_private(private, epsilon, delta):
+        private, step = private - step, 2 * step
+    step = ULP * private
+    while _is_private(private + step, epsilon, delta):
+        private, step = private + step, 2 * step
+    while private + step > private:
+        step /= 2
+        if private + step > private and _is_private(private + step, epsilon, delta):
+            private += step
+    return private
+
+
+def _is_private(shift: float, epsilon: float, delta: float) -> bool:
+    exact, stored = GaussianPair.mean_shift(shift), PrivacyLoss.from_terms([0.0], [1.0], [shift * shift])
+    return all(pair.enclose(epsilon).upper <= delta for pair in (exact, stored))
+
+
+def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> float:
+    """Smallest double sigma with l2_sensitivity <= sigma t, t = `mean_shift_for(epsilon, delta)`, exactly."""
+    radius = Fraction(_positive("l2_sensitivity", l2_sensitivity))
+    shift = Fraction(mean_shift_for(epsilon, delta))
+    scale = float(radius / shift)
+    return scale if Fraction(scale) * shift >= radius else math.nextafter(scale, math.inf)
+
+
+def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> Matrix:
+    """Smallest multiple N of `shape` with v' N^-1 v <= mean_shift^2 for every |v| <= radius: N >= (radius/shift)^2."""
+    smallest = _positive("radius", radius) / _positive("mean_shift", mean_shift) * (1 + 4 * ULP)
+    matrix = _checked_shape(shape)
+    return _scaled(matrix, np.zeros((1, len(matrix))), smallest * smallest)
+
+
+def smallest_deviation(shifts: ArrayLike, mean_shift: float, shape: ArrayLike | None = None) -> float:
+    """Smallest standard deviation, over all directions, of noise for `shifts`: what their grid is chosen from."""
+    rows = _checked_shifts(shifts)
+    if shape is None:
+        return FLOOR_RATIO * _longest(rows) / mean_shift
+    matrix = _checked_shape(shape, len(rows[0]))
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    return math.sqrt(_largest_distance(matrix, rows) * smallest) / mean_shift
+
+
+def covariance_for_shifts(
+    shifts: ArrayLike, mean_shift: float, *, shape: ArrayLike | None = None, rounding_l2: float = 0.0
+) -> Matrix:
+    """Noise N with w' N^-1 w <= mean_shift^2 for every w within `rounding_l2` of a row of `shifts`.
+
+    The smallest multiple of `shape`; without one, the covariance of smallest trace whose standard deviations are at
+    least 2^-12 of the longest shift's (`covering_ellipsoid`).
+
+    In the norm of N^-1 a row v, divided by t' = t - r/s, has length at most 1 and the rest of w at most r/s, where N >=
+    s^2 I and r is `rounding_l2` plus what the division loses: together t' + r/s = t.
+    """
+    rows = _checked_shifts(shifts)
+    floor = smallest_deviation(rows, mean_shift, shape)
+    reach = rounding_l2 + 2 * ULP * _longest(rows)
+    left = (mean_shift - reach / floor * (1 + 8 * ULP)) * (1 - 4 * ULP)
+    if left <= 0:
+        raise ParameterError(
+            f"rounding_l2 must be small against the noise, below {mean_shift * floor:.3g}. "
+            f"Got {rounding_l2:.3g} instead: choose a finer grid."
+        )
+    if shape is None:
+        return covering_ellipsoid(rows / left, floor=floor * floor).covariance
+    return _scaled(_checked_shape(shape, len(rows[0])), rows / left, floor * floor)
+
+
+def _scaled(shape: Matrix, rows: Matrix, floor: float) -> Matrix:
+    """Smallest multiple S of `shape` for which S >= floor I and S >= vv' for every row v are proven."""
+    factor = max(floor / float(np.linalg.eigvalsh(shape)[0]), _largest_distance(shape, rows))
+    raised = 16 * len(shape) * (len(shape) + 8) * ULP
+    while raised < 1e-3:
+        candidate = shape * (factor * (1 + raised))
+        if _covers(candidate, rows, floor):
+            return candidate
+        raised *= 4
+    raise NumericalError(
+        "the shape is too close to singular to prove a guarantee in double precision. "
+        "Add a multiple of the identity to it, or bring the coordinates to one unit."
+    )
+
+
+def _largest_distance(shape: Matrix, rows: Matrix) -> float:
+    """Largest v' shape^-1 v over the rows, in floating point."""
+    image = solve_triangular(np.linalg.cholesky(shape), rows.T, lower=True)
+    return float(np.max(np.einsum("ij,ij->j", image, image)))
+
+
+def _longest(rows: Matrix) -> float:
+    return math.sqrt(float(np.max(np.einsum("ij,ij->i", rows, rows)))) * (1 + int(rows.shape[1]) * ULP)
+
+
+def _checked_shape(shape: ArrayLike, size: int | None = None) -> Matrix:
+    matrix = _matrix("covariance_shape", shape)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0 or (size and len(matrix) != size):
+        wanted = "square" if size is None else f"of shape ({size}, {size}), like the shifts"
+        raise ShapeError(f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape} instead.")
+    if np.max(np.abs(matrix - matrix.T)) > 1e-12 * np.max(np.abs(matrix)):
+        raise NotSymmetricError("covariance_shape must be symmetric. Pass (S + S.T) / 2.")
+    symmetric = (matrix + matrix.T) / 2
+    smallest = float(np.linalg.eigvalsh(symmetric)[0])
+    if not smallest > len(matrix) * ULP * float(np.max(np.abs(symmetric))):
+        raise NotPositiveDefiniteError(
+            f"covariance_shape must be positive definite. Its smallest eigenvalue is {smallest:.3g}: "
+            "add a multiple of the identity."
+        )
+    return np.asarray(symmetric)
+
+
+def _checked_shifts(shifts: ArrayLike) -> Matrix:
+    rows = _matrix("shifts", shifts)
+    if rows.ndim != 2 or rows.size == 0:
+        raise ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape} instead.")
+    if not np.any(rows):
+        raise ParameterError("shifts must hold a vector other than zero; otherwise there is nothing to hide.")
+    return rows
+
+
+def _epsilon(epsilon: float) -> float:
+    value = _real("epsilon", epsilon)
+    if not 0 <= value <= LARGEST_EPSILON:
+        raise ParameterError(f"epsilon must lie in [0, {LARGEST_EPSILON:g}]. Got {value!r} instead.")
+    return value
+
+
+def _delta(delta: float) -> float:
+    value = _real("delta", delta)
+    if not SMALLEST_DELTA <= value < 1:
+        raise ParameterError(f"delta must lie in [{SMALLEST_DELTA:g}, 1). Got {value!r} instead.")
+    return value
+
+
+def _positive(name: str, value: float) -> float:
+    number = _real(name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise ParameterError(f"{name} must be positive and finite. Got {number!r} instead.")
+    return number
+
+
+def _real(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterError(f"{name} must be a real number. Got {type(value).__name__} instead.")
+    return float(value)
+
+
+def _matrix(name: str, value: ArrayLike) -> Matrix:
+    try:
+        matrix = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ShapeError(f"{name} must be a matrix of real numbers, every row of the same length.") from None
+    if not np.all(np.isfinite(matrix)):
+        raise NotFiniteError(f"{name} must be finite. Got NaN or infinity.")
+    return matrix

@@ -1,0 +1,203 @@
+"""Laws that every mechanism obeys; the mechanisms are listed in `registry.py`."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import kstest
+from sklearn.base import clone
+
+from gaussveil.accounting import Account, Certificate, Ledger, verify
+from gaussveil.errors import BudgetExceededError, GaussveilError
+from gaussveil.noise import SecureGenerator, SeededGenerator
+
+from .black_box import finds_violation, power_lower, thresholds
+from .registry import CASES, MechanismCase
+
+pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+Words = NDArray[np.uint64]
+PROMISE = {"epsilon": 1.0, "delta": 0.2}  # loose enough for a few thousand draws to tell noise from halved noise
+DRAWS = 2000
+PILOT = 500
+
+
+class WatchedGenerator(SecureGenerator):
+    """Notes what the ledger says whenever something is drawn; on request breaks down instead of drawing."""
+
+    def __init__(self, account: Account | None = None, broken: bool = False) -> None:
+        super().__init__()
+        self.account, self.broken = account, broken
+        self.seen: list[list[str]] = []
+
+    def _note(self) -> None:
+        entries = Ledger(self.account.ledger).entries(self.account.name) if self.account else []
+        self.seen.append([entry.state for entry in entries])
+        if self.broken:
+            raise RuntimeError("the generator broke down")
+
+    def uint64(self, count: int) -> Words:
+        self._note()
+        return super().uint64(count)
+
+    def random_bytes(self, count: int) -> bytes:
+        self._note()
+        return super().random_bytes(count)
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return Ledger.create(tmp_path / "spent.ledger").open_account("homes", epsilon=3.0, delta=0.5)
+
+
+def states(account: Account) -> list[str]:
+    return [entry.state for entry in Ledger(account.ledger).entries(account.name)]
+
+
+@cache
+def sample(case: MechanismCase) -> tuple[Certificate, NDArray[Any], NDArray[Any]]:
+    """A certificate, and the noise of many outputs on the input and on its neighbour."""
+    mechanism = case.build(**PROMISE, generator=SeededGenerator(20240607))
+    certificate = case.release(mechanism, case.value).certificate
+    on_value, on_neighbour = (case.draws(mechanism, data, DRAWS + PILOT) for data in (case.value, case.neighbour))
+    return certificate, on_value - case.centre(case.value), on_neighbour - case.centre(case.neighbour)
+
+
+def scores(case: MechanismCase, halved: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    certificate, noise, neighbour_noise = sample(case)
+    scale = 0.5 if halved else 1.0
+    difference = case.centre(case.neighbour) - case.centre(case.value)
+    return case.score(certificate, difference + scale * neighbour_noise), case.score(certificate, scale * noise)
+
+
+def test_certificate_is_there_and_verifies(case: MechanismCase, account: Account) -> None:
+    for promise in (PROMISE, {"epsilon": 0.3, "delta": 1e-9}):
+        mechanism = case.build(**promise, account=account)
+        certificate = case.release(mechanism, case.value).certificate
+        assert mechanism.certificate_ is certificate
+        assert (certificate.epsilon, certificate.delta) == (promise["epsilon"], promise["delta"])
+        again = Certificate.from_json(certificate.to_json())
+        assert again == certificate
+        assert verify(again).private
+        assert certificate.account == "homes"
+        assert certificate.assumptions
+    assert states(account) == ["released", "released"]
+    assert case.release(case.build(**PROMISE), case.value).certificate.account == "not recorded"
+
+
+def test_account_is_debited_before_the_first_draw(case: MechanismCase, account: Account) -> None:
+    generator = WatchedGenerator(account)
+    case.release(case.build(**PROMISE, account=account, generator=generator), case.value)
+    assert generator.seen
+    assert all(seen == ["drawing"] for seen in generator.seen)
+    assert states(account) == ["released"]
+
+
+def test_a_draw_that_breaks_down_stays_debited(case: MechanismCase, account: Account) -> None:
+    broken = case.build(**PROMISE, account=account, generator=WatchedGenerator(account, broken=True))
+    with pytest.raises(RuntimeError, match="broke down"):
+        case.release(broken, case.value)
+    assert states(account) == ["drawing"]
+    assert Ledger(account.ledger).statement("homes").spent_delta > 0
+    assert not hasattr(broken, "certificate_")
+
+
+def test_what_the_account_cannot_afford_is_refused_with_nothing_drawn(case: MechanismCase, tmp_path: Path) -> None:
+    poor = Ledger.create(tmp_path / "poor.ledger").open_account("homes", epsilon=0.1, delta=1e-9)
+    generator = WatchedGenerator(poor)
+    with pytest.raises(BudgetExceededError):
+        case.release(case.build(**PROMISE, account=poor, generator=generator), case.value)
+    assert generator.seen == []
+    assert states(poor) == []
+
+
+@pytest.mark.parametrize(
+    "promise",
+    [
+        {"epsilon": -1.0}, {"epsilon": float("nan")}, {"epsilon": float("inf")}, {"epsilon": None},
+        {"delta": -1e-6}, {"delta": 0.0}, {"delta": 1.5}, {"delta": float("nan")},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_bad_promise_is_refused_with_nothing_spent(
+    case: MechanismCase, account: Account, promise: dict[str, Any]
+) -> None:
+    generator = WatchedGenerator(account)
+    with pytest.raises(GaussveilError):
+        case.release(case.build(**{**PROMISE, **promise}, account=account, generator=generator), case.value)
+    assert generator.seen == []
+    assert states(account) == []
+
+
+def test_malformed_input_is_refused_with_nothing_spent(case: MechanismCase, account: Account) -> None:
+    generator = WatchedGenerator(account)
+    for value in case.malformed:
+        with pytest.raises(GaussveilError):
+            case.release(case.build(**PROMISE, account=account, generator=generator), value)
+    assert generator.seen == []
+    assert states(account) == []
+
+
+def test_bad_records_do_not_refuse_a_release(case: MechanismCase) -> None:
+    for data in case.bad_records:
+        assert verify(case.release(case.build(**PROMISE), data).certificate).private
+
+
+def test_output_has_the_distribution_that_the_certificate_declares(case: MechanismCase) -> None:
+    certificate, *noises = sample(case)
+    for noise in noises:
+        standard = case.residuals(certificate, noise).ravel()
+        assert kstest(standard, "norm").pvalue > 1e-3
+        assert kstest(standard / 2, "norm").pvalue < 1e-12, "the test would not notice halved noise"
+
+
+def test_audit_finds_no_violation(case: MechanismCase) -> None:
+    speak_for, others = scores(case, halved=False)
+    levels = thresholds(speak_for[:PILOT])
+    assert not finds_violation(speak_for[PILOT:], others[PILOT:], levels, **PROMISE)
+
+
+def test_audit_finds_secretly_halved_noise(case: MechanismCase) -> None:
+    speak_for, others = scores(case, halved=True)
+    levels = thresholds(speak_for[:PILOT])
+    assert finds_violation(speak_for[PILOT:], others[PILOT:], levels, **PROMISE)
+    assert power_lower(speak_for[PILOT:], others[PILOT:], levels, **PROMISE) >= 0.99
+
+
+def test_low_bits_tell_nothing(case: MechanismCase) -> None:
+    """The precision attack: on the secure generator, all outputs lie on one public grid, whatever the value."""
+    mechanism = case.build(**PROMISE)
+    for data in (case.value, case.neighbour):
+        steps = case.draws(mechanism, data, 50) / case.grid(case.release(mechanism, data).certificate)
+        assert np.array_equal(steps, np.rint(steps))
+        # Both parities occur: the grid is no finer than it says (50 fair coins agree with probability 2^-49).
+        assert 0 < np.sum(steps % 2) < steps.size
+
+
+def test_seeded_noise_carries_no_guarantee(case: MechanismCase) -> None:
+    certificate = case.release(case.build(**PROMISE, generator=SeededGenerator(3)), case.value).certificate
+    assert str(certificate.guarantee) == "none (seeded)"
+    assert not verify(certificate).private
+
+
+def test_copies_debit_the_same_account_until_it_is_used_up(case: MechanismCase, account: Account) -> None:
+    mechanism = case.build(**PROMISE, account=account)
+    copies = (clone(mechanism), pickle.loads(pickle.dumps(mechanism)), copy.deepcopy(mechanism))
+    for made in copies:
+        assert made is not mechanism
+        assert made.account == account
+        assert not hasattr(made, "certificate_")
+        case.release(made, case.value)
+    assert states(account) == ["released"] * 3
+    while Ledger(account.ledger).statement("homes").filter_used < 0.75:  # four equal releases fit
+        case.release(clone(mechanism), case.value)
+    with pytest.raises(BudgetExceededError):
+        case.release(clone(mechanism), case.value)
+    assert Ledger(account.ledger).statement("homes").spent_delta <= 0.5
