@@ -49,6 +49,8 @@ def test_arrays_are_read_in_place_whatever_their_layout_and_type() -> None:
     reference = as_source(x.astype(np.float64)).aggregate(Gram(row_norm=1.0)).limbs
     for array in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2], x.astype(">f4"), x.tolist()):
         assert np.array_equal(as_source(array).aggregate(Gram(row_norm=1.0)).limbs, reference)
+    table = pa.table(list(x.T.copy()), names=["x0", "x1", "x2"])  # read column by column, not row by row
+    assert np.array_equal(as_source(table).aggregate(Gram(row_norm=1.0)).limbs, reference)
     assert as_source(x).aggregate(Gram(row_norm=1.0), columns=["x2", "x0"]).shape == (2, 2)
     assert as_source(np.arange(5)).row_count() == 5
 
