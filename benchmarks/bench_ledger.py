@@ -25,7 +25,9 @@ def fill(ledger: Ledger, charges: list[Charge], entries: int) -> None:
     with ledger._database.writing() as connection:
         for number in range(entries):
             charge = charges[number % len(charges)]
-            insert_entry(connection, (f"e{number}", 1, charge.digest, None, "released", "bench", now()), charge)
+            insert_entry(
+                connection, (f"e{number}", 1, charge.digest, None, "released", "worst case", "bench", now()), charge
+            )
             record_event(connection, "bench", f"e{number}", "released")
 
 

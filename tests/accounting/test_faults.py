@@ -28,7 +28,7 @@ from gaussveil.spectrum import GaussianPair
 
 FORK = multiprocessing.get_context("fork")
 UNIT = Adjacency.add_remove()
-SHIFT = 0.01
+SHIFT = 0.015
 
 
 def shift(size: float = SHIFT) -> Charge:

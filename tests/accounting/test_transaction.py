@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
-from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Ledger, transaction, verify
+from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Guarantee, Ledger, transaction, verify
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair
 
@@ -93,6 +94,17 @@ def test_an_id_is_debited_and_drawn_once(
     with transaction(None, charge, draft, release_id="day-1") as loose:
         loose.draw(lambda: 1)
     assert loose.certificate.release_id == "day-1"
+
+
+def test_an_account_is_as_good_as_its_weakest_release(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    kinds = []
+    for guarantee in (Guarantee.worst_case(), Guarantee.model_based("normal data"), Guarantee.none("seeded")):
+        with transaction(account, charge, replace(draft, guarantee=guarantee)) as debit:
+            debit.draw(lambda: 0)
+        kinds.append(ledger.statement("homes").guarantee)
+    assert kinds == ["worst case", "model-based", "none"]
 
 
 def test_handles_travel(account: Account) -> None:

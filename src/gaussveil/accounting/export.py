@@ -37,7 +37,9 @@ def account_json(ledger: Ledger, name: str) -> str:
 def account_csv(ledger: Ledger, name: str) -> str:
     """One line per entry: id, state, what, when and the digest of its charge."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, ["id", "account", "charge", "state", "what", "debited_at"], lineterminator="\n")
+    writer = csv.DictWriter(
+        stream, ["id", "account", "charge", "state", "guarantee", "what", "debited_at"], lineterminator="\n"
+    )
     writer.writeheader()
     writer.writerows(as_rows(ledger.entries(name)))
     return stream.getvalue()

@@ -25,6 +25,7 @@ from gaussveil.accounting.rules import Terms, admit_adaptive, admit_planned, che
 from gaussveil.errors import LedgerStateError, ParameterError
 
 RULES = ("adaptive", "planned")
+GUARANTEES = ("worst case", "model-based", "none")
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,21 @@ class Ledger:
     # the life of an entry ---------------------------------------------------------------------------------------------
 
     def debit(
-        self, name: str, charge: Charge, adjacency: Adjacency, *, what: str = "", release_id: str | None = None
+        self,
+        name: str,
+        charge: Charge,
+        adjacency: Adjacency,
+        *,
+        what: str = "",
+        guarantee: str = "worst case",
+        release_id: str | None = None,
     ) -> Debit:
         """Check and debit in one durable transaction; refused whole if the account cannot afford it.
 
         The same `release_id` debits once: a second call with the same charge gives the entry back in its present state.
         """
+        if guarantee not in GUARANTEES:
+            raise ParameterError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
         identifier = release_id if release_id is not None else uuid4().hex
         if not identifier.strip():
             raise ParameterError("release_id must not be empty")
@@ -158,7 +168,7 @@ class Ledger:
                 connection.execute("UPDATE accounts SET adjacency = ? WHERE id = ?", (stored, number))
             made_at = now()
             records.insert_entry(
-                connection, (identifier, number, charge.digest, slot, "debited", what, made_at), charge
+                connection, (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at), charge
             )
             record_event(connection, name, identifier, "debited", charge.digest)
             terms = records.find_account(connection, name)[1]
@@ -203,7 +213,10 @@ class Ledger:
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
             return records.Statement(
-                terms, tuple(records.spent(connection, number)), records.state_counts(connection, number)
+                terms,
+                tuple(records.spent(connection, number)),
+                records.state_counts(connection, number),
+                records.weakest_guarantee(connection, number),
             )
 
     def entries(self, name: str) -> list[records.Entry]:

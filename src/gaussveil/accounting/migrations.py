@@ -1,7 +1,8 @@
 """The ledger's tables, version by version. A version, once released, never changes; a new one comes with its step.
 
 Version 1 kept each charge inside its entry and had no log. Version 2 stores each distinct charge once, so that 10^5
-entries fold by digest, keeps a hash-chained log of every event, and lets an account fix its filter.
+entries fold by digest, keeps a hash-chained log of every event and the kind of each guarantee, and lets an account fix
+its filter.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ CREATE TABLE entries (
   charge TEXT NOT NULL REFERENCES charges (digest),
   slot TEXT,
   state TEXT NOT NULL CHECK (state IN ('debited', 'drawing', 'released', 'void')),
+  guarantee TEXT NOT NULL CHECK (guarantee IN ('worst case', 'model-based', 'none')),
   what TEXT NOT NULL,
   debited_at TEXT NOT NULL
 ) STRICT;
@@ -110,7 +112,7 @@ def migrate_1_to_2(connection: sqlite3.Connection) -> None:
         charge = Charge.from_json(body)
         connection.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (charge.digest, charge.to_json()))
         connection.execute(
-            "INSERT INTO entries VALUES (?, ?, ?, ?, NULL, ?, ?, ?)",
+            "INSERT INTO entries VALUES (?, ?, ?, ?, NULL, ?, 'worst case', ?, ?)",
             (sequence, entry, account, charge.digest, state, what, debited_at),
         )
 

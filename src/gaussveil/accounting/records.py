@@ -22,18 +22,20 @@ _TERMS = (
     "active_order, opened_at"
 )
 _ENTRY = (
-    "SELECT e.id, a.name, e.charge, e.state, e.what, e.debited_at FROM entries e JOIN accounts a ON a.id = e.account"
+    "SELECT e.id, a.name, e.charge, e.state, e.guarantee, e.what, e.debited_at "
+    "FROM entries e JOIN accounts a ON a.id = e.account"
 )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One debit: its id, account, charge digest, state, what was released and when it was debited."""
+    """One debit: id, account, charge digest, state, kind of guarantee, what was released and when it was debited."""
 
     id: str
     account: str
     charge: str
     state: str
+    guarantee: str
     what: str
     debited_at: str
 
@@ -60,6 +62,7 @@ class Statement:
     terms: Terms
     charges: tuple[tuple[Charge, int], ...]
     states: dict[str, int]
+    guarantee: str = "worst case"
 
     @cached_property
     def composition(self) -> Composition:
@@ -108,6 +111,7 @@ class Statement:
             "spent_delta": self.spent_delta,
             "spent_method": self.composition.method,
             "sampler_error": self.composition.sampler_error,
+            "guarantee": self.guarantee,
             "entries_by_state": dict(self.states),
             "unfinished": self.unfinished,
             "opened_at": terms.opened_at,
@@ -137,7 +141,9 @@ def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge
     """Store an entry and, once, its charge."""
     _store_charge(connection, charge)
     connection.execute(
-        "INSERT INTO entries (id, account, charge, slot, state, what, debited_at) VALUES (?, ?, ?, ?, ?, ?, ?)", row
+        "INSERT INTO entries (id, account, charge, slot, state, guarantee, what, debited_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
     )
 
 
@@ -202,6 +208,13 @@ def state_counts(connection: sqlite3.Connection, number: int) -> dict[str, int]:
         "SELECT state, COUNT(*) FROM entries WHERE account = ? GROUP BY state ORDER BY state", (number,)
     )
     return dict(rows.fetchall())
+
+
+def weakest_guarantee(connection: sqlite3.Connection, number: int) -> str:
+    """Kind of guarantee that the account as a whole can give: that of its weakest entry."""
+    rows = connection.execute("SELECT DISTINCT guarantee FROM entries WHERE account = ? AND state <> 'void'", (number,))
+    found = {kind for (kind,) in rows}
+    return next((kind for kind in ("none", "model-based") if kind in found), "worst case")
 
 
 def load_charge(connection: sqlite3.Connection, digest: str) -> Charge:

@@ -106,7 +106,14 @@ def transaction(
     recorded, dataset, composition = NOT_RECORDED, "", "a single release, by its exact delta"
     if account is not None:
         ledger = Ledger(account.ledger)
-        debit = ledger.debit(account.name, charge, draft.adjacency, what=draft.released, release_id=release_id)
+        debit = ledger.debit(
+            account.name,
+            charge,
+            draft.adjacency,
+            what=draft.released,
+            guarantee=draft.guarantee.kind,
+            release_id=release_id,
+        )
         identifier, state, made_at = debit.id, debit.state, debit.debited_at
         recorded, dataset, composition = account.name, debit.terms.dataset, debit.terms.composition
     certificate = Certificate.complete(

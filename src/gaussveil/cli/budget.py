@@ -116,6 +116,8 @@ def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
     print_line(f"rule: {terms.composition}")
     if statement.filter_used is not None:
         print_line(f"filter used: {statement.filter_used:.2%}")
+    words = {"none": "none: at least one release carries no guarantee, so the account as a whole gives none"}
+    print_line(f"guarantee: {words.get(statement.guarantee, statement.guarantee)}")
     print_line(f"neighbours: {terms.adjacency or 'fixed by the first release'}")
     if statement.unfinished:
         print_line(f"unfinished: {statement.unfinished} (at work now, or killed; they count as spent)")
