@@ -45,20 +45,53 @@ def best(call: Callable[[], object], repeats: int = 3) -> float:
 
 
 def random_pairs(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Draw ordinary pairs: covariances a few per cent apart, means apart by a fraction of a sigma."""
+    """Draw pairs of the four kinds in turn, so that every stretch of the batch holds them all."""
     rng = np.random.default_rng(seed)
-    root = rng.normal(size=(count, DIMENSION, 3 * DIMENSION))
-    cov_y = root @ root.swapaxes(1, 2) / (3 * DIMENSION)
-    move = rng.normal(size=(count, DIMENSION, DIMENSION)) * 0.1
-    factor = np.eye(DIMENSION) + move / np.sqrt(DIMENSION)
-    cov_x = factor @ cov_y @ factor.swapaxes(1, 2)
-    cov_x = (cov_x + cov_x.swapaxes(1, 2)) / 2
-    mean_x = rng.normal(size=(count, DIMENSION)) * 0.1
-    return mean_x, cov_x, np.zeros_like(mean_x), cov_y
+    mean_y = np.zeros((count, DIMENSION))
+    mean_x, cov_x, cov_y = mean_y.copy(), *np.empty((2, count, DIMENSION, DIMENSION))
+    for kind, draw in enumerate(KINDS.values()):
+        rows = len(range(kind, count, len(KINDS)))
+        mean_x[kind :: len(KINDS)], cov_x[kind :: len(KINDS)], cov_y[kind :: len(KINDS)] = draw(rng, rows)
+    return mean_x, (cov_x + cov_x.swapaxes(1, 2)) / 2, mean_y, cov_y
+
+
+def wishart(rng: np.random.Generator, count: int, freedom: int) -> np.ndarray:
+    root = rng.normal(size=(count, DIMENSION, freedom))
+    return root @ root.swapaxes(1, 2) / freedom
+
+
+def moved(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A covariance a few per cent off in every direction, a mean off by a fraction of a sigma."""
+    cov_y = wishart(rng, count, 3 * DIMENSION)
+    factor = np.eye(DIMENSION) + rng.normal(size=cov_y.shape) * 0.1 / np.sqrt(DIMENSION)
+    return rng.normal(size=(count, DIMENSION)) * 0.1, factor @ cov_y @ factor.swapaxes(1, 2), cov_y
+
+
+def one_record(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One record more: the covariances differ by rank one."""
+    cov_y, row = wishart(rng, count, 3 * DIMENSION), rng.normal(size=(count, DIMENSION, 1))
+    return rng.normal(size=(count, DIMENSION)) * 0.1, cov_y + 0.1 * row @ row.swapaxes(1, 2), cov_y
+
+
+def unrelated(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two classes with nothing in common: independent Wishart covariances."""
+    x, y = wishart(rng, count, DIMENSION + 4), wishart(rng, count, DIMENSION + 4)
+    return rng.normal(size=(count, DIMENSION)) * 0.5, x, y
+
+
+def spread(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-normal variances in a random basis against white noise."""
+    basis = np.linalg.qr(rng.normal(size=(count, DIMENSION, DIMENSION)))[0]
+    variances = np.exp(0.3 * rng.normal(size=(count, 1, DIMENSION)))
+    white = np.broadcast_to(np.eye(DIMENSION), basis.shape)
+    return rng.normal(size=(count, DIMENSION)) * 0.3, (basis * variances) @ basis.swapaxes(1, 2), white
+
+
+KINDS = {"moved": moved, "one record": one_record, "unrelated": unrelated, "spread": spread}
 
 
 def batch() -> list[Row]:
-    """Measure 10^4 pairs from matrices to delta; the peers on the first of them, given the reduced form for nothing."""
+    """Measure 10^4 pairs of four kinds, matrices to delta; the peers on the first 40, given the reduced form."""
     count, shown = 10_000, 40
     arrays = random_pairs(count)
     ours = best(lambda: GaussianPair(*arrays).delta(EPSILON)) / count
@@ -69,7 +102,7 @@ def batch() -> list[Row]:
     rows = []
     for answer, name, goal in ((ask("gx2", {"forms": forms}), "gx2", 300.0), (davies(forms), "Davies, mgcv", 10.0)):
         row = versus(
-            f"1e4 pairs d=12, matrices to delta, per pair: {name} {answer['version']}",
+            f"1e4 pairs of four kinds, d=12, matrices to delta, per pair: {name} {answer['version']}",
             ours,
             answer.get("seconds"),
             goal,

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from gaussveil.calibration import covering_ellipsoid
     from gaussveil.engines import open
     from gaussveil.errors import GaussveilError
-    from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-    from gaussveil.spectrum.interval import Enclosure
+    from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss, compose
     from gaussveil.timeseries import simulate_households
 
     __version__: str
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "Account": "gaussveil.accounting",
     "Certificate": "gaussveil.accounting",
-    "Enclosure": "gaussveil.spectrum.interval",
+    "Enclosure": "gaussveil.spectrum",
     "GaussianPair": "gaussveil.spectrum",
     "GaussveilError": "gaussveil.errors",
     "Ledger": "gaussveil.accounting",
