@@ -72,7 +72,7 @@ CREATE TABLE entries (
   what TEXT NOT NULL,
   debited_at TEXT NOT NULL
 ) STRICT;
-CREATE INDEX entries_folded ON entries (account, charge, slot, state);
+CREATE INDEX entries_folded ON entries (account, charge, slot, state, guarantee);
 CREATE TABLE events (
   seq INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
