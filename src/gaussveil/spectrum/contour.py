@@ -38,8 +38,9 @@ RULE_ERROR = 2e-12  # relative error of a settled rule, tested against ball arit
 STRETCH = 1.2  # contour scale in local widths, the best of those tried
 HALF_RULE_TOLERANCE = 3e-9  # the full rule's error is about the square of the half rule's
 SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant: halves of a double multiply exactly
+MANY = 1000  # multiplicity up to which log |1 + s g| may carry the rounding of a plain logarithm
 CPU_CHUNK = 1 << 15
-DEVICE_CHUNK = 1 << 28
+DEVICE_CHUNK = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def saddle(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array
     return centre, STRETCH / xp.sqrt(stiffness)
 
 
-def _log_integrand(
+def log_integrand(
     terms: Terms, threshold: Array, poles: tuple[float, ...], centre: Array, offset: Array, imag: Array, phase: bool
 ) -> tuple[Array, Array]:
     """log |integrand| at s = centre + offset + i imag, arrays (batch, nodes), with its phase when asked for.
@@ -130,20 +131,20 @@ def _log_integrand(
     parts of terms whose branch point lies between the real axis and s can (derived: docs/math/spectrum).
     """
     xp = array_namespace(imag)
-    gap = terms.variance_gap[:, :, None]
-    at_centre, close = _spread_at(terms.variance_gap, centre)
+    gap, multiplicity, energy = (
+        column[:, :, None] for column in (terms.variance_gap, terms.multiplicity, terms.energy)
+    )
     real = centre[:, None] + offset
-    across, along = real[:, None, :] * gap, imag[:, None, :] * gap
-    spread = at_centre[:, :, None] + offset[:, None, :] * gap
-    along_squared = along * along
-    modulus = spread * spread + along_squared
-    multiplicity, energy = terms.multiplicity[:, None, :], terms.energy[:, None, :]
-    log_terms = xp.log1p(across * (2 + across) + along_squared)
-    if close:
-        log_terms = xp.where(modulus < 0.25, xp.log(modulus), log_terms)
-    log_modulus = (multiplicity @ log_terms)[:, 0, :]
-    mean_real = 0.5 * (energy @ (spread / modulus))[:, 0, :]
-    mean_imag = 0.5 * (energy @ (along / modulus))[:, 0, :]
+    along = imag[:, None, :] * gap
+    spread = _spread_at(terms.variance_gap, centre)[:, :, None] + offset[:, None, :] * gap
+    modulus = spread * spread + along * along
+    log_terms = xp.log(modulus)
+    if bool(xp.any(xp.sum(terms.multiplicity, axis=-1) > MANY)):  # small logs count so often that they need all digits
+        across = real[:, None, :] * gap
+        log_terms = xp.where(modulus < 0.25, log_terms, xp.log1p(across * (2 + across) + along * along))
+    log_modulus = xp.sum(multiplicity * log_terms, axis=1)
+    mean_real = 0.5 * xp.sum(energy * (spread / modulus), axis=1)
+    mean_imag = 0.5 * xp.sum(energy * (along / modulus), axis=1)
     square_real, square_imag = real * (1 + real) - imag * imag, imag * (1 + 2 * real)
     drift = 0.5 * xp.sum(terms.multiplicity * terms.log_ratio, axis=-1)[:, None] + threshold[:, None]
     log_size = square_real * mean_real + square_imag * mean_imag - 0.25 * log_modulus - real * drift
@@ -155,28 +156,26 @@ def _log_integrand(
             return log_size, xp.zeros_like(log_size)
         squared = xp.where(gap != 0, gap * gap, xp.ones_like(gap))
         weight = xp.exp(terms.log_ratio)[:, :, None] / (2 * squared)
-        return log_size, (energy @ xp.where(behind, -weight * spread / modulus, xp.zeros_like(modulus)))[:, 0, :]
-    angle = (multiplicity @ xp.atan2(along, spread))[:, 0, :]
+        return log_size, xp.sum(energy * xp.where(behind, -weight * spread / modulus, 0 * modulus), axis=1)
+    angle = xp.sum(multiplicity * xp.atan2(along, spread), axis=1)
     log_phase = square_imag * mean_real - square_real * mean_imag - 0.5 * angle - imag * drift
     for pole in poles:
         log_phase = log_phase - xp.atan2(imag, real - pole)
     return log_size, log_phase
 
 
-def _spread_at(gap: Array, centre: Array) -> tuple[Array, bool]:
-    """1 + centre * gap without cancellation (error-free product), and whether any of it is near zero."""
-    xp = array_namespace(gap)
+def _spread_at(gap: Array, centre: Array) -> Array:
+    """1 + centre * gap without cancellation next to a branch point: the product is error-free."""
     left, right = gap + 0 * centre[:, None], centre[:, None] + 0 * gap
     product = left * right
     left_high = left * SPLIT - (left * SPLIT - left)
     right_high = right * SPLIT - (right * SPLIT - right)
     left_low, right_low = left - left_high, right - right_high
     error = ((left_high * right_high - product) + left_high * right_low + left_low * right_high) + left_low * right_low
-    spread = (1 + product) + error
-    return spread, bool(xp.any(spread < 0.3))
+    return (1 + product) + error
 
 
-def _bend(
+def choose_bend(
     terms: Terms, threshold: Array, poles: tuple[float, ...], centre: Array, width: Array, reach: float
 ) -> tuple[Array, Array]:
     """Which way to bend the contour and how far it must be followed, found by probing both ways.
@@ -186,23 +185,27 @@ def _bend(
     xp = array_namespace(centre)
     probes = xp.asarray([spot for spot in PROBES if spot <= reach], dtype=centre.dtype, device=centre.device)
     still = xp.zeros_like(centre)[:, None]
-    peak, _ = _log_integrand(terms, threshold, poles, centre, still, still, False)
+    peak, _ = log_integrand(terms, threshold, poles, centre, still, still, False)
     extents, lasts = [], []
     for bend in (-BEND, BEND):
         offset = width[:, None] * bend * (xp.cosh(probes) - 1)
         imag = width[:, None] * xp.sinh(probes)
-        size, growth = _log_integrand(terms, threshold, poles, centre, offset, imag, False)
+        size, growth = log_integrand(terms, threshold, poles, centre, offset, imag, False)
         level = size - peak + xp.log(xp.cosh(probes))
         level = xp.where(xp.isnan(level), xp.full_like(level, xp.inf), level)
-        grew = xp.cumulative_sum(xp.astype(level > GROWTH, xp.int64), axis=-1) > 0
-        ends = (level + growth < DECAY) & ~grew  # nothing of weight is left above, so the contour may end here
-        index = xp.argmax(xp.astype(ends, xp.int8), axis=-1)
-        first = xp.take(probes, index)
+        extent, depth, open_still = xp.full_like(centre, xp.inf), xp.zeros_like(centre), centre == centre
+        for place in range(probes.shape[0]):
+            here = level[:, place]
+            open_still = open_still & (here <= GROWTH)
+            # Nothing of weight is left above such a probe: the contour may end there.
+            ends = open_still & (here + growth[:, place] < DECAY)
+            extent, depth = xp.where(ends, probes[place], extent), xp.where(ends, here, depth)
+            open_still = open_still & ~ends
         if reach == RULES[0][1]:
             # A Gaussian saddle falls like sinh(u)^2: end the contour where such a fall reaches the wanted depth.
-            depth = xp.take_along_axis(level, index[:, None], axis=-1)[:, 0]
-            first = xp.asinh(xp.sinh(first) * xp.sqrt(xp.clip(DECAY / depth, 0.0, 1.0)))
-        extents.append(xp.where(xp.any(ends, axis=-1), first, xp.full_like(centre, xp.inf)))
+            shorter = xp.asinh(xp.sinh(extent) * xp.sqrt(xp.clip(DECAY / depth, 0.0, 1.0)))
+            extent = xp.where(xp.isfinite(extent), shorter, extent)
+        extents.append(extent)
         lasts.append(xp.max(level, axis=-1))
     left_first = (extents[0] < extents[1]) | ((extents[0] == extents[1]) & (lasts[0] <= lasts[1]))
     extent = xp.minimum(extents[0], extents[1])
@@ -215,12 +218,12 @@ def _trapezoid(
 ) -> Integral:
     """The integral by `count` nodes on the half contour."""
     xp = array_namespace(centre)
-    bend, extent = _bend(terms, threshold, region.poles, centre, width, reach)
+    bend, extent = choose_bend(terms, threshold, region.poles, centre, width, reach)
     step = extent / count
     position = step[:, None] * xp.arange(0, count + 1, dtype=centre.dtype, device=centre.device)
     rise, swing = xp.sinh(position), xp.cosh(position)
     offset, imag = width[:, None] * bend[:, None] * (swing - 1), width[:, None] * rise
-    log_size, phase = _log_integrand(terms, threshold, region.poles, centre, offset, imag, True)
+    log_size, phase = log_integrand(terms, threshold, region.poles, centre, offset, imag, True)
     peak = log_size[:, :1]
     size = xp.exp(log_size - peak)
     cosine, sine = size * xp.cos(phase), size * xp.sin(phase)

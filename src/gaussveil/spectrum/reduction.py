@@ -24,7 +24,7 @@ SYMMETRY_TOLERANCE = 1e-10
 UNIT_ROUNDOFF = 2.0**-53
 WIDE_RATIO = 1e-4  # variance ratios below this (against the largest) are taken from singular values
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
-DEVICE_ELEMENTS = 1 << 27
+DEVICE_ELEMENTS = 1 << 23
 
 
 def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMatrices:
