@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gaussveil.calibration import covering_ellipsoid
     from gaussveil.engines import open
     from gaussveil.errors import GaussveilError
+    from gaussveil.mechanisms import GaussianRelease
     from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss, compose
     from gaussveil.timeseries import simulate_households
 
@@ -23,6 +24,7 @@ _EXPORTS = {
     "Certificate": "gaussveil.accounting",
     "Enclosure": "gaussveil.spectrum",
     "GaussianPair": "gaussveil.spectrum",
+    "GaussianRelease": "gaussveil.mechanisms",
     "GaussveilError": "gaussveil.errors",
     "Ledger": "gaussveil.accounting",
     "PrivacyLoss": "gaussveil.spectrum",
@@ -40,6 +42,7 @@ __all__ = [
     "Certificate",
     "Enclosure",
     "GaussianPair",
+    "GaussianRelease",
     "GaussveilError",
     "Ledger",
     "PrivacyLoss",
