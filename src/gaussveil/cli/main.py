@@ -15,6 +15,7 @@ from gaussveil.cli.budget import budget_app
 from gaussveil.cli.certificates import key_app, verify
 from gaussveil.cli.demo import demo
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
+from gaussveil.cli.release import release_app
 from gaussveil.errors import GaussveilError, SourceError
 
 app = typer.Typer(
@@ -51,6 +52,7 @@ app.command("verify", epilog=EXIT_CODE_HELP)(verify)
 app.command("demo", epilog=EXIT_CODE_HELP)(demo)
 app.add_typer(budget_app)
 app.add_typer(key_app)
+app.add_typer(release_app)
 
 
 def main() -> None:

@@ -212,7 +212,7 @@ class GaussianRelease:
             delta=plan.delta,
             guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
             assumptions=(
-                f"every two neighbouring values differ by {apart}, known without the data",
+                f"every two neighbouring values, as 64-bit floats, differ by {apart}; this is known without the data",
                 "the value's shape and labels, and that it is finite and below 2^52 grids, are public knowledge",
             ),
             parameters={

@@ -1,0 +1,256 @@
+"""`gaussveil release`: release a file of numbers with noise, its certificate beside it.
+
+Whatever can go wrong goes wrong before anything is spent: the input is read and checked, both output files are made and
+their room on the disk is reserved, and only then is the account debited. The finished files take their names at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussveil.cli.budget import Relation
+from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line
+from gaussveil.errors import FormatError, ParameterError, ShapeError, SourceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+release_app = typer.Typer(
+    name="release", help="Release data with noise and a certificate.", epilog=EXIT_CODE_HELP, no_args_is_help=True
+)
+
+ENDINGS = (".csv", ".npy", ".parquet")
+BYTES_PER_NUMBER = 32  # more than any of the formats needs
+CERTIFICATE_BYTES = 65536
+COLUMN_NAME = re.compile(r"(?!(?:na|null|none|nan|inf|infinity)$)[a-z_].*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a file holds: an array and, for tables with a header, the names of its columns."""
+
+    values: NDArray[np.float64]
+    columns: tuple[str, ...] | None = None
+
+
+@release_app.command("vector", epilog=EXIT_CODE_HELP)
+def vector(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="Numbers in .csv, .npy or .parquet.", show_default=False)
+    ],
+    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    sensitivity: Annotated[
+        float, typer.Option(help="Public bound on the l2 distance between neighbouring inputs.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
+    adjacency: Annotated[Relation, typer.Option(help="Which inputs are neighbours.")] = Relation.add_remove,
+    unit: Annotated[str, typer.Option(help="Privacy unit: record, household, ...")] = "record",
+    grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
+
+    Header and shape are public, every number is protected. OUT.certificate.json is written beside OUT. Add --ledger
+    and --account to spend from a budget.
+
+    Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --sensitivity 1 --out out.csv
+    """
+    from gaussveil.accounting import Account
+    from gaussveil.mechanisms import GaussianRelease
+
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    numbers = read_numbers(source)
+    certificate_file = Path(f"{out}.certificate.json")
+    _check_outputs(source, (out, certificate_file), numbers, force)
+    mechanism = GaussianRelease(
+        epsilon=epsilon, delta=delta, l2_sensitivity=sensitivity, adjacency=adjacency.value, privacy_unit=unit,
+        grid=grid, account=Account(ledger, account) if ledger is not None and account is not None else None,
+    )  # fmt: skip
+    room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
+    with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
+        release = mechanism.release(numbers.values, released=f"{source.name}, {_shape_in_words(numbers)}")
+        body.write(encode(Numbers(release.value, numbers.columns), out.suffix.lower()))
+        note.write(release.certificate.to_json().encode())
+    certificate = release.certificate
+    variance = certificate.parameters["noise_covariance"]
+    assert isinstance(variance, float)  # white noise
+    deviation = math.sqrt(variance)
+    if json:
+        print_json(
+            {
+                "out": str(out),
+                "certificate": str(certificate_file),
+                "release_id": certificate.release_id,
+                "epsilon": certificate.epsilon,
+                "delta": certificate.delta,
+                "delta_upper": certificate.delta_upper,
+                "standard_deviation": deviation,
+                "grid": certificate.parameters["grid"],
+                "account": certificate.account,
+            }
+        )
+    else:
+        print_line(f"wrote {out} and {certificate_file.name}: noise of standard deviation {digits(deviation)}")
+        print_line(f"account: {certificate.account}; recompute with: gaussveil verify {certificate_file}")
+
+
+def _shape_in_words(numbers: Numbers) -> str:
+    return " x ".join(map(str, numbers.values.shape)) + " numbers"
+
+
+def _check_outputs(source: Path, targets: tuple[Path, Path], numbers: Numbers, force: bool) -> None:
+    out = targets[0]
+    if out.suffix.lower() not in ENDINGS:
+        raise FormatError(f"{out}: the output must end in {', '.join(ENDINGS)}; got {out.suffix or 'no ending'!r}")
+    if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
+        raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
+    for target in targets:
+        if target.is_dir():
+            raise SourceError(f"{target}: is a folder; name a file")
+        if target.exists() and target.samefile(source):
+            raise ParameterError(f"{target}: --out must not be the input itself")
+        if target.exists() and not force:
+            raise ParameterError(f"{target}: exists already; choose another --out or add --force")
+
+
+@contextmanager
+def reserved(target: Path, room: int) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `target` when the block ends well; its room on the disk is taken at once."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise SourceError(f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            try:
+                os.posix_fallocate(handle, 0, room)
+            except OSError as error:
+                raise SourceError(f"{target}: no room for it ({error.strerror}); nothing was drawn or spent") from None
+            yield stream
+            stream.truncate()
+            stream.flush()
+            os.fsync(handle)
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read_numbers(path: Path) -> Numbers:
+    """Read an array; the name's ending says the format. Errors name places, never contents."""
+    import numpy as np
+
+    readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise FormatError(f"{path}: numbers are read from {', '.join(ENDINGS)}; got {path.suffix or 'no ending'!r}")
+    try:
+        numbers = reader(path)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+    if numbers.values.dtype.kind not in "biuf" or numbers.values.dtype.itemsize > 8:
+        raise FormatError(f"{path}: must hold real numbers of at most 64 bits; got {numbers.values.dtype}")
+    if not np.all(np.isfinite(numbers.values)):
+        raise FormatError(f"{path}: every entry must be a finite number; impute missing ones by a public rule first")
+    return numbers
+
+
+def _read_csv(path: Path) -> Numbers:
+    import numpy as np
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = [(line, row) for line, row in enumerate(csv.reader(stream), start=1) if row]
+    except (UnicodeDecodeError, csv.Error):
+        raise FormatError(f"{path}: not a CSV table in UTF-8") from None
+    if not rows:
+        raise FormatError(f"{path}: holds no numbers")
+    # A header is copied to the output, so nothing that might be a damaged number counts as one.
+    first = [cell.strip() for cell in rows[0][1]]
+    header = tuple(first) if all(COLUMN_NAME.fullmatch(cell) for cell in first) else None
+    body = rows if header is None else rows[1:]
+    width = len(first)
+    values = []
+    for line, row in body:
+        if len(row) != width:
+            raise ShapeError(f"{path}, line {line}: expected {width} numbers; got {len(row)}")
+        try:
+            values.append([float(cell) for cell in row])
+        except ValueError:
+            raise FormatError(
+                f"{path}, line {line}: every cell must be a number, or a name in the first line"
+            ) from None
+    return Numbers(np.array(values, dtype=np.float64).reshape(len(values), width), header)
+
+
+def _read_npy(path: Path) -> Numbers:
+    import numpy as np
+
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError):
+        raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
+    if not isinstance(values, np.ndarray):
+        raise FormatError(f"{path}: holds several arrays; write one with numpy.save")
+    return Numbers(values)
+
+
+def _read_parquet(path: Path) -> Numbers:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as stream:
+            table = pq.read_table(stream)
+    except pa.ArrowException:
+        raise FormatError(f"{path}: not a Parquet file") from None
+    for field in table.schema:
+        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
+            raise FormatError(f"{path}: column {field.name!r} must hold numbers; got {field.type}")
+    if table.num_columns == 0:
+        raise FormatError(f"{path}: holds no columns")
+    columns = [column.to_numpy() for column in table.columns]  # missing entries become NaN
+    return Numbers(np.stack(columns, axis=1), tuple(table.column_names))
+
+
+def encode(numbers: Numbers, ending: str) -> bytes:
+    """The bytes of a file; floats keep every digit."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    if ending == ".npy":
+        np.save(buffer, numbers.values, allow_pickle=False)
+        return buffer.getvalue()
+    table = numbers.values.reshape(len(numbers.values), -1) if numbers.values.ndim else numbers.values.reshape(1, 1)
+    if ending == ".csv":
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        if numbers.columns is not None:
+            writer.writerow(numbers.columns)
+        writer.writerows(table.tolist())
+        return text.getvalue().encode()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = numbers.columns or tuple(f"x{index}" for index in range(table.shape[1]))
+    pq.write_table(pa.Table.from_arrays([pa.array(column) for column in table.T], names=list(names)), buffer)
+    return buffer.getvalue()
