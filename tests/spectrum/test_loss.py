@@ -219,3 +219,12 @@ def test_round_trip_through_json_form() -> None:
 def test_only_whole_repetitions(count: object) -> None:
     with pytest.raises(ParameterError, match="whole number"):
         GaussianPair.mean_shift(1.0) ** count
+
+
+def test_a_trace_of_mean_at_an_equal_variance_changes_nothing() -> None:
+    """Such traces come from rounding in rank-one differences; the loss is then unbounded, but only in theory."""
+    expected = GaussianPair.from_reduced([0.168, 0.0], [0.275, 0.0]).epsilon(1e-6)
+    assert GaussianPair.from_reduced([0.168, 0.0], [0.275, 1e-12]).epsilon(1e-6) == pytest.approx(expected, rel=1e-9)
+    rank_one = GaussianPair([0.3, 0], [[1.2, 0.1], [0.1, 1]], [0, 0], [[1, 0.1], [0.1, 1]])
+    assert rank_one.reversed().delta(1.0) == 0
+    assert rank_one.reversed().enclose(1.0).upper < 1e-300

@@ -134,7 +134,7 @@ class BallIntegral:
         for spectrum, _ in self.spectra:
             if any(not 1 + c * (term.gap - spectrum.gap_error) > 0 for term in spectrum.terms):
                 return None
-        curvature = 1.0 / c_float**2 + 1.0 / (1.0 + c_float) ** 2 + self.flat
+        curvature = (1.0 / c_float) ** 2 + (1.0 / (1.0 + c_float)) ** 2 + self.flat  # no overflow at c = 1e300
         curvature += float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
         curvature += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
         return c, opening, 1.0 / math.sqrt(curvature)

@@ -62,7 +62,10 @@ class Region:
 
 
 class Integral(NamedTuple):
-    """log |integral|, its slope in the threshold, and a bound on the error of the log (infinite where none settled)."""
+    """log |integral|, its slope in the threshold, and a bound on the error of the log.
+
+    Where no rule settled, the error is infinite and the value is an upper bound.
+    """
 
     log_value: Array
     slope: Array
@@ -281,14 +284,28 @@ def _integrate_rows(terms: Terms, threshold: Array, region: Region) -> Integral:
     centre, width = saddle(terms, threshold, region)
     found = _trapezoid(terms, threshold, region, centre, width, *RULES[0])
     for count, reach in RULES[1:]:
-        unsettled = xp.isinf(found.log_error)
-        if not bool(xp.any(unsettled)):
-            break
-        rows = where(unsettled)
+        rows = where(xp.isinf(found.log_error))
+        if rows.shape[0] == 0:
+            return found
         at, around, across = (take_rows(column, rows) for column in (threshold, centre, width))
         again = _trapezoid(terms.rows(rows), at, region, around, across, count, reach)
         found = Integral(*(put_rows(column, rows, update) for column, update in zip(found, again)))
-    return found
+    rows = where(xp.isinf(found.log_error))
+    if rows.shape[0] == 0:
+        return found
+    at, around = take_rows(threshold, rows), take_rows(centre, rows)
+    bound = _chernoff(terms.rows(rows), at, region, around)
+    return Integral(put_rows(found.log_value, rows, bound), put_rows(found.slope, rows, -around), found.log_error)
+
+
+def _chernoff(terms: Terms, threshold: Array, region: Region, centre: Array) -> Array:
+    """K(c) - c threshold, an upper bound of log |integral|: what is left where doubles cannot settle the value."""
+    xp = array_namespace(centre)
+    still = xp.zeros_like(centre)[:, None]
+    bound = log_integrand(terms, threshold, region.poles, centre, still, still, False)[0][:, 0]
+    for pole in region.poles:
+        bound = bound + xp.log(xp.abs(centre - pole))
+    return bound
 
 
 def tail_probability(terms: Terms, threshold: Array, upper: Region, lower: Region) -> Array:

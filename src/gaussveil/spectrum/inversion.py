@@ -38,8 +38,8 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
     if rows.shape[0] == 0:
         return answer
     chosen, goal = terms.rows(rows), xp.log(take_rows(target, rows))
-    at_zero, _, error = contour.integrate(chosen, 0 * goal, contour.HOCKEY_STICK)
-    needed = where(at_zero + error > goal)
+    at_zero, _ = _log_delta_upper(chosen, 0 * goal)
+    needed = where(at_zero > goal)
     if needed.shape[0] == 0:
         return answer
     rows, chosen, goal = take_rows(rows, needed), chosen.rows(needed), take_rows(goal, needed)
@@ -56,23 +56,29 @@ def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[
     def evaluate(rows: Array, epsilon: Array) -> tuple[Array, Array]:
         xp = array_namespace(epsilon)
         edge = take_rows(limit, rows) * EDGE
-        value, slope, error = contour.integrate(terms.rows(rows), xp.minimum(epsilon, edge), contour.HOCKEY_STICK)
-        contour.require_settled(error)
+        value, slope = _log_delta_upper(terms.rows(rows), xp.minimum(epsilon, edge))
         return xp.where(epsilon >= edge, xp.full_like(value, -xp.inf), value), slope
 
     return evaluate
 
 
+def _log_delta_upper(terms: Terms, epsilon: Array) -> tuple[Array, Array]:
+    """An upper end of log delta (error bound added; Chernoff's bound where doubles do not settle) and its slope."""
+    xp = array_namespace(epsilon)
+    value, slope, error = contour.integrate(terms, epsilon, contour.HOCKEY_STICK)
+    return value + xp.where(xp.isinf(error), xp.zeros_like(error), error), slope
+
+
 def _private_side(terms: Terms, goal: Array, root: Array, limit: Array) -> Array:
+    """The root, or the least step above it at which the upper end of delta is at most the goal."""
     xp = array_namespace(goal)
     edge = limit * EDGE
-    value, slope, error = contour.integrate(terms, xp.minimum(root, edge), contour.HOCKEY_STICK)
-    contour.require_settled(error)
-    nudge = (2 * error + xp.maximum(value - goal, 0 * goal)) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * root
+    value, slope = _log_delta_upper(terms, xp.minimum(root, edge))
+    nudge = xp.maximum(value - goal, 0 * goal) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * root
     for _ in range(60):
         safe = xp.where(root + nudge < edge, root + nudge, limit)
-        value, _, error = contour.integrate(terms, xp.minimum(safe, edge), contour.HOCKEY_STICK)
-        private = (safe >= limit) | (value + error <= goal)
+        value, _ = _log_delta_upper(terms, xp.minimum(safe, edge))
+        private = (safe >= limit) | (value <= goal)
         if bool(xp.all(private)):
             return safe
         nudge = xp.where(private, nudge, 2 * nudge)

@@ -100,9 +100,8 @@ def _reduce_rows(
     whitened = xp.linalg.solve(factor_y, xp.concat([cov_y - cov_x, shift], axis=-1))
     difference = xp.linalg.solve(factor_y, xp.matrix_transpose(whitened[:, :, :dimension]))
     gap, axes = xp.linalg.eigh((difference + xp.matrix_transpose(difference)) / 2)
-    widest = xp.max(xp.abs(gap), axis=-1, keepdims=True)
-    gap = xp.where(xp.abs(gap) <= 4 * dimension * UNIT_ROUNDOFF * widest, 0.0 * gap, gap)
-    mean_gap = (xp.matrix_transpose(axes) @ whitened[:, :, dimension:])[:, :, 0]
+    gap = _rounded_away(gap)
+    mean_gap = _rounded_away((xp.matrix_transpose(axes) @ whitened[:, :, dimension:])[:, :, 0])
     log_ratio = xp.log1p(-xp.minimum(gap, xp.full_like(gap, 1 - UNIT_ROUNDOFF)))
     largest = xp.maximum(1 - xp.min(gap, axis=-1), 1 + 0 * gap[:, 0])
     wide = where(1 - xp.max(gap, axis=-1) < WIDE_RATIO * largest)
@@ -111,8 +110,15 @@ def _reduce_rows(
         shifts = take_rows(whitened, wide)[:, :, dimension:]
         gap = put_rows(gap, wide, (1 - roots) * (1 + roots))
         log_ratio = put_rows(log_ratio, wide, 2 * xp.log(roots))
-        mean_gap = put_rows(mean_gap, wide, (xp.matrix_transpose(left) @ shifts)[:, :, 0])
+        mean_gap = put_rows(mean_gap, wide, _rounded_away((xp.matrix_transpose(left) @ shifts)[:, :, 0]))
     return gap, log_ratio, mean_gap
+
+
+def _rounded_away(values: Array) -> Array:
+    """Zero for what is rounding noise beside the largest: a gap of 1e-17 would pretend an unbounded loss."""
+    xp = array_namespace(values)
+    largest = xp.max(xp.abs(values), axis=-1, keepdims=True)
+    return xp.where(xp.abs(values) <= 4 * values.shape[-1] * UNIT_ROUNDOFF * largest, 0.0 * values, values)
 
 
 def _power_of_two_scale(cov_y: Array, first_row: int) -> Array:
