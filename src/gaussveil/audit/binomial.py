@@ -1,0 +1,113 @@
+"""Binomial tests of P(E) <= e^epsilon Q(E) + delta: Clopper-Pearson ends, and how many draws a refutation takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv
+from scipy.stats import binom
+
+from gaussveil.audit.claims import Claim
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum import PrivacyLoss
+
+Floats: TypeAlias = NDArray[np.float64]
+
+MOST_DRAWS = 2**53
+GRID = 200
+
+
+def lower_end(hits: Any, trials: Any, level: float) -> Floats:
+    """Clopper-Pearson lower end of a probability: exceeds the truth with probability at most `level`."""
+    hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    inner = betaincinv(np.maximum(hits, 1.0), trials - hits + 1.0, level)
+    return np.asarray(np.where(hits > 0, inner, 0.0))
+
+
+def upper_end(hits: Any, trials: Any, level: float) -> Floats:
+    """Clopper-Pearson upper end of a probability: below the truth with probability at most `level`."""
+    hits, trials = np.asarray(hits, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    inner = betainccinv(hits + 1.0, np.maximum(trials - hits, 1.0), level)
+    return np.asarray(np.where(hits < trials, inner, 1.0))
+
+
+def delta_lower(hits: Any, false_hits: Any, trials: Any, epsilon: float, level: float) -> Floats:
+    """Lower end of P(E) - e^epsilon Q(E) from hits on both inputs; too high with probability at most `level`."""
+    growth = math.exp(min(epsilon, 700.0))
+    found = lower_end(hits, trials, level / 2) - growth * upper_end(false_hits, trials, level / 2)
+    return np.asarray(np.maximum(found, 0.0))
+
+
+def refutes_surely(
+    hit_rate: Any, false_rate: Any, trials: int, claim: Claim, *, power: float, level: float
+) -> NDArray[np.bool_]:
+    """Whether `trials` draws on each input refute the claim with at least the given power, at these true rates.
+
+    Hits fall below `few` or false hits rise above `many` with probability at most 1 - power in all.
+    """
+    missed = (1.0 - power) / 2.0
+    few = binom.ppf(missed, trials, hit_rate)
+    many = binom.ppf(1.0 - missed, trials, false_rate)
+    return np.asarray(delta_lower(few, many, trials, claim.epsilon, level) > claim.delta)
+
+
+def draws_needed(
+    loss: PrivacyLoss,
+    *,
+    claim: tuple[float, float],
+    power: float = 0.99,
+    confidence: float = 1.0 - 1e-6,
+    pilot: float = 0.25,
+) -> int:
+    """Draws on each input after which a black-box audit of this pair refutes the claim with the given power.
+
+    Assumes the likelihood-ratio test and the best threshold; a learned test needs more. The pilot share, on which the
+    event is chosen, is included.
+    """
+    claimed = Claim.of(claim)
+    require_share("power", power)
+    require_share("confidence", confidence)
+    require_share("pilot", pilot)
+    if loss.batch_shape:
+        raise ParameterError(f"'loss' must be a single pair; got a batch of shape {loss.batch_shape}")
+    true_delta = float(loss.dp_delta(claimed.epsilon))
+    if true_delta <= claimed.delta:
+        raise ParameterError(
+            f"no number of draws refutes a claim that holds: delta({claimed.epsilon:g}) is {true_delta:.6g}, "
+            f"claimed {claimed.delta:.6g}"
+        )
+    level = (1.0 - confidence) / 2.0
+    rates = [_rates(direction, claimed.epsilon) for direction in (loss, loss.reversed())]
+    hit_rate, false_rate = (np.concatenate(column) for column in zip(*rates))
+
+    def enough(trials: int) -> bool:
+        return bool(np.any(refutes_surely(hit_rate, false_rate, trials, claimed, power=power, level=level)))
+
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > MOST_DRAWS:
+            raise ParameterError("more than 2^53 draws would be needed; audit this claim by its pair, not by samples")
+    low = high // 2
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return math.ceil(high / (1.0 - pilot))
+
+
+def _rates(loss: PrivacyLoss, epsilon: float) -> tuple[Floats, Floats]:
+    """Pr_X and Pr_Y of {L > t} for thresholds t from epsilon on: Pr_Y = e^-t (Pr_X - delta(t))."""
+    end = max(float(loss.epsilon(1e-12)), epsilon) + 1.0
+    thresholds = epsilon + (end - epsilon) * np.linspace(0.0, 1.0, GRID) ** 2
+    hits = np.clip(np.asarray(loss.loss_tail(thresholds)), 0.0, 1.0)
+    false_hits = np.exp(-thresholds) * np.maximum(hits - np.asarray(loss.delta(thresholds)), 1e-12 * hits)
+    return hits, np.clip(false_hits, 0.0, 1.0)
+
+
+def require_share(name: str, value: float) -> None:
+    """Refuse what is not strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ParameterError(f"'{name}' must lie strictly between 0 and 1; got {value}")

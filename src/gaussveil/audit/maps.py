@@ -1,0 +1,149 @@
+"""Gaussian-output mechanisms whose leave-one-out neighbours need no matrices: each loss is a single term.
+
+Removing one record moves a Gram matrix by rank one, so that in the right basis only one coordinate differs, and its
+variance and mean follow from the record's leverage (derived: docs/audit.md). Rows are records. All three work on any
+array library, on its device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.spectrum import PrivacyLoss
+
+Array = Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySum:
+    """Sum of the rows plus N(0, covariance): a row moves the mean by itself."""
+
+    covariance: Any
+
+    def __call__(self, data: Any) -> tuple[Array, Array]:
+        """Mean and covariance of the output."""
+        rows = _rows(data)
+        return array_namespace(rows).sum(rows, axis=0), self.covariance
+
+    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+        """Mean shifts of squared length x' covariance^-1 x."""
+        rows = _rows(data)
+        energy = _squared_norms(rows[start:stop, ...], _like(rows, self.covariance))
+        xp = array_namespace(rows)
+        return PrivacyLoss.from_terms(xp.zeros_like(energy)[:, None], 1.0, energy[:, None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPosterior:
+    """One draw from the posterior of Bayesian linear regression; the last column of the data is the target.
+
+    Precision P = regularization I + X'X / noise_variance, mean P^-1 X'y / noise_variance.
+    """
+
+    regularization: float
+    noise_variance: float
+
+    def __post_init__(self) -> None:
+        _require_positive(regularization=self.regularization, noise_variance=self.noise_variance)
+
+    def __call__(self, data: Any) -> tuple[Array, Array]:
+        """Mean and covariance of the posterior."""
+        rows = _rows(data)
+        xp = array_namespace(rows)
+        features, target = rows[:, :-1], rows[:, -1]
+        covariance = xp.linalg.inv(self._precision(features))
+        return covariance @ (xp.matrix_transpose(features) @ target) / self.noise_variance, covariance
+
+    def _precision(self, features: Array) -> Array:
+        xp = array_namespace(features)
+        eye = xp.eye(features.shape[-1], dtype=features.dtype, device=features.device)
+        return self.regularization * eye + xp.matrix_transpose(features) @ features / self.noise_variance
+
+    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+        """With q = x'Cx and s the noise variance: variance gap q/s, energy (y - x'm)^2 q / (s (s - q))."""
+        rows = _rows(data)
+        mean, _ = self(rows)
+        features, target = rows[start:stop, :-1], rows[start:stop, -1]
+        spread = _squared_norms(features, self._precision(rows[:, :-1]))
+        gap = spread / self.noise_variance
+        energy = (target - features @ mean) ** 2 * gap / (self.noise_variance * (1 - gap))
+        return PrivacyLoss.from_terms(gap[:, None], 1.0, energy[:, None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSketch:
+    """Random projection of the rows onto `n_components` Gaussian columns after a ridge (NDIS section 5).
+
+    Its columns are N(0, D'D + ridge I). A row of leverage p = x'(D'D + ridge I)^-1 x makes the variance of one
+    coordinate 1/(1-p) times larger, in every column (NDIS Lemma 4).
+    """
+
+    n_components: int
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.n_components < 1:
+            raise ParameterError(f"'n_components' must be >= 1; got {self.n_components}")
+        if not 0 <= self.ridge < float("inf"):
+            raise ParameterError(f"'ridge' must be finite and >= 0; got {self.ridge}")
+
+    def leverages(self, data: Any) -> Array:
+        """Leverage of every row in the ridged data."""
+        rows = _rows(data)
+        return _squared_norms(rows, self._gram(rows))
+
+    def _gram(self, rows: Array) -> Array:
+        xp = array_namespace(rows)
+        eye = xp.eye(rows.shape[-1], dtype=rows.dtype, device=rows.device)
+        return xp.matrix_transpose(rows) @ rows + self.ridge * eye
+
+    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+        """One variance gap -p/(1-p) in each of the columns."""
+        rows = _rows(data)
+        leverage = _squared_norms(rows[start:stop, ...], self._gram(rows))
+        xp = array_namespace(rows)
+        if bool(xp.any(leverage >= 1)):
+            raise ParameterError(
+                "a row alone spans a direction of the data (leverage 1): the sketch gives it away for certain; "
+                "use a ridge > 0"
+            )
+        return PrivacyLoss.from_terms((-leverage / (1 - leverage))[:, None], float(self.n_components), 0.0)
+
+
+MAPS = {"sum": NoisySum, "linear-posterior": LinearPosterior, "sketch": GaussianSketch}
+
+
+def _rows(data: Any) -> Array:
+    rows = data if hasattr(data, "device") and not isinstance(data, np.ndarray) else np.asarray(data, dtype=np.float64)
+    if rows.ndim != 2 or min(rows.shape) < 1:
+        raise ShapeError(f"'data' must be a table with one record per row; got shape {tuple(rows.shape)}")
+    return rows
+
+
+def _like(rows: Array, value: Any) -> Array:
+    xp = array_namespace(rows)
+    matrix = xp.asarray(value, dtype=rows.dtype, device=rows.device)
+    size = rows.shape[-1]
+    if matrix.ndim == 0:
+        matrix = matrix * xp.eye(size, dtype=rows.dtype, device=rows.device)
+    if tuple(matrix.shape) != (size, size):
+        raise ShapeError(f"'covariance' must be a number or {size} x {size}; got shape {tuple(matrix.shape)}")
+    return matrix
+
+
+def _squared_norms(rows: Array, matrix: Array) -> Array:
+    """x' matrix^-1 x for every row x."""
+    xp = array_namespace(rows)
+    whitened = xp.linalg.solve(xp.linalg.cholesky(matrix), xp.matrix_transpose(rows))
+    return xp.sum(whitened * whitened, axis=0)
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not 0 < value < float("inf"):
+            raise ParameterError(f"'{name}' must be finite and > 0; got {value}")

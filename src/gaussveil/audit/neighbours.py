@@ -1,0 +1,133 @@
+"""From a mechanism and its data to the privacy losses of all neighbours, in batches that fit into memory.
+
+A mechanism is, to the auditor, a map data -> (mean, covariance) of its Gaussian output. Where the map knows a faster
+way to all leave-one-out neighbours it has a method `leave_one_out(data, start, stop)` that gives the batch of losses
+of rows start..stop at once, X with the row and Y without it; the maps of `gaussveil.audit.maps` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
+
+GaussianMap: TypeAlias = Callable[[Any], tuple[Any, Any]]
+Neighbours: TypeAlias = str | Iterable[tuple[Any, Any]] | Callable[[Any], Iterable[Any]]
+Batch: TypeAlias = Callable[[int, int], PrivacyLoss]
+
+AT_ONCE = 1 << 14  # neighbours evaluated together: their matrices take 40 MB at d = 12
+AT_ONCE_FAST = 1 << 18  # where no matrices are formed, or a device holds them
+
+
+@runtime_checkable
+class LeaveOneOutMap(Protocol):
+    """A map that gives the losses of many leave-one-out neighbours at once."""
+
+    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+        """Losses of the data (X) against the data without row i (Y), for i in start..stop."""
+
+
+class NeighbourLosses(Protocol):
+    """Losses of numbered neighbours."""
+
+    count: int
+
+    def batches(self) -> Iterator[tuple[int, PrivacyLoss]]:
+        """Number of the first neighbour, and losses, of each batch in order."""
+
+    def one(self, number: int) -> tuple[PrivacyLoss, tuple[int, ...]]:
+        """A loss and the place in its batch where this neighbour stands."""
+
+
+class GivenLosses:
+    """Pairs that the caller already has: one, a batch of any shape, or several of either."""
+
+    def __init__(self, losses: PrivacyLoss | Sequence[PrivacyLoss]) -> None:
+        self._losses = [losses] if isinstance(losses, PrivacyLoss) else list(losses)
+        sizes = [int(np.prod(loss.batch_shape, dtype=np.int64)) for loss in self._losses]
+        self._starts = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+        self.count = int(self._starts[-1])
+
+    def batches(self) -> Iterator[tuple[int, PrivacyLoss]]:
+        """Each loss as it was given."""
+        yield from zip(self._starts[:-1].tolist(), self._losses)
+
+    def one(self, number: int) -> tuple[PrivacyLoss, tuple[int, ...]]:
+        """A loss and the place in its batch where this neighbour stands."""
+        which = int(np.searchsorted(self._starts, number, side="right")) - 1
+        loss = self._losses[which]
+        place = np.unravel_index(number - int(self._starts[which]), loss.batch_shape) if loss.batch_shape else ()
+        return loss, tuple(int(index) for index in place)
+
+
+class ComputedLosses:
+    """Losses computed in batches when asked for, and again for a neighbour that deserves a closer look."""
+
+    def __init__(self, count: int, batch: Batch, at_once: int = AT_ONCE) -> None:
+        self.count, self._batch, self._at_once = count, batch, at_once
+
+    def batches(self) -> Iterator[tuple[int, PrivacyLoss]]:
+        """Batches of bounded size."""
+        for start in range(0, self.count, self._at_once):
+            stop = min(start + self._at_once, self.count)
+            losses = self._batch(start, stop)
+            if losses.batch_shape != (stop - start,):
+                raise ShapeError(
+                    f"'leave_one_out' must give one loss per row, a batch of shape {(stop - start,)}; "
+                    f"got {losses.batch_shape}"
+                )
+            yield start, losses
+
+    def one(self, number: int) -> tuple[PrivacyLoss, tuple[int, ...]]:
+        """A loss and the place in its batch where this neighbour stands."""
+        return self._batch(number, number + 1), (0,)
+
+
+def map_losses(release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Neighbours) -> NeighbourLosses:
+    """Losses of a map on the neighbours asked for."""
+    if isinstance(neighbours, str):
+        if neighbours != "leave-one-out":
+            raise ParameterError(
+                "'neighbours' must be 'leave-one-out', pairs of data sets, or a callable data -> data sets; "
+                f"got {neighbours!r}"
+            )
+        if isinstance(release, LeaveOneOutMap):
+            faster = release
+            return ComputedLosses(len(data), lambda a, b: faster.leave_one_out(data, a, b), AT_ONCE_FAST)
+        return _leave_one_out(release, np.asarray(data))
+    if not callable(release):
+        raise ParameterError("a map that is audited on given neighbours must be callable: data -> (mean, covariance)")
+    if callable(neighbours):
+        here = moments(release, data)
+        pairs = [(here, moments(release, other)) for other in neighbours(data)]
+    else:
+        pairs = [(moments(release, one), moments(release, other)) for one, other in neighbours]
+
+    def batch(start: int, stop: int) -> PrivacyLoss:
+        chosen = pairs[start:stop]
+        return GaussianPair(*(np.stack([pair[side][part] for pair in chosen]) for side in (0, 1) for part in (0, 1)))
+
+    return ComputedLosses(len(pairs), batch)
+
+
+def _leave_one_out(release: GaussianMap, rows: Any) -> NeighbourLosses:
+    mean, covariance = moments(release, rows)
+
+    def batch(start: int, stop: int) -> PrivacyLoss:
+        without = [moments(release, np.delete(rows, row, axis=0)) for row in range(start, stop)]
+        return GaussianPair(mean, covariance, *(np.stack(column) for column in zip(*without)))
+
+    return ComputedLosses(len(rows), batch)
+
+
+def moments(release: GaussianMap, data: Any) -> tuple[Any, Any]:
+    """Mean vector and covariance matrix of the output on one data set; numbers stand for one dimension."""
+    answer = release(data)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise ParameterError(f"the map must return (mean, covariance); got {type(answer).__name__}")
+    mean, covariance = (np.asarray(part, dtype=np.float64) for part in answer)
+    return np.atleast_1d(mean), np.atleast_2d(covariance)
