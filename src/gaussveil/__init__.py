@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from gaussveil.calibration import covering_ellipsoid
     from gaussveil.engines import open
     from gaussveil.errors import GaussveilError
-    from gaussveil.mechanisms import GaussianRelease
+    from gaussveil.mechanisms import GaussianRelease, PrivateSpectrum, TrajectoryRelease, calibrate_ball
     from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss, compose
-    from gaussveil.timeseries import simulate_households
+    from gaussveil.timeseries import simulate_households, smooth
 
     __version__: str
 
@@ -29,11 +29,15 @@ _EXPORTS = {
     "Ledger": "gaussveil.accounting",
     "PrivacyLoss": "gaussveil.spectrum",
     "PrivateDiagnostics": "gaussveil.accounting",
+    "PrivateSpectrum": "gaussveil.mechanisms",
     "Release": "gaussveil.accounting",
+    "TrajectoryRelease": "gaussveil.mechanisms",
+    "calibrate_ball": "gaussveil.mechanisms",
     "compose": "gaussveil.spectrum",
     "covering_ellipsoid": "gaussveil.calibration",
     "open": "gaussveil.engines",
     "simulate_households": "gaussveil.timeseries",
+    "smooth": "gaussveil.timeseries",
     "verify": "gaussveil.accounting",
 }
 
@@ -47,12 +51,16 @@ __all__ = [
     "Ledger",
     "PrivacyLoss",
     "PrivateDiagnostics",
+    "PrivateSpectrum",
     "Release",
+    "TrajectoryRelease",
     "__version__",
+    "calibrate_ball",
     "compose",
     "covering_ellipsoid",
     "open",
     "simulate_households",
+    "smooth",
     "verify",
 ]
 

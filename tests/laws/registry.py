@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import GaussianRelease
 
+from .spectral_cases import spectral, trajectory
+
 Matrix = NDArray[np.float64]
 
 
@@ -77,4 +79,6 @@ CASES = (
     gaussian("gaussian, given shape", _WEAKEST, l2_sensitivity=1.0, covariance_shape=_SHAPE),
     gaussian("gaussian, shifts", _SHIFTS[0], shifts=_SHIFTS),
     gaussian("gaussian, replace one", np.array([0.0, 2.0]), l2_sensitivity=2.0, adjacency="replace"),
+    MechanismCase(**spectral("spectrum")),
+    MechanismCase(**trajectory("trajectory")),
 )

@@ -1,0 +1,186 @@
+"""A power spectral density released with noise: spectral differential privacy (SpDP, Algorithm 1).
+
+Released: P[(phi + noise)^+], phi the Welch estimate on N+1 frequencies, noise on a public grid, P a positive filter
+run both ways over the frequencies. Clipping and filtering come after the noise: post-processing.
+
+Adjacency: two series of one meter whose estimates phi lie at most B apart in l2 norm (SpDP Definition 1, p = 2). B is
+public; measured on the series that is released, as in SpDP eq. (12), it would void the guarantee (docs/corrections, S3).
+
+Theorem (docs/corrections, S1). Noise with smallest eigenvalue (B/t)^2, N(t, 1) against N(0, 1) having delta(epsilon) =
+delta, makes the release (epsilon, delta)-differentially private. SpDP eq. (7) asks for more; it is offered as
+"published". Correlated noise is a choice of usefulness: it never lowers the noise that is needed (S2).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from gaussveil.accounting import (
+    Account,
+    Adjacency,
+    Certificate,
+    CertificateDraft,
+    Guarantee,
+    Release,
+    transaction,
+)
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.containers import real_array, real_number
+from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.noise import Generator
+from gaussveil.noise.lattice import to_lattice
+from gaussveil.spectrum import GaussianPair
+from gaussveil.timeseries import ar1_covariance, smooth_both_ways, welch_psd
+
+CALIBRATIONS = ("exact", "published")
+
+Spectrum = NDArray[np.float64]
+
+
+class CalibratedBall(float):
+    """A radius B measured on data that the caller declares public or past; certificates say where it came from."""
+
+
+def calibrate_ball(history: Sequence[ArrayLike], *, points: int = 288, sample_period: float = 1.0) -> CalibratedBall:
+    """Largest l2 distance between the spectra of the given series (SpDP eq. (12)).
+
+    The series must be public, or of a time before the one that is protected: B is not protected.
+    """
+    spectra = [welch_psd(series, points, period=sample_period) for series in history]
+    if len(spectra) < 2:
+        raise ParameterError(f"history must hold at least two series to compare. Got {len(spectra)} instead.")
+    return CalibratedBall(max(np.linalg.norm(one - other) for i, one in enumerate(spectra) for other in spectra[:i]))
+
+
+def published_mean_shift(epsilon: float, delta: float) -> float:
+    """B divided by the noise deviation of SpDP eqs. (2) and (7): sqrt(A^2 + 2 epsilon) - A, A = Q^-1(delta)."""
+    if not 0 < delta < 0.5:
+        raise ParameterError(f"delta must lie strictly between 0 and 1/2 for SpDP eq. (7). Got {delta!r} instead.")
+    if not 0 < epsilon < math.inf:
+        raise ParameterError(f"epsilon must be positive and finite for SpDP eq. (7). Got {epsilon!r} instead.")
+    tail = -float(ndtri(delta))
+    return 2 * epsilon / (math.sqrt(tail * tail + 2 * epsilon) + tail)
+
+
+def spent_delta(epsilon: Any, delta: Any, calibration: str) -> float:
+    """The delta that the noise is calibrated to: the promise itself, or what SpDP eq. (7) really attains."""
+    if calibration not in CALIBRATIONS:
+        raise ParameterError(f"calibration must be one of {', '.join(CALIBRATIONS)}. Got {calibration!r} instead.")
+    if calibration == "exact":
+        return real_number("delta", delta)
+    shift = published_mean_shift(real_number("epsilon", epsilon), real_number("delta", delta))
+    return min(float(delta), float(GaussianPair.mean_shift(shift).enclose(float(epsilon)).lower))
+
+
+@dataclass(kw_only=True, eq=False)
+class PrivateSpectrum:
+    """Release the power spectral density of a series of readings; the output is itself a valid density.
+
+    >>> from gaussveil.mechanisms import PrivateSpectrum
+    >>> mechanism = PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=0.1, points=8, sample_period=1 / 12)
+    >>> release = mechanism.release([0.3, 1.2, 0.4, 2.1] * 16)
+    >>> release.value.shape, bool((release.value >= 0).all())
+    ((9,), True)
+
+    Args:
+        epsilon, delta: the promise.
+        l2_ball: public radius B in the unit of the density, kW^2 hours; `calibrate_ball` helps to choose it.
+        correlation: of the noise at neighbouring frequencies, AR(1) (the paper's beta); 0 is white, the least noise.
+        smoothing: (gain, coefficient) of the positive filter, 0 < coefficient <= 1; None leaves the clipped density.
+        points: N; the density has N+1 frequencies from 0 to Nyquist and needs 2N readings.
+        sample_period: hours between readings.
+        calibration: "exact", or "published" for SpDP eq. (7), sound but up to six times as much variance.
+        account: where the release is debited before it is drawn.
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+    """
+
+    epsilon: float
+    delta: float
+    l2_ball: float
+    correlation: float = 0.0
+    smoothing: tuple[float, float] | None = None
+    points: int = 288
+    sample_period: float = 1.0
+    calibration: str = "exact"
+    account: Account | None = None
+    generator: Generator | None = None
+    certificate_: Certificate = field(init=False, repr=False)
+
+    def plan(self) -> GaussianPlan:
+        """The noise on the N+1 frequencies, without data."""
+        if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 1:
+            raise ParameterError(f"points must be a whole number, at least 1. Got {self.points!r} instead.")
+        shape = None
+        if self.correlation != 0:
+            shape = ar1_covariance(real_number("correlation", self.correlation), self.points + 1)
+        noise = GaussianRelease(
+            epsilon=self.epsilon,
+            delta=spent_delta(self.epsilon, self.delta, self.calibration),
+            l2_sensitivity=self.l2_ball,
+            covariance_shape=shape,
+            generator=self.generator,
+        )
+        return dataclasses.replace(noise.plan(self.points + 1), delta=float(self.delta))
+
+    def density(self, series: Any) -> Spectrum:
+        """The estimate that is protected: not private."""
+        return welch_psd(real_array("series", series), self.points, period=self.sample_period)
+
+    def post_process(self, noisy: ArrayLike) -> Spectrum:
+        """Clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3)."""
+        clipped = np.maximum(np.asarray(noisy, dtype=np.float64), 0.0)
+        return clipped if self.smoothing is None else smooth_both_ways(clipped, *self.smoothing)
+
+    def release(self, series: Any) -> Release[Spectrum]:
+        """Estimate, debit, draw and certify; every refusal comes before the debit."""
+        plan, density = self.plan(), self.density(series)
+        if density.ndim != 1:
+            raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes instead.")
+        self.post_process(density)  # refuses here a smoothing that could not be applied later
+        to_lattice(density, plan.noise.shape, plan.noise.grid)
+        with transaction(self.account, plan.charge, self._draft(plan)) as debit:
+            private = debit.draw(lambda: self.post_process(plan.draw(density, self.generator)))
+        self.certificate_ = debit.certificate
+        return Release(private, debit.certificate)
+
+    def _draft(self, plan: GaussianPlan) -> CertificateDraft:
+        secure = self.generator is None or self.generator.is_secure
+        source = "measured on data declared public or past" if isinstance(self.l2_ball, CalibratedBall) else "given"
+        deviation = np.atleast_1d(plan.standard_deviation)
+        return CertificateDraft(
+            released=f"power spectral density on {self.points + 1} frequencies",
+            mechanism="spectral",
+            adjacency=Adjacency.l2_ball(float(self.l2_ball), space="spectrum", unit="meter's series"),
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
+            assumptions=(
+                "the radius B is public: it was not measured on the series that is released",
+                "what is protected is the estimated spectrum; the mean of the series is not released and not covered, "
+                "and a stream of the same readings costs extra",
+                "the number of readings, and that they are finite and their density below 2^52 grids, are public",
+            ),
+            parameters={
+                "l2_ball": float(self.l2_ball),
+                "ball_source": source,
+                "points": self.points,
+                "sample_period": self.sample_period,
+                "correlation": self.correlation,
+                "smoothing": None if self.smoothing is None else list(self.smoothing),
+                "calibration": self.calibration,
+                "grid": plan.noise.grid,
+                "mean_shift": plan.mean_shift,
+                "noise_sd": float(deviation.max()),
+            },
+        )
+
+    def __sklearn_clone__(self) -> PrivateSpectrum:
+        return dataclasses.replace(self)

@@ -1,0 +1,73 @@
+"""A whole trajectory released with white Gaussian noise (TrDP: Le Ny and Pappas 2014; SpDP Proposition 1).
+
+Adjacency: two trajectories of the same length at most B apart in l2 norm over ALL their samples. The noise on every
+sample grows with B, so a longer time with more to hide means more noise: what the meter stream is compared with.
+Calibrated exactly (docs/corrections, S1); SpDP eq. (2) is offered as "published".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from gaussveil.accounting import Account, Adjacency, Certificate, Release
+from gaussveil.errors import ShapeError
+from gaussveil.mechanisms.containers import real_array, real_number
+from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.mechanisms.spectral import spent_delta
+from gaussveil.noise import Generator
+from gaussveil.noise.lattice import Shape
+
+
+@dataclass(kw_only=True, eq=False)
+class TrajectoryRelease:
+    """Release a trajectory of readings with white noise for an l2 ball of radius B.
+
+    >>> from gaussveil.mechanisms import TrajectoryRelease
+    >>> mechanism = TrajectoryRelease(epsilon=1.0, delta=1e-5, l2_ball=3.0)
+    >>> round(mechanism.plan(48).standard_deviation, 2)
+    11.19
+
+    Args:
+        epsilon, delta: the promise.
+        l2_ball: public radius B over the whole trajectory, kW.
+        calibration: "exact", or "published" for SpDP eq. (2).
+        account: where the release is debited before it is drawn.
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+    """
+
+    epsilon: float
+    delta: float
+    l2_ball: float
+    calibration: str = "exact"
+    account: Account | None = None
+    generator: Generator | None = None
+    certificate_: Certificate = field(init=False, repr=False)
+
+    def plan(self, samples: Shape) -> GaussianPlan:
+        """The noise for a trajectory of so many samples; its standard deviation does not depend on their number."""
+        return self._noise().plan(samples)
+
+    def release(self, trajectory: Any) -> Release[Any]:
+        """Debit, draw and certify; a pandas or polars series comes back as one."""
+        shape = real_array("trajectory", trajectory).shape
+        if len(shape) != 1:
+            raise ShapeError(f"trajectory must be one vector of readings. Got shape {shape} instead.")
+        noise = self._noise()
+        released = noise.release(trajectory, released=f"trajectory of {shape[0]} readings")
+        self.certificate_ = noise.certificate_
+        return released
+
+    def _noise(self) -> GaussianRelease:
+        return GaussianRelease(
+            epsilon=self.epsilon,
+            delta=spent_delta(self.epsilon, self.delta, self.calibration),
+            l2_sensitivity=self.l2_ball,
+            adjacency=Adjacency.l2_ball(real_number("l2_ball", self.l2_ball), space="trajectory"),
+            account=self.account,
+            generator=self.generator,
+        )
+
+    def __sklearn_clone__(self) -> TrajectoryRelease:
+        return dataclasses.replace(self)
