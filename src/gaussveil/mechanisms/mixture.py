@@ -1,0 +1,256 @@
+"""A Gaussian mixture with one Gaussian per class, released under differential privacy.
+
+Released: class weights, means and covariances, all post-processing of noisy sums on a public lattice.
+
+Adjacency "record": one privacy unit (a record, or a household with at most m records) is added or removed. The classes,
+the ball of centre c and radius R that records are clipped to, and the nominal size are public.
+
+Theorem (derived: docs/mechanisms/mixture.md). Every pass is a Gaussian release whose noise and public parameters depend
+on earlier outputs only, and the passes' squared mean shifts add up to mu^2 at most whatever those outputs were. The
+whole fit is therefore dominated by the single pair N(mu, 1) against N(0, 1) (adaptive composition of Gaussian releases:
+Dong, Roth and Su 2022, composition theorem), and its delta(epsilon) is exact.
+
+The published algorithm for this job (GMM paper, Algorithm 1) is not private as printed: see published/gmm_kl.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussveil.accounting import Account, Adjacency, CertificateDraft, Charge, Guarantee, transaction
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.calibration import mean_shift_for
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.mixture_budget import RADIUS_BINS
+from gaussveil.mechanisms.mixture_model import MixtureModel
+from gaussveil.mechanisms.mixture_passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
+from gaussveil.mechanisms.mixture_records import Records, read_records
+from gaussveil.mechanisms.mixture_stages import Guess, run_stages
+from gaussveil.noise import Generator
+from gaussveil.spectrum import GaussianPair
+
+Float = NDArray[np.float64]
+
+ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
+
+
+class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """A density and a classifier whose parameters may be published.
+
+    >>> import numpy as np
+    >>> from gaussveil.mechanisms import PrivateGaussianMixture
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 2)) + np.repeat([[0.0, 0.0], [4.0, 4.0]], 1000, axis=0)
+    >>> model = PrivateGaussianMixture(epsilon=1.0, delta=1e-6, radius=8.0)
+    >>> model.fit(rows, np.repeat(["day", "night"], 1000)).predict([[4.0, 4.0]]).tolist()
+    ['night']
+    >>> model.certificate_.account
+    'not recorded'
+
+    Args:
+        epsilon, delta: the promise for one fit.
+        radius: public bound; records farther from `centre` are moved to the ball's surface.
+        centre: public middle of the ball (the origin by default).
+        classes: public list of the labels (default: those present, declared public on the certificate); records with
+            another label are left out.
+        nominal_size: public guess of the number of records, for the division of the budget only; without it the first
+            stage's noisy counts decide.
+        columns: feature columns of a frame or Source (default: all but label and unit).
+        privacy_unit, max_rows_per_unit: column that says who is protected, and how many rows each may contribute.
+        account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        radius: float | None = None,
+        centre: ArrayLike | None = None,
+        adjacency: str = "record",
+        classes: Sequence[Any] | int | None = None,
+        nominal_size: int | None = None,
+        columns: Sequence[str] | None = None,
+        privacy_unit: str | None = None,
+        max_rows_per_unit: int | None = None,
+        account: Account | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.radius = radius
+        self.centre = centre
+        self.adjacency = adjacency
+        self.classes = classes
+        self.nominal_size = nominal_size
+        self.columns = columns
+        self.privacy_unit = privacy_unit
+        self.max_rows_per_unit = max_rows_per_unit
+        self.account = account
+        self.generator = generator
+
+    def fit(self, X: Any, y: Any = None) -> PrivateGaussianMixture:
+        """Debit, draw all stages, certify. `y` holds labels, or names the label column of a frame or Source.
+
+        Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
+        """
+        self._check_parameters()
+        records = read_records(
+            X, y, classes=self.classes, columns=self.columns, privacy_unit=self.privacy_unit,
+            max_rows_per_unit=self.max_rows_per_unit,
+        )  # fmt: skip
+        if records.group is None:
+            raise ParameterError("y must be given: this adjacency needs labels.")
+        radius, middle = self._ball(len(records.columns))
+        charge, mean_shift = self._charge(len(records.classes), len(records.columns))
+        with transaction(self.account, charge, self._draft(records, radius, middle, mean_shift)) as debit:
+            guess = debit.draw(lambda: self._draw(records, radius, middle, mean_shift))
+        weights = guess.records / guess.records.sum()
+        self.model_ = MixtureModel(
+            weights, guess.means, guess.covariances, records.classes, records.columns, debit.certificate
+        )
+        self.certificate_ = debit.certificate
+        self.classes_ = np.array(records.classes)
+        self.n_features_in_ = len(records.columns)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(records.columns, dtype=object)
+        return self
+
+    def _draw(self, records: Records, radius: float, middle: Float, mean_shift: float) -> Guess:
+        units = records.source.rows_per_unit
+        group = records.group
+        passes = PrivatePasses(
+            records.source, records.columns, group, len(records.classes), units, mean_shift, self.generator
+        )
+        share = (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE / units
+        return run_stages(passes, mean_shift=share, radius=radius, middle=middle, nominal_size=self.nominal_size)
+
+    @property
+    def weights_(self) -> Float:
+        """Released class weights."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.weights)
+
+    @property
+    def means_(self) -> Float:
+        """Released class means, K x d."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.means)
+
+    @property
+    def covariances_(self) -> Float:
+        """Released class covariances, K x d x d."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.covariances)
+
+    def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Float, NDArray[Any]]:
+        """Synthetic rows and their classes; free, being post-processing."""
+        check_is_fitted(self, "model_")
+        rows, index = self.model_.sample(n_samples, random_state)
+        return rows, self.classes_[index]
+
+    def score_samples(self, X: Any) -> Float:
+        """Log density of every row under the released mixture."""
+        return np.asarray(self.model_.log_density(self._rows(X)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy where labels are given, else the mean log-likelihood."""
+        if y is None:
+            return float(np.mean(self.score_samples(X)))
+        return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def predict_proba(self, X: Any) -> Float:
+        """Probabilities of the classes, in the order of `classes_`."""
+        return np.asarray(self.model_.probabilities(self._rows(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of every row."""
+        return np.asarray(self.classes_[np.argmax(self.model_.log_joint(self._rows(X)), axis=1)])
+
+    def _rows(self, X: Any) -> Float:
+        check_is_fitted(self, "model_")
+        if self.columns is not None and hasattr(X, "columns"):
+            X = X[list(self.columns)]
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.generator, Generator | None):
+            raise ParameterError(
+                f"generator must be a SecureGenerator or SeededGenerator. Got {type(self.generator).__name__} instead."
+            )
+        if self.adjacency != "record":
+            raise ParameterError(f"adjacency must be 'record' or 'label'. Got {self.adjacency!r} instead.")
+        size = self.nominal_size
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
+            raise ParameterError(f"nominal_size must be a positive integer or None. Got {size!r} instead.")
+
+    def _ball(self, dimension: int) -> tuple[float, Float]:
+        if self.radius is None:
+            raise ParameterError("radius must be given: the public ball that records are clipped to.")
+        radius = real_number("radius", self.radius)
+        if not 2.0**-200 <= radius <= 2.0**200:
+            raise ParameterError(f"radius must be positive and of ordinary size. Got {radius!r} instead.")
+        middle = np.zeros(dimension) if self.centre is None else np.asarray(self.centre, dtype=np.float64)
+        if middle.shape != (dimension,) or not np.isfinite(middle).all():
+            raise ParameterError(f"centre must hold {dimension} finite numbers. Got shape {middle.shape}.")
+        return radius, middle
+
+    def _charge(self, classes: int, dimension: int) -> tuple[Charge, float]:
+        """The dominating pair of the whole fit, and its mean shift."""
+        epsilon, delta = real_number("epsilon", self.epsilon), real_number("delta", self.delta)
+        if not 0 <= epsilon < math.inf:
+            raise ParameterError(f"epsilon must be finite and not negative. Got {epsilon!r} instead.")
+        if not 0 < delta < 1:
+            raise ParameterError(f"delta must lie strictly between 0 and 1. Got {delta!r} instead.")
+        moments = 1 + dimension + dimension * (dimension + 1) // 2
+        error = SAMPLER_RESERVE * classes * (1 + dimension + RADIUS_BINS + 3 * moments)
+        sampler = sampler_delta(epsilon, error)
+        if sampler >= delta / 2:
+            raise ParameterError(
+                f"delta must be at least {2 * sampler:.3g} at epsilon {epsilon:g} for this many classes and columns, "
+                f"to pay for the sampler's error. Got {delta!r} instead."
+            )
+        mean_shift = mean_shift_for(epsilon, (delta - sampler) * ROUNDING_RESERVE)
+        if mean_shift <= 4 * ROUNDING_SHIFT:
+            raise ParameterError(
+                f"epsilon and delta allow almost nothing: a mean shift of {mean_shift:.3g}. Raise them."
+            )
+        return Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), mean_shift
+
+    def _draft(self, records: Records, radius: float, middle: Float, mean_shift: float) -> CertificateDraft:
+        secure = self.generator is None or self.generator.is_secure
+        unit = self.privacy_unit or "record"
+        rows = records.source.rows_per_unit
+        where = "stated by the caller" if records.classes_declared else "those present in the data, declared public"
+        size = "left to the first stage" if self.nominal_size is None else self.nominal_size
+        return CertificateDraft(
+            released=f"Gaussian mixture of {len(records.classes)} classes in {len(records.columns)} columns",
+            mechanism="mixture",
+            adjacency=Adjacency.add_remove(unit),
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
+            assumptions=(
+                f"the list of classes is public knowledge ({where})",
+                "the ball that records are clipped to, the nominal size, columns and types are public knowledge",
+                "labels are part of a record and were not computed from other private records",
+                *((f"at most {rows} rows of each {unit} are used",) if self.privacy_unit else ()),
+            ),
+            parameters={
+                "classes": [str(name) for name in records.classes],
+                "columns": list(records.columns),
+                "radius": radius,
+                "centre": middle.tolist(),
+                "nominal_size": size,
+                "rows_per_unit": rows,
+                "mean_shift": mean_shift,
+            },
+        )

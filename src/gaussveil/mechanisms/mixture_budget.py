@@ -1,0 +1,102 @@
+"""How a private mixture divides its budget: stages, and what is released within a stage.
+
+All rules are functions of public numbers: the mean shift of the promise, the number of classes K and columns d, and the
+size that the data are thought to have (stated by the caller, or estimated from what an earlier stage released). Stage j
+is a Gaussian release of mean shift sqrt(share_j) mu; whatever the earlier outputs were, the later stages have the
+shares that remain, so the whole is one mean shift mu (adaptive composition of Gaussian releases: docs/mechanisms).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
+MANY = (0.20, 0.04, 0.14, 0.20, 0.42)  # centres, radii, three refinements
+FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
+ENOUGH = 2.5
+CAPS = {2: (0.90, 0.99), 3: (0.90, 0.95, 0.99)}
+RADIUS_BINS = 14
+
+
+@dataclass(frozen=True)
+class StageBudget:
+    """Mean shifts of the stages and the public targets that go with them."""
+
+    centres: float
+    radii: float
+    refinements: tuple[float, ...]
+    radius_quantile: float
+    caps: tuple[float, ...]
+
+
+def records_per_class(size: float, mean_shift: float, classes: int) -> float:
+    """Nominal records of a class in units of the noise that the whole budget would add to a count."""
+    return max(size, 1.0) * mean_shift / classes
+
+
+def stage_budget(size: float, mean_shift: float, classes: int, dimension: int, first: float | None) -> StageBudget:
+    """The public rule: one more refinement where the data can carry it; `first` is a centres' share spent already."""
+    strength = records_per_class(size, mean_shift, classes)
+    many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
+    shares: tuple[float, ...] = MANY if many else FEW
+    if first is not None:
+        shares = (first, *((1 - first) * share / sum(shares[1:]) for share in shares[1:]))
+    quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8)) if many else 0.5
+    centres, radii, *refinements = (math.sqrt(share) * mean_shift for share in shares)
+    return StageBudget(centres, radii, tuple(refinements), quantile, CAPS[len(refinements)])
+
+
+def noise_scales(mean_shift: float, weights: Float, squared_sensitivities: Float) -> Float:
+    """Standard deviations that minimise sum w_j s_j^2 subject to sum b_j / s_j^2 = mean_shift^2 (Lagrange)."""
+    roots = np.sqrt(weights * squared_sensitivities)
+    return np.asarray(np.sqrt(np.sqrt(squared_sensitivities / weights) * roots.sum()) / mean_shift)
+
+
+def centre_scales(mean_shift: float, radius: float, dimension: int) -> tuple[float, float]:
+    """Noise of counts and of sums in a ball, as if centres lay halfway between its middle and its surface."""
+    count, total = noise_scales(mean_shift, np.array([radius**2 / 4, dimension]), np.array([1.0, radius**2]))
+    return float(count), float(total)
+
+
+@dataclass(frozen=True)
+class RefinementScales:
+    """Noise of one refinement: counts, sums of z, traceless second moments (per svec coordinate), sums of 1 - |z|^2."""
+
+    count: float
+    total: float
+    shape: float
+    slack: float
+
+    @classmethod
+    def split(cls, mean_shift: float, dimension: int, mean_gain: float, shape_gain: float) -> RefinementScales:
+        """Divide a stage. The slack is free: one record's loss is convex in |z|^2 and equal at both of its ends."""
+        d = dimension
+        shape_weight = max(d * (d + 1) / 2 - 1, 0.25) / (4 * shape_gain**2)
+        weights = np.array([1.0, d / (2 * mean_gain**2), shape_weight])
+        sensitivities = np.array([1.0, 1.0, max(1 - 1 / d, 0.0)])
+        used = slice(None) if d > 1 else slice(2)
+        scales = noise_scales(mean_shift, weights[used], sensitivities[used])
+        count, total = float(scales[0]), float(scales[1])
+        shape = float(scales[2]) if d > 1 else 1.0
+        slack = 1 / math.sqrt(1 / total**2 + (1 - 1 / d) / shape**2)
+        return cls(count, total, shape, slack)
+
+    def squared_loss(self, dimension: int) -> float:
+        """The most that one record can lose in the stage, in squared noise deviations: at |z| = 0 or at |z| = 1."""
+        shape = (1 - 1 / dimension) / self.shape**2
+        return 1 / self.count**2 + max(1 / self.slack**2, 1 / self.total**2 + shape)
+
+    def count_and_diagonal(self, dimension: int) -> Float:
+        """Covariance of (count, diagonal of zz') under which count, slack and traceless part are independent."""
+        d = dimension
+        covariance = np.full((d + 1, d + 1), self.count**2 / d)
+        covariance[0, 0] = self.count**2
+        traceless = self.shape**2 * (np.eye(d) - 1 / d) if d > 1 else np.zeros((1, 1))
+        covariance[1:, 1:] = traceless + (self.count**2 + self.slack**2) / d**2
+        return covariance

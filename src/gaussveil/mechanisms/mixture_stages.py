@@ -1,0 +1,186 @@
+"""The stages of a private mixture: centres, radii, refinements. Each turns noisy sums into the next public guess.
+
+Whatever is not a call of `PrivatePasses` here is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.mechanisms.mixture_budget import (
+    FIRST_SHARE,
+    RADIUS_BINS,
+    RefinementScales,
+    StageBudget,
+    centre_scales,
+    stage_budget,
+)
+from gaussveil.mechanisms.mixture_debias import (
+    mean_gain,
+    mean_square_slope,
+    radius_from_quantile,
+    scale_from_mean_square,
+    shape_gain,
+)
+from gaussveil.mechanisms.mixture_passes import PrivatePasses, RefinedSums
+from gaussveil.mechanisms.mixture_shrinkage import (
+    james_stein,
+    lifted,
+    positive,
+    shape_factors,
+    symmetric_root,
+    towards_pool,
+)
+
+Float = NDArray[np.float64]
+
+PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
+MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
+CLASS_MASS_FLOOR = (0.55, 0.5)  # smallest share of a class inside the ball: early refinements, last one
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What is known of the classes so far, all of it released: counts, means, covariances and their noise."""
+
+    counts: Float
+    count_variances: Float
+    means: Float
+    mean_noise: Float
+    covariances: Float
+
+    @property
+    def records(self) -> Float:
+        """Counts kept positive."""
+        return positive(self.counts, np.sqrt(self.count_variances))
+
+    def with_counts(self, counts: Float, variance: float) -> tuple[Float, Float]:
+        """Counts averaged with another noisy count, each weighted by its exactness."""
+        precision = 1 / self.count_variances + 1 / variance
+        return (self.counts / self.count_variances + counts / variance) / precision, 1 / precision
+
+
+def run_stages(
+    passes: PrivatePasses,
+    *,
+    mean_shift: float,
+    radius: float,
+    middle: Float,
+    nominal_size: int | None,
+    inflation: float = MEAN_INFLATION,
+) -> Guess:
+    """All passes of one fit, in order; `mean_shift` is what one record may lose."""
+    classes, d = passes.groups, passes.dimension
+    first = FIRST_SHARE if nominal_size is None else None
+    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, first)
+    guess = find_centres(passes, budget.centres, middle, radius)
+    if nominal_size is None:
+        budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, first)
+    guess = find_radii(passes, guess, budget, radius)
+    for place in range(len(budget.refinements)):
+        guess = refine(passes, guess, budget, place, mean_shift)
+    return replace(guess, covariances=guess.covariances + inflation * guess.mean_noise)
+
+
+def find_centres(passes: PrivatePasses, mean_shift: float, middle: Float, radius: float) -> Guess:
+    """Noisy counts and sums in the public ball; centres shrunk to the pooled one."""
+    d = passes.dimension
+    scales = centre_scales(mean_shift, radius, d)
+    counts, sums = passes.counts_and_sums(middle, radius, scales)
+    records = positive(counts, scales[0])
+    raw = sums / records[:, None]
+    noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), radius**2) * scales[0] ** 2 / d) / records**2
+    centres, _, kept = towards_pool(raw, noise)
+    # Nothing lies outside the ball, so no centre does.
+    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+    centres = centres * np.minimum(1.0, radius / np.maximum(lengths, radius))
+    left = np.minimum(kept * noise, radius**2 / d)
+    eye = np.eye(d)
+    return Guess(
+        counts, np.full(passes.groups, scales[0] ** 2), middle + centres, left[:, None, None] * eye,
+        np.broadcast_to(radius**2 / d * eye, (passes.groups, d, d)),
+    )  # fmt: skip
+
+
+def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius: float) -> Guess:
+    """Noisy half-octave histograms of the distance to the centre, the pooled one as a prior; a quantile of each."""
+    d = passes.dimension
+    edges = 2 * radius * 2.0 ** (np.arange(-RADIUS_BINS + 1, 1) / 2)
+    scale = 1 / budget.radii
+    histogram = passes.distances(guess.means, np.concatenate([[0.0], edges]), scale)
+    together = np.maximum(histogram.sum(axis=0), 0.0)
+    together = together / together.sum() if together.sum() > 0 else np.full(RADIUS_BINS, 1 / RADIUS_BINS)
+    prior = PRIOR_RECORDS * scale * math.sqrt(RADIUS_BINS / 2)
+    masses = np.maximum(histogram + prior * together, 0.0) + 1e-9 * prior
+    shares = np.cumsum(masses, axis=1) / masses.sum(axis=1, keepdims=True)
+    logs = np.log(np.concatenate([[edges[0] / math.sqrt(2)], edges]))
+    target = budget.radius_quantile
+    radii = np.exp([np.interp(target, np.concatenate([[0.0], row]), logs) for row in shares])
+    variances = np.square(radii / radius_from_quantile(target, d))
+    counts, count_variances = guess.with_counts(histogram.sum(axis=1), RADIUS_BINS * scale**2)
+    return replace(
+        guess, counts=counts, count_variances=count_variances, covariances=variances[:, None, None] * np.eye(d)
+    )
+
+
+def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int, mean_shift: float) -> Guess:
+    """Moments inside each class's own ellipsoid, debiased, shrunk, and put together with what was known."""
+    d = passes.dimension
+    last = place == len(budget.refinements) - 1
+    floor = CLASS_MASS_FLOOR[last]
+    mass = np.clip(0.5 + 0.25 * np.log2(guess.records * mean_shift / 50), floor, budget.caps[place])
+    rho = radius_from_quantile(mass, d)
+    typical, one = np.median(rho, keepdims=True), np.ones(1)
+    gains = float(mean_gain(typical, one, d)[0]), float(shape_gain(typical, one, d)[0])
+    scales = RefinementScales.split(budget.refinements[place], d, *gains)
+    root, inverse = symmetric_root(guess.covariances, 0.5), symmetric_root(guess.covariances, -0.5)
+    sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
+    counts, count_variances = guess.with_counts(sums.count, scales.count**2)
+    updated = replace(guess, counts=counts, count_variances=count_variances)
+    records = updated.records
+    scale = _scales(sums, rho, records, count_variances, d)
+    means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
+    shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
+    return replace(
+        updated, means=means, mean_noise=mean_noise, covariances=scale[:, None, None] * (root @ shapes @ root)
+    )
+
+
+def _scales(sums: RefinedSums, rho: Float, records: Float, count_variances: Float, d: int) -> Float:
+    """Scale of every class relative to its ellipsoid: logarithms shrunk to their pooled value by their noise."""
+    square = np.clip(1 - sums.slack / records, 0.02, 0.98)
+    scale = scale_from_mean_square(rho, square, d)
+    slope = np.maximum(mean_square_slope(rho, scale, d), 0.02)
+    noise = (sums.scales.slack**2 + (1 - square) ** 2 * count_variances) / np.square(records * slope)
+    shrunk, _, _ = towards_pool(np.log(scale)[:, None], noise)
+    return np.asarray(np.exp(shrunk[:, 0]))
+
+
+def _means(sums: RefinedSums, guess: Guess, gained: Float, root: Float, inverse: Float) -> tuple[Float, Float]:
+    """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates)."""
+    shift = sums.total / gained[:, None]
+    noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
+    before = inverse @ guess.mean_noise @ inverse
+    gain = before @ np.linalg.inv(before + noise)
+    means = guess.means + (root @ gain @ shift[..., None])[..., 0]
+    left = root @ gain @ noise @ root
+    return means, (left + np.swapaxes(left, 1, 2)) / 2
+
+
+def _shapes(sums: RefinedSums, gained: Float, pool: bool) -> Float:
+    """Identity plus traceless shapes: the pooled one shrunk as a whole, the classes' departures by their noise."""
+    raw = sums.shape / gained[:, None, None]
+    d = raw.shape[-1]
+    variances = np.square(sums.scales.shape / gained)
+    shared = np.zeros((d, d))
+    if pool and len(raw) > 1:
+        weights = 1 / variances
+        shared = np.tensordot(weights / weights.sum(), raw, axes=1)
+        shared = shared * james_stein(float(np.sum(shared**2)), float(1 / weights.sum()), max(d * (d + 1) // 2 - 1, 1))
+    kept = shape_factors(raw - shared, variances)
+    estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
+    return lifted(estimate, kept * variances + 1e-4)
