@@ -41,7 +41,17 @@ def delta_ball(shift: float | arb, epsilon: float) -> arb:
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
-    [(1.0, 1e-6), (0.0, 0.1), (0.1, 1e-12), (10.0, 1e-12), (100.0, 1e-5), (1.0, 0.9), (0.01, 1e-3), (500.0, 1e-250)],
+    [
+        (1.0, 1e-6),
+        (0.0, 0.1),
+        (0.1, 1e-12),
+        (10.0, 1e-12),
+        (100.0, 1e-5),
+        (1.0, 0.9),
+        (0.01, 1e-3),
+        (500.0, 1e-100),
+        (0.0, 1e-100),
+    ],
 )
 def test_mean_shift_is_the_largest_private_double(epsilon: float, delta: float) -> None:
     shift = mean_shift_for(epsilon, delta)

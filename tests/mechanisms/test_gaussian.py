@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Adjacency, Ledger, verify
-from gaussveil.errors import GaussveilError, NotFiniteError, ParameterError, ShapeError
+from gaussveil.errors import BudgetExceededError, GaussveilError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.mechanisms import GaussianRelease
 from gaussveil.noise import SeededGenerator
 
@@ -100,6 +100,17 @@ def test_a_matrix_is_coloured_along_its_last_axis_or_as_a_whole() -> None:
     assert grid_of_shifts.release(np.zeros((2, 3))).value.shape == (2, 3)
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 2), (3, 2), (2, 3), (1, 3), (3, 1)])
+def test_every_number_stays_in_its_cell(frame: Any, rows: int, columns: int) -> None:
+    table = 1e4 * np.arange(rows * columns).reshape(rows, columns)  # noise stays below 60
+    names = [f"c{j}" for j in range(columns)]
+    given_frame = frame({name: table[:, j] for j, name in enumerate(names)})
+    released = mechanism().release(given_frame).value
+    assert list(released.columns) == names
+    assert np.array_equal(np.rint(released.to_numpy() / 1e4), table / 1e4)
+
+
 def test_containers_come_back_as_they_came() -> None:
     design = mechanism()
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=["x", "y"])
@@ -177,6 +188,7 @@ def test_a_coarser_grid_costs_noise_and_is_kept() -> None:
         (mechanism(), [1j], ParameterError),
         (mechanism(), [2**60], ParameterError),
         (mechanism(), pl.Series([1.0, None]), NotFiniteError),
+        (mechanism(), np.ma.masked_array([1.0, 2.0], [True, False]), ParameterError),
     ],
 )
 def test_what_is_malformed_is_refused_with_nothing_spent(
@@ -188,6 +200,31 @@ def test_what_is_malformed_is_refused_with_nothing_spent(
         design.release(value)
     assert ledger.entries("homes") == []
     assert not hasattr(design, "certificate_")
+
+
+def test_an_account_can_be_spent_whole_by_one_release(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    design = mechanism(account=ledger.open_account("homes", epsilon=1.0, delta=1e-6))
+    assert verify(design.release([0.0]).certificate).private
+    assert ledger.statement("homes").spent_delta == pytest.approx(1e-6, rel=1e-9)
+    with pytest.raises(BudgetExceededError):
+        design.release([0.0])
+
+
+def test_large_epsilon_leaves_room_for_the_sampler_or_is_refused() -> None:
+    certificate = mechanism(epsilon=45.0).release(np.zeros(100)).certificate
+    assert 0 < certificate.sampler_charge < certificate.delta_upper <= certificate.delta
+    with pytest.raises(ParameterError, match="sampler"):
+        mechanism(epsilon=70.0).release(np.zeros(100))
+
+
+def test_many_shifts_cost_less_than_the_ball_around_them() -> None:
+    rng = np.random.default_rng(12)
+    shifts = rng.normal(size=(300, 6)) * [3.0, 2.0, 1.0, 0.5, 0.2, 0.1]
+    cheap = mechanism(l2_sensitivity=None, shifts=shifts).plan()
+    ball = mechanism(l2_sensitivity=float(np.linalg.norm(shifts, axis=1).max())).plan(6)
+    assert isinstance(ball.noise.covariance, float)
+    assert np.trace(cheap.noise.covariance) < 0.4 * 6 * ball.noise.covariance
 
 
 def test_constructor_is_keyword_only_and_stores_untouched() -> None:

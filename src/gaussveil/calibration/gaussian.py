@@ -33,7 +33,7 @@ from gaussveil.spectrum import GaussianPair, PrivacyLoss
 Matrix = NDArray[np.float64]
 
 LARGEST_EPSILON = 500.0
-SMALLEST_DELTA = 1e-300
+SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
 FLOOR_RATIO = 2.0**-12  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
 ULP = 2.0**-52
 

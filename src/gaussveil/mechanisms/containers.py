@@ -13,6 +13,8 @@ from gaussveil.errors import ParameterError, ShapeError
 
 def real_array(name: str, value: Any) -> NDArray[Any]:
     """The numbers of an array, list, or pandas or polars frame or series, in their own type; missing ones are NaN."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterError(f"{name} must not be masked: fill what is missing by a public rule first.")
     try:
         array = np.asarray(value)
     except ValueError:
@@ -40,7 +42,7 @@ def like(value: Any, numbers: NDArray[np.float64]) -> Any:
     if library == "pandas" and name == "Series":
         return kind(numbers, index=value.index, name=value.name)
     if library == "polars" and name == "DataFrame":
-        return kind(numbers, schema=value.columns)
+        return kind(numbers, schema=value.columns, orient="row")
     if library == "polars" and name == "Series":
         return kind(value.name, numbers)
     return numbers
