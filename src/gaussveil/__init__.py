@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from gaussveil.calibration import covering_ellipsoid
     from gaussveil.engines import open
     from gaussveil.errors import GaussveilError
-    from gaussveil.mechanisms import GaussianRelease, PrivateSpectrum, TrajectoryRelease, calibrate_ball
+    from gaussveil.mechanisms import (
+        GaussianRelease,
+        LiftedGaussian,
+        PrivateBayesianLogisticRegression,
+        PrivateGaussianProcessRegressor,
+        PrivateSpectrum,
+        TrajectoryRelease,
+        calibrate_ball,
+    )
     from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss, compose
     from gaussveil.timeseries import simulate_households, smooth
 
@@ -27,8 +35,11 @@ _EXPORTS = {
     "GaussianRelease": "gaussveil.mechanisms",
     "GaussveilError": "gaussveil.errors",
     "Ledger": "gaussveil.accounting",
+    "LiftedGaussian": "gaussveil.mechanisms",
     "PrivacyLoss": "gaussveil.spectrum",
+    "PrivateBayesianLogisticRegression": "gaussveil.mechanisms",
     "PrivateDiagnostics": "gaussveil.accounting",
+    "PrivateGaussianProcessRegressor": "gaussveil.mechanisms",
     "PrivateSpectrum": "gaussveil.mechanisms",
     "Release": "gaussveil.accounting",
     "TrajectoryRelease": "gaussveil.mechanisms",
@@ -49,8 +60,11 @@ __all__ = [
     "GaussianRelease",
     "GaussveilError",
     "Ledger",
+    "LiftedGaussian",
     "PrivacyLoss",
+    "PrivateBayesianLogisticRegression",
     "PrivateDiagnostics",
+    "PrivateGaussianProcessRegressor",
     "PrivateSpectrum",
     "Release",
     "TrajectoryRelease",

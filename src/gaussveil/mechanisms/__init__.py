@@ -1,6 +1,9 @@
 """One mechanism per file; each releases a value with a certificate and debits its account before it draws."""
 
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.mechanisms.gaussian_output import LiftedGaussian, LiftedPlan
+from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
+from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression
 from gaussveil.mechanisms.mixture import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture_model import MixtureModel
 from gaussveil.mechanisms.spectral import PrivateSpectrum, calibrate_ball
@@ -9,8 +12,12 @@ from gaussveil.mechanisms.trajectory import TrajectoryRelease
 __all__ = [
     "GaussianPlan",
     "GaussianRelease",
+    "LiftedGaussian",
+    "LiftedPlan",
     "MixtureModel",
+    "PrivateBayesianLogisticRegression",
     "PrivateGaussianMixture",
+    "PrivateGaussianProcessRegressor",
     "PrivateSpectrum",
     "TrajectoryRelease",
     "calibrate_ball",

@@ -2,8 +2,9 @@
 enclosures.
 """
 
+from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.spectrum.interval import Enclosure
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 
-__all__ = ["Enclosure", "GaussianPair", "PrivacyLoss", "compose"]
+__all__ = ["Enclosure", "GaussianEnvelope", "GaussianPair", "PrivacyLoss", "compose"]

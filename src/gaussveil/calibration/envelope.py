@@ -1,0 +1,157 @@
+"""Smallest variance to add to a Gaussian-output algorithm: worst case over an envelope of pairs, on the private side.
+
+A *sensitivity* tells, for every added variance, how far apart two neighbouring outputs can lie: the mean gap in
+standard deviations of the narrower noised law, and the largest log-ratio of variances. Both fall as the variance grows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.envelope import (
+    LARGEST_GAP,
+    LARGEST_LOG_RATIO,
+    GaussianEnvelope,
+    best_mixing,
+    dominating_pair,
+    feasible_log_delta,
+)
+
+Sensitivity = Callable[[float], tuple[float, float]]
+
+RELATIVE_STEP = 2.0**-13  # of the added variance: how far beyond its root it may lie
+LARGEST_STEP = 20.0
+LARGEST_VARIANCE = 2.0**100
+
+
+def variance_for_envelope(
+    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, *, wider: str, first: float = 0.0
+) -> tuple[float, GaussianEnvelope]:
+    """Smallest variance, at least `first`, whose whole envelope has delta(epsilon) <= `delta` in both directions.
+
+    The envelope returned proves it: its own certified supremum is what is compared with delta. `wider` names the law
+    (X: with the record, Y: without) whose covariance is the larger one.
+    """
+    return _variance_for_envelope(sensitivity, rank, epsilon, delta, wider, first)
+
+
+@lru_cache(maxsize=128)
+def _variance_for_envelope(
+    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, wider: str, first: float
+) -> tuple[float, GaussianEnvelope]:
+    goal = math.log(delta)
+
+    def shortfall(variance: float) -> float:
+        """How far the worst feasible pair lies above delta: where this is positive nothing can be proven."""
+        gap, log_ratio = _checked(sensitivity, variance)
+        if gap > LARGEST_GAP or log_ratio > LARGEST_LOG_RATIO:
+            return math.inf
+        sides = [feasible_log_delta(gap, log_ratio, rank, epsilon, wide_first=side) for side in (True, False)]
+        return max(sides) - goal
+
+    def envelope_at(variance: float) -> tuple[GaussianEnvelope, float]:
+        gap, log_ratio = _checked(sensitivity, variance)
+        envelope = GaussianEnvelope(gap, log_ratio, rank, wider, best_mixing(gap, log_ratio, rank, epsilon))
+        worst = max(float(envelope.delta(epsilon)), float(envelope.reversed().delta(epsilon)))
+        return envelope, (math.log(worst / delta) if worst > 0 else -math.inf)
+
+    refused = smallest_variance(lambda variance: shortfall(variance) <= 0, first)
+    envelope, excess = envelope_at(refused)
+    if excess <= 0:
+        return refused, envelope
+    # one step along the slope of log delta usually suffices; the rest of the way is halved a few times
+    slope = max(shortfall(refused) - shortfall(refused * 1.01), 1e-3) / math.log(1.01) if refused > 0 else 1.0
+    step = excess / slope + RELATIVE_STEP
+    while True:
+        private = refused * math.exp(step) if refused > 0 else step
+        envelope, excess = envelope_at(private)
+        if excess <= 0:
+            break
+        if step > LARGEST_STEP:
+            raise NumericalError(
+                f"no added variance could be proven private at epsilon {epsilon:g} and delta {delta:g}. "
+                "Ask for a larger delta, or a smaller sensitivity."
+            )
+        refused, step = private, 2 * step
+    while refused > 0 and private > refused * (1 + 4 * RELATIVE_STEP):
+        middle = math.sqrt(refused * private)
+        nearer, excess = envelope_at(middle)
+        if excess <= 0:
+            private, envelope = middle, nearer
+        else:
+            refused = middle
+    return private, envelope
+
+
+def variance_for_pair(
+    pair: Callable[[float], PrivacyLoss], epsilon: float, delta: float, *, first: float = 0.0
+) -> tuple[float, PrivacyLoss]:
+    """Smallest variance, at least `first`, at which `pair(variance)` has delta(epsilon) <= `delta`, both directions.
+
+    Proven by Arb enclosures of the very doubles returned.
+    """
+
+    def is_private(variance: float) -> bool:
+        loss = pair(variance)
+        return all(float(side.delta(epsilon)) <= delta for side in (loss, loss.reversed()))
+
+    private = smallest_variance(is_private, first)
+    step = 2.0**-48
+    while any(side.enclose(epsilon).upper > delta for side in (pair(private), pair(private).reversed())):
+        private, step = (private * (1 + step) if private > 0 else RELATIVE_STEP), 2 * step
+    return private, pair(private)
+
+
+def variance_for_dominating_pair(
+    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, *, wider: str, first: float = 0.0
+) -> tuple[float, PrivacyLoss]:
+    """As `variance_for_envelope`, for the dominating pair of corrections N2: more variance, one Gaussian pair.
+
+    With `wider` "either" both directions of the pair are in the envelope of either, so X may stand for the wide law.
+    """
+
+    def pair(variance: float) -> PrivacyLoss:
+        gap, log_ratio = _checked(sensitivity, variance)
+        gap, log_ratio = min(gap, LARGEST_GAP), min(log_ratio, LARGEST_LOG_RATIO)
+        wide = dominating_pair(gap, log_ratio, rank, best_mixing(gap, log_ratio, rank, epsilon))
+        return wide.reversed() if wider == "Y" else wide
+
+    private, loss = variance_for_pair(pair, epsilon, delta, first=first)
+    if _checked(sensitivity, private)[0] > LARGEST_GAP:
+        raise ParameterError("delta must be smaller: means this far apart offer no privacy worth the name.")
+    return private, loss
+
+
+def smallest_variance(is_private: Callable[[float], bool], first: float) -> float:
+    """First variance found private, within 2^-16 of the last one that is not; `first` itself if that is enough."""
+    if is_private(first):
+        return first
+    high = max(2 * first, 1.0)
+    while not is_private(high):
+        high *= 4
+        if high > LARGEST_VARIANCE:
+            raise ParameterError("no added variance suffices: check that the sensitivity falls as the variance grows.")
+    low = high / 4
+    while low > first and is_private(low):
+        low, high = low / 4, low
+        if low < 1 / LARGEST_VARIANCE:
+            return high
+    low = max(low, first)
+    while high - low > 2.0**-16 * high:
+        middle = math.sqrt(low * high) if low > 0 else high / 4
+        low, high = (low, middle) if is_private(middle) else (middle, high)
+    return high
+
+
+def _checked(sensitivity: Sensitivity, variance: float) -> tuple[float, float]:
+    gap, log_ratio = (float(value) for value in sensitivity(variance))
+    if math.isnan(gap) or math.isnan(log_ratio) or gap < 0 or log_ratio < 0:
+        raise ParameterError(
+            f"mean_gap and log_ratio must not be negative or NaN. Got {gap!r} and {log_ratio!r} "
+            f"at an added variance of {variance!r}."
+        )
+    return gap, log_ratio

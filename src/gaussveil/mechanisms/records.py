@@ -1,0 +1,80 @@
+"""Records for estimators: features and target out of arrays, frames and Sources, and the public rule of clipping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+
+from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.statistics import Source
+from gaussveil.statistics.block import plain, require_columns
+
+Floats = NDArray[np.float64]
+
+
+def features_and_target(estimator: Any, X: Any, y: Any, target: str) -> tuple[Floats, NDArray[Any]]:
+    """Rows of features as float64, missing ones as NaN, and the target beside them, for scikit-learn's `fit`.
+
+    From a `Source` the column `target` is the target and every other column of the view, but the privacy unit, is a
+    feature; the table is read into memory.
+    """
+    if isinstance(X, Source):
+        if y is not None:
+            raise SchemaError("y must be a column of the Source, not an array beside it: name it as target.")
+        return _from_source(estimator, X, target)
+    if y is None:
+        raise ParameterError(
+            f"requires y to be passed, but the target y is None: {type(estimator).__name__} is supervised."
+        )
+    rows = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
+    # a missing label is left out later: refusing it would tell of one record
+    labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y")
+    check_consistent_length(rows, labels)
+    return rows, column_or_1d(labels, warn=True)
+
+
+def _from_source(estimator: Any, source: Source, target: str) -> tuple[Floats, NDArray[Any]]:
+    names = [name for name in source.view.columns if name not in (target, source.view.unit)]
+    require_columns(source.schema, [target])
+    if not names:
+        raise SchemaError("the Source must have at least one column of features beside the target.")
+    for name in names:
+        kind = source.schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise SchemaError(f"the feature {name!r} must be a column of numbers. Got {kind}.")
+    if source.rows_per_unit != 1:
+        raise SchemaError("one row per privacy unit is protected here. Bound the Source to max_rows 1.")
+    table = pa.Table.from_batches(
+        list(source.batches([*names, target])),
+        schema=pa.schema([source.schema.field(name) for name in (*names, target)]),
+    )
+    source.watch.check(source.fingerprint())
+    columns = [_numbers(table.column(name)) for name in names]
+    labels = table.column(target)
+    numeric = pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type)
+    values = _numbers(labels) if numeric else np.asarray(plain(labels.combine_chunks()).to_pylist(), dtype=object)
+    estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.asarray(names, dtype=object)
+    return np.stack(columns, axis=1), values
+
+
+def _numbers(column: pa.ChunkedArray) -> Floats:
+    return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy())
+
+
+def new_rows(estimator: Any, X: Any) -> Floats:
+    """Rows to predict for, a missing feature counting as 0."""
+    rows = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+    return np.asarray(np.nan_to_num(rows))
+
+
+def clipped_rows(rows: Floats, row_norm: float) -> Floats:
+    """Each row scaled down to `row_norm` if it is longer: record by record, known without the data."""
+    largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
+    safe = np.where(largest > 0, largest, 1.0)  # squares of huge numbers overflow, of tiny ones vanish
+    length = safe * np.sqrt(np.sum((rows / safe) ** 2, axis=1, keepdims=True))
+    limit = row_norm * (1 - (rows.shape[1] + 8) * 2.0**-52)
+    return np.asarray(rows / safe * np.minimum(safe, limit * (safe / np.where(length > 0, length, 1.0))))

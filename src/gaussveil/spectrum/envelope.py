@@ -1,0 +1,261 @@
+"""Worst case over all pairs of Gaussians whose means and covariances are close: certified, by branch and bound.
+
+The pairs: a narrow law N(0, I) and a wide one N(m, R) with R >= I, in coordinates in which the narrow covariance is I.
+At most `rank` eigenvalues of R exceed 1, by a factor of at most e^log_ratio, and |m| <= mean_gap. No single pair is the
+worst one at every epsilon, so the supremum is a named profile (corrections N2; derived:
+docs/mechanisms/gaussian_output.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import expm1, inf, log1p, pi
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
+from gaussveil.spectrum.loss import PrivacyLoss
+from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number
+
+Floats = NDArray[np.float64]
+
+LARGEST_GAP = 1e3
+LARGEST_LOG_RATIO = 16.0  # a wider covariance betrays itself, and a certificate could not store the pair
+TOLERANCE = 0.005  # of log delta, between the certified upper end and the largest feasible pair found
+BATCH = 64
+MOST_EVALUATIONS = 1500  # only a direction that does not decide needs more, near tau = 1
+FEW = 4  # so many epsilons are worth a search each; longer arrays are read from the dominating pair
+OUTWARDS = 1 + 1e-12  # covers the rounding of a cell's corners
+SAFETY = log1p(2 * LOSS_RELATIVE_ERROR)
+WIDER = {"X": "Y", "Y": "X", "either": "either"}
+
+
+@dataclass(frozen=True)
+class GaussianEnvelope(PrivacyProfile):
+    """All pairs of Gaussians within `mean_gap`, `log_ratio` and `rank`; `wider` says which of X and Y is the wide one.
+
+    `mixing` is a^2 of the dominating pair, which stands in for the supremum where a whole curve is asked for.
+    """
+
+    name: ClassVar[str] = "gaussian-envelope"
+    mean_gap: float
+    log_ratio: float
+    rank: int
+    wider: str
+    mixing: float = 0.5
+
+    def __post_init__(self) -> None:
+        for field, low, high in (
+            ("mean_gap", 0.0, LARGEST_GAP), ("log_ratio", 0.0, LARGEST_LOG_RATIO), ("mixing", 1e-6, 1 - 1e-6)
+        ):  # fmt: skip
+            object.__setattr__(self, field, _number(field, getattr(self, field), low=low, high=high))
+        object.__setattr__(self, "rank", _integer("rank", self.rank, low=1))
+        if self.wider not in WIDER:
+            raise ParameterError(f"'wider' must be one of {', '.join(WIDER)}. Got {self.wider!r}.")
+
+    @property
+    def relative_error(self) -> float:
+        """Nothing: the values are upper ends already."""
+        return 0.0
+
+    def reversed(self) -> GaussianEnvelope:
+        """The same pairs with X and Y exchanged."""
+        return GaussianEnvelope(self.mean_gap, self.log_ratio, self.rank, WIDER[self.wider], self.mixing)
+
+    def pair(self) -> PrivacyLoss:
+        """The dominating pair for every epsilon, X wide unless `wider` is "Y" ("either" needs both its directions)."""
+        wide = dominating_pair(self.mean_gap, self.log_ratio, self.rank, self.mixing)
+        return wide.reversed() if self.wider == "Y" else wide
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        directions = [True, False] if self.wider == "either" else [self.wider == "X"]
+        flat = np.atleast_1d(epsilon).ravel()
+        if flat.size <= FEW:
+            found = [[self._supremum(float(level), side) for level in flat] for side in directions]
+        else:
+            losses = [self.pair().reversed() if side != (self.wider != "Y") else self.pair() for side in directions]
+            found = [list(np.asarray(loss.log_delta(flat)) + SAFETY) for loss in losses]
+        return np.minimum(np.exp(np.max(np.asarray(found), axis=0)), 1.0).reshape(np.shape(epsilon))
+
+    def _supremum(self, epsilon: float, wide_first: bool) -> float:
+        return supremum(self.mean_gap, self.log_ratio, self.rank, epsilon, wide_first=wide_first)[1]
+
+
+def dominating_pair(mean_gap: float, log_ratio: float, rank: int, mixing: float) -> PrivacyLoss:
+    """N(mean_gap/a, 1) x N(0, 1 + (e^log_ratio - 1)/(1 - a^2))^rank against N(0, I), a^2 = `mixing` (corrections N2).
+
+    Every pair of the envelope is a post-processing of it: rotate, then y -> a y + sqrt(1 - a^2) z.
+    """
+    excess = expm1(log_ratio) / (1 - mixing) * OUTWARDS
+    energy = mean_gap * mean_gap / mixing * OUTWARDS
+    return PrivacyLoss.from_terms([0.0, -excess], [1.0, float(rank)], [energy, 0.0])
+
+
+def triangle_bound(mean_gap: float, excess: float, rank: int, epsilon: float, *, wide_first: bool) -> float:
+    """Upper end of log delta: a mean shift at part of epsilon, a change of covariance at the rest (NDIS Proposition 3).
+
+    H_{e^(p+q)}(P||R) <= H_{e^p}(P||Q) + e^p H_{e^q}(Q||R), either change coming first; both parts are nondecreasing.
+    """
+    if excess <= 0.0:
+        return float(log_delta_mean_shift(mean_gap, epsilon)) + SAFETY
+    share = np.minimum(np.geomspace(0.05, 200.0, 60) * excess * rank, epsilon)
+    share = np.unique(np.concatenate((share, np.linspace(0.0, 1.0, 21) * epsilon)))
+    ratio = 1.0 + excess if wide_first else 1.0 / (1.0 + excess)
+    change = log_delta_equal_ratios(ratio, rank, share)
+    shift = log_delta_mean_shift(mean_gap, epsilon - share)
+    bounds = np.minimum(np.logaddexp(shift, epsilon - share + change), np.logaddexp(change, share + shift))
+    return min(0.0, float(np.min(bounds)) + SAFETY)
+
+
+@lru_cache(maxsize=4096)
+def supremum(
+    mean_gap: float,
+    log_ratio: float,
+    rank: int,
+    epsilon: float,
+    *,
+    wide_first: bool,
+    tolerance: float = TOLERANCE,
+    target: float | None = None,
+) -> tuple[float, float]:
+    """Log of a feasible delta and of a proven upper end of the supremum, wide against narrow or narrow against wide.
+
+    With a `target` (a log delta) the search ends as soon as the supremum is known to lie above or not above it. Of rank
+    1 the ends are within `tolerance`; of higher rank the upper end is the better of the dominating pair and the
+    triangle.
+    """
+    excess = expm1(log_ratio) * OUTWARDS
+    whole = triangle_bound(mean_gap, excess, rank, epsilon, wide_first=wide_first)
+    if rank > 1 and excess > 0:
+        return _higher_rank(mean_gap, log_ratio, rank, epsilon, wide_first, whole)
+    search = _Search(mean_gap, excess, epsilon, wide_first)
+    return search.run(whole, tolerance, target)
+
+
+def _higher_rank(
+    mean_gap: float, log_ratio: float, rank: int, epsilon: float, wide_first: bool, upper: float
+) -> tuple[float, float]:
+    for mixing in np.linspace(0.05, 0.95, 19):
+        pair = dominating_pair(mean_gap, log_ratio, rank, float(mixing))
+        upper = min(upper, float((pair if wide_first else pair.reversed()).log_delta(epsilon)) + SAFETY)
+    lower = feasible_log_delta(mean_gap, log_ratio, rank, epsilon, wide_first=wide_first)
+    return min(lower, upper), upper
+
+
+def feasible_log_delta(mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wide_first: bool) -> float:
+    """Largest log delta among some pairs of the envelope, all moving eigenvalues being equal: a lower end, quickly."""
+    angle = np.tile(np.linspace(0.0, pi / 2, 9), 6)
+    excess = np.repeat(expm1(log_ratio) * np.array([1.0, 0.75, 0.5, 0.25, 0.05, 0.0]), 9)
+    gap = np.stack((np.zeros_like(excess), -excess), axis=-1)
+    energy = np.stack((np.cos(angle) ** 2, np.sin(angle) ** 2), axis=-1) * mean_gap**2
+    loss = PrivacyLoss.from_terms(gap, np.array([1.0, float(rank)]), energy)
+    return float(np.max((loss if wide_first else loss.reversed()).log_delta(epsilon)))
+
+
+class _Search:
+    """Branch and bound over (tau, angle of the mean), tau = 1 + excess, for one moving eigenvalue.
+
+    A cell [x, x'] x [t, t'] of excesses and angles is dominated by the one pair with mean (g cos t, g sin t'
+    sqrt(x'/x)) and excess x': delta is nondecreasing in both entries of the mean, and y -> a y + sqrt(1 - a^2) z with
+    a^2 = (tau - 1)/(tau' - 1) turns N(m/a, tau') into N(m, tau) and leaves N(0, 1) as it is. Where x is small it is
+    cheaper to go from tau to 1 + x by the triangle bound, at a small part of epsilon.
+    """
+
+    def __init__(self, mean_gap: float, excess: float, epsilon: float, wide_first: bool) -> None:
+        self.gap, self.excess, self.epsilon, self.wide_first = mean_gap, excess, epsilon, wide_first
+        self.lower = float(log_delta_mean_shift(mean_gap, epsilon)) if mean_gap > 0 else -inf
+        self.evaluations = 0
+        # a covariance that grows by w has delta of about e^-(q/w) at epsilon q: small against what is looked for
+        self.price = min(epsilon + 8.0 - max(self.lower, -700.0), 700.0)
+
+    def run(self, whole: float, tolerance: float, target: float | None) -> tuple[float, float]:
+        """Ends of log delta; `whole` bounds the cell [0, excess] to start with."""
+        near, near_bound = self.excess, whole
+        cells, bounds = np.zeros((0, 4)), np.zeros(0)
+        self._try(np.array([[self.excess, self.excess, angle, angle] for angle in (0.0, pi / 4, pi / 2)]))
+        while True:
+            upper = max(near_bound, float(np.max(bounds, initial=-inf)))
+            if target is not None and (upper <= target or self.lower > target):
+                break
+            enough = max(self.lower + tolerance, -inf if target is None else target)
+            if upper <= enough or self.evaluations > MOST_EVALUATIONS:
+                break
+            parts = []
+            if near_bound > enough and near > 1e-13 * self.excess:
+                parts.append(np.array([[near / 4, near, 0.0, pi / 2]]))
+                near /= 4
+                near_bound = triangle_bound(self.gap, near, 1, self.epsilon, wide_first=self.wide_first)
+            elif near_bound > enough and upper == near_bound:
+                break
+            worst = np.argsort(-bounds)[:BATCH]
+            worst = worst[bounds[worst] > enough]
+            if worst.size:
+                parts.append(self._halves(cells[worst]))
+                self._try(cells[worst[:1]])
+            fresh = np.concatenate(parts)
+            keep = np.ones(bounds.size, dtype=np.bool_)
+            keep[worst] = False
+            cells = np.concatenate((cells[keep], fresh))
+            bounds = np.concatenate((bounds[keep], self._bound(fresh)))
+        upper = min(upper, whole)
+        return min(self.lower, upper), upper
+
+    def _bound(self, cells: Floats) -> Floats:
+        """Upper ends of log delta over each cell."""
+        low, high, first, last = cells.T
+        part, inflation = self._costs(cells)
+        split = part < np.minimum(inflation, 0.5 * self.epsilon)
+        part = np.where(split, part, 0.0)
+        aside = self.gap * np.cos(first) * OUTWARDS
+        along = self.gap * np.sin(last) * np.where(split, 1.0, np.sqrt(high / low)) * OUTWARDS
+        value = self._log_delta(aside, along, np.where(split, low, high * OUTWARDS), self.epsilon - part)
+        growth = (1.0 + high) / (1.0 + low) * OUTWARDS
+        change = log_delta_equal_ratios(growth if self.wide_first else 1.0 / growth, 1.0, part)
+        both = (
+            np.logaddexp(change, part + value) if self.wide_first else np.logaddexp(value, self.epsilon - part + change)
+        )
+        return np.minimum(np.where(split, both, value) + SAFETY, 0.0)
+
+    def _costs(self, cells: Floats) -> tuple[Floats, Floats]:
+        """What covering a cell's excesses costs, in epsilon: by the triangle bound, and by inflating the mean."""
+        low, high, _, last = cells.T
+        return self.price * (high - low) / (1.0 + low), 0.5 * self.epsilon * np.sin(last) ** 2 * (high / low - 1)
+
+    def _try(self, cells: Floats) -> None:
+        """Raise the lower end by the feasible pair of largest excess in the middle of each cell."""
+        angle = (cells[:, 2] + cells[:, 3]) / 2
+        found = self._log_delta(
+            self.gap * np.cos(angle), self.gap * np.sin(angle), cells[:, 1] / OUTWARDS, self.epsilon
+        )
+        self.lower = max(self.lower, float(np.max(found)))
+
+    def _log_delta(self, aside: Floats, along: Floats, excess: Floats, epsilon: Floats | float) -> Floats:
+        self.evaluations += aside.size
+        gap = np.stack((np.zeros_like(excess), -excess), axis=-1)
+        loss = PrivacyLoss.from_terms(gap, np.ones_like(gap), np.stack((aside**2, along**2), axis=-1))
+        return np.asarray((loss if self.wide_first else loss.reversed()).log_delta(epsilon))
+
+    def _halves(self, cells: Floats) -> Floats:
+        """Each cell cut in two, across the side that costs more."""
+        low, high, first, last = cells.T
+        turn = 0.5 * self.epsilon * (np.cos(first) ** 2 - np.cos(last) ** 2)
+        by_excess = np.minimum(*self._costs(cells)) >= turn
+        middle, angle = np.sqrt(low * high), (first + last) / 2
+        one = np.stack((low, np.where(by_excess, middle, high), first, np.where(by_excess, last, angle)), axis=-1)
+        two = np.stack((np.where(by_excess, middle, low), high, np.where(by_excess, first, angle), last), axis=-1)
+        return np.concatenate((one, two))
+
+
+def best_mixing(mean_gap: float, log_ratio: float, rank: int, epsilon: float) -> float:
+    """The a^2 whose dominating pair has the smallest delta at epsilon, worse of both directions (to a few per cent)."""
+    if mean_gap == 0.0 or log_ratio == 0.0:
+        return 0.999 if log_ratio == 0.0 else 0.001
+    tried = np.concatenate((np.linspace(0.05, 0.95, 19), 1 - np.geomspace(0.03, 1e-4, 8)))
+    pairs = [dominating_pair(mean_gap, log_ratio, rank, float(mixing)) for mixing in tried]
+    values = [max(float(p.log_delta(epsilon)), float(p.reversed().log_delta(epsilon))) for p in pairs]
+    return float(tried[int(np.argmin(values))])
