@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import is_array_api_obj
 
 from gaussveil.errors import InputError, NotFiniteError, ParameterError
+from gaussveil.spectrum.selection import array_namespace
 
 Array = Any
 

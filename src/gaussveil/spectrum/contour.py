@@ -16,30 +16,33 @@ PyTorch and CuPy.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_namespace
+from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NumericalError
-from gaussveil.spectrum.selection import put_rows, take_rows, where
-from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits, order_limits
+from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
+from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits, order_limits
 
 Array = Any
 
-BEND = 0.3  # below 1, since a mean shift acts as exp(b^2 s^2 / 2)
-PROBES = (2.4, 3.1, 4.0, 5.2, 7.0, 9.5, 13.0, 18.0, 26.0, 40.0, 60.0, 90.0)
+BENDS = (-0.3, 0.3, -0.9, 0.9)  # below 1, since a mean shift acts as exp(b^2 s^2 / 2); mild ones first
+PENALTY = (1.0, 1.0, 1.25, 1.25)  # a strong bend, good for exponential falls, must be worth it
+PROBES = (3.0, 4.0, 5.2, 7.0, 9.5, 13.0, 18.0, 26.0, 40.0, 60.0, 90.0)
 # Nodes of each rule, and the largest u that they may have to cover.
-RULES = ((36, 7.0), (96, 13.0), (240, 26.0), (720, 90.0), (4096, 90.0))
+RULES = ((40, 7.0), (72, 13.0), (160, 26.0), (640, 90.0), (4096, 90.0))
 GROWTH = 3.0  # log growth along the way that would cost digits by cancellation
 DECAY = -36.7  # log of 2^-53: where a probe counts as decayed
 RULE_ERROR = 2e-12  # relative error of a settled rule, tested against ball arithmetic
-STRETCH = 1.2  # contour scale in local widths, the best of those tried
+LARGE = -0.5  # log of peak times width beyond which 1 - delta is the better integral
+STRETCH = 1.4  # contour scale in local widths, the best of those tried
 HALF_RULE_TOLERANCE = 3e-9  # the full rule's error is about the square of the half rule's
 SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant: halves of a double multiply exactly
 MANY = 1000  # multiplicity up to which log |1 + s g| may carry the rounding of a plain logarithm
-CPU_CHUNK = 1 << 15
+CPU_CHUNK = 1 << 17
 DEVICE_CHUNK = 1 << 29
 
 
@@ -84,45 +87,55 @@ def saddle(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array
     """Crossing point c that (nearly) minimises the integrand on the real axis, and the local width there.
 
     Safeguarded Newton on the distance from the base, in a logit-like coordinate that maps the region onto the line. Any
-    c is valid; a good one only saves nodes, so a loose tolerance is enough.
+    c is valid; a good one only saves nodes, so a loose tolerance is enough. Rows leave as they arrive.
     """
     xp = array_namespace(terms.variance_gap)
     inverse_reach = 1 / region.reach(terms) + 0 * threshold
-    sign = region.direction
     slope, curvature = cumulant_slopes(terms, xp.full_like(inverse_reach, region.base))
-    drift = sign * (slope - threshold)
+    drift = region.direction * (slope - threshold)
     distance = 3 / (drift + xp.sqrt(drift * drift + 6 * curvature) + 1e-300)
     distance = xp.minimum(distance, 0.9 / (inverse_reach + 1e-300))
     coordinate = -xp.log(xp.clip(1 / distance - inverse_reach, 1e-300, 1e300))
-    below, above = xp.full_like(coordinate, -xp.inf), xp.full_like(coordinate, xp.inf)
+    infinite = xp.full_like(coordinate, xp.inf)
+    state = (threshold, inverse_reach, coordinate, -infinite, infinite)
+    rows = xp.arange(coordinate.shape[0], device=coordinate.device)
+    found_centre, found_stiffness = coordinate, coordinate
     for _ in range(60):
-        decay = xp.exp(-coordinate)
-        distance = 1 / (inverse_reach + decay)
-        centre = region.base + sign * distance
-        slope, curvature = cumulant_slopes(terms, centre)
-        force, stiffness = slope - threshold, curvature
-        for pole in region.poles:
-            offset = 1 / (centre - pole)
-            force, stiffness = force - offset, stiffness + offset * offset
-        stride = sign * distance * distance * decay  # d centre / d coordinate
-        balance = force * stride
-        below = xp.where(balance < 0, coordinate, below)
-        above = xp.where(balance > 0, coordinate, above)
-        gradient = stiffness * stride * stride + balance * (1 - 2 * distance * inverse_reach)
-        step = -balance / xp.where(gradient > 0, gradient, xp.ones_like(gradient))
-        step = xp.where(gradient > 0, xp.clip(step, -4.0, 4.0), -4.0 * xp.sign(balance))
-        proposal = coordinate + step
-        middle = (below + above) / 2
-        outside = (proposal <= below) | (proposal >= above)
-        coordinate = xp.where(outside & xp.isfinite(middle), middle, proposal)
-        if bool(xp.all(xp.abs(force) < 0.1 * xp.sqrt(stiffness))):  # within a tenth of the local width
+        centre, stiffness, arrived, state = _newton_step(terms, region, *state)
+        found_centre = put_rows(found_centre, rows, centre)
+        found_stiffness = put_rows(found_stiffness, rows, stiffness)
+        left = where(~arrived)
+        if left.shape[0] == 0:
             break
-    distance = 1 / (inverse_reach + xp.exp(-coordinate))
-    centre = region.base + sign * distance
-    _, stiffness = cumulant_slopes(terms, centre)
+        if 2 * left.shape[0] <= rows.shape[0]:  # compressing costs about as much as a step
+            rows, terms = take_rows(rows, left), terms.rows(left)
+            state = tuple(take_rows(column, left) for column in state)
+    return found_centre, STRETCH / xp.sqrt(found_stiffness)
+
+
+def _newton_step(
+    terms: Terms, region: Region, threshold: Array, inverse_reach: Array, coordinate: Array, below: Array, above: Array
+) -> tuple[Array, Array, Array, tuple[Array, ...]]:
+    """The crossing at the coordinate, the stiffness there, whether it is good enough, and the state to go on with."""
+    xp = array_namespace(coordinate)
+    decay = xp.exp(-coordinate)
+    distance = 1 / (inverse_reach + decay)
+    centre = region.base + region.direction * distance
+    slope, stiffness = cumulant_slopes(terms, centre)
+    force = slope - threshold
     for pole in region.poles:
-        stiffness = stiffness + 1 / (centre - pole) ** 2
-    return centre, STRETCH / xp.sqrt(stiffness)
+        offset = 1 / (centre - pole)
+        force, stiffness = force - offset, stiffness + offset * offset
+    arrived = xp.abs(force) < 0.25 * xp.sqrt(stiffness)  # within a quarter of the local width
+    stride = region.direction * distance * distance * decay  # d centre / d coordinate
+    balance = force * stride
+    below, above = xp.where(balance < 0, coordinate, below), xp.where(balance > 0, coordinate, above)
+    gradient = stiffness * stride * stride + balance * (1 - 2 * distance * inverse_reach)
+    step = xp.where(gradient > 0, xp.clip(-balance / gradient, -4.0, 4.0), -4.0 * xp.sign(balance))
+    proposal = coordinate + step
+    middle = (below + above) / 2
+    outside = ((proposal <= below) | (proposal >= above)) & xp.isfinite(middle)
+    return centre, stiffness, arrived, (threshold, inverse_reach, xp.where(outside, middle, proposal), below, above)
 
 
 def log_integrand(
@@ -181,39 +194,39 @@ def _spread_at(gap: Array, centre: Array) -> Array:
 def choose_bend(
     terms: Terms, threshold: Array, poles: tuple[float, ...], centre: Array, width: Array, reach: float
 ) -> tuple[Array, Array]:
-    """Which way to bend the contour and how far it must be followed, found by probing both ways.
+    """Which way and how strongly to bend the contour, and how far it must be followed, found by probing.
 
-    The asymptotic sign of (L_inf - eps) is wrong for some ordinary pairs, so the decay is measured, not inferred.
+    A Gaussian fall wants a nearly straight line, an exponential one a strong bend to the right side. The asymptotic
+    sign of (L_inf - eps) is wrong for some ordinary pairs, so the fall is measured: the shortest contour wins.
     """
     xp = array_namespace(centre)
-    probes = xp.asarray([spot for spot in PROBES if spot <= reach], dtype=centre.dtype, device=centre.device)
-    still = xp.zeros_like(centre)[:, None]
-    peak, _ = log_integrand(terms, threshold, poles, centre, still, still, False)
-    extents, lasts = [], []
-    for bend in (-BEND, BEND):
-        offset = width[:, None] * bend * (xp.cosh(probes) - 1)
-        imag = width[:, None] * xp.sinh(probes)
-        size, growth = log_integrand(terms, threshold, poles, centre, offset, imag, False)
-        level = size - peak + xp.log(xp.cosh(probes))
-        level = xp.where(xp.isnan(level), xp.full_like(level, xp.inf), level)
-        extent, depth, open_still = xp.full_like(centre, xp.inf), xp.zeros_like(centre), centre == centre
-        for place in range(probes.shape[0]):
-            here = level[:, place]
-            open_still = open_still & (here <= GROWTH)
-            # Nothing of weight is left above such a probe: the contour may end there.
-            ends = open_still & (here + growth[:, place] < DECAY)
-            extent, depth = xp.where(ends, probes[place], extent), xp.where(ends, here, depth)
-            open_still = open_still & ~ends
-        if reach == RULES[0][1]:
-            # A Gaussian saddle falls like sinh(u)^2: end the contour where such a fall reaches the wanted depth.
-            shorter = xp.asinh(xp.sinh(extent) * xp.sqrt(xp.clip(DECAY / depth, 0.0, 1.0)))
-            extent = xp.where(xp.isfinite(extent), shorter, extent)
-        extents.append(extent)
-        lasts.append(xp.max(level, axis=-1))
-    left_first = (extents[0] < extents[1]) | ((extents[0] == extents[1]) & (lasts[0] <= lasts[1]))
-    extent = xp.minimum(extents[0], extents[1])
-    bend = xp.where(left_first, xp.full_like(centre, -BEND), xp.full_like(centre, BEND))
-    return bend, xp.where(xp.isfinite(extent), extent, xp.full_like(centre, reach))
+    spots = [spot for spot in PROBES if spot <= reach]
+    count = len(spots)
+    device = {"dtype": centre.dtype, "device": centre.device}
+    bends = xp.asarray([0.0] + [bend for bend in BENDS for _ in spots], **device)  # first the crossing itself
+    places = xp.asarray([0.0] + spots * len(BENDS), **device)
+    rise, swing = xp.sinh(places), xp.cosh(places)
+    size, growth = log_integrand(
+        terms, threshold, poles, centre, width[:, None] * (bends * (swing - 1)), width[:, None] * rise, False
+    )
+    shape = (centre.shape[0], len(BENDS), count)
+    level = xp.reshape((size - size[:, :1] + xp.log(swing))[:, 1:], shape)
+    # Nothing of weight is left above a quiet probe, so the contour may end there, unless it grew on the way.
+    quiet = level + xp.reshape(growth[:, 1:], shape) < DECAY
+    grown = ~(level <= GROWTH)
+    first_quiet = xp.argmax(xp.astype(quiet, xp.int8), axis=-1)
+    first_grown = xp.where(xp.any(grown, axis=-1), xp.argmax(xp.astype(grown, xp.int8), axis=-1), count)
+    ends = xp.any(quiet, axis=-1) & (first_quiet < first_grown)
+    extent = xp.reshape(xp.take(xp.asarray(spots, **device), xp.reshape(first_quiet, (-1,))), shape[:2])
+    if reach == RULES[0][1]:
+        # A Gaussian saddle falls like sinh(u)^2: end the contour where such a fall reaches the wanted depth.
+        depth = xp.take_along_axis(level, first_quiet[:, :, None], axis=-1)[:, :, 0]
+        extent = xp.asinh(xp.sinh(extent) * xp.sqrt(xp.clip(DECAY / depth, 0.0, 1.0)))
+    extent = xp.where(ends, extent, xp.full_like(extent, xp.inf))
+    best = xp.argmin(extent * xp.asarray(PENALTY, **device), axis=-1)
+    shortest = xp.take_along_axis(extent, best[:, None], axis=-1)[:, 0]
+    chosen = xp.take(xp.asarray(BENDS, **device), best)
+    return chosen, xp.where(xp.isfinite(shortest), shortest, xp.full_like(shortest, reach))
 
 
 def _trapezoid(
@@ -224,7 +237,8 @@ def _trapezoid(
     bend, extent = choose_bend(terms, threshold, region.poles, centre, width, reach)
     step = extent / count
     position = step[:, None] * xp.arange(0, count + 1, dtype=centre.dtype, device=centre.device)
-    rise, swing = xp.sinh(position), xp.cosh(position)
+    grow = 0.5 * xp.exp(position)
+    rise, swing = grow - 0.25 / grow, grow + 0.25 / grow  # sinh and cosh
     offset, imag = width[:, None] * bend[:, None] * (swing - 1), width[:, None] * rise
     log_size, phase = log_integrand(terms, threshold, region.poles, centre, offset, imag, True)
     peak = log_size[:, :1]
@@ -268,20 +282,52 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
 
     Its sign is the region's direction.
     """
+    return _in_chunks(terms, threshold, lambda part, at: _integrate_rows(part, at, region, *saddle(part, at, region)))
+
+
+@np.errstate(all="ignore")
+def log_hockey_stick(terms: Terms, threshold: Array) -> Integral:
+    """log delta, its slope and error; through 1 - delta where delta is large, so that log delta keeps its digits."""
+    return _in_chunks(terms, threshold, _log_hockey_stick_rows)
+
+
+def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
     xp = array_namespace(threshold)
-    chunk_elements = CPU_CHUNK if is_numpy_namespace(xp) else DEVICE_CHUNK
-    rows = max(1, chunk_elements // (max(1, terms.variance_gap.shape[-1]) * RULES[0][0]))
+    centre, width = saddle(terms, threshold, HOCKEY_STICK)
+    large = cumulant(terms, centre) - centre * threshold + xp.log(width / (centre * (1 + centre))) > LARGE
+    rows = where(~large)
+    found = Integral(xp.zeros_like(threshold), xp.zeros_like(threshold), xp.zeros_like(threshold))
+    if rows.shape[0]:
+        at, around, across = (take_rows(column, rows) for column in (threshold, centre, width))
+        part = _integrate_rows(terms.rows(rows), at, HOCKEY_STICK, around, across)
+        found = Integral(*(put_rows(column, rows, update) for column, update in zip(found, part)))
+    rows = where(large)
+    if rows.shape[0]:
+        at, chosen = take_rows(threshold, rows), terms.rows(rows)
+        region = HOCKEY_STICK_COMPLEMENT
+        missing, slope, error = _integrate_rows(chosen, at, region, *saddle(chosen, at, region))
+        missing = xp.minimum(missing, xp.zeros_like(missing))
+        odds = xp.exp(missing) / -xp.expm1(missing)  # (1 - delta) / delta
+        part = Integral(xp.log1p(-xp.exp(missing)), -odds * slope, xp.where(xp.isinf(error), error, odds * error))
+        found = Integral(*(put_rows(column, rows, update) for column, update in zip(found, part)))
+    return found
+
+
+def _in_chunks(terms: Terms, threshold: Array, evaluate: Callable[[Terms, Array], Integral]) -> Integral:
+    """Evaluate as many rows at once as a cache holds or a device wants, so that memory stays bounded."""
+    xp = array_namespace(threshold)
+    elements = CPU_CHUNK if is_numpy_namespace(xp) else DEVICE_CHUNK
+    rows = max(1, elements // (max(1, terms.variance_gap.shape[-1]) * RULES[0][0]))
     count = threshold.shape[0]
     parts = []
     for start in range(0, count, rows):
         stop = min(start + rows, count)
-        parts.append(_integrate_rows(terms.span(start, stop), threshold[start:stop], region))
+        parts.append(evaluate(terms.span(start, stop), threshold[start:stop]))
     return parts[0] if len(parts) == 1 else Integral(*(xp.concat(list(column)) for column in zip(*parts)))
 
 
-def _integrate_rows(terms: Terms, threshold: Array, region: Region) -> Integral:
+def _integrate_rows(terms: Terms, threshold: Array, region: Region, centre: Array, width: Array) -> Integral:
     xp = array_namespace(threshold)
-    centre, width = saddle(terms, threshold, region)
     found = _trapezoid(terms, threshold, region, centre, width, *RULES[0])
     for count, reach in RULES[1:]:
         rows = where(xp.isinf(found.log_error))

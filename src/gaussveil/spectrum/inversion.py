@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import contour
-from gaussveil.spectrum.selection import put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 
 Array = Any
@@ -65,7 +64,7 @@ def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[
 def _log_delta_upper(terms: Terms, epsilon: Array) -> tuple[Array, Array]:
     """An upper end of log delta (error bound added; Chernoff's bound where doubles do not settle) and its slope."""
     xp = array_namespace(epsilon)
-    value, slope, error = contour.integrate(terms, epsilon, contour.HOCKEY_STICK)
+    value, slope, error = contour.log_hockey_stick(terms, epsilon)
     return value + xp.where(xp.isinf(error), xp.zeros_like(error), error), slope
 
 

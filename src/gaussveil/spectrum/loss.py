@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import contour
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.exact import ExactTerms, Source
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
-from gaussveil.spectrum.selection import put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 
 if TYPE_CHECKING:
@@ -90,11 +89,11 @@ class PrivacyLoss:
 
     def log_delta(self, epsilon: Any) -> Array:
         """log of delta(epsilon), accurate also where delta underflows or is close to one."""
-        return self._hockey_stick(epsilon, near_one=True)
+        return self._hockey_stick(epsilon)
 
     def delta(self, epsilon: Any) -> Array:
         """The hockey-stick divergence of X from Y: the smallest delta at epsilon in this direction."""
-        log_delta = self._hockey_stick(epsilon, near_one=False)
+        log_delta = self._hockey_stick(epsilon)
         return _plain(array_namespace(log_delta).exp(log_delta))
 
     def epsilon(self, delta: Any) -> Array:
@@ -211,7 +210,7 @@ class PrivacyLoss:
         return self._terms.flat(shape), xp.reshape(xp.broadcast_to(argument, shape), (-1,)), shape
 
     @np.errstate(all="ignore")
-    def _hockey_stick(self, epsilon: Any, near_one: bool) -> Array:
+    def _hockey_stick(self, epsilon: Any) -> Array:
         terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap))
         xp = array_namespace(flat)
         _, supremum = loss_limits(terms)
@@ -219,18 +218,9 @@ class PrivacyLoss:
         log_delta = xp.full_like(flat, -xp.inf)
         if rows.shape[0] == 0:
             return _plain(xp.reshape(log_delta, shape))
-        chosen, at = terms.rows(rows), take_rows(flat, rows)
-        values, _, error = contour.integrate(chosen, at, contour.HOCKEY_STICK)
-        doubtful = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(values), 1 + 0 * values))  # NaN is doubtful too
-        high = where(values > -0.7)
-        if near_one and high.shape[0]:
-            complement, _, error = contour.integrate(
-                chosen.rows(high), take_rows(at, high), contour.HOCKEY_STICK_COMPLEMENT
-            )
-            unsure = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(complement), 1 + 0 * complement))
-            doubtful = put_rows(doubtful, high, unsure)
-            values = put_rows(values, high, xp.log1p(-xp.exp(xp.minimum(complement, 0 * complement))))
-        log_delta = put_rows(log_delta, rows, xp.minimum(values, 0 * values))
+        values, _, error = contour.log_hockey_stick(terms.rows(rows), take_rows(flat, rows))
+        doubtful = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(values), xp.ones_like(values)))  # NaN is doubtful too
+        log_delta = put_rows(log_delta, rows, xp.minimum(values, xp.zeros_like(values)))
         again = take_rows(rows, where(doubtful))
         for row in (int(again[place]) for place in range(again.shape[0])):
             log_delta[row] = self._enclosed_log_delta(row, shape, float(flat[row]))

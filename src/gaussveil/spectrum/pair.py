@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.exact import ExactTerms, Source
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.reduction import exact_matrices, reduce_pair
+from gaussveil.spectrum.selection import array_namespace
 from gaussveil.spectrum.terms import Terms
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_namespace
+from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.exact import ExactMatrices
-from gaussveil.spectrum.selection import put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 
 Array = Any
 
@@ -95,7 +95,7 @@ def _reduce_rows(
         _symmetric(name, cov) * scale[:, :, None] * scale[:, None, :]
         for name, cov in (("cov_x", cov_x), ("cov_y", cov_y))
     )
-    factor_y, factor_x = _cholesky("cov_y", cov_y, first_row), _cholesky("cov_x", cov_x, first_row)
+    factor_y = _cholesky("cov_y", cov_y, first_row)
     shift = ((mean_x - mean_y) * scale)[:, :, None]
     whitened = xp.linalg.solve(factor_y, xp.concat([cov_y - cov_x, shift], axis=-1))
     difference = xp.linalg.solve(factor_y, xp.matrix_transpose(whitened[:, :, :dimension]))
@@ -105,8 +105,9 @@ def _reduce_rows(
     log_ratio = xp.log1p(-xp.minimum(gap, xp.full_like(gap, 1 - UNIT_ROUNDOFF)))
     largest = xp.maximum(1 - xp.min(gap, axis=-1), 1 + 0 * gap[:, 0])
     wide = where(1 - xp.max(gap, axis=-1) < WIDE_RATIO * largest)
-    if wide.shape[0]:
-        left, roots, _ = xp.linalg.svd(xp.linalg.solve(take_rows(factor_y, wide), take_rows(factor_x, wide)))
+    if wide.shape[0]:  # every singular or indefinite cov_x is among these
+        factor_x = _cholesky("cov_x", take_rows(cov_x, wide), first_row, wide)
+        left, roots, _ = xp.linalg.svd(xp.linalg.solve(take_rows(factor_y, wide), factor_x))
         shifts = take_rows(whitened, wide)[:, :, dimension:]
         gap = put_rows(gap, wide, (1 - roots) * (1 + roots))
         log_ratio = put_rows(log_ratio, wide, 2 * xp.log(roots))
@@ -143,19 +144,23 @@ def _symmetric(name: str, cov: Array) -> Array:
     return (cov + transposed) / 2
 
 
-def _cholesky(name: str, cov: Array, first_row: int) -> Array:
+def _cholesky(name: str, cov: Array, first_row: int, rows: Array | None = None) -> Array:
     """Lower factor; singular to working precision counts as not positive definite."""
     xp = array_namespace(cov)
     try:
         factor = xp.linalg.cholesky(cov)
     except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
         smallest = xp.min(xp.linalg.eigvalsh(cov), axis=-1)
-        raise _not_definite(name, first_row + int(xp.argmin(smallest))) from None
+        raise _not_definite(name, first_row + _place(xp.argmin(smallest), rows)) from None
     pivots = xp.linalg.diagonal(factor) ** 2 / xp.linalg.diagonal(cov)
     weakest = xp.min(pivots, axis=-1)
     if not bool(xp.all(weakest > 4 * cov.shape[-1] * UNIT_ROUNDOFF)):
-        raise _not_definite(name, first_row + int(xp.argmin(weakest)))
+        raise _not_definite(name, first_row + _place(xp.argmin(weakest), rows))
     return factor
+
+
+def _place(row: Array, rows: Array | None) -> int:
+    return int(row) if rows is None else int(rows[int(row)])
 
 
 def _not_definite(name: str, row: int) -> NotPositiveDefiniteError:

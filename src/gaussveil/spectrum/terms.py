@@ -11,9 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace
-
-from gaussveil.spectrum.selection import take_rows
+from gaussveil.spectrum.selection import array_namespace, take_rows
 
 Array = Any
 
@@ -98,9 +96,11 @@ def cumulant_slopes(terms: Terms, order: Array) -> tuple[Array, Array]:
     xp = array_namespace(terms.variance_gap)
     gap, order = terms.variance_gap, order[..., None]
     inverse = 1 / (1 + order * gap)
-    slope = -0.5 * terms.multiplicity * (terms.log_ratio + gap * inverse)
-    slope = slope + 0.5 * terms.energy * (1 + 2 * order + order * order * gap) * inverse * inverse
-    curvature = 0.5 * terms.multiplicity * (gap * inverse) ** 2 + terms.energy * xp.exp(terms.log_ratio) * inverse**3
+    square, lean = inverse * inverse, gap * inverse
+    slope = 0.5 * (
+        terms.energy * (1 + 2 * order + order * order * gap) * square - terms.multiplicity * (terms.log_ratio + lean)
+    )
+    curvature = 0.5 * terms.multiplicity * lean * lean + terms.energy * xp.exp(terms.log_ratio) * inverse * square
     return xp.sum(slope, axis=-1), xp.sum(curvature, axis=-1)
 
 
