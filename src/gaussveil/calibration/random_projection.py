@@ -21,7 +21,6 @@ from scipy.special import ndtri
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
-from gaussveil.spectrum.closed_forms import log_delta_equal_ratios
 from gaussveil.spectrum.profiles import PoissonSubsampled
 
 LARGEST_EXCESS = 2.0**20  # leverage 1 - 1e-6: a promise so loose needs no smaller ridge
@@ -49,29 +48,27 @@ def largest_excess(epsilon: float, delta: float, components: int, rank: int = 1)
 
 @lru_cache(maxsize=256)
 def _largest_excess(epsilon: float, delta: float, components: int, rank: int) -> float:
-    def log_delta(log_excess: float) -> float:
-        excess = math.exp(log_excess)
-        if rank == 1:
-            ends = log_delta_equal_ratios([1 + excess, 1 / (1 + excess)], components, epsilon)
-            return float(np.max(ends))
-        loss = sketch_loss(excess, components, rank)
-        return max(float(loss.log_delta(epsilon)), float(loss.reversed().log_delta(epsilon)))
-
     def is_private(excess: float) -> bool:
         loss = sketch_loss(excess, components, rank)
         return all(pair.enclose(epsilon).upper <= delta for pair in (loss, loss.reversed()))
 
-    return _private_root(lambda x: log_delta(x) - math.log(delta), is_private)
+    return _private_root(_log_gap(lambda excess: sketch_loss(excess, components, rank), epsilon, delta), is_private)
 
 
+@lru_cache(maxsize=1024)
 def approximate_excess(epsilon: float, delta: float, components: int) -> float:
     """`largest_excess` in floating point alone, for plans and studies that compare many designs."""
+    return _private_root(_log_gap(lambda excess: sketch_loss(excess, components), epsilon, delta), lambda _: True)
 
-    def excess_delta(log_excess: float) -> float:
-        ratio = 1 + math.exp(log_excess)
-        return float(np.max(log_delta_equal_ratios([ratio, 1 / ratio], components, epsilon))) - math.log(delta)
 
-    return _private_root(excess_delta, lambda _: True)
+def _log_gap(loss: Callable[[float], PrivacyLoss], epsilon: float, delta: float) -> Callable[[float], float]:
+    """log of (worse direction's delta)/delta as a function of log a."""
+
+    def gap(log_excess: float) -> float:
+        pair = loss(math.exp(log_excess))
+        return max(float(pair.log_delta(epsilon)), float(pair.reversed().log_delta(epsilon))) - math.log(delta)
+
+    return gap
 
 
 def _private_root(log_gap: Callable[[float], float], is_private: Callable[[float], bool]) -> float:
@@ -172,15 +169,12 @@ def _propose_test_release(
     _, chosen, share = best
     ideal = delta * (1 - share) * (1 - 1e-15)
 
-    def log_gap(log_excess: float) -> float:
-        loss = _tested_loss(chosen, math.exp(log_excess), components)
-        return max(float(loss.log_delta(epsilon)), float(loss.reversed().log_delta(epsilon))) - math.log(ideal)
-
     def is_private(excess: float) -> bool:
         loss = _tested_loss(chosen, excess, components)
         return all(pair.enclose(epsilon).upper <= ideal for pair in (loss, loss.reversed()))
 
-    return ProposeTestRelease(chosen, _private_root(log_gap, is_private), share * delta / (1 + math.exp(epsilon)))
+    gap = _log_gap(lambda excess: _tested_loss(chosen, excess, components), epsilon, ideal)
+    return ProposeTestRelease(chosen, _private_root(gap, is_private), share * delta / (1 + math.exp(epsilon)))
 
 
 def _tested_loss(shift: float, excess: float, components: int) -> PrivacyLoss:

@@ -6,6 +6,8 @@ from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression
 from gaussveil.mechanisms.mixture import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture_model import MixtureModel
+from gaussveil.mechanisms.random_projection import PrivateSketch
+from gaussveil.mechanisms.sketch_estimates import Sketch
 from gaussveil.mechanisms.spectral import PrivateSpectrum, calibrate_ball
 from gaussveil.mechanisms.trajectory import TrajectoryRelease
 
@@ -18,7 +20,9 @@ __all__ = [
     "PrivateBayesianLogisticRegression",
     "PrivateGaussianMixture",
     "PrivateGaussianProcessRegressor",
+    "PrivateSketch",
     "PrivateSpectrum",
+    "Sketch",
     "TrajectoryRelease",
     "calibrate_ball",
 ]

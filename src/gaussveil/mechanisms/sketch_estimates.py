@@ -1,0 +1,158 @@
+"""What a private sketch tells, with error bars: Gram matrix, covariance, regression, principal components.
+
+The columns m of a sketch are independent N(0, S), S = q G + ridge I with G the Gram matrix of the clipped records and q
+the sampling rate. So every estimate is a classical one from r Gaussian observations, and its standard error follows
+from the moments of the Wishart law. All of it is post-processing: it costs no privacy. Error bars cover the sketch and
+the sampling; what clipping rows to the row norm changed is not in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.errors import NumericalError, ParameterError, ShapeError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate and its standard error, entry by entry."""
+
+    value: Floats
+    standard_error: Floats
+
+
+@dataclass(frozen=True)
+class LinearEstimate(Estimate):
+    """Coefficients of a regression: `columns` names the predictors in their order."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PrincipalComponents:
+    """The largest eigenvalues of the Gram matrix and, as rows, their directions.
+
+    `angle_error` is the standard error of each direction in radians; at about 1 the direction says nothing.
+    """
+
+    value: Floats
+    standard_error: Floats
+    components: Floats
+    angle_error: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A released sketch (d x r) with the public numbers that are needed to read it."""
+
+    matrix: Floats
+    ridge: float
+    row_norm: float
+    columns: tuple[str, ...]
+    rate: float = 1.0
+
+    @property
+    def components(self) -> int:
+        """Number of columns r."""
+        return int(self.matrix.shape[1])
+
+    @property
+    def second_moment(self) -> Floats:
+        """MM'/r, the unbiased estimate of S = rate * G + ridge I."""
+        product: Floats = self.matrix @ self.matrix.T / self.components
+        return product
+
+    def gram(self) -> Estimate:
+        """Unbiased estimate of the Gram matrix, (MM'/r - ridge I)/rate (NDIS Theorem 5.2; division: corrections).
+
+        Var (MM'/r)_ij = (S_ij^2 + S_ii S_jj)/r. Sampling adds at most (1 - q)/q l^2 min(G_ii, G_jj), since |z_i| <= l.
+        """
+        moment = self.second_moment
+        value = (moment - self.ridge * np.eye(len(moment))) / self.rate
+        scale = np.diagonal(moment)
+        variance = (moment**2 + np.outer(scale, scale)) / (self.components * self.rate**2)
+        energy = np.maximum(np.diagonal(value), 0.0)
+        sampling = (1 - self.rate) / self.rate * self.row_norm**2 * np.minimum.outer(energy, energy)
+        return Estimate(value, np.sqrt(variance + sampling))
+
+    def covariance(self, rows: float) -> Estimate:
+        """Second moments per record, G/rows: the covariance of centred data. `rows` is public or released on its own.
+
+        A sketch holds no means. Centre by public means first, or release the means with `GaussianRelease`.
+        """
+        if not (math.isfinite(rows) and rows > 0):
+            raise ParameterError(f"rows must be a positive number of records. Got {rows!r} instead.")
+        gram = self.gram()
+        return Estimate(gram.value / rows, gram.standard_error / rows)
+
+    def least_squares(self, target: str | int, predictors: Sequence[str | int] | None = None) -> LinearEstimate:
+        """Coefficients that minimise |y - Xb|^2 over the records; predictors are all other columns unless given.
+
+        The ridge is subtracted, so the estimate is consistent; where it drowns the data this is refused.
+        """
+        return self.ridge_regression(target, 0.0, predictors)
+
+    def ridge_regression(
+        self, target: str | int, penalty: float | None = None, predictors: Sequence[str | int] | None = None
+    ) -> LinearEstimate:
+        """Coefficients that minimise |y - Xb|^2 + penalty |b|^2; by default the sketch's own ridge, which always works.
+
+        With A = S_xx - (ridge - q penalty) I, b = A^-1 S_xy, and for Gaussian columns the delta method gives
+        Cov b = A^-1 [S_xx s^2 + c^2 bb'] A^-1 / r, where c = ridge - q penalty and s^2 = Var(y - x'b).
+        """
+        place = self._place(target)
+        chosen = [i for i in range(len(self.columns)) if i != place] if predictors is None else []
+        chosen = chosen or [self._place(name) for name in predictors or ()]
+        if not chosen or place in chosen or len(set(chosen)) != len(chosen):
+            raise ParameterError("predictors must be one or more distinct columns, without the target.")
+        own = self.ridge / self.rate
+        weight = own if penalty is None else float(penalty)
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ParameterError(f"penalty must be finite and not negative. Got {penalty!r} instead.")
+        moment = self.second_moment
+        inside, across = moment[np.ix_(chosen, chosen)], moment[chosen, place]
+        removed = self.ridge - self.rate * weight
+        matrix = inside - removed * np.eye(len(chosen))
+        if not np.linalg.eigvalsh(matrix)[0] > 1e-9 * np.trace(inside) / len(chosen):
+            raise NumericalError(
+                "the ridge that protects the records drowns these predictors: least squares has no answer. "
+                f"Use ridge_regression with a penalty (up to {own:.4g} is always safe), or more components."
+            )
+        value = np.linalg.solve(matrix, across)
+        residual = moment[place, place] - 2 * value @ across + value @ inside @ value
+        spread = inside * residual + removed**2 * np.outer(value, value)
+        half = np.linalg.solve(matrix, spread)
+        covariance = np.linalg.solve(matrix, half.T) / self.components
+        error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        return LinearEstimate(value, error, tuple(self.columns[i] for i in chosen))
+
+    def pca(self, k: int) -> PrincipalComponents:
+        """The k largest eigenvalues of the Gram matrix and their directions (not centred).
+
+        Anderson (1963): an eigenvalue s of S has standard error s sqrt(2/r), its direction sqrt(sum s s_j/(s - s_j)^2
+        / r) over the other eigenvalues. Large ones are biased upwards when r is not large against d.
+        """
+        size = len(self.columns)
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= size:
+            raise ParameterError(f"k must be a whole number between 1 and the {size} columns. Got {k!r} instead.")
+        values, vectors = np.linalg.eigh(self.second_moment)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        gaps = values[:k, None] - values[None, :]
+        terms = np.where(gaps == 0, 0.0, values[:k, None] * values[None, :] / np.where(gaps == 0, 1.0, gaps) ** 2)
+        angles = np.minimum(np.sqrt(terms.sum(axis=1) / self.components), math.pi / 2)
+        errors = values[:k] * math.sqrt(2 / self.components) / self.rate
+        return PrincipalComponents((values[:k] - self.ridge) / self.rate, errors, vectors[:, :k].T.copy(), angles)
+
+    def _place(self, column: str | int) -> int:
+        if isinstance(column, str) and column in self.columns:
+            return self.columns.index(column)
+        if isinstance(column, int | np.integer) and -len(self.columns) <= column < len(self.columns):
+            return int(column) % len(self.columns)
+        raise ShapeError(f"columns are {', '.join(self.columns)} or their numbers. Got {column!r} instead.")

@@ -1,0 +1,206 @@
+"""The public design of a private sketch: ridge, lattice, test, price; and what it will be worth before it is spent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from scipy.special import ndtri
+
+from gaussveil.accounting import Charge
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.calibration import mean_shift_for
+from gaussveil.calibration.random_projection import (
+    FAILURE_SHARES,
+    ProposeTestRelease,
+    approximate_excess,
+    largest_excess,
+    propose_test_release,
+    sketch_loss,
+    subsampled_excess,
+    tight_ridge,
+)
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
+from gaussveil.noise import GaussianNoise, Generator
+from gaussveil.noise.gram_gaussian import Floats, GramGaussian
+from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.statistics import ExactSum, Gram
+
+MOST_ROWS = 2.0**50  # no table is longer; the lattice must be fine enough for the largest Gram matrix
+RIDGE_FLOOR = 2.0**-10  # of the tight ridge: what the tested variant keeps of it at least
+MOST_COMPONENTS = 4096
+WORTHWHILE = 0.95  # "auto" doubles the components while that lowers the error by 5 % or more
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SketchPlan:
+    """Everything about a sketch that does not depend on the data: public before anything is drawn.
+
+    `excess` is a = (largest change by one record)/ridge in the dominating pair, `leverage` = a/(1 + a) is p* of NDIS,
+    `ridge` = l^2 (1/p* - 1) the ridge that every data set needs (the tested variant may use less of it).
+    """
+
+    epsilon: float
+    delta: float
+    size: int
+    components: int
+    row_norm: float
+    rows_per_unit: int
+    row_bound: float | None
+    rate: float
+    excess: float
+    test: ProposeTestRelease | None
+
+    @property
+    def leverage(self) -> float:
+        """The public bound p* on every record's leverage in the ridged Gram matrix."""
+        return self.excess / (1 + self.excess)
+
+    @cached_property
+    def ridge(self) -> float:
+        """The ridge, before a test lowers it."""
+        return tight_ridge(self.row_norm, self.excess, self.rows_per_unit)
+
+    @cached_property
+    def sampler(self) -> GramGaussian:
+        """The lattice and tables of the draw, the same for every data set."""
+        floor = self.ridge if self.test is None else self.ridge * RIDGE_FLOOR
+        largest = MOST_ROWS * self.row_norm**2
+        return GramGaussian(self.size, self.components, largest=largest, smallest_ridge=floor, largest_ridge=self.ridge)
+
+    @cached_property
+    def test_noise(self) -> GaussianNoise:
+        """Noise of the private smallest eigenvalue (tested variant only)."""
+        if self.test is None:
+            raise ParameterError("only the variant 'tested' has test noise.")
+        grid = Gram(row_norm=self.row_norm).fixed_point.unit ** 2 * 2.0**14
+        lattice = GaussianNoise(self.row_norm**2 / self.test.shift)
+        reach = self.row_norm**2 * (1 + 2.0**-50) + 4 * grid + lattice.rounding_l2
+        return GaussianNoise(reach / self.test.shift * (1 + 2.0**-50), grid=lattice.grid)
+
+    @cached_property
+    def charge(self) -> Charge:
+        """What the sketch costs an account. X = with the record, whose Gram matrix is the larger one."""
+        error = self.sampler.total_variation
+        rank = min(self.rows_per_unit, self.size)
+        if self.test is not None:
+            error += self.test.failure + self.test_noise.total_variation
+            return Charge(self.test.loss(self.components), sampler_error=math.nextafter(error, math.inf))
+        base = sketch_loss(self.excess, self.components, rank)
+        return Charge(PoissonSubsampled(base, self.rate) if self.rate < 1 else base, sampler_error=error)
+
+    @property
+    def gaussian_gram_error(self) -> float:
+        """Root mean square Frobenius error of the Gram matrix released by the Gaussian mechanism at the same promise.
+
+        The matrix moves by at most l^2 per row, so its d(d+1)/2 coordinates get noise of l^2/t(epsilon, delta) each.
+        """
+        deviation = self.rows_per_unit * self.row_norm**2 / mean_shift_for(self.epsilon, self.delta)
+        return deviation * math.sqrt(self.size * (self.size + 1) / 2)
+
+    def gram_error(self, rows: float = 0.0) -> float:
+        """Root mean square Frobenius error of `Sketch.gram` for `rows` rows of full norm, spread over all directions.
+
+        Zero rows give the least error that any data can have; the sampling error of a subsample is not included.
+        """
+        return _gram_error(self.ridge, self.components, self.size, self.row_norm, self.rate, rows)
+
+    def compare(self) -> str:
+        """One sentence: the sketch against the Gaussian mechanism on the Gram matrix, before anything is spent."""
+        ours, theirs = self.gram_error(self.row_bound or 0.0), self.gaussian_gram_error
+        rows = f"for {self.row_bound:g} rows" if self.row_bound else "at best (an empty table)"
+        verdict = "release the Gram matrix with GaussianRelease instead" if ours > theirs else "the sketch is better"
+        return (
+            f"root mean square error of the Gram matrix {rows}: sketch {ours:.4g}, "
+            f"Gaussian mechanism {theirs:.4g} at the same promise; if the Gram matrix is all you need, {verdict}"
+        )
+
+    def draw(self, gram: ExactSum, generator: Generator | None = None) -> tuple[Floats, float]:
+        """The sketch and its ridge, without a record of it: for studies and audits. Releases go through `fit`."""
+        ridge = self.ridge if self.test is None else self._tested_ridge(gram, generator)
+        return self.sampler.draw(gram.integers(), gram.unit, ridge, generator), ridge
+
+    def _tested_ridge(self, gram: ExactSum, generator: Generator | None) -> float:
+        """min(l^2 (1/p - 1), max(l^2/p - lower bound, floor)); the bound holds but for the test's failure (N3)."""
+        assert self.test is not None
+        noise, ceiling = self.test_noise, Fraction(self.ridge) + Fraction(self.row_norm) ** 2
+        assert isinstance(noise.covariance, float)
+        # Lattice noise exceeds z deviations no more often than a Gaussian exceeds them less one grid.
+        margin = -float(ndtri(self.test.failure)) * math.sqrt(noise.covariance) * (1 + 1e-9) + 2 * noise.grid
+        top = float(ceiling) + margin + 8 * math.sqrt(noise.covariance)
+        value, grid = smallest_eigenvalue(gram, top)
+        noisy = float(noise.add(value, generator))
+        lower = Fraction(noisy) - Fraction(margin) - 4 * Fraction(grid)
+        wanted = float(max(ceiling - lower, Fraction(self.sampler.smallest_ridge))) * (1 + 2.0**-52)
+        return min(self.ridge, math.nextafter(wanted, math.inf))
+
+
+def design(
+    *,
+    epsilon: float,
+    delta: float,
+    size: int,
+    components: int | None,
+    row_norm: float,
+    variant: str,
+    rate: float | None,
+    rows_per_unit: int,
+    row_bound: float | None,
+    test_noise: float | None,
+    shares: tuple[float, ...] = FAILURE_SHARES,
+) -> SketchPlan:
+    """Calibrate a sketch of `size` columns; `components=None` chooses them from public quantities."""
+    if components is None:
+        components = best_components(epsilon, delta, size, row_norm, row_bound)
+    reserve = 1e-22 + 1e-31 * size * components  # designs need far less, and the transaction checks the actual sum
+    sampler = sampler_delta(epsilon, reserve)
+    if sampler >= delta / 2:
+        raise ParameterError(
+            f"delta must be at least {2 * sampler:.3g} at epsilon {epsilon:g} for {size} x {components} numbers, "
+            f"to pay for the sampler's error. Got {delta!r} instead."
+        )
+    ideal = (delta - sampler) * (1 - 2.0**-48)
+    test, sampled = None, 1.0
+    if variant == "ridge":
+        excess = largest_excess(epsilon, ideal, components, min(rows_per_unit, size))
+    elif variant == "subsampled":
+        sampled = 0.1 if rate is None else rate
+        excess = subsampled_excess(epsilon, ideal, components, sampled, min(rows_per_unit, size))
+    else:
+        if rows_per_unit > 1:
+            raise ParameterError("variant 'tested' protects single rows: use 'ridge' for units of several rows.")
+        shift = None if test_noise is None else row_norm**2 / test_noise
+        test = propose_test_release(epsilon, ideal, components, shift=shift, shares=shares)
+        excess = test.excess
+    return SketchPlan(
+        epsilon=epsilon, delta=delta, size=size, components=components, row_norm=row_norm, rate=sampled,
+        rows_per_unit=rows_per_unit, row_bound=row_bound, excess=excess, test=test,
+    )  # fmt: skip
+
+
+def best_components(epsilon: float, delta: float, size: int, row_norm: float, row_bound: float | None) -> int:
+    """Components after which doubling them lowers the error of the Gram matrix by less than 5 %, from public numbers.
+
+    Reckoned for `row_bound` rows of full norm in all directions. Never fewer than columns, never more than 4096.
+    """
+    if row_bound is None:
+        raise ParameterError('row_bound must be given with n_components="auto": a public bound on the number of rows.')
+
+    def error(components: int) -> float:
+        ridge = tight_ridge(row_norm, approximate_excess(epsilon, delta, components))
+        return _gram_error(ridge, components, size, row_norm, 1.0, row_bound)
+
+    chosen = 2 ** math.ceil(math.log2(max(size, 2)))
+    now = error(chosen)
+    while 2 * chosen <= MOST_COMPONENTS and (doubled := error(2 * chosen)) < WORTHWHILE * now:
+        chosen, now = 2 * chosen, doubled
+    return chosen
+
+
+def _gram_error(ridge: float, components: int, size: int, row_norm: float, rate: float, rows: float) -> float:
+    """Square root of (|S|_F^2 + (tr S)^2)/r over the rate, for S = (ridge + rate rows l^2/d) I."""
+    level = ridge + rate * rows * row_norm**2 / size
+    return level * math.sqrt(size * (size + 1) / components) / rate
