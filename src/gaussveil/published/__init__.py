@@ -1,0 +1,1 @@
+"""The papers' mechanisms exactly as printed, where they are NOT private. Nothing here ever yields a certificate."""
