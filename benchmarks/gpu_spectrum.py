@@ -1,6 +1,8 @@
-"""The spectrum on a GPU: 10^6 pairs of d = 12 from device matrices to delta, by PyTorch and by CuPy, against NumPy's numbers.
+"""The spectrum on a GPU: 10^6 pairs of d = 12 from device matrices to delta, by PyTorch and by CuPy, against NumPy's
+numbers.
 
-Run on a machine with an NVIDIA GPU: `python benchmarks/gpu_spectrum.py [pairs]`. Goal: at most 0.5 s on an H200, same numbers to 1e-9.
+Run on a machine with an NVIDIA GPU: `python benchmarks/gpu_spectrum.py [pairs]`. Goal: at most 0.5 s on an H200, same
+numbers to 1e-9.
 """
 
 from __future__ import annotations

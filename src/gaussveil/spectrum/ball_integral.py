@@ -137,7 +137,7 @@ class BallIntegral:
         curvature = (1.0 / c_float) ** 2 + (1.0 / (1.0 + c_float)) ** 2 + self.flat  # no overflow at c = 1e300
         curvature += float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
         curvature += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
-        return c, opening, 1.0 / math.sqrt(curvature)
+        return c, opening, 1.0 / math.sqrt(curvature) if curvature > 0.0 else math.inf
 
     def _exponent(self, s: acb) -> acb:
         """K(s) - s eps on the ball s; on wide balls around a second-order expansion, so that slopes cancel.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Array = Any
 
+IDENTICAL = 1e-60
+HOPELESS = -1e6  # log delta below which digits no longer matter
 ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
 
@@ -144,13 +146,15 @@ class PrivacyLoss:
         level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
         terms, flat, shape = self._broadcast(level)
         xp = array_namespace(flat)
-        threshold = threshold_at_tail(terms, flat)
-        identical = xp.all((terms.variance_gap == 0) & (terms.energy == 0), axis=-1)
-        inner = (flat > 0) & (flat < 1) & ~identical
-        threshold = xp.where(inner, threshold, xp.zeros_like(flat))
-        missed = 1 - contour.tail_probability(terms, threshold, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
-        missed = xp.where(identical, 1 - flat, xp.where(flat <= 0, 1 + 0 * flat, xp.where(flat >= 1, 0 * flat, missed)))
-        return _plain(xp.reshape(missed, shape))
+        # Pairs closer than this have the trade-off of identical ones to all digits, and no threshold to speak of.
+        apart = xp.any((xp.abs(terms.variance_gap) > IDENTICAL) | (terms.energy > IDENTICAL**2), axis=-1)
+        rows = where((flat > 0) & (flat < 1) & apart)
+        if rows.shape[0] == 0:
+            return _plain(xp.reshape(1 - flat, shape))
+        chosen = terms.rows(rows)
+        threshold = threshold_at_tail(chosen, take_rows(flat, rows))
+        found = contour.tail_probability(chosen, threshold, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
+        return _plain(xp.reshape(put_rows(1 - flat, rows, 1 - found), shape))
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
@@ -220,6 +224,7 @@ class PrivacyLoss:
             return _plain(xp.reshape(log_delta, shape))
         values, _, error = contour.log_hockey_stick(terms.rows(rows), take_rows(flat, rows))
         doubtful = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(values), xp.ones_like(values)))  # NaN is doubtful too
+        doubtful = doubtful & ~(values < HOPELESS)  # such a value is an upper bound already
         log_delta = put_rows(log_delta, rows, xp.minimum(values, xp.zeros_like(values)))
         again = take_rows(rows, where(doubtful))
         for row in (int(again[place]) for place in range(again.shape[0])):

@@ -15,7 +15,7 @@ from gaussveil.spectrum.selection import array_namespace, take_rows
 
 Array = Any
 
-NEGLIGIBLE = 1e-100  # a smaller gap moves delta by less than this, and its square would leave the range of doubles
+SMALLEST = 1e-100  # smaller gaps are raised to this: their squares would leave the range of doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,9 @@ class Terms:
     def from_gaps(cls, variance_gap: Array, multiplicity: Array, energy: Array) -> Terms:
         """Terms whose variance ratio is exactly 1 - variance_gap."""
         xp = array_namespace(variance_gap)
-        variance_gap = xp.where(xp.abs(variance_gap) < NEGLIGIBLE, xp.zeros_like(variance_gap), variance_gap)
-        energy = xp.where(energy < NEGLIGIBLE**2, xp.zeros_like(energy), energy)
+        tiny = (variance_gap != 0) & (xp.abs(variance_gap) < SMALLEST)
+        variance_gap = xp.where(tiny, SMALLEST * xp.sign(variance_gap), variance_gap)
+        energy = xp.where((energy > 0) & (energy < SMALLEST**2), xp.full_like(energy, SMALLEST**2), energy)
         return cls(variance_gap, xp.log1p(-variance_gap), multiplicity, energy)
 
     @property
