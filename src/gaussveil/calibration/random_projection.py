@@ -148,19 +148,11 @@ def propose_test_release(
 def _propose_test_release(
     epsilon: float, delta: float, components: int, shift: float | None, shares: tuple[float, ...]
 ) -> ProposeTestRelease:
+    # Coarsely over all tests, then finely around the best one.
     shifts = np.geomspace(0.02, 8.0, 25) if shift is None else np.array([float(shift)])
-    best: tuple[float, float, float] | None = None
-    for share in shares:
-        # A failed test moves either law by this total variation, which costs (1 + e^epsilon) times as much delta.
-        failure = share * delta / (1 + math.exp(epsilon))
-        quantiles = -float(ndtri(failure)) + float(ndtri(CONFIDENCE))
-        excess = _excess_beside(shifts, epsilon, delta * (1 - share), components)
-        with np.errstate(divide="ignore"):
-            eigenvalue = 1 + 1 / excess + quantiles / shifts
-        place = int(np.argmin(eigenvalue))
-        if best is None or eigenvalue[place] < best[0]:
-            best = float(eigenvalue[place]), float(shifts[place]), share
-    assert best is not None
+    best = min(_best_split(shifts, share, epsilon, delta, components) for share in shares)
+    if shift is None and math.isfinite(best[0]):
+        best = _best_split(best[1] * np.geomspace(0.8, 1.25, 9), best[2], epsilon, delta, components)
     if not math.isfinite(best[0]):
         raise ParameterError(
             f"the test must cost less than the whole promise: its own epsilon must stay below epsilon = {epsilon:g}. "
@@ -175,6 +167,20 @@ def _propose_test_release(
 
     gap = _log_gap(lambda excess: _tested_loss(chosen, excess, components), epsilon, ideal)
     return ProposeTestRelease(chosen, _private_root(gap, is_private), share * delta / (1 + math.exp(epsilon)))
+
+
+def _best_split(
+    shifts: Floats, share: float, epsilon: float, delta: float, components: int
+) -> tuple[float, float, float]:
+    """(smallest eigenvalue needed, in squared row norms; the test that needs it; the share of delta for failures)."""
+    # A failed test moves either law by this total variation, which costs (1 + e^epsilon) times as much delta.
+    failure = share * delta / (1 + math.exp(epsilon))
+    quantiles = -float(ndtri(failure)) + float(ndtri(CONFIDENCE))
+    excess = _excess_beside(shifts, epsilon, delta * (1 - share), components)
+    with np.errstate(divide="ignore"):
+        eigenvalue = 1 + 1 / excess + quantiles / shifts
+    place = int(np.argmin(eigenvalue))
+    return float(eigenvalue[place]), float(shifts[place]), share
 
 
 def _tested_loss(shift: float, excess: float, components: int) -> PrivacyLoss:

@@ -24,6 +24,7 @@ TABLE_VARIANCE = 2**84
 STEP_BITS = 40  # multipliers 1, 2^40, 2^80, 2^120 widen the table; each step leaves a conditional variance of about 16
 STEPS = 4
 LATTICE_VARIANCE = 4  # what sampling a continuous Gaussian on the lattice adds, in squared lattice units
+LARGEST_RATIO = 2.0**84  # of the Gram matrix against the white part; the factor's error is then below 2^-60
 OUTPUT_RATIO = 2.0**-26  # output grid against the root of the smallest ridge
 
 Integers = NDArray[np.object_]
@@ -57,6 +58,10 @@ class GramGaussian:
             self._unit /= 2
         # Eigenvalues of the secret part, against the white part.
         self._ratio = 1.001 * float((Fraction(largest) + Fraction(top)) / (self._unit**2 * self._white))
+        if self._ratio > LARGEST_RATIO:
+            raise ParameterError(
+                f"largest must be below 2^80 smallest ridges. Got {largest!r} and {smallest_ridge!r}: use other units."
+            )
         self._inner = DiscreteGaussian(Fraction(4) ** ceil(log2(4.2 * (1 + self._ratio)) / 2))
         self.grid = ldexp(1.0, floor(log2(OUTPUT_RATIO * sqrt(smallest_ridge))))
         self.total_variation = self._bound()
@@ -104,10 +109,6 @@ class GramGaussian:
         largest_entry = Fraction(self._ratio) * self._white / self._inner.variance
         error = self.size * (2 * sqrt(largest_entry) + 2) * self._unit**2 * self._inner.variance
         relative = float(Fraction(error) / Fraction(self.smallest_ridge))
-        if not relative <= 0.25:
-            raise ParameterError(
-                "largest must be below 2^150 smallest ridges; got more: state the data in other units."
-            )
         return min(1.0, 1.001 * (entries + columns + 0.5 * sqrt(self.columns) * relative))
 
 
