@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gaussveil.mechanisms import (
         GaussianRelease,
         LiftedGaussian,
+        MeterStream,
         PrivateBayesianLogisticRegression,
         PrivateGaussianProcessRegressor,
         PrivateSketch,
@@ -37,6 +38,7 @@ _EXPORTS = {
     "GaussveilError": "gaussveil.errors",
     "Ledger": "gaussveil.accounting",
     "LiftedGaussian": "gaussveil.mechanisms",
+    "MeterStream": "gaussveil.mechanisms",
     "PrivacyLoss": "gaussveil.spectrum",
     "PrivateBayesianLogisticRegression": "gaussveil.mechanisms",
     "PrivateDiagnostics": "gaussveil.accounting",
@@ -63,6 +65,7 @@ __all__ = [
     "GaussveilError",
     "Ledger",
     "LiftedGaussian",
+    "MeterStream",
     "PrivacyLoss",
     "PrivateBayesianLogisticRegression",
     "PrivateDiagnostics",

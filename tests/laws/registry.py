@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import GaussianRelease
 
-from .spectral_cases import spectral, trajectory
+from .sketch_cases import sketch
+from .spectral_cases import spectral, stream, trajectory
 
 Matrix = NDArray[np.float64]
 
@@ -25,7 +26,8 @@ class MechanismCase:
     the code that `release` draws with. `centre` is the output without noise. `residuals(certificate, noise)` turns
     rows of output less centre into numbers that the certificate declares to be independent and standard normal.
     `score(certificate, noise)` orders outputs by how much they speak for the neighbour. `grid` reads the public grid.
-    `malformed` inputs are refused; inputs with `bad_records` are released all the same, by a public rule.
+    `halved_draws` are outputs with secretly halved noise, where that is not half the output less centre. `malformed`
+    inputs are refused; inputs with `bad_records` are released all the same, by a public rule.
     """
 
     name: str
@@ -38,6 +40,7 @@ class MechanismCase:
     score: Callable[[Certificate, Matrix], Matrix]
     malformed: tuple[Any, ...]
     bad_records: tuple[Any, ...] = ()
+    halved_draws: Callable[[Any, Any, int], Matrix] | None = None
     grid: Callable[[Certificate], float] = lambda certificate: float(certificate.parameters["grid"])  # type: ignore[arg-type]
     release: Callable[[Any, Any], Release[Any]] = lambda mechanism, data: mechanism.release(data)
 
@@ -81,4 +84,7 @@ CASES = (
     gaussian("gaussian, replace one", np.array([0.0, 2.0]), l2_sensitivity=2.0, adjacency="replace"),
     MechanismCase(**spectral("spectrum")),
     MechanismCase(**trajectory("trajectory")),
+    MechanismCase(**stream("stream, shape", purpose="shape")),
+    MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
+    MechanismCase(**sketch("sketch")),
 )

@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import toeplitz
 
-from gaussveil.accounting import Certificate
-from gaussveil.mechanisms import PrivateSpectrum, TrajectoryRelease
+from gaussveil.accounting import Certificate, Release
+from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
+from gaussveil.mechanisms.stream_events import fourier
+from gaussveil.mechanisms.stream_noise import FilterBank, StreamFilter, to_steps
+from gaussveil.noise import default_generator
 from gaussveil.timeseries import welch_psd
 
 Matrix = NDArray[np.float64]
@@ -63,4 +67,44 @@ def trajectory(name: str) -> dict[str, Any]:
     return {
         "name": name, "build": build, "value": value, "neighbour": value + worst, "centre": np.asarray, "draws": draws,
         "residuals": residuals, "score": lambda certificate, noise: noise @ worst, "malformed": MALFORMED,
+    }  # fmt: skip
+
+
+def stream(name: str, **design: Any) -> dict[str, Any]:
+    """`MeterStream` of fourteen readings with an event of ten in the middle; missing and extreme ones are allowed."""
+    value = 1 + np.random.default_rng(5).random(14)
+    worst = np.concatenate([np.zeros(2), np.full(10, 0.5), np.zeros(2)])
+
+    def build(**changes: Any) -> MeterStream:
+        return MeterStream.design(
+            sample_period="5min", event=(0.5, "50min"), sample_limit=1000, **{**design, **changes}
+        )
+
+    def draws(mechanism: MeterStream, data: Matrix, count: int) -> Matrix:
+        filters, generator = mechanism.design_.filter, mechanism.generator or default_generator()
+        bank = FilterBank([filters] * count)
+        bank.start(generator)
+        steps = to_steps(np.asarray(data), filters.input_grid, -100.0, 100.0, 0.0)
+        outputs = bank.push(np.repeat(steps[:, None], count, axis=1), generator)[0].T
+        return np.asarray(outputs * filters.grid)
+
+    def covariance(certificate: Certificate) -> Matrix:
+        filters = StreamFilter.from_dict(certificate.parameters["filter"])  # type: ignore[arg-type]
+        return toeplitz(fourier(filters.noise_power, len(value)))
+
+    def residuals(certificate: Certificate, noise: Matrix) -> Matrix:
+        return np.linalg.solve(np.linalg.cholesky(covariance(certificate)), noise.T)
+
+    def score(certificate: Certificate, noise: Matrix) -> Matrix:
+        return np.asarray(noise @ np.linalg.solve(covariance(certificate), worst))
+
+    def release(mechanism: MeterStream, data: Any) -> Release[Any]:
+        outputs = mechanism.push_many(data)
+        return Release(outputs, mechanism.certificate_)
+
+    return {
+        "name": name, "build": build, "value": value, "neighbour": value + worst, "centre": np.asarray, "draws": draws,
+        "residuals": residuals, "score": score, "release": release,
+        "malformed": (["a"] * 14, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(1001)),
+        "bad_records": (value * np.nan, value * np.inf, value * 1e300),
     }  # fmt: skip

@@ -4,6 +4,7 @@ from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
 from gaussveil.mechanisms.gaussian_output import LiftedGaussian, LiftedPlan
 from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression
+from gaussveil.mechanisms.meter_stream import MeterStream, StreamPlan
 from gaussveil.mechanisms.mixture import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture_model import MixtureModel
 from gaussveil.mechanisms.random_projection import PrivateSketch
@@ -16,6 +17,7 @@ __all__ = [
     "GaussianRelease",
     "LiftedGaussian",
     "LiftedPlan",
+    "MeterStream",
     "MixtureModel",
     "PrivateBayesianLogisticRegression",
     "PrivateGaussianMixture",
@@ -23,6 +25,7 @@ __all__ = [
     "PrivateSketch",
     "PrivateSpectrum",
     "Sketch",
+    "StreamPlan",
     "TrajectoryRelease",
     "calibrate_ball",
 ]

@@ -4,7 +4,7 @@ Released: P[(phi + noise)^+], phi the Welch estimate on N+1 frequencies, noise o
 run both ways over the frequencies. Clipping and filtering come after the noise: post-processing.
 
 Adjacency: two series of one meter whose estimates phi lie at most B apart in l2 norm (SpDP Definition 1, p = 2). B is
-public; measured on the series that is released, as in SpDP eq. (12), it would void the guarantee (docs/corrections, S3).
+public; measured on the released series itself, as in SpDP eq. (12), it would void the guarantee (docs/corrections, S3).
 
 Theorem (docs/corrections, S1). Noise with smallest eigenvalue (B/t)^2, N(t, 1) against N(0, 1) having delta(epsilon) =
 delta, makes the release (epsilon, delta)-differentially private. SpDP eq. (7) asks for more; it is offered as
