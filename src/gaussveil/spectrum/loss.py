@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = Any
 
-IDENTICAL = 1e-60
+TRACE = 1e-30
 HOPELESS = -1e6  # log delta below which digits no longer matter
 ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
@@ -146,8 +146,8 @@ class PrivacyLoss:
         level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
         terms, flat, shape = self._broadcast(level)
         xp = array_namespace(flat)
-        # Pairs closer than this have the trade-off of identical ones to all digits, and no threshold to speak of.
-        apart = xp.any((xp.abs(terms.variance_gap) > IDENTICAL) | (terms.energy > IDENTICAL**2), axis=-1)
+        terms = terms.without_traces(TRACE)  # they change no digit of the curve, but would fake an unbounded loss
+        apart = xp.any((terms.variance_gap != 0) | (terms.energy != 0), axis=-1)
         rows = where((flat > 0) & (flat < 1) & apart)
         if rows.shape[0] == 0:
             return _plain(xp.reshape(1 - flat, shape))

@@ -61,6 +61,16 @@ class Terms:
         count = self.variance_gap.shape[-1]
         return Terms(*(xp.reshape(xp.broadcast_to(column, (*batch_shape, count)), (-1, count)) for column in columns))
 
+    def without_traces(self, limit: float) -> Terms:
+        """The terms with gaps below the limit, and energies below its square, set to zero."""
+        xp = array_namespace(self.variance_gap)
+        trace = xp.abs(self.variance_gap) < limit
+        gap, log_ratio = (
+            xp.where(trace, xp.zeros_like(column), column) for column in (self.variance_gap, self.log_ratio)
+        )
+        energy = xp.where(self.energy < limit**2, xp.zeros_like(self.energy), self.energy)
+        return Terms(gap, log_ratio, self.multiplicity, energy)
+
     def rows(self, index: Array) -> Terms:
         """The losses of a flat batch that an index array selects; a single shared row serves every selection."""
         if self.variance_gap.shape[0] == 1:
