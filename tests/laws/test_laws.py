@@ -73,6 +73,10 @@ def sample(case: MechanismCase) -> tuple[Certificate, NDArray[Any], NDArray[Any]
 def scores(case: MechanismCase, halved: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     certificate, noise, neighbour_noise = sample(case)
     scale = 0.5 if halved else 1.0
+    if halved and case.halved_draws is not None:
+        mechanism = case.build(**PROMISE, generator=SeededGenerator(20240608))
+        drawn = (case.halved_draws(mechanism, data, DRAWS + PILOT) for data in (case.value, case.neighbour))
+        noise, neighbour_noise = (2 * (output - case.centre(case.value)) for output in drawn)
     difference = case.centre(case.neighbour) - case.centre(case.value)
     return case.score(certificate, difference + scale * neighbour_noise), case.score(certificate, scale * noise)
 

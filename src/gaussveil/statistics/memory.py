@@ -160,7 +160,10 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
             raise SchemaError(
                 "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
             ) from error
-    array = np.asarray(data)
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise ShapeError("data must be a table of rows and columns, every row of the same length.") from None
     if array.ndim not in (1, 2):
         raise ShapeError(f"data must be a table of rows and columns. Got {array.ndim} dimensions.")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
