@@ -55,7 +55,7 @@ def _variance_for_envelope(
 
     def envelope_at(variance: float) -> tuple[GaussianEnvelope, float]:
         gap, log_ratio = _checked(sensitivity, variance)
-        envelope = GaussianEnvelope(gap, log_ratio, rank, wider, best_mixing(gap, log_ratio, rank, epsilon))
+        envelope = GaussianEnvelope(gap, log_ratio, rank, wider, best_mixing(gap, log_ratio, rank, epsilon), epsilon)
         worst = max(float(envelope.delta(epsilon)), float(envelope.reversed().delta(epsilon)))
         return envelope, (math.log(worst / delta) if worst > 0 else -math.inf)
 

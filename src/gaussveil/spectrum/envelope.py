@@ -8,7 +8,7 @@ docs/mechanisms/gaussian_output.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import expm1, inf, log1p, pi
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
-from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
+from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number
 
@@ -29,7 +29,6 @@ LARGEST_LOG_RATIO = 16.0  # a wider covariance betrays itself, and a certificate
 TOLERANCE = 0.005  # of log delta, between the certified upper end and the largest feasible pair found
 BATCH = 64
 MOST_EVALUATIONS = 1500  # only a direction that does not decide needs more, near tau = 1
-FEW = 4  # so many epsilons are worth a search each; longer arrays are read from the dominating pair
 OUTWARDS = 1 + 1e-12  # covers the rounding of a cell's corners
 SAFETY = log1p(2 * LOSS_RELATIVE_ERROR)
 WIDER = {"X": "Y", "Y": "X", "either": "either"}
@@ -39,7 +38,8 @@ WIDER = {"X": "Y", "Y": "X", "either": "either"}
 class GaussianEnvelope(PrivacyProfile):
     """All pairs of Gaussians within `mean_gap`, `log_ratio` and `rank`; `wider` says which of X and Y is the wide one.
 
-    `mixing` is a^2 of the dominating pair, which stands in for the supremum where a whole curve is asked for.
+    The curve is that of the dominating pair with a^2 = `mixing`, and from the epsilon `sharp_at` on no more than the
+    certified supremum there: one search, where a release is calibrated, instead of one for every epsilon.
     """
 
     name: ClassVar[str] = "gaussian-envelope"
@@ -47,11 +47,13 @@ class GaussianEnvelope(PrivacyProfile):
     log_ratio: float
     rank: int
     wider: str
-    mixing: float = 0.5
+    mixing: float
+    sharp_at: float
 
     def __post_init__(self) -> None:
         for field, low, high in (
-            ("mean_gap", 0.0, LARGEST_GAP), ("log_ratio", 0.0, LARGEST_LOG_RATIO), ("mixing", 1e-6, 1 - 1e-6)
+            ("mean_gap", 0.0, LARGEST_GAP), ("log_ratio", 0.0, LARGEST_LOG_RATIO), ("mixing", 1e-6, 1 - 1e-6),
+            ("sharp_at", 0.0, LARGEST_EPSILON),
         ):  # fmt: skip
             object.__setattr__(self, field, _number(field, getattr(self, field), low=low, high=high))
         object.__setattr__(self, "rank", _integer("rank", self.rank, low=1))
@@ -65,25 +67,27 @@ class GaussianEnvelope(PrivacyProfile):
 
     def reversed(self) -> GaussianEnvelope:
         """The same pairs with X and Y exchanged."""
-        return GaussianEnvelope(self.mean_gap, self.log_ratio, self.rank, WIDER[self.wider], self.mixing)
+        return replace(self, wider=WIDER[self.wider])
 
     def pair(self) -> PrivacyLoss:
-        """The dominating pair for every epsilon, X wide unless `wider` is "Y" ("either" needs both its directions)."""
+        """The dominating pair at every epsilon, X being wide unless `wider` is "Y"; "either" needs it both ways."""
         wide = dominating_pair(self.mean_gap, self.log_ratio, self.rank, self.mixing)
         return wide.reversed() if self.wider == "Y" else wide
 
     def _divergence(self, epsilon: Floats) -> Any:
-        directions = [True, False] if self.wider == "either" else [self.wider == "X"]
-        flat = np.atleast_1d(epsilon).ravel()
-        if flat.size <= FEW:
-            found = [[self._supremum(float(level), side) for level in flat] for side in directions]
-        else:
-            losses = [self.pair().reversed() if side != (self.wider != "Y") else self.pair() for side in directions]
-            found = [list(np.asarray(loss.log_delta(flat)) + SAFETY) for loss in losses]
-        return np.minimum(np.exp(np.max(np.asarray(found), axis=0)), 1.0).reshape(np.shape(epsilon))
+        pair = self.pair()
+        log_delta = np.asarray(pair.log_delta(epsilon))
+        if self.wider == "either":
+            log_delta = np.maximum(log_delta, pair.reversed().log_delta(epsilon))
+        log_delta = log_delta + SAFETY
+        if np.any(beyond := epsilon >= self.sharp_at):
+            log_delta = np.where(beyond, np.minimum(log_delta, self._sharp()), log_delta)
+        return np.exp(np.minimum(log_delta, 0.0))
 
-    def _supremum(self, epsilon: float, wide_first: bool) -> float:
-        return supremum(self.mean_gap, self.log_ratio, self.rank, epsilon, wide_first=wide_first)[1]
+    def _sharp(self) -> float:
+        sides = {"X": [True], "Y": [False], "either": [True, False]}[self.wider]
+        bounds = self.mean_gap, self.log_ratio, self.rank, self.sharp_at
+        return max(supremum(*bounds, wide_first=side)[1] for side in sides)
 
 
 def dominating_pair(mean_gap: float, log_ratio: float, rank: int, mixing: float) -> PrivacyLoss:
