@@ -8,14 +8,17 @@ the sampling; what clipping rows to the row norm changed is not in them.
 
 from __future__ import annotations
 
+import io
 import math
+import os
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.errors import NumericalError, ParameterError, ShapeError
+from gaussveil.errors import FormatError, NumericalError, ParameterError, ShapeError
 
 Floats = NDArray[np.float64]
 
@@ -57,6 +60,29 @@ class Sketch:
     row_norm: float
     columns: tuple[str, ...]
     rate: float = 1.0
+
+    def to_bytes(self) -> bytes:
+        """The sketch as the contents of an .npz file, for `from_file`."""
+        buffer = io.BytesIO()
+        np.savez(
+            buffer, matrix=self.matrix, ridge=self.ridge, row_norm=self.row_norm, rate=self.rate,
+            columns=np.array(self.columns, dtype=np.str_),
+        )  # fmt: skip
+        return buffer.getvalue()
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Sketch:
+        """Read a sketch that `gaussveil sketch` or `to_bytes` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                columns = tuple(str(name) for name in stored["columns"])
+                numbers = (float(stored[name]) for name in ("ridge", "row_norm"))
+                made = cls(np.asarray(stored["matrix"], np.float64), *numbers, columns, float(stored["rate"]))
+        except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+            raise FormatError(f"{path} is no sketch file of gaussveil.") from None
+        if made.matrix.ndim != 2 or len(made.matrix) != len(made.columns):
+            raise FormatError(f"{path} is no sketch file of gaussveil: its matrix does not fit its columns.")
+        return made
 
     @property
     def components(self) -> int:

@@ -1,0 +1,134 @@
+"""`gaussveil sketch`: a private random projection of a table, its certificate beside it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussveil.cli.output import digits, print_json, print_line
+from gaussveil.cli.release import CERTIFICATE_BYTES, reserved
+from gaussveil.errors import FormatError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.statistics import Source
+
+
+class Variant(StrEnum):
+    """How the ridge is found."""
+
+    ridge = "ridge"
+    subsampled = "subsampled"
+    tested = "tested"
+
+
+def sketch(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="Table: .csv, .parquet, .npy, database#table.", show_default=False)
+    ],
+    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    row_norm: Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)],
+    components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="File to write: .npz. Without it only the plan is shown.")] = None,
+    variant: Annotated[Variant, typer.Option(help="NDIS Figure 1, 3 or 4.")] = Variant.ridge,
+    rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
+    row_bound: Annotated[float | None, typer.Option(help="Public bound on the number of rows.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")] = None,
+    rows_per_unit: Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Sketch a table: second moments, regression and principal components can be estimated from it, no record told.
+
+    OUT.certificate.json is written beside OUT; read OUT with gaussveil.mechanisms.Sketch.from_file. Without --out
+    nothing is read but the columns' names, nothing is spent, and the plan is compared with the Gaussian mechanism.
+
+    Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --components 64 --out out.npz
+    """
+    from gaussveil.accounting import Account
+    from gaussveil.mechanisms import PrivateSketch
+
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    if components != "auto" and not components.isdecimal():
+        raise ParameterError(f"--components must be auto or a whole number; got {components!r}")
+    table = _open(source)
+    mechanism = PrivateSketch(
+        epsilon=epsilon, delta=delta, row_norm=row_norm, variant=variant.value, rate=rate, row_bound=row_bound,
+        n_components=components if components == "auto" else int(components),
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        privacy_unit=unit, max_rows_per_unit=rows_per_unit,
+        account=Account(ledger, account) if ledger is not None and account is not None else None,
+    )  # fmt: skip
+    names = mechanism.columns or tuple(name for name in table.schema.names if name != unit)
+    plan = mechanism.plan(len(names))
+    answer: dict[str, object] = {
+        "columns": plan.size,
+        "components": plan.components,
+        "leverage": plan.leverage,
+        "ridge": plan.ridge,
+        "gram_error": plan.gram_error(plan.row_bound or 0.0),
+        "gaussian_gram_error": plan.gaussian_gram_error,
+    }
+    lines = [
+        f"plan: {plan.size} columns, {plan.components} components, leverage at most {digits(plan.leverage)}, "
+        f"ridge {digits(plan.ridge)}",
+        plan.compare(),
+    ]
+    if out is not None:
+        certificate_file = Path(f"{out}.certificate.json")
+        _check_outputs(source, (out, certificate_file), force)
+        room = 8 * plan.size * plan.components + 256 * plan.size + 65536
+        with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
+            release = mechanism.release(table, released=f"sketch of {source.name}")
+            body.write(release.value.to_bytes())
+            note.write(release.certificate.to_json().encode())
+        certificate = release.certificate
+        answer |= {
+            "out": str(out),
+            "certificate": str(certificate_file),
+            "release_id": certificate.release_id,
+            "ridge": release.value.ridge,
+            "delta_upper": certificate.delta_upper,
+            "account": certificate.account,
+        }
+        lines.append(f"wrote {out} and {certificate_file.name}; account: {certificate.account}")
+    if json:
+        print_json(answer)
+    else:
+        for line in lines:
+            print_line(line)
+
+
+def _open(path: Path) -> Source:
+    import numpy as np
+
+    from gaussveil.engines import open as open_table
+    from gaussveil.statistics import as_source
+
+    if path.suffix.lower() != ".npy":
+        return open_table(path)
+    try:
+        return as_source(np.load(path, mmap_mode="r", allow_pickle=False))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+    except (ValueError, EOFError):
+        raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
+
+
+def _check_outputs(source: Path, targets: tuple[Path, Path], force: bool) -> None:
+    if targets[0].suffix.lower() != ".npz":
+        raise FormatError(f"{targets[0]}: the output must end in .npz; got {targets[0].suffix or 'no ending'!r}")
+    for target in targets:
+        if target.is_dir():
+            raise SourceError(f"{target}: is a folder; name a file")
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ParameterError(f"{target}: --out must not be the input itself")
+        if target.exists() and not force:
+            raise ParameterError(f"{target}: exists already; choose another --out or add --force")
