@@ -15,7 +15,6 @@ The published algorithm for this job (GMM paper, Algorithm 1) is not private as 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,22 +23,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussveil.accounting import Account, Adjacency, CertificateDraft, Charge, Guarantee, transaction
-from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration import mean_shift_for
+from gaussveil.accounting import Account, transaction
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.containers import real_number
-from gaussveil.mechanisms.mixture_budget import RADIUS_BINS
 from gaussveil.mechanisms.mixture_model import MixtureModel
-from gaussveil.mechanisms.mixture_passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
+from gaussveil.mechanisms.mixture_plan import FitPlan, Promise, label_plan, record_plan
 from gaussveil.mechanisms.mixture_records import Records, read_records
-from gaussveil.mechanisms.mixture_stages import Guess, run_stages
 from gaussveil.noise import Generator
-from gaussveil.spectrum import GaussianPair
 
 Float = NDArray[np.float64]
-
-ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
 
 
 class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -59,9 +51,12 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         radius: public bound; records farther from `centre` are moved to the ball's surface.
         centre: public middle of the ball (the origin by default).
         classes: public list of the labels (default: those present, declared public on the certificate); records with
-            another label are left out.
+            another label are left out. Without labels: how many clusters to find, inside the budget.
         nominal_size: public guess of the number of records, for the division of the budget only; without it the first
             stage's noisy counts decide.
+        adjacency: "record" (one unit is added or removed) or "label" (one label is replaced by another; the features
+            are not protected then, and no radius is needed).
+        method: with adjacency "label": "response", "clusters", "sums", or "auto" for a public rule.
         columns: feature columns of a frame or Source (default: all but label and unit).
         privacy_unit, max_rows_per_unit: column that says who is protected, and how many rows each may contribute.
         account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
@@ -78,6 +73,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         adjacency: str = "record",
         classes: Sequence[Any] | int | None = None,
         nominal_size: int | None = None,
+        method: str = "auto",
         columns: Sequence[str] | None = None,
         privacy_unit: str | None = None,
         max_rows_per_unit: int | None = None,
@@ -91,6 +87,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         self.adjacency = adjacency
         self.classes = classes
         self.nominal_size = nominal_size
+        self.method = method
         self.columns = columns
         self.privacy_unit = privacy_unit
         self.max_rows_per_unit = max_rows_per_unit
@@ -107,16 +104,10 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             X, y, classes=self.classes, columns=self.columns, privacy_unit=self.privacy_unit,
             max_rows_per_unit=self.max_rows_per_unit,
         )  # fmt: skip
-        if records.group is None:
-            raise ParameterError("y must be given: this adjacency needs labels.")
-        radius, middle = self._ball(len(records.columns))
-        charge, mean_shift = self._charge(len(records.classes), len(records.columns))
-        with transaction(self.account, charge, self._draft(records, radius, middle, mean_shift)) as debit:
-            guess = debit.draw(lambda: self._draw(records, radius, middle, mean_shift))
-        weights = guess.records / guess.records.sum()
-        self.model_ = MixtureModel(
-            weights, guess.means, guess.covariances, records.classes, records.columns, debit.certificate
-        )
+        plan = self._plan(records)
+        with transaction(self.account, plan.charge, plan.draft) as debit:
+            parameters = debit.draw(plan.draw)
+        self.model_ = MixtureModel(*parameters, records.classes, records.columns, debit.certificate)
         self.certificate_ = debit.certificate
         self.classes_ = np.array(records.classes)
         self.n_features_in_ = len(records.columns)
@@ -124,14 +115,15 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             self.feature_names_in_ = np.array(records.columns, dtype=object)
         return self
 
-    def _draw(self, records: Records, radius: float, middle: Float, mean_shift: float) -> Guess:
-        units = records.source.rows_per_unit
-        group = records.group
-        passes = PrivatePasses(
-            records.source, records.columns, group, len(records.classes), units, mean_shift, self.generator
-        )
-        share = (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE / units
-        return run_stages(passes, mean_shift=share, radius=radius, middle=middle, nominal_size=self.nominal_size)
+    def _plan(self, records: Records) -> FitPlan:
+        promise = Promise(real_number("epsilon", self.epsilon), real_number("delta", self.delta), self.generator)
+        if self.adjacency == "label":
+            return label_plan(promise, records, method=self.method)
+        radius, middle = self._ball(len(records.columns))
+        return record_plan(
+            promise, records, radius=radius, middle=middle, nominal_size=self.nominal_size,
+            unit=self.privacy_unit or "record",
+        )  # fmt: skip
 
     @property
     def weights_(self) -> Float:
@@ -159,7 +151,8 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
 
     def score_samples(self, X: Any) -> Float:
         """Log density of every row under the released mixture."""
-        return np.asarray(self.model_.log_density(self._rows(X)))
+        rows = self._rows(X)
+        return np.asarray(self.model_.log_density(rows))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy where labels are given, else the mean log-likelihood."""
@@ -169,11 +162,13 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
 
     def predict_proba(self, X: Any) -> Float:
         """Probabilities of the classes, in the order of `classes_`."""
-        return np.asarray(self.model_.probabilities(self._rows(X)))
+        rows = self._rows(X)
+        return np.asarray(self.model_.probabilities(rows))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
-        return np.asarray(self.classes_[np.argmax(self.model_.log_joint(self._rows(X)), axis=1)])
+        rows = self._rows(X)
+        return np.asarray(self.classes_[np.argmax(self.model_.log_joint(rows), axis=1)])
 
     def _rows(self, X: Any) -> Float:
         check_is_fitted(self, "model_")
@@ -181,13 +176,21 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             X = X[list(self.columns)]
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # such records are left out, by a public rule
+        tags.target_tags.required = False
+        return tags
+
     def _check_parameters(self) -> None:
         if not isinstance(self.generator, Generator | None):
             raise ParameterError(
                 f"generator must be a SecureGenerator or SeededGenerator. Got {type(self.generator).__name__} instead."
             )
-        if self.adjacency != "record":
+        if self.adjacency not in ("record", "label"):
             raise ParameterError(f"adjacency must be 'record' or 'label'. Got {self.adjacency!r} instead.")
+        if self.adjacency == "label" and self.privacy_unit is not None:
+            raise ParameterError("privacy_unit must be left out with adjacency 'label': single labels are protected.")
         size = self.nominal_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
             raise ParameterError(f"nominal_size must be a positive integer or None. Got {size!r} instead.")
@@ -202,55 +205,3 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         if middle.shape != (dimension,) or not np.isfinite(middle).all():
             raise ParameterError(f"centre must hold {dimension} finite numbers. Got shape {middle.shape}.")
         return radius, middle
-
-    def _charge(self, classes: int, dimension: int) -> tuple[Charge, float]:
-        """The dominating pair of the whole fit, and its mean shift."""
-        epsilon, delta = real_number("epsilon", self.epsilon), real_number("delta", self.delta)
-        if not 0 <= epsilon < math.inf:
-            raise ParameterError(f"epsilon must be finite and not negative. Got {epsilon!r} instead.")
-        if not 0 < delta < 1:
-            raise ParameterError(f"delta must lie strictly between 0 and 1. Got {delta!r} instead.")
-        moments = 1 + dimension + dimension * (dimension + 1) // 2
-        error = SAMPLER_RESERVE * classes * (1 + dimension + RADIUS_BINS + 3 * moments)
-        sampler = sampler_delta(epsilon, error)
-        if sampler >= delta / 2:
-            raise ParameterError(
-                f"delta must be at least {2 * sampler:.3g} at epsilon {epsilon:g} for this many classes and columns, "
-                f"to pay for the sampler's error. Got {delta!r} instead."
-            )
-        mean_shift = mean_shift_for(epsilon, (delta - sampler) * ROUNDING_RESERVE)
-        if mean_shift <= 4 * ROUNDING_SHIFT:
-            raise ParameterError(
-                f"epsilon and delta allow almost nothing: a mean shift of {mean_shift:.3g}. Raise them."
-            )
-        return Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), mean_shift
-
-    def _draft(self, records: Records, radius: float, middle: Float, mean_shift: float) -> CertificateDraft:
-        secure = self.generator is None or self.generator.is_secure
-        unit = self.privacy_unit or "record"
-        rows = records.source.rows_per_unit
-        where = "stated by the caller" if records.classes_declared else "those present in the data, declared public"
-        size = "left to the first stage" if self.nominal_size is None else self.nominal_size
-        return CertificateDraft(
-            released=f"Gaussian mixture of {len(records.classes)} classes in {len(records.columns)} columns",
-            mechanism="mixture",
-            adjacency=Adjacency.add_remove(unit),
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
-            assumptions=(
-                f"the list of classes is public knowledge ({where})",
-                "the ball that records are clipped to, the nominal size, columns and types are public knowledge",
-                "labels are part of a record and were not computed from other private records",
-                *((f"at most {rows} rows of each {unit} are used",) if self.privacy_unit else ()),
-            ),
-            parameters={
-                "classes": [str(name) for name in records.classes],
-                "columns": list(records.columns),
-                "radius": radius,
-                "centre": middle.tolist(),
-                "nominal_size": size,
-                "rows_per_unit": rows,
-                "mean_shift": mean_shift,
-            },
-        )

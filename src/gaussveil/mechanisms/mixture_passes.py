@@ -56,6 +56,7 @@ class PrivatePasses:
     group: Grouping
     groups: int
     rows_per_unit: int
+    classes_per_unit: int
     mean_shift: float
     generator: Generator | None
     spent: float = field(default=0.0, init=False)
@@ -66,10 +67,15 @@ class PrivatePasses:
         """Number of feature columns."""
         return len(self.columns)
 
-    def counts_and_sums(self, middle: Float, radius: float, scales: tuple[float, float]) -> tuple[Float, Float]:
-        """Counts, and sums of x - middle clipped to the ball of this radius."""
+    def counts_and_sums(
+        self, middle: Float, radius: float, scales: tuple[float, float], linear: Float | None = None
+    ) -> tuple[Float, Float]:
+        """Counts, and sums of x - middle (or its image under one linear map) clipped to the ball of this radius."""
         self._spend(1 / scales[0] ** 2 + (radius / scales[1]) ** 2)
-        statistic = Moments(clip=radius, affine=self._affine(middle), second=False)
+        d = self.dimension
+        maps = None if linear is None else np.broadcast_to(linear, (self.groups, d, d))
+        affine = Affine(np.broadcast_to(middle, (self.groups, d)), maps)
+        statistic = Moments(clip=radius, affine=affine, second=False)
         sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
         return self._noisy(scales[0], sums.count), self._noisy(scales[1], sums.total)
 
@@ -104,9 +110,6 @@ class PrivatePasses:
         """From now on a record's class is the nearest of these released centres."""
         self.group, self.groups = Nearest(centres), len(centres)
 
-    def _affine(self, middle: Float) -> Affine:
-        return Affine(np.broadcast_to(middle, (self.groups, self.dimension)))
-
     def _spend(self, squared_loss: float) -> None:
         """Add one record's squared loss; nothing is read or drawn beyond what the fit was charged for."""
         self.spent += squared_loss
@@ -117,8 +120,8 @@ class PrivatePasses:
         """Sums side by side per class, exactly rounded to the lattice of the noise, plus noise."""
         shapes = [one.shape if len(sums) == 1 else (self.groups, math.prod(one.shape[1:])) for one in sums]
         shape = shapes[0] if len(sums) == 1 else (self.groups, sum(width for _, width in shapes))
-        classes_reached = min(self.rows_per_unit, self.groups)
-        noise = GaussianNoise(noise_scale, shape, differing=classes_reached * math.prod(shape[1:]))
+        reached = min(self.classes_per_unit, self.groups) * math.prod(shape[1:])
+        noise = GaussianNoise(noise_scale, shape, differing=reached)
         self.blocks += 1
         if noise.total_variation > SAMPLER_RESERVE * math.prod(shape) or self.blocks > MOST_BLOCKS:
             raise NumericalError("the sampler's error exceeds what was charged for it; report this as a defect.")

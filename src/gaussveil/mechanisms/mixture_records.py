@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
 
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
-from gaussveil.statistics import Labels, Source, as_source
+from gaussveil.statistics import Labels, Reader, Source, as_source
 from gaussveil.statistics.block import is_number
 
 
@@ -29,6 +32,15 @@ class Records:
         """How records are grouped, where they have labels."""
         return None if self.label is None else Labels(self.label, self.classes)
 
+    def in_memory(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """All complete records and the indices of their classes: for adjacencies that do not protect the features."""
+        reader = Reader(self.columns, self.group)
+        reader.check(self.source.schema)
+        blocks = [block for batch in self.source.batches(reader.needed) for block in reader.blocks(batch)]
+        rows = [block.values.T for block in blocks] or [np.empty((0, len(self.columns)))]
+        codes = [block.codes for block in blocks if block.codes is not None] or [np.empty(0, dtype=np.int64)]
+        return np.concatenate(rows), np.concatenate(codes)
+
 
 def read_records(
     data: Any,
@@ -45,15 +57,14 @@ def read_records(
     """
     if hasattr(data, "toarray"):
         raise SchemaError("sparse input is not supported: pass a dense array, a frame or a Source.")
-    beside = None if labels is None or isinstance(labels, str) else _label_array(labels)
+    data = _plain_array(data)
+    beside = None if labels is None or isinstance(labels, str) else _label_array(labels, classes is None)
     source = as_source(data, label=beside)
     label = "label" if beside is not None else labels
     names = source.schema.names
     features = tuple(columns or (name for name in names if name not in (label, privacy_unit)))
     if not features:
-        raise ShapeError(
-            "X must have at least one feature column. Found 0 feature(s) while a minimum of 1 is required."
-        )
+        raise ShapeError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
     for name in (*features, *(one for one in (label, privacy_unit) if one is not None)):
         if names.count(name) != 1:
             raise SchemaError(f"column {name!r} is missing or not unique; the table has {', '.join(names)}.")
@@ -74,16 +85,35 @@ def read_records(
     return records
 
 
-def _label_array(labels: Any) -> NDArray[Any]:
+def _plain_array(data: Any) -> Any:
+    """A list, or an array of objects that are all numbers, as an array of numbers; anything else as it is."""
+    if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
+        return data
+    array = np.asarray(data)
+    if array.dtype.kind == "c":
+        raise SchemaError("Complex data not supported: X must hold real numbers.")
+    if array.dtype == object and all(isinstance(value, Real) for value in array.ravel()):
+        array = array.astype(np.float64)
+    if array.ndim != 2:
+        raise ShapeError(f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data.")
+    return array
+
+
+def _label_array(labels: Any, look_up: bool) -> NDArray[Any]:
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=4)
         array = array[:, 0]
     if array.ndim != 1:
         raise ShapeError(f"y must be one label per row. Got {array.ndim} dimensions.")
     if array.dtype == object and all(isinstance(value, str) for value in array.tolist()):
         array = array.astype(str)
+    if array.dtype.kind == "c":
+        raise SchemaError("Complex data not supported: y must hold labels.")
+    if look_up and array.dtype.kind == "f" and not np.equal(np.floor(array), array)[np.isfinite(array)].all():
+        raise SchemaError("Unknown label type: continuous. Give the list of classes if these are labels.")
     if array.dtype.kind not in "biufU":
-        raise SchemaError(f"y must hold numbers or text, one type for all. Got dtype {array.dtype}.")
+        raise SchemaError(f"Unknown label type: y must hold numbers or text of one type. Got dtype {array.dtype}.")
     return array
 
 
@@ -102,8 +132,11 @@ def _public_classes(
             raise ParameterError("classes must be a nonempty list of distinct labels.")
         return listed, True
     if beside is None:
-        where = "labels in a column" if label is not None else "no labels"
-        raise ParameterError(f"classes must be given with {where}: the classes are public and are never looked up.")
+        if label is None:
+            raise ParameterError(
+                "requires y to be passed, but the target y is None. Without labels, give the number of classes."
+            )
+        raise ParameterError("classes must be given with labels in a column: they are public and are never looked up.")
     found = np.unique(beside[np.isfinite(beside)] if beside.dtype.kind == "f" else beside)
     if len(found) == 0:
         raise ParameterError("classes must be given: y holds none.")

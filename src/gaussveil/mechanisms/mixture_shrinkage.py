@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 
+PRIOR_WIDTHS = (0.05, 0.1, 0.2, 0.4, 0.8)
 EMPIRICAL_BAYES_PART = 0.7  # the rest is James-Stein, class by class
 
 
@@ -27,25 +28,47 @@ def spread(squares: Float, noise_variances: Float, rounds: int = 20) -> float:
     return truth
 
 
-def pooled(values: Float, noise_variances: Float, truth: float) -> Float:
-    """Mean over classes (axis 0), weighted by how exactly each is known."""
-    weights = 1 / (truth + noise_variances)
-    return np.asarray(np.tensordot(weights / weights.sum(), values, axes=1))
+def towards_pool(values: Float, noise_variances: Float) -> tuple[Float, Float]:
+    """Vectors per class shrunk to their pooled mean, and the noise variance left: hierarchical Bayes.
+
+    Values are N(truth, v_k I), truths N(middle, T I). T is summed out on a grid, with the prior under which the factor
+    kept at a typical v is uniform, so that a spread that looks like zero by chance does not feign certainty.
+    """
+    classes, d = values.shape
+    if classes == 1:
+        return values, noise_variances
+    kept_typical = (np.arange(40) + 0.5) / 40
+    truth = (np.exp(np.mean(np.log(noise_variances))) * kept_typical / (1 - kept_typical))[:, None]
+    precisions = 1 / (truth + noise_variances)  # grid, class
+    total = precisions.sum(axis=1, keepdims=True)
+    middles = (precisions / total) @ values  # grid, column
+    squares = np.sum((values - middles[:, None]) ** 2, axis=2)
+    logs = d / 2 * (np.log(precisions).sum(axis=1) - np.log(total[:, 0])) - np.sum(precisions * squares, axis=1) / 2
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    kept = truth * precisions
+    estimates = middles[:, None] + kept[..., None] * (values - middles[:, None])
+    mean = np.tensordot(weights, estimates, axes=1)
+    between = np.mean((estimates - mean) ** 2, axis=2)
+    return np.asarray(mean), weights @ (kept * noise_variances + (1 - kept) ** 2 / total + between)
 
 
-def towards_pool(values: Float, noise_variances: Float) -> tuple[Float, Float, Float]:
-    """Vectors per class shrunk to their pooled mean; also the mean and the factors kept (empirical Bayes)."""
-    classes = len(values)
-    flat = values.reshape(classes, -1)
-    middle, truth = pooled(flat, noise_variances, 0.0), 0.0
-    if classes > 1:
-        for _ in range(5):
-            # A deviation from a mean that was estimated from the same classes is a little short.
-            squares = np.mean((flat - middle) ** 2, axis=1) * classes / (classes - 1)
-            truth = spread(squares, noise_variances)
-            middle = pooled(flat, noise_variances, truth)
-    kept = truth / (truth + noise_variances) if classes > 1 else np.ones(1)
-    return (middle + kept[:, None] * (flat - middle)).reshape(values.shape), middle.reshape(values.shape[1:]), kept
+def shared_prior_means(points: Float, log_likelihoods: Float) -> Float:
+    """Posterior mean per class on a grid of points, for a normal prior whose mean and width the classes share.
+
+    The prior's own mean is standard normal and its width is one of `PRIOR_WIDTHS`; both are summed out.
+    """
+    centres = points[::4]
+    widths = np.array(PRIOR_WIDTHS)
+    likelihoods = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
+    priors = np.exp(-np.square((points - centres[:, None, None]) / widths[:, None]) / 2)
+    priors /= priors.sum(axis=2, keepdims=True)
+    evidence = priors @ likelihoods.T  # centre, width, class
+    first = (priors * points) @ likelihoods.T
+    logs = np.log(np.maximum(evidence, 1e-300)).sum(axis=2) - centres[:, None] ** 2 / 2
+    weights = np.exp(logs - logs.max())
+    means = first / np.maximum(evidence, 1e-300)
+    return np.asarray(np.tensordot(weights / weights.sum(), means, axes=2))
 
 
 def james_stein(squares: Float | float, noise_variance: Float | float, coordinates: int) -> Float:

@@ -21,9 +21,8 @@ from gaussveil.mechanisms.mixture_budget import (
 )
 from gaussveil.mechanisms.mixture_debias import (
     mean_gain,
-    mean_square_slope,
+    mean_square,
     radius_from_quantile,
-    scale_from_mean_square,
     shape_gain,
 )
 from gaussveil.mechanisms.mixture_passes import PrivatePasses, RefinedSums
@@ -32,12 +31,14 @@ from gaussveil.mechanisms.mixture_shrinkage import (
     lifted,
     positive,
     shape_factors,
+    shared_prior_means,
     symmetric_root,
     towards_pool,
 )
 
 Float = NDArray[np.float64]
 
+SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
 MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
 CLASS_MASS_FLOOR = (0.55, 0.5)  # smallest share of a class inside the ball: early refinements, last one
@@ -71,13 +72,14 @@ def run_stages(
     radius: float,
     middle: Float,
     nominal_size: int | None,
+    start: Guess | None = None,
     inflation: float = MEAN_INFLATION,
 ) -> Guess:
-    """All passes of one fit, in order; `mean_shift` is what one record may lose."""
+    """All passes of one fit, in order; `mean_shift` is what one record may lose. `start` saves the first pass."""
     classes, d = passes.groups, passes.dimension
-    first = FIRST_SHARE if nominal_size is None else None
+    first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None else None
     budget = stage_budget(nominal_size or 1, mean_shift, classes, d, first)
-    guess = find_centres(passes, budget.centres, middle, radius)
+    guess = find_centres(passes, budget.centres, middle, radius) if start is None else start
     if nominal_size is None:
         budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, first)
     guess = find_radii(passes, guess, budget, radius)
@@ -94,11 +96,11 @@ def find_centres(passes: PrivatePasses, mean_shift: float, middle: Float, radius
     records = positive(counts, scales[0])
     raw = sums / records[:, None]
     noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), radius**2) * scales[0] ** 2 / d) / records**2
-    centres, _, kept = towards_pool(raw, noise)
+    centres, noise = towards_pool(raw, noise)
     # Nothing lies outside the ball, so no centre does.
     lengths = np.linalg.norm(centres, axis=1, keepdims=True)
     centres = centres * np.minimum(1.0, radius / np.maximum(lengths, radius))
-    left = np.minimum(kept * noise, radius**2 / d)
+    left = np.minimum(noise, radius**2 / d)
     eye = np.eye(d)
     return Guess(
         counts, np.full(passes.groups, scales[0] ** 2), middle + centres, left[:, None, None] * eye,
@@ -142,7 +144,7 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     counts, count_variances = guess.with_counts(sums.count, scales.count**2)
     updated = replace(guess, counts=counts, count_variances=count_variances)
     records = updated.records
-    scale = _scales(sums, rho, records, count_variances, d)
+    scale = _scales(sums, rho, updated, d)
     means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
     shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
     return replace(
@@ -150,14 +152,13 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     )
 
 
-def _scales(sums: RefinedSums, rho: Float, records: Float, count_variances: Float, d: int) -> Float:
-    """Scale of every class relative to its ellipsoid: logarithms shrunk to their pooled value by their noise."""
-    square = np.clip(1 - sums.slack / records, 0.02, 0.98)
-    scale = scale_from_mean_square(rho, square, d)
-    slope = np.maximum(mean_square_slope(rho, scale, d), 0.02)
-    noise = (sums.scales.slack**2 + (1 - square) ** 2 * count_variances) / np.square(records * slope)
-    shrunk, _, _ = towards_pool(np.log(scale)[:, None], noise)
-    return np.asarray(np.exp(shrunk[:, 0]))
+def _scales(sums: RefinedSums, rho: Float, updated: Guess, d: int) -> Float:
+    """Scale of every class relative to its ellipsoid: posterior means, the classes sharing a prior."""
+    logs = np.linspace(-SCALE_RANGE, SCALE_RANGE, SCALE_POINTS)
+    expected = 1 - mean_square(rho[:, None], np.exp(logs), d)
+    variances = sums.scales.slack**2 + expected**2 * updated.count_variances[:, None]
+    gaps = sums.slack[:, None] - updated.records[:, None] * expected
+    return np.exp(shared_prior_means(logs, -(gaps**2) / (2 * variances) - np.log(variances) / 2))
 
 
 def _means(sums: RefinedSums, guess: Guess, gained: Float, root: Float, inverse: Float) -> tuple[Float, Float]:
@@ -176,11 +177,13 @@ def _shapes(sums: RefinedSums, gained: Float, pool: bool) -> Float:
     raw = sums.shape / gained[:, None, None]
     d = raw.shape[-1]
     variances = np.square(sums.scales.shape / gained)
-    shared = np.zeros((d, d))
+    shared, shared_variance = np.zeros((d, d)), 0.0
     if pool and len(raw) > 1:
         weights = 1 / variances
         shared = np.tensordot(weights / weights.sum(), raw, axes=1)
-        shared = shared * james_stein(float(np.sum(shared**2)), float(1 / weights.sum()), max(d * (d + 1) // 2 - 1, 1))
+        shared_variance = float(1 / weights.sum())
+        factor = float(james_stein(float(np.sum(shared**2)), shared_variance, max(d * (d + 1) // 2 - 1, 1)))
+        shared, shared_variance = factor * shared, factor * shared_variance
     kept = shape_factors(raw - shared, variances)
     estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
-    return lifted(estimate, kept * variances + 1e-4)
+    return lifted(estimate, kept * variances + shared_variance + 1e-4)
