@@ -1,0 +1,129 @@
+"""`gaussveil audit`: the exact delta of every neighbour against a claim; pairs in files, or a model and its data.
+
+A model is a JSON object whose key "model" names a map of `gaussveil.audit.maps` and whose other keys are its parameters:
+
+    {"model": "sum", "covariance": 25.0}
+    {"model": "linear-posterior", "regularization": 1.0, "noise_variance": 2.0}     the last column is the target
+    {"model": "sketch", "n_components": 50, "ridge": 300.0}
+"""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.errors import FormatError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.audit import Audit
+    from gaussveil.spectrum import PrivacyLoss
+
+EXIT = {"holds-on-these-neighbours": DONE, "refuted": NO, "undecided": UNDECIDED}
+
+
+def audit(
+    subjects: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PAIRS_OR_MODEL...", help="Pairs (JSON, CSV, NPZ; NPZ may hold a batch), or one model in JSON."
+        ),
+    ],
+    claim: Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")],
+    data: Annotated[Path | None, typer.Option(help="Rows of the data (.csv, .npy, .parquet): audits a model.")] = None,
+    worst: Annotated[int, typer.Option(min=1, help="How many of the worst neighbours to enclose and list.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Write the outcome, marked private, into this JSON file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Audit a claimed (epsilon, delta) on every neighbour of the data, exactly and in both directions.
+
+    Only a rigorous lower end refutes. Exit code 0: holds on these neighbours, 1: refuted, 3: undecided. Everything
+    printed or written is computed from private data.
+
+    Example: gaussveil audit model.json --data rows.csv --claim 1,1e-6 --plot audit.svg
+    """
+    from gaussveil.audit import audit as audit_exactly
+    from gaussveil.cli.release import read_numbers
+
+    claimed = _parse_claim(claim)
+    if data is None:
+        found = audit_exactly([_read_pairs(path) for path in subjects], claim=claimed, worst=worst)
+    else:
+        if len(subjects) != 1:
+            raise ParameterError(f"--data goes with exactly one model; got {len(subjects)} files")
+        found = audit_exactly(_read_model(subjects[0]), read_numbers(data).values, claim=claimed, worst=worst)
+    if plot is not None:
+        from gaussveil.report.audit import audit_curve
+        from gaussveil.report.figures import save
+
+        save(audit_curve(found), plot)
+    if out is not None:
+        found.write(out)
+    if json:
+        print_json({name: found[name] for name in ("claim", "verdict", "neighbours", "above_the_claim", "worst")})
+    else:
+        _print(found)
+    raise typer.Exit(EXIT[found.verdict])
+
+
+def _print(found: Audit) -> None:
+    colour = {DONE: "green", NO: "red", UNDECIDED: "yellow"}[EXIT[found.verdict]]
+    claim = f"({digits(found.claim.epsilon)}, {digits(found.claim.delta)})-DP"
+    print_line(f"{claim}: [bold {colour}]{found.verdict}[/]")
+    print_line(f"{found['above_the_claim']} of {len(found.log_delta)} neighbours above the claim (private)")
+    rows = [
+        (str(f.neighbour), f"{f.delta_x_y:.6g}", f"{f.delta_y_x:.6g}", f"[{f.lower:.9g}, {f.upper:.9g}]")
+        for f in found.findings
+    ]
+    print_table(("neighbour", "X against Y", "Y against X", "certified"), rows)
+
+
+def _parse_claim(claim: str) -> tuple[float, float]:
+    try:
+        epsilon, delta = (float(part) for part in claim.split(","))
+    except ValueError:
+        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6; got {claim!r}") from None
+    return epsilon, delta
+
+
+def _read_pairs(path: Path) -> PrivacyLoss:
+    """One pair, or the batch that an NPZ file with a leading axis holds."""
+    import numpy as np
+
+    from gaussveil.cli.pairs import MATRICES, read_pair
+    from gaussveil.spectrum import GaussianPair
+
+    if path.suffix.lower() == ".npz" and path.exists():
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                fields = {name: archive[name] for name in archive.files}
+        except (ValueError, EOFError, OSError):
+            return read_pair(path)  # which says what is wrong with it
+        if set(fields) == set(MATRICES) and max(fields["cov_x"].ndim, fields["cov_y"].ndim) > 2:
+            return GaussianPair(*(fields[name] for name in MATRICES))
+    return read_pair(path)
+
+
+def _read_model(path: Path) -> Any:
+    from gaussveil.audit.maps import MAPS
+
+    try:
+        content = json_format.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except ValueError:
+        raise FormatError(f"{path}: a model is a JSON object with the key 'model'") from None
+    if not isinstance(content, dict) or content.get("model") not in MAPS:
+        raise FormatError(f"{path}: the key 'model' must be one of {', '.join(MAPS)}")
+    parameters = {name: value for name, value in content.items() if name != "model"}
+    try:
+        return MAPS[content["model"]](**parameters)
+    except TypeError:
+        raise FormatError(
+            f"{path}: the model {content['model']!r} does not take exactly the parameters "
+            f"{', '.join(parameters) or 'none'}; see gaussveil audit --help and docs/audit.md"
+        ) from None
