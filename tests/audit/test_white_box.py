@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaussveil import GaussianPair, PrivacyLoss
-from gaussveil.audit import GaussianSketch, LinearPosterior, NoisySum, audit
+from gaussveil.audit import FittedGaussian, GaussianSketch, LinearPosterior, NoisySum, audit
 from gaussveil.errors import NotPositiveDefiniteError, ParameterError, ShapeError
 
 RNG = np.random.default_rng(11)
@@ -31,10 +31,17 @@ MAPS = [
         GaussianSketch(n_components=3, ridge=5.0),
         lambda rows: (np.zeros(12), np.kron(np.eye(3), rows.T @ rows + 5.0 * np.eye(4))),
     ),
+    (
+        FittedGaussian(ridge=0.5, draws=2),
+        lambda rows: (
+            np.tile(rows.mean(axis=0), 2),
+            np.kron(np.eye(2), np.cov(rows.T, bias=True) + 0.5 * np.eye(4)),
+        ),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("fast", "plain"), MAPS, ids=["sum", "white sum", "posterior", "sketch"])
+@pytest.mark.parametrize(("fast", "plain"), MAPS, ids=["sum", "white sum", "posterior", "sketch", "fit"])
 def test_leverages_agree_with_matrices(fast: Any, plain: Any) -> None:
     by_term = audit(fast, DATA, claim=(0.5, 1e-4))
     by_matrix = audit(plain or (lambda rows: fast(rows)), DATA, claim=(0.5, 1e-4))
@@ -145,6 +152,10 @@ def test_bad_maps_are_refused() -> None:
         audit(lambda rows: rows.sum(), DATA, claim=(1.0, 0.1))
     with pytest.raises(NotPositiveDefiniteError):
         audit(lambda rows: (rows.sum(axis=0), np.zeros((4, 4))), DATA, claim=(1.0, 0.1))
+    with pytest.raises(NotPositiveDefiniteError, match="covariance"):
+        audit(NoisySum(covariance=np.zeros((4, 4))), DATA, claim=(1.0, 0.1))
+    with pytest.raises(NotPositiveDefiniteError, match="Gram"):
+        audit(GaussianSketch(n_components=2), np.ones((5, 2)), claim=(1.0, 0.1))
     with pytest.raises(ParameterError, match="leverage 1"):
         audit(GaussianSketch(n_components=2), np.eye(4), claim=(1.0, 0.1))
     with pytest.raises(ShapeError, match="one record per row"):

@@ -1,8 +1,7 @@
-"""Gaussian-output mechanisms whose leave-one-out neighbours need no matrices: each loss is a single term.
+"""Gaussian-output mechanisms that know all their leave-one-out neighbours at once, most without any matrices.
 
 Removing one record moves a Gram matrix by rank one, so that in the right basis only one coordinate differs, and its
-variance and mean follow from the record's leverage (derived: docs/audit.md). Rows are records. All three work on any
-array library, on its device.
+variance and mean follow from the record's leverage (derived: docs/audit.md). Rows are records.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.spectrum import PrivacyLoss
+from gaussveil.audit.neighbours import Batch
+from gaussveil.errors import NotPositiveDefiniteError, ParameterError, ShapeError
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
 
 Array = Any
 
@@ -30,12 +30,17 @@ class NoisySum:
         rows = _rows(data)
         return array_namespace(rows).sum(rows, axis=0), self.covariance
 
-    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+    def leave_one_out(self, data: Any) -> Batch:
         """Mean shifts of squared length x' covariance^-1 x."""
         rows = _rows(data)
-        energy = _squared_norms(rows[start:stop, ...], _like(rows, self.covariance))
         xp = array_namespace(rows)
-        return PrivacyLoss.from_terms(xp.zeros_like(energy)[:, None], 1.0, energy[:, None])
+        factor = _cholesky("covariance", _like(rows, self.covariance))
+
+        def batch(start: int, stop: int) -> PrivacyLoss:
+            energy = _squared_norms(rows[start:stop, ...], factor)[:, None]
+            return PrivacyLoss.from_terms(xp.zeros_like(energy), 1.0, energy)
+
+        return batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,15 +69,19 @@ class LinearPosterior:
         eye = xp.eye(features.shape[-1], dtype=features.dtype, device=features.device)
         return self.regularization * eye + xp.matrix_transpose(features) @ features / self.noise_variance
 
-    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+    def leave_one_out(self, data: Any) -> Batch:
         """With q = x'Cx and s the noise variance: variance gap q/s, energy (y - x'm)^2 q / (s (s - q))."""
         rows = _rows(data)
         mean, _ = self(rows)
-        features, target = rows[start:stop, :-1], rows[start:stop, -1]
-        spread = _squared_norms(features, self._precision(rows[:, :-1]))
-        gap = spread / self.noise_variance
-        energy = (target - features @ mean) ** 2 * gap / (self.noise_variance * (1 - gap))
-        return PrivacyLoss.from_terms(gap[:, None], 1.0, energy[:, None])
+        factor = _cholesky("posterior precision", self._precision(rows[:, :-1]))
+
+        def batch(start: int, stop: int) -> PrivacyLoss:
+            features, target = rows[start:stop, :-1], rows[start:stop, -1]
+            gap = _squared_norms(features, factor) / self.noise_variance
+            energy = (target - features @ mean) ** 2 * gap / (self.noise_variance * (1 - gap))
+            return PrivacyLoss.from_terms(gap[:, None], 1.0, energy[:, None])
+
+        return batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,27 +104,73 @@ class GaussianSketch:
     def leverages(self, data: Any) -> Array:
         """Leverage of every row in the ridged data."""
         rows = _rows(data)
-        return _squared_norms(rows, self._gram(rows))
+        return _squared_norms(rows, _cholesky("ridged Gram matrix", self._gram(rows)))
 
     def _gram(self, rows: Array) -> Array:
         xp = array_namespace(rows)
         eye = xp.eye(rows.shape[-1], dtype=rows.dtype, device=rows.device)
         return xp.matrix_transpose(rows) @ rows + self.ridge * eye
 
-    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
+    def leave_one_out(self, data: Any) -> Batch:
         """One variance gap -p/(1-p) in each of the columns."""
         rows = _rows(data)
-        leverage = _squared_norms(rows[start:stop, ...], self._gram(rows))
         xp = array_namespace(rows)
-        if bool(xp.any(leverage >= 1)):
-            raise ParameterError(
-                "a row alone spans a direction of the data (leverage 1): the sketch gives it away for certain; "
-                "use a ridge > 0"
-            )
-        return PrivacyLoss.from_terms((-leverage / (1 - leverage))[:, None], float(self.n_components), 0.0)
+        factor = _cholesky("ridged Gram matrix", self._gram(rows))
+
+        def batch(start: int, stop: int) -> PrivacyLoss:
+            leverage = _squared_norms(rows[start:stop, ...], factor)
+            if bool(xp.any(leverage >= 1)):
+                raise ParameterError(
+                    "a row alone spans a direction of the data (leverage 1): the sketch gives it away for certain; "
+                    "use a ridge > 0"
+                )
+            return PrivacyLoss.from_terms((-leverage / (1 - leverage))[:, None], float(self.n_components), 0.0)
+
+        return batch
 
 
-MAPS = {"sum": NoisySum, "linear-posterior": LinearPosterior, "sketch": GaussianSketch}
+@dataclass(frozen=True, kw_only=True)
+class FittedGaussian:
+    """`draws` synthetic records from the Gaussian fitted to the rows: N(sample mean, sample covariance + ridge I).
+
+    Leaving a row out moves all of the covariance, so here each neighbour needs its matrices.
+    """
+
+    ridge: float = 0.0
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ridge < float("inf") or self.draws < 1:
+            raise ParameterError(f"'ridge' must be >= 0 and 'draws' >= 1; got {self.ridge} and {self.draws}")
+
+    def leave_one_out(self, data: Any) -> Batch:
+        """Means and covariances without row x: m - u/(n-1) and (n S - n/(n-1) u u')/(n-1) with u = x - m."""
+        rows = _rows(data)
+        xp = array_namespace(rows)
+        count = rows.shape[0]
+        if count < 2:
+            raise ShapeError(f"a fitted Gaussian needs at least two rows; got {count}")
+        mean = xp.mean(rows, axis=0)
+        centred = rows - mean
+        covariance = xp.matrix_transpose(centred) @ centred / count
+        ridge = self.ridge * xp.eye(rows.shape[-1], dtype=rows.dtype, device=rows.device)
+
+        def batch(start: int, stop: int) -> PrivacyLoss:
+            moved = centred[start:stop, ...]
+            outer = moved[:, :, None] * moved[:, None, :]
+            without = (covariance * count - outer * (count / (count - 1))) / (count - 1)
+            pair = GaussianPair(mean, covariance + ridge, mean - moved / (count - 1), without + ridge)
+            return pair**self.draws if self.draws > 1 else pair
+
+        return batch
+
+
+MAPS = {
+    "fitted-gaussian": FittedGaussian,
+    "sum": NoisySum,
+    "linear-posterior": LinearPosterior,
+    "sketch": GaussianSketch,
+}
 
 
 def _rows(data: Any) -> Array:
@@ -136,10 +191,19 @@ def _like(rows: Array, value: Any) -> Array:
     return matrix
 
 
-def _squared_norms(rows: Array, matrix: Array) -> Array:
-    """x' matrix^-1 x for every row x."""
+def _cholesky(name: str, matrix: Array) -> Array:
+    try:
+        return array_namespace(matrix).linalg.cholesky(matrix)
+    except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
+        raise NotPositiveDefiniteError(
+            f"the {name} must be positive definite: an output without noise in some direction hides nothing there"
+        ) from None
+
+
+def _squared_norms(rows: Array, factor: Array) -> Array:
+    """x' (factor factor')^-1 x for every row x."""
     xp = array_namespace(rows)
-    whitened = xp.linalg.solve(xp.linalg.cholesky(matrix), xp.matrix_transpose(rows))
+    whitened = xp.linalg.solve(factor, xp.matrix_transpose(rows))
     return xp.sum(whitened * whitened, axis=0)
 
 

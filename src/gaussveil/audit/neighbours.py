@@ -1,8 +1,9 @@
 """From a mechanism and its data to the privacy losses of all neighbours, in batches that fit into memory.
 
 A mechanism is, to the auditor, a map data -> (mean, covariance) of its Gaussian output. Where the map knows a faster
-way to all leave-one-out neighbours it has a method `leave_one_out(data, start, stop)` that gives the batch of losses
-of rows start..stop at once, X with the row and Y without it; the maps of `gaussveil.audit.maps` do.
+way to all leave-one-out neighbours it has a method `leave_one_out(data)` that prepares what they share and returns a
+function (start, stop) -> losses of rows start..stop at once, X with the row and Y without it; the maps of
+`gaussveil.audit.maps` do, on any array library and device.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from array_api_compat import is_array_api_obj, is_numpy_array
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
@@ -19,16 +21,16 @@ GaussianMap: TypeAlias = Callable[[Any], tuple[Any, Any]]
 Neighbours: TypeAlias = str | Iterable[tuple[Any, Any]] | Callable[[Any], Iterable[Any]]
 Batch: TypeAlias = Callable[[int, int], PrivacyLoss]
 
-AT_ONCE = 1 << 14  # neighbours evaluated together: their matrices take 40 MB at d = 12
-AT_ONCE_FAST = 1 << 18  # where no matrices are formed, or a device holds them
+AT_ONCE = 1 << 14  # neighbours evaluated together: a matrix for each takes 19 MB at d = 12
+AT_ONCE_ON_DEVICE = 1 << 18
 
 
 @runtime_checkable
 class LeaveOneOutMap(Protocol):
     """A map that gives the losses of many leave-one-out neighbours at once."""
 
-    def leave_one_out(self, data: Any, start: int, stop: int) -> PrivacyLoss:
-        """Losses of the data (X) against the data without row i (Y), for i in start..stop."""
+    def leave_one_out(self, data: Any) -> Batch:
+        """A function of (start, stop): losses of the data (X) against the data without row i (Y), start <= i < stop."""
 
 
 class NeighbourLosses(Protocol):
@@ -96,8 +98,8 @@ def map_losses(release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Nei
                 f"got {neighbours!r}"
             )
         if isinstance(release, LeaveOneOutMap):
-            faster = release
-            return ComputedLosses(len(data), lambda a, b: faster.leave_one_out(data, a, b), AT_ONCE_FAST)
+            on_host = not is_array_api_obj(data) or is_numpy_array(data)
+            return ComputedLosses(len(data), release.leave_one_out(data), AT_ONCE if on_host else AT_ONCE_ON_DEVICE)
         return _leave_one_out(release, np.asarray(data))
     if not callable(release):
         raise ParameterError("a map that is audited on given neighbours must be callable: data -> (mean, covariance)")

@@ -1,10 +1,11 @@
 """`gaussveil audit`: the exact delta of every neighbour against a claim; pairs in files, or a model and its data.
 
-A model is a JSON object whose key "model" names a map of `gaussveil.audit.maps` and whose other keys are its parameters:
+A model is a JSON object: the key "model" names a map of `gaussveil.audit.maps`, the other keys are its parameters:
 
     {"model": "sum", "covariance": 25.0}
     {"model": "linear-posterior", "regularization": 1.0, "noise_variance": 2.0}     the last column is the target
     {"model": "sketch", "n_components": 50, "ridge": 300.0}
+    {"model": "fitted-gaussian", "ridge": 0.1, "draws": 20}
 """
 
 from __future__ import annotations

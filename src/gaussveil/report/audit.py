@@ -1,4 +1,4 @@
-"""Figure of a white-box audit: how private each neighbour really is, beside what was claimed. Private, like the audit."""
+"""Figure of a white-box audit: how private each neighbour is, beside what was claimed. Private, like the audit."""
 
 from __future__ import annotations
 
