@@ -19,12 +19,15 @@ from gaussveil.spectrum.envelope import (
     best_mixing,
     dominating_pair,
     feasible_log_delta,
+    supremum,
 )
 
 Sensitivity = Callable[[float], tuple[float, float]]
 
 RELATIVE_STEP = 2.0**-13  # of the added variance: how far beyond its root it may lie
+LOOSE = 2.0**-9
 LARGEST_STEP = 20.0
+ROUNDING = 1e-12  # of logarithms of delta
 LARGEST_VARIANCE = 2.0**100
 
 
@@ -55,9 +58,10 @@ def _variance_for_envelope(
 
     def envelope_at(variance: float) -> tuple[GaussianEnvelope, float]:
         gap, log_ratio = _checked(sensitivity, variance)
-        envelope = GaussianEnvelope(gap, log_ratio, rank, wider, best_mixing(gap, log_ratio, rank, epsilon), epsilon)
-        worst = max(float(envelope.delta(epsilon)), float(envelope.reversed().delta(epsilon)))
-        return envelope, (math.log(worst / delta) if worst > 0 else -math.inf)
+        # what the envelope answers at this epsilon is at most this
+        worst = max(supremum(gap, log_ratio, rank, epsilon, wide_first=side)[1] for side in (True, False))
+        mixing = best_mixing(gap, log_ratio, rank, epsilon)
+        return GaussianEnvelope(gap, log_ratio, rank, wider, mixing, epsilon), worst - goal + ROUNDING
 
     refused = smallest_variance(lambda variance: shortfall(variance) <= 0, first)
     envelope, excess = envelope_at(refused)
@@ -77,7 +81,7 @@ def _variance_for_envelope(
                 "Ask for a larger delta, or a smaller sensitivity."
             )
         refused, step = private, 2 * step
-    while refused > 0 and private > refused * (1 + 4 * RELATIVE_STEP):
+    while refused > 0 and private > refused * (1 + LOOSE):
         middle = math.sqrt(refused * private)
         nearer, excess = envelope_at(middle)
         if excess <= 0:

@@ -128,9 +128,8 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         at_points = np.asarray(kernel.diag(points), dtype=np.float64)
         largest = self._kernel_bound(kernel, at_points)
         count, widest, n_max = len(points), float(np.max(at_points)), int(self.n_max)
-        variance = _added_variance(
-            float(self.epsilon), ideal_delta(self.epsilon, self.delta), widest, largest, noise, bound, n_max, count
-        )
+        ideal, level = ideal_delta(self.epsilon, self.delta), float(self.epsilon)
+        variance = _added_variance(level, ideal, widest, largest, noise, bound, n_max, count)
         # n_max observations of the point itself, of the strongest feature allowed, tell most about it
         smallest = 1 / (1 / float(np.min(at_points)) + n_max * largest / float(np.min(at_points)) / noise)
         return make_plan(

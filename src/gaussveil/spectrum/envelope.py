@@ -9,12 +9,14 @@ docs/mechanisms/gaussian_output.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import expm1, inf, log1p, pi
+from functools import cached_property, lru_cache
+from math import exp, expm1, inf, log, log1p, pi
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
@@ -38,8 +40,8 @@ WIDER = {"X": "Y", "Y": "X", "either": "either"}
 class GaussianEnvelope(PrivacyProfile):
     """All pairs of Gaussians within `mean_gap`, `log_ratio` and `rank`; `wider` says which of X and Y is the wide one.
 
-    The curve is that of the dominating pair with a^2 = `mixing`, and from the epsilon `sharp_at` on no more than the
-    certified supremum there: one search, where a release is calibrated, instead of one for every epsilon.
+    The curve is the convex hull of that of the dominating pair with a^2 = `mixing` and of the certified supremum at one
+    epsilon, `sharp_at`: one search, where a release is calibrated, instead of one for every epsilon.
     """
 
     name: ClassVar[str] = "gaussian-envelope"
@@ -75,14 +77,43 @@ class GaussianEnvelope(PrivacyProfile):
         return wide.reversed() if self.wider == "Y" else wide
 
     def _divergence(self, epsilon: Floats) -> Any:
+        value = self._pair_delta(epsilon)
+        hull = self._hull
+        if hull is None:
+            return value
+        sharp, start, falling, levelling, end = hull
+        away = np.exp(epsilon) - np.exp(self.sharp_at)
+        line = np.minimum(sharp + np.where(away < 0, falling, levelling) * away, 1.0)
+        return np.where((epsilon >= start) & (epsilon <= end), np.minimum(value, line), value)
+
+    def _pair_delta(self, epsilon: Floats) -> Floats:
         pair = self.pair()
         log_delta = np.asarray(pair.log_delta(epsilon))
         if self.wider == "either":
             log_delta = np.maximum(log_delta, pair.reversed().log_delta(epsilon))
-        log_delta = log_delta + SAFETY
-        if np.any(beyond := epsilon >= self.sharp_at):
-            log_delta = np.where(beyond, np.minimum(log_delta, self._sharp()), log_delta)
-        return np.exp(np.minimum(log_delta, 0.0))
+        return np.asarray(np.exp(np.minimum(log_delta + SAFETY, 0.0)))
+
+    @cached_property
+    def _hull(self) -> tuple[float, float, float, float, float] | None:
+        """The supremum at `sharp_at`, and where and how steeply the tangents from that point touch the pair's curve.
+
+        Every divergence is convex in e^epsilon, so a bound may be replaced by its convex hull.
+        """
+        sharp, at = exp(self._sharp()), self.sharp_at
+        if sharp >= float(self._pair_delta(np.asarray(at))):
+            return None
+
+        def slope(epsilon: float) -> float:
+            return (float(self._pair_delta(np.asarray(epsilon))) - sharp) / (exp(epsilon) - exp(at))
+
+        far = at + 0.125
+        while float(self._pair_delta(np.asarray(far))) > 0.01 * sharp:
+            far += far
+        end = float(minimize_scalar(slope, bounds=(at, far), method="bounded", options={"xatol": 1e-9}).x)
+        if at == 0.0:
+            return sharp, 0.0, 0.0, slope(end), end
+        start = float(minimize_scalar(lambda e: -slope(e), bounds=(0.0, at), method="bounded").x)
+        return sharp, start, slope(start), slope(end), end
 
     def _sharp(self) -> float:
         sides = {"X": [True], "Y": [False], "either": [True, False]}[self.wider]
@@ -107,8 +138,9 @@ def triangle_bound(mean_gap: float, excess: float, rank: int, epsilon: float, *,
     """
     if excess <= 0.0:
         return float(log_delta_mean_shift(mean_gap, epsilon)) + SAFETY
-    share = np.minimum(np.geomspace(0.05, 200.0, 60) * excess * rank, epsilon)
-    share = np.unique(np.concatenate((share, np.linspace(0.0, 1.0, 21) * epsilon)))
+    share = np.minimum(np.geomspace(0.5, 120.0, 60) * excess * rank, epsilon)
+    certain = min(0.5 * rank * log1p(excess) * OUTWARDS, epsilon)  # beyond it a narrow law loses nothing
+    share = np.unique(np.concatenate((share, np.linspace(0.0, 1.0, 11) * epsilon, [certain])))
     ratio = 1.0 + excess if wide_first else 1.0 / (1.0 + excess)
     change = log_delta_equal_ratios(ratio, rank, share)
     shift = log_delta_mean_shift(mean_gap, epsilon - share)
@@ -218,17 +250,22 @@ class _Search:
         aside = self.gap * np.cos(first) * OUTWARDS
         along = self.gap * np.sin(last) * np.where(split, 1.0, np.sqrt(high / low)) * OUTWARDS
         value = self._log_delta(aside, along, np.where(split, low, high * OUTWARDS), self.epsilon - part)
-        growth = (1.0 + high) / (1.0 + low) * OUTWARDS
-        change = log_delta_equal_ratios(growth if self.wide_first else 1.0 / growth, 1.0, part)
-        both = (
-            np.logaddexp(change, part + value) if self.wide_first else np.logaddexp(value, self.epsilon - part + change)
-        )
-        return np.minimum(np.where(split, both, value) + SAFETY, 0.0)
+        if not self.wide_first:
+            return np.minimum(value + SAFETY, 0.0)
+        growth = np.where(split, (high - low) / (1.0 + low) * OUTWARDS, 1.0)
+        # Pr[L > part], at least the delta of N(0, 1 + growth) against N(0, 1)
+        change = log(2.0) + log_ndtr(-np.sqrt((2.0 * part + np.log1p(growth)) / growth / OUTWARDS))
+        return np.minimum(np.where(split, np.logaddexp(change, part + value), value) + SAFETY, 0.0)
 
     def _costs(self, cells: Floats) -> tuple[Floats, Floats]:
-        """What covering a cell's excesses costs, in epsilon: by the triangle bound, and by inflating the mean."""
+        """What covering a cell's excesses costs, in epsilon: by the triangle bound, and by inflating the mean.
+
+        A narrow law against one wider by w has no loss above log(1 + w)/2 at all, the reverse has an exponential tail.
+        """
         low, high, _, last = cells.T
-        return self.price * (high - low) / (1.0 + low), 0.5 * self.epsilon * np.sin(last) ** 2 * (high / low - 1)
+        growth = (high - low) / (1.0 + low)
+        part = self.price * growth if self.wide_first else 0.5 * np.log1p(growth) * OUTWARDS
+        return part, 0.5 * self.epsilon * np.sin(last) ** 2 * (high / low - 1)
 
     def _try(self, cells: Floats) -> None:
         """Raise the lower end by the feasible pair of largest excess in the middle of each cell."""
@@ -260,6 +297,9 @@ def best_mixing(mean_gap: float, log_ratio: float, rank: int, epsilon: float) ->
     if mean_gap == 0.0 or log_ratio == 0.0:
         return 0.999 if log_ratio == 0.0 else 0.001
     tried = np.concatenate((np.linspace(0.05, 0.95, 19), 1 - np.geomspace(0.03, 1e-4, 8)))
-    pairs = [dominating_pair(mean_gap, log_ratio, rank, float(mixing)) for mixing in tried]
-    values = [max(float(p.log_delta(epsilon)), float(p.reversed().log_delta(epsilon))) for p in pairs]
+    excess, energy = expm1(log_ratio) / (1 - tried), mean_gap**2 / tried
+    pairs = PrivacyLoss.from_terms(
+        np.stack((0 * excess, -excess), axis=-1), [1.0, float(rank)], np.stack((energy, 0 * energy), axis=-1)
+    )
+    values = np.maximum(pairs.log_delta(epsilon), pairs.reversed().log_delta(epsilon))
     return float(tried[int(np.argmin(values))])

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+from sklearn.base import clone
+
+from gaussveil.accounting import Ledger, verify
+from gaussveil.errors import GaussveilError, NotFiniteError, ParameterError, ShapeError
+from gaussveil.mechanisms import LiftedGaussian
+from gaussveil.mechanisms.random_centre import RandomCentre
+from gaussveil.noise import SeededGenerator
+
+WIDE = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, 0.2], [0.0, 0.2, 0.5]])
+
+
+def mean_gap(variance: float) -> float:
+    return 1.0 / math.sqrt(0.4 + variance)
+
+
+def log_ratio(variance: float) -> float:
+    return math.log1p(0.1 / (0.4 + variance))
+
+
+def constant(data: Any) -> tuple[Any, Any]:
+    return np.array([1.0, -2.0, 0.5]), WIDE
+
+
+def lifted(**changes: Any) -> LiftedGaussian:
+    design = {"algorithm": constant, "dimension": 3, "epsilon": 1.0, "delta": 0.01, "mean_gap": mean_gap,
+              "log_ratio": log_ratio, "mean_bound": 8.0, "largest_variance": 2.5, "smallest_variance": 0.4}  # fmt: skip
+    return LiftedGaussian(**{**design, **changes})
+
+
+def test_draws_have_the_posterior_covariance_plus_the_added_variance() -> None:
+    mechanism = lifted()
+    plan = mechanism.plan()
+    assert plan.covered_variance == 0.2
+    assert plan.added_variance > 0
+    generator = SeededGenerator(11)
+    factor = np.linalg.cholesky(WIDE - 0.2 * np.eye(3))
+    mean = constant(None)[0]
+    noise = np.stack([plan.draw(mean, factor, generator) - mean for _ in range(4000)])
+    total = WIDE + plan.added_variance * np.eye(3)
+    standard = np.linalg.solve(np.linalg.cholesky(total), noise.T)
+    assert kstest(standard.ravel(), "norm").pvalue > 1e-3
+    assert np.max(np.abs(np.cov(standard) - np.eye(3))) < 0.08
+    # without the added variance the same test would fail
+    assert kstest(np.linalg.solve(np.linalg.cholesky(WIDE), noise.T).ravel(), "norm").pvalue < 1e-6
+
+
+def test_grid_words_and_widths_are_the_same_whatever_the_moments() -> None:
+    plan = lifted().plan()
+    spent = []
+    for mean, factor in ((np.zeros(3), np.eye(3) * 0.1), (np.array([7.0, 0.1, 0.0]), np.linalg.cholesky(WIDE))):
+        generator = SeededGenerator(4)
+        output = plan.draw(mean, factor, generator)
+        assert np.array_equal(output / plan.sampler.noise.grid, np.rint(output / plan.sampler.noise.grid))
+        spent.append(generator.uint64(1)[0])  # where the stream stands after the draw
+    assert spent[0] == spent[1]
+
+
+def test_no_variance_is_added_where_the_spread_suffices() -> None:
+    mechanism = lifted(delta=0.4)
+    assert mechanism.plan().added_variance == 0.0
+    certificate = mechanism.release([1]).certificate
+    assert verify(certificate).private
+    assert certificate.parameters["added_variance"] == 0.0
+    with pytest.raises(ParameterError, match="smallest_variance"):
+        lifted(delta=0.4, smallest_variance=0.0).release([1])
+
+
+def test_composition_by_a_pair_costs_more_noise_and_is_one_gaussian_pair(tmp_path: Path) -> None:
+    account = Ledger.create(tmp_path / "spent.ledger").open_account("people", epsilon=3.0, delta=0.1)
+    mechanism = lifted(composition="pair", account=account)
+    release = mechanism.release([1])
+    assert mechanism.added_variance_ > lifted().plan().added_variance
+    assert "Gaussian pair" in release.certificate.charge.describe()
+    assert verify(release.certificate).private
+    assert [entry.state for entry in Ledger(account.ledger).entries("people")] == ["released"]
+    assert clone(mechanism).account == account
+
+
+def test_orientation_follows_wider() -> None:
+    for wider, law in (("with", "X"), ("without", "Y"), ("either", "either")):
+        assert lifted(wider=wider).plan().cost.wider == law  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"wider": "left"}, {"rank": 0}, {"rank": 4}, {"rank": True}, {"composition": "sum"}, {"epsilon": -1.0},
+        {"epsilon": "1"}, {"delta": 0.0}, {"delta": 1.0}, {"mean_bound": math.inf}, {"mean_bound": 1e12},
+        {"largest_variance": -1.0}, {"delta": 1e-13}, {"generator": np.random.default_rng(1)},
+        {"mean_gap": lambda variance: -1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(GaussveilError):
+        lifted(**changes).release([1])
+
+
+def test_moments_of_the_wrong_shape_or_size_are_refused() -> None:
+    with pytest.raises(ShapeError, match="mean of shape"):
+        lifted(algorithm=lambda data: (np.zeros(2), WIDE)).release([1])
+    with pytest.raises(NotFiniteError, match="finite"):
+        lifted(algorithm=lambda data: (np.full(3, np.nan), WIDE)).release([1])
+
+
+def test_sampler_states_an_error_that_holds_its_parts() -> None:
+    sampler = RandomCentre(exact_variance=1.0, largest_variance=4.0, dimension=5, mean_bound=100.0)
+    parts = sampler.noise.total_variation + sampler.noise.centre_total_variation + 0.4 * sampler.arithmetic_allowance
+    assert parts <= sampler.total_variation < 1e-11
+    with pytest.raises(ParameterError, match="dimension"):
+        RandomCentre(exact_variance=1.0, largest_variance=4.0, dimension=0, mean_bound=1.0)
