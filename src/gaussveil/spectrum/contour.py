@@ -24,7 +24,7 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NumericalError
-from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, contract, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits, order_limits
 
 Array = Any
@@ -147,9 +147,7 @@ def log_integrand(
     parts of terms whose branch point lies between the real axis and s can (derived: docs/math/spectrum).
     """
     xp = array_namespace(imag)
-    gap, multiplicity, energy = (
-        column[:, :, None] for column in (terms.variance_gap, terms.multiplicity, terms.energy)
-    )
+    gap = terms.variance_gap[:, :, None]
     real = centre[:, None] + offset
     along = imag[:, None, :] * gap
     spread = _spread_at(terms.variance_gap, centre)[:, :, None] + offset[:, None, :] * gap
@@ -158,11 +156,11 @@ def log_integrand(
     if bool(xp.any(xp.sum(terms.multiplicity, axis=-1) > MANY)):  # small logs count so often that they need all digits
         across = real[:, None, :] * gap
         log_terms = xp.where(modulus < 0.25, log_terms, xp.log1p(across * (2 + across) + along * along))
-    log_modulus = xp.sum(multiplicity * log_terms, axis=1)
-    mean_real = 0.5 * xp.sum(energy * (spread / modulus), axis=1)
-    mean_imag = 0.5 * xp.sum(energy * (along / modulus), axis=1)
+    log_modulus = contract(terms.multiplicity, log_terms)
+    mean_real = 0.5 * contract(terms.energy, spread / modulus)
+    mean_imag = 0.5 * contract(terms.energy, along / modulus)
     square_real, square_imag = real * (1 + real) - imag * imag, imag * (1 + 2 * real)
-    drift = 0.5 * xp.sum(terms.multiplicity * terms.log_ratio, axis=-1)[:, None] + threshold[:, None]
+    drift = 0.5 * xp.vecdot(terms.multiplicity, terms.log_ratio)[:, None] + threshold[:, None]
     log_size = square_real * mean_real + square_imag * mean_imag - 0.25 * log_modulus - real * drift
     for pole in poles:
         log_size = log_size - 0.5 * xp.log((real - pole) ** 2 + imag * imag)
@@ -172,8 +170,8 @@ def log_integrand(
             return log_size, xp.zeros_like(log_size)
         squared = xp.where(gap != 0, gap * gap, xp.ones_like(gap))
         weight = xp.exp(terms.log_ratio)[:, :, None] / (2 * squared)
-        return log_size, xp.sum(energy * xp.where(behind, -weight * spread / modulus, 0 * modulus), axis=1)
-    angle = xp.sum(multiplicity * xp.atan2(along, spread), axis=1)
+        return log_size, contract(terms.energy, xp.where(behind, -weight * spread / modulus, 0 * modulus))
+    angle = contract(terms.multiplicity, xp.atan2(along, spread))
     log_phase = square_imag * mean_real - square_real * mean_imag - 0.5 * angle - imag * drift
     for pole in poles:
         log_phase = log_phase - xp.atan2(imag, real - pole)
@@ -268,11 +266,9 @@ def _trapezoid(
 def _rounding(terms: Terms, threshold: Array, centre: Array) -> Array:
     """Rounding error of the exponent at the crossing, whose parts may be far larger than their sum."""
     xp = array_namespace(centre)
-    drift = 0.5 * xp.sum(terms.multiplicity * xp.abs(terms.log_ratio), axis=-1)
+    drift = 0.5 * xp.vecdot(terms.multiplicity, xp.abs(terms.log_ratio))
     spread = xp.abs(1 + centre[:, None] * terms.variance_gap)
-    mean_part = (
-        0.5 * xp.abs(centre * (1 + centre)) * xp.sum(terms.energy / xp.maximum(spread, 1e-300 + 0 * spread), axis=-1)
-    )
+    mean_part = 0.5 * xp.abs(centre * (1 + centre)) * xp.vecdot(terms.energy, 1 / xp.clip(spread, 1e-300, xp.inf))
     return 2.0**-50 * (xp.abs(centre) * (drift + xp.abs(threshold)) + mean_part)
 
 

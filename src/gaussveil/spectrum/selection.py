@@ -1,4 +1,4 @@
-"""The array library of an array, picking rows of a batch and putting results back, with what every library offers."""
+"""What the kernel needs of an array library: its namespace, rows of a batch taken and put back, contractions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Array = Any
 
 def array_namespace(*arrays: Array) -> Any:
     """The array-API namespace of the arrays; NumPy's own, which conforms, without the cost of a wrapper."""
-    if all(isinstance(array, np.ndarray | np.generic) for array in arrays):
+    for array in arrays:
+        if not isinstance(array, (np.ndarray, np.generic)):
+            break
+    else:
         return np
     return array_api_compat.array_namespace(*arrays)
 
@@ -40,3 +43,11 @@ def put_rows(array: Array, index: Array, rows: Array) -> Array:
     source = xp.clip(xp.searchsorted(index, places), max=index.shape[0] - 1)
     chosen = xp.take(index, source) == places
     return xp.where(xp.reshape(chosen, (-1, *(1,) * (array.ndim - 1))), xp.take(rows, source, axis=0), array)
+
+
+def contract(weights: Array, values: Array) -> Array:
+    """sum_i weights[b, i] values[b, i, n]: a matrix product where that is fastest, elementwise on devices."""
+    xp = array_namespace(weights, values)
+    if xp is np:
+        return (weights[:, None, :] @ values)[:, 0, :]
+    return xp.sum(weights[:, :, None] * values, axis=1)

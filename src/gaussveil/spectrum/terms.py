@@ -108,34 +108,29 @@ def cumulant_slopes(terms: Terms, order: Array) -> tuple[Array, Array]:
     gap, order = terms.variance_gap, order[..., None]
     inverse = 1 / (1 + order * gap)
     square, lean = inverse * inverse, gap * inverse
-    slope = 0.5 * (
-        terms.energy * (1 + 2 * order + order * order * gap) * square - terms.multiplicity * (terms.log_ratio + lean)
-    )
-    curvature = 0.5 * terms.multiplicity * lean * lean + terms.energy * xp.exp(terms.log_ratio) * inverse * square
-    return xp.sum(slope, axis=-1), xp.sum(curvature, axis=-1)
+    slope = xp.vecdot(terms.energy, (1 + 2 * order + order * order * gap) * square)
+    slope = 0.5 * (slope - xp.vecdot(terms.multiplicity, terms.log_ratio + lean))
+    curvature = 0.5 * xp.vecdot(terms.multiplicity, lean * lean)
+    return slope, curvature + xp.vecdot(terms.energy * xp.exp(terms.log_ratio), inverse * square)
 
 
 def order_limits(terms: Terms) -> tuple[Array, Array]:
     """The open interval (s_min, s_max) on which K(s) is finite: all 1 + s g > 0."""
     xp = array_namespace(terms.variance_gap)
-    gap = terms.variance_gap
-    infinite = xp.full_like(gap, xp.inf)
-    negative = xp.where(gap < 0, -1 / xp.where(gap < 0, gap, -xp.ones_like(gap)), infinite)
-    positive = xp.where(gap > 0, 1 / xp.where(gap > 0, gap, xp.ones_like(gap)), infinite)
-    return -xp.min(positive, axis=-1), xp.min(negative, axis=-1)
+    lowest, highest = xp.min(terms.variance_gap, axis=-1), xp.max(terms.variance_gap, axis=-1)
+    infinite, unit = xp.full_like(lowest, xp.inf), xp.ones_like(lowest)
+    above = xp.where(lowest < 0, -1 / xp.where(lowest < 0, lowest, unit), infinite)
+    below = xp.where(highest > 0, -1 / xp.where(highest > 0, highest, unit), -infinite)
+    return below, above
 
 
 def loss_limits(terms: Terms) -> tuple[Array, Array]:
     """Infimum and supremum of the loss L; one of them is finite when all gaps with weight have one sign."""
     xp = array_namespace(terms.variance_gap)
-    gap = terms.variance_gap
-    infinite = xp.full_like(gap[..., 0], xp.inf)
-    turn = xp.sum(
-        -0.5 * terms.multiplicity * terms.log_ratio
-        + xp.where(gap != 0, terms.energy / (2 * xp.where(gap != 0, gap, xp.ones_like(gap))), 0.0 * gap),
-        axis=-1,
-    )
-    unbounded_mean = xp.any((gap == 0) & (terms.energy > 0), axis=-1)
-    unbounded_above = unbounded_mean | xp.any(gap < 0, axis=-1)
-    unbounded_below = unbounded_mean | xp.any(gap > 0, axis=-1)
-    return xp.where(unbounded_below, -infinite, turn), xp.where(unbounded_above, infinite, turn)
+    gap, flat = terms.variance_gap, terms.variance_gap == 0
+    bounded = xp.where(flat, xp.zeros_like(gap), terms.energy / (2 * xp.where(flat, xp.ones_like(gap), gap)))
+    turn = xp.sum(bounded, axis=-1) - 0.5 * xp.vecdot(terms.multiplicity, terms.log_ratio)
+    unbounded_mean = xp.any(flat & (terms.energy > 0), axis=-1)
+    infinite = xp.full_like(turn, xp.inf)
+    highest = xp.where(unbounded_mean | (xp.min(gap, axis=-1) < 0), infinite, turn)
+    return xp.where(unbounded_mean | (xp.max(gap, axis=-1) > 0), -infinite, turn), highest
