@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import GaussianRelease
 
+from .mixture_cases import mixture
+from .posteriors import lifted, process
 from .sketch_cases import sketch
 from .spectral_cases import spectral, stream, trajectory
 
@@ -84,7 +86,10 @@ CASES = (
     gaussian("gaussian, replace one", np.array([0.0, 2.0]), l2_sensitivity=2.0, adjacency="replace"),
     MechanismCase(**spectral("spectrum")),
     MechanismCase(**trajectory("trajectory")),
+    MechanismCase(**lifted("lifted Gaussian")),
+    MechanismCase(**process("Gaussian process")),
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**sketch("sketch")),
+    MechanismCase(**mixture("mixture, record")),
 )

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil.mechanisms.mixture_debias import mean_gain, radius_from_quantile, shape_gain
+
 Float = NDArray[np.float64]
 
 FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
@@ -21,35 +23,8 @@ MANY = (0.20, 0.04, 0.14, 0.20, 0.42)  # centres, radii, three refinements
 FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
 ENOUGH = 2.5
 CAPS = {2: (0.90, 0.99), 3: (0.90, 0.95, 0.99)}
+EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
 RADIUS_BINS = 14
-
-
-@dataclass(frozen=True)
-class StageBudget:
-    """Mean shifts of the stages and the public targets that go with them."""
-
-    centres: float
-    radii: float
-    refinements: tuple[float, ...]
-    radius_quantile: float
-    caps: tuple[float, ...]
-
-
-def records_per_class(size: float, mean_shift: float, classes: int) -> float:
-    """Nominal records of a class in units of the noise that the whole budget would add to a count."""
-    return max(size, 1.0) * mean_shift / classes
-
-
-def stage_budget(size: float, mean_shift: float, classes: int, dimension: int, first: float | None) -> StageBudget:
-    """The public rule: one more refinement where the data can carry it; `first` is a centres' share spent already."""
-    strength = records_per_class(size, mean_shift, classes)
-    many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
-    shares: tuple[float, ...] = MANY if many else FEW
-    if first is not None:
-        shares = (first, *((1 - first) * share / sum(shares[1:]) for share in shares[1:]))
-    quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8)) if many else 0.5
-    centres, radii, *refinements = (math.sqrt(share) * mean_shift for share in shares)
-    return StageBudget(centres, radii, tuple(refinements), quantile, CAPS[len(refinements)])
 
 
 def noise_scales(mean_shift: float, weights: Float, squared_sensitivities: Float) -> Float:
@@ -100,3 +75,58 @@ class RefinementScales:
         traceless = self.shape**2 * (np.eye(d) - 1 / d) if d > 1 else np.zeros((1, 1))
         covariance[1:, 1:] = traceless + (self.count**2 + self.slack**2) / d**2
         return covariance
+
+
+@dataclass(frozen=True)
+class StageBudget:
+    """Noise of every stage, and the public targets that go with it."""
+
+    count_scale: float
+    total_scale: float
+    histogram_scale: float
+    radius_quantile: float
+    refinements: tuple[RefinementScales, ...]
+    floors: tuple[float, ...]
+    caps: tuple[float, ...]
+
+    def describe(self) -> dict[str, object]:
+        """Standard deviations of the noise for the certificate, in the order of the passes."""
+        return {
+            "counts and sums in the ball": [self.count_scale, self.total_scale],
+            "distance histogram": self.histogram_scale,
+            "refinements (count, sum, traceless second moments, sum of 1 - |z|^2)": [
+                [one.count, one.total, one.shape, one.slack] for one in self.refinements
+            ],
+        }
+
+
+def records_per_class(size: float, mean_shift: float, classes: int) -> float:
+    """Nominal records of a class in units of the noise that the whole budget would add to a count."""
+    return max(size, 1.0) * mean_shift / classes
+
+
+def inner_mass(strength: Float | float, floor: float, cap: float) -> Float:
+    """Share of a class that a refinement leaves unclipped: more where its records stand out of the noise."""
+    return np.clip(0.5 + 0.25 * np.log2(np.asarray(strength) / 50), floor, cap)
+
+
+def stage_budget(
+    size: float, mean_shift: float, classes: int, dimension: int, radius: float, first: float | None
+) -> StageBudget:
+    """The public rule: one more refinement where the data can carry it; `first` fixes the share of the centres."""
+    strength = records_per_class(size, mean_shift, classes)
+    many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
+    shares: tuple[float, ...] = MANY if many else FEW
+    if first is not None:
+        shares = (first, *((1 - first) * share / sum(shares[1:]) for share in shares[1:]))
+    quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8)) if many else 0.5
+    centres, radii, *refinements = (math.sqrt(share) * mean_shift for share in shares)
+    caps = CAPS[len(refinements)]
+    floors = (*[EARLY_FLOOR] * (len(caps) - 1), LAST_FLOOR)
+    split = []
+    for shift, floor, cap in zip(refinements, floors, caps):
+        rho = radius_from_quantile(inner_mass(strength, floor, cap), dimension)
+        gains = (float(gain(rho, np.ones(()), dimension)) for gain in (mean_gain, shape_gain))
+        split.append(RefinementScales.split(shift, dimension, *gains))
+    count, total = centre_scales(centres, radius, dimension) if centres > 0 else (math.inf, math.inf)
+    return StageBudget(count, total, 1 / radii, quantile, tuple(split), floors, caps)

@@ -12,55 +12,35 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
-from scipy.stats import chi2
+from scipy.special import chdtr, chdtrc, chdtri, gammaln, xlogy
 
 Float = NDArray[np.float64]
-
-SMALLEST_LOG_SCALE, LARGEST_LOG_SCALE = -4.0, 4.0
 
 
 def mean_square(rho: Float, scale: Float, dimension: int) -> Float:
     """E|z|^2, increasing in the scale t."""
     edge = rho**2 / scale
-    return np.asarray(dimension * chi2.cdf(edge, dimension + 2) / edge + chi2.sf(edge, dimension))
-
-
-def mean_square_slope(rho: Float, scale: Float, dimension: int) -> Float:
-    """Derivative of E|z|^2 in log t: only the records inside the ball move."""
-    edge = rho**2 / scale
-    return np.asarray(dimension * chi2.cdf(edge, dimension + 2) / edge)
-
-
-def scale_from_mean_square(rho: Float, square: Float, dimension: int) -> Float:
-    """The scale t at which E|z|^2 takes the given value, by bisection between public limits."""
-    low = np.full(np.shape(rho), SMALLEST_LOG_SCALE)
-    high = np.full(np.shape(rho), LARGEST_LOG_SCALE)
-    for _ in range(50):
-        middle = (low + high) / 2
-        below = mean_square(rho, np.exp(middle), dimension) < square
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray(np.exp((low + high) / 2))
+    return np.asarray(dimension * chdtr(dimension + 2, edge) / edge + chdtrc(dimension, edge))
 
 
 def mean_gain(rho: Float, scale: Float, dimension: int) -> Float:
     """b: how much of a small shift of the mean is left in E[z]."""
     d, edge = dimension, rho**2 / scale
     root_mean = np.exp(0.5 * np.log(2.0) + gammaln((d + 1) / 2) - gammaln(d / 2))
-    outside = root_mean * chi2.sf(edge, d + 1) / np.sqrt(scale)
-    return np.asarray((d * chi2.cdf(edge, d + 2) / rho + outside) / d)
+    outside = root_mean * chdtrc(d + 1, edge) / np.sqrt(scale)
+    return np.asarray((d * chdtr(d + 2, edge) / rho + outside) / d)
 
 
 def shape_gain(rho: Float, scale: Float, dimension: int) -> Float:
     """A: how much of a small traceless change of the covariance is left in E[zz'], in units of t."""
     d, edge = dimension, rho**2 / scale
-    inside = chi2.cdf(edge, d + 4) / rho**2
-    return np.asarray(inside + chi2.sf(edge, d + 2) / (scale * (d + 2)))
+    inside = chdtr(d + 4, edge) / rho**2
+    return np.asarray(inside + chdtrc(d + 2, edge) / (scale * (d + 2)))
 
 
 def radius_from_quantile(quantile: Float | float, dimension: int) -> Float:
     """Radius of the ball that holds this share of N(0, I)."""
-    return np.asarray(np.sqrt(chi2.ppf(quantile, dimension)))
+    return np.asarray(np.sqrt(chdtri(dimension, 1 - np.asarray(quantile))))
 
 
 def gaussian_divergence(mean: Float, covariance: Float, other_mean: Float, other: Float) -> Float:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +122,8 @@ class PrivatePasses:
         shapes = [one.shape if len(sums) == 1 else (self.groups, math.prod(one.shape[1:])) for one in sums]
         shape = shapes[0] if len(sums) == 1 else (self.groups, sum(width for _, width in shapes))
         reached = min(self.classes_per_unit, self.groups) * math.prod(shape[1:])
-        noise = GaussianNoise(noise_scale, shape, differing=reached)
+        spread = np.asarray(noise_scale, dtype=np.float64)
+        noise = _design(spread.tobytes(), spread.shape, shape, reached)
         self.blocks += 1
         if noise.total_variation > SAMPLER_RESERVE * math.prod(shape) or self.blocks > MOST_BLOCKS:
             raise NumericalError("the sampler's error exceeds what was charged for it; report this as a defect.")
@@ -130,3 +132,10 @@ class PrivatePasses:
         # A public limit far above any table; without it a gigantic table would be refused, which tells its size.
         limit = (LARGEST_INTEGER // 2) * noise.grid
         return noise.add(np.clip(value, -limit, limit), self.generator)
+
+
+@lru_cache(maxsize=256)
+def _design(scale: bytes, scale_shape: tuple[int, ...], shape: tuple[int, ...], differing: int) -> GaussianNoise:
+    """Designs are public and hold no randomness: fits with the same budget share them."""
+    spread = np.frombuffer(scale).reshape(scale_shape)
+    return GaussianNoise(float(spread) if spread.ndim == 0 else spread, shape, differing=differing)

@@ -16,7 +16,7 @@ from gaussveil.accounting import Adjacency, CertificateDraft, Charge, Guarantee
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.mechanisms.mixture_budget import RADIUS_BINS
+from gaussveil.mechanisms.mixture_budget import RADIUS_BINS, stage_budget
 from gaussveil.mechanisms.mixture_clusters import STEPS, find_clusters
 from gaussveil.mechanisms.mixture_labels import METHODS, Parameters, choose_method, from_clusters, from_response
 from gaussveil.mechanisms.mixture_passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
@@ -114,6 +114,7 @@ def record_plan(
             "nominal_size": "left to the first stage" if nominal_size is None else int(nominal_size),
             "rows_per_unit": rows,
             "mean_shift": mean_shift,
+            **_known_noise(records, mean_shift / rows, radius, nominal_size),
         },
     )
 
@@ -177,7 +178,7 @@ def _staged(
     passes: PrivatePasses, classes: int, mean_shift: float, radius: float, middle: Float, nominal_size: int | None
 ) -> Parameters:
     """Clusters first where there are no labels, then the stages."""
-    left = (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE
+    left = _for_stages(mean_shift)
     start = None
     if passes.group is None:
         start, left = find_clusters(
@@ -186,6 +187,19 @@ def _staged(
     guess = run_stages(passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start)
     records = guess.records
     return records / records.sum(), guess.means, guess.covariances
+
+
+def _for_stages(mean_shift: float) -> float:
+    """What the stages may use: rounding to the lattice takes the rest."""
+    return (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE
+
+
+def _known_noise(records: Records, mean_shift: float, radius: float, nominal_size: int | None) -> dict[str, object]:
+    """The noise of every pass, where it is known before the first."""
+    if nominal_size is None or records.group is None:
+        return {}
+    classes, d = len(records.classes), len(records.columns)
+    return {"noise": stage_budget(nominal_size, _for_stages(mean_shift), classes, d, radius, None).describe()}
 
 
 def _sampler_error(classes: int, dimension: int) -> float:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from gaussveil.mechanisms.mixture_budget import (
     FIRST_SHARE,
     RADIUS_BINS,
-    RefinementScales,
     StageBudget,
-    centre_scales,
+    inner_mass,
     stage_budget,
 )
 from gaussveil.mechanisms.mixture_debias import (
@@ -41,7 +40,6 @@ Float = NDArray[np.float64]
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
 MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
-CLASS_MASS_FLOOR = (0.55, 0.5)  # smallest share of a class inside the ball: early refinements, last one
 
 
 @dataclass(frozen=True)
@@ -78,20 +76,20 @@ def run_stages(
     """All passes of one fit, in order; `mean_shift` is what one record may lose. `start` saves the first pass."""
     classes, d = passes.groups, passes.dimension
     first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None else None
-    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, first)
-    guess = find_centres(passes, budget.centres, middle, radius) if start is None else start
+    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, radius, first)
+    guess = find_centres(passes, budget, middle, radius) if start is None else start
     if nominal_size is None:
-        budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, first)
+        budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, radius, first)
     guess = find_radii(passes, guess, budget, radius)
     for place in range(len(budget.refinements)):
         guess = refine(passes, guess, budget, place, mean_shift)
     return replace(guess, covariances=guess.covariances + inflation * guess.mean_noise)
 
 
-def find_centres(passes: PrivatePasses, mean_shift: float, middle: Float, radius: float) -> Guess:
+def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Float, radius: float) -> Guess:
     """Noisy counts and sums in the public ball; centres shrunk to the pooled one."""
     d = passes.dimension
-    scales = centre_scales(mean_shift, radius, d)
+    scales = budget.count_scale, budget.total_scale
     counts, sums = passes.counts_and_sums(middle, radius, scales)
     records = positive(counts, scales[0])
     raw = sums / records[:, None]
@@ -112,7 +110,7 @@ def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius:
     """Noisy half-octave histograms of the distance to the centre, the pooled one as a prior; a quantile of each."""
     d = passes.dimension
     edges = 2 * radius * 2.0 ** (np.arange(-RADIUS_BINS + 1, 1) / 2)
-    scale = 1 / budget.radii
+    scale = budget.histogram_scale
     histogram = passes.distances(guess.means, np.concatenate([[0.0], edges]), scale)
     together = np.maximum(histogram.sum(axis=0), 0.0)
     together = together / together.sum() if together.sum() > 0 else np.full(RADIUS_BINS, 1 / RADIUS_BINS)
@@ -132,13 +130,9 @@ def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius:
 def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int, mean_shift: float) -> Guess:
     """Moments inside each class's own ellipsoid, debiased, shrunk, and put together with what was known."""
     d = passes.dimension
-    last = place == len(budget.refinements) - 1
-    floor = CLASS_MASS_FLOOR[last]
-    mass = np.clip(0.5 + 0.25 * np.log2(guess.records * mean_shift / 50), floor, budget.caps[place])
+    scales = budget.refinements[place]
+    mass = inner_mass(guess.records * mean_shift, budget.floors[place], budget.caps[place])
     rho = radius_from_quantile(mass, d)
-    typical, one = np.median(rho, keepdims=True), np.ones(1)
-    gains = float(mean_gain(typical, one, d)[0]), float(shape_gain(typical, one, d)[0])
-    scales = RefinementScales.split(budget.refinements[place], d, *gains)
     root, inverse = symmetric_root(guess.covariances, 0.5), symmetric_root(guess.covariances, -0.5)
     sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
     counts, count_variances = guess.with_counts(sums.count, scales.count**2)
