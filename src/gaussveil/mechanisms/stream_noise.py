@@ -109,7 +109,7 @@ class StreamFilter:
     @cached_property
     def outer(self) -> DiscreteGaussian:
         """D2: white noise and the variance that sampling on the lattice costs."""
-        return DiscreteGaussian((Fraction(self.white) / Fraction(self.grid)) ** 2 + LATTICE_VARIANCE)
+        return _outer(self.white, self.grid)
 
     def total_variation(self, samples: int) -> float:
         """Bound for so many samples between the law drawn and a post-processing of the continuous mechanism."""
@@ -258,6 +258,11 @@ def to_steps(values: Array, grid: Array | float, low: float, high: float, substi
     """Readings on the lattice by the public rule: missing ones replaced, the others clipped, all rounded."""
     known = np.where(np.isnan(values), substitute, np.clip(values, low, high))
     return np.rint(known / grid).astype(np.int64)
+
+
+@lru_cache(maxsize=1 << 16)
+def _outer(white: float, grid: float) -> DiscreteGaussian:
+    return DiscreteGaussian((Fraction(white) / Fraction(grid)) ** 2 + LATTICE_VARIANCE)
 
 
 @lru_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Guarantee
@@ -70,7 +71,7 @@ def stream_draft(
                            "event_kw": promise.size, "event_samples": promise.samples, "l2_ball": promise.l2_ball},
             "spectrum": _spectral(spectrum),
             "together": {**_figure(design, total), "when": "history and stream concern the same protected data"},
-            "repeated_events": {"events": events, **_figure(design, design.repeated_shift(events)),
+            "repeated_events": {"events": events, **_repeated(design, events),
                                 "spacing": "one a day" if promise.is_event else "each anywhere in the ball"},
             "sample_limit": design.sample_limit,
             "sample_period_hours": design.sample_period,
@@ -96,6 +97,11 @@ def _spectral(spectrum: Certificate | None) -> object:
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+
+
+@lru_cache(maxsize=64)
+def _repeated(design: StreamDesign, events: int) -> dict[str, float]:
+    return _figure(design, design.repeated_shift(events))
 
 
 def _figure(design: StreamDesign, shift: float) -> dict[str, float]:

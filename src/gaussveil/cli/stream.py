@@ -1,0 +1,195 @@
+"""`gaussveil stream`: design private meter streams, and run the gateway that serves them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussveil.cli.output import EXIT_CODE_HELP, print_json, print_line
+from gaussveil.errors import ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Account
+    from gaussveil.streaming.gateway import Gateway
+    from gaussveil.timeseries import Readings
+
+stream_app = typer.Typer(
+    name="stream", help="Private meter streams: design and run.", epilog=EXIT_CODE_HELP, no_args_is_help=True
+)
+
+
+class Purpose(StrEnum):
+    """What a stream is for."""
+
+    shape = "shape"
+    energy = "energy"
+    billing = "billing"
+    spectrum = "spectrum"
+
+
+@stream_app.command("design", epilog=EXIT_CODE_HELP)
+def design(
+    history: Annotated[
+        Path, typer.Argument(help="Past readings, CSV: names of meters and the sample period.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False)],
+    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    event_kw: Annotated[float | None, typer.Option(help="Hidden event: kW; needs --event-duration.")] = None,
+    event_duration: Annotated[str | None, typer.Option(help='Hidden event: duration, such as "1h".')] = None,
+    l2_ball: Annotated[float | None, typer.Option(help="Instead of an event: kW in l2 norm.")] = None,
+    purpose: Annotated[Purpose, typer.Option(help="What the stream is for.")] = Purpose.shape,
+    spectrum_epsilon: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
+    spectrum_delta: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
+    spectrum_ball: Annotated[float | None, typer.Option(help="For spectrum: public radius B, kW^2 h.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file that pays.")] = None,
+    account: Annotated[str, typer.Option(help="Account of a meter; {meter} is its name.")] = "{meter}",
+    spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
+    power: Annotated[str, typer.Option(help="Column of readings in a table with one meter.")] = "kw",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the streams would be like; spend nothing.")
+    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Design one stream per meter; each is debited once, before its first output.
+
+    Example: gaussveil stream design history.csv --out meter.json --epsilon 1 --delta 1e-5
+    --event-kw 0.5 --event-duration 1h --purpose billing
+    """
+    from gaussveil.accounting import Account
+    from gaussveil.mechanisms import MeterStream, PrivateSpectrum
+    from gaussveil.streaming import Meter, write_meters
+
+    if (event_kw is None) != (event_duration is None):
+        raise ParameterError("--event-kw and --event-duration must be given together")
+    if out.exists() and not force and not dry_run:
+        raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
+    readings = _read(history, power)
+    event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
+    period = readings.step_minutes / 60
+
+    def pays(template: str, meter: str) -> Account | None:
+        return None if ledger is None else Account(ledger, template.replace("{meter}", meter))
+
+    def made(meter: str, row: int) -> MeterStream:
+        private = None
+        if purpose is Purpose.spectrum:
+            if spectrum_epsilon is None or spectrum_delta is None or spectrum_ball is None:
+                raise ParameterError(
+                    "--purpose spectrum needs --spectrum-epsilon, --spectrum-delta and --spectrum-ball"
+                )
+            points = min(288, readings.count // 2)
+            private = PrivateSpectrum(
+                epsilon=spectrum_epsilon, delta=spectrum_delta, l2_ball=spectrum_ball, points=points,
+                sample_period=period, smoothing=(1.0, 0.39), account=pays(spectrum_account, meter),
+            )  # fmt: skip
+            if dry_run:
+                raise ParameterError("--dry-run cannot plan a spectrum: its filters need the private spectrum")
+        return MeterStream.design(
+            sample_period=period, epsilon=epsilon, delta=delta, event=event, l2_ball=l2_ball, purpose=purpose.value,
+            history=None if private is None else readings.values[row], spectrum=private, account=pays(account, meter),
+        )  # fmt: skip
+
+    names = readings.households
+    if purpose is Purpose.spectrum:
+        streams = [(name, made(name, row)) for row, name in enumerate(names)]
+    else:  # the design is public and the same for all
+        first = made(names[0], 0).design_
+        streams = [(name, MeterStream(design=first, account=pays(account, name))) for name in names]
+    plan = streams[0][1].plan()
+    if not dry_run:
+        write_meters([Meter(name, stream.design_, stream.open()) for name, stream in streams], out)
+    answer = {
+        "meters": len(streams), "noise_sd_kw": plan.noise_sd, "daily_energy_sd_kwh": plan.daily_energy_sd,
+        "monthly_energy_sd_kwh": plan.monthly_energy_sd, "repeated_events": plan.repeated_events,
+        "repeated_epsilon": plan.repeated_epsilon, "good_for": list(plan.good_for),
+        "account": None if ledger is None else account, "out": None if dry_run else str(out),
+    }  # fmt: skip
+    if json_output:
+        print_json(answer)
+    else:
+        print_line(f"{len(streams)} meters: {plan}")
+        print_line("nothing was spent" if dry_run else f"written to {out}" + ("" if ledger else ", not recorded"))
+
+
+@stream_app.command("run", epilog=EXIT_CODE_HELP)
+def run(
+    meters: Annotated[Path, typer.Argument(help="File of meters from `stream design`.", show_default=False)],
+    state: Annotated[Path | None, typer.Option(help="Folder of the durable state; beside METERS by default.")] = None,
+    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None,
+    user: Annotated[str | None, typer.Option(help="MQTT user.")] = None,
+    password: Annotated[str | None, typer.Option(envvar="GAUSSVEIL_MQTT_PASSWORD", help="MQTT password.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None,
+    client: Annotated[
+        str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")
+    ] = "gaussveil-gateway",
+    reset_from: Annotated[int | None, typer.Option(help="State lost: answer from this sequence number on.")] = None,
+    metrics: Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")] = 60.0,
+) -> None:
+    """Serve private readings until stdin ends or the process is stopped; metrics go to stderr.
+
+    Example: gaussveil stream run meter.json < readings.jsonl > private.jsonl
+    """
+    from gaussveil.streaming.service import open_gateway
+    from gaussveil.streaming.stdio import serve_lines
+
+    gateway = open_gateway(meters, state, reset_from=reset_from)
+    stopped = threading.Event()
+    if metrics > 0:
+        from gaussveil.streaming.mqtt import health_lines
+
+        threading.Thread(target=health_lines, args=(gateway, stopped, metrics, _metrics), daemon=True).start()
+    try:
+        if mqtt is None:
+            serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer)
+        else:
+            _serve_mqtt(gateway, mqtt, user, password, ca, client)
+    finally:
+        stopped.set()
+        _metrics(dict(gateway.health()))
+    gateway.state.close()
+
+
+def _serve_mqtt(
+    gateway: Gateway, address: str, user: str | None, password: str | None, ca: Path | None, client: str
+) -> None:
+    import signal
+
+    from gaussveil.streaming.mqtt import Broker, MqttGateway
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ParameterError(f"--mqtt must be host:port. Got {address!r} instead.")
+    broker = Broker(
+        host=host, port=int(port), user=user, password=password, client=client,
+        certificate_authority=None if ca is None else str(ca),
+    )  # fmt: skip
+    service = MqttGateway(gateway, broker)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: service.finish())
+    service.start()
+    print(json.dumps({"listening": address}), file=sys.stderr, flush=True)
+    service.wait()
+    service.stop()
+
+
+def _metrics(record: dict[str, object]) -> None:
+    print(json.dumps(record), file=sys.stderr, flush=True)
+
+
+def _read(path: Path, power: str) -> Readings:
+    from pyarrow import ArrowInvalid, csv
+
+    from gaussveil.timeseries import read_readings
+
+    try:
+        return read_readings(csv.read_csv(path), power=power)
+    except (OSError, ArrowInvalid) as error:
+        raise SourceError(f"{path} cannot be read as CSV: {error}") from error

@@ -1,0 +1,72 @@
+"""How readings travel: one JSON object per reading, or a binary batch of consecutive readings.
+
+JSON: {"seq": 17, "kw": 0.42}; kw that is no number means a missing reading. Binary: the four bytes GVB1, the first
+sequence number as an unsigned 64-bit integer, then the readings as 64-bit floats, all little endian; NaN is missing.
+Answers have the same form as the message they answer.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from gaussveil.mechanisms.stream_registers import Energy
+from gaussveil.streaming.gateway import Floats, Message
+
+MARK = b"GVB1"
+HEAD = struct.Struct("<4sQ")
+LARGEST_BATCH = 4096
+
+
+def is_batch(payload: bytes) -> bool:
+    """Whether a payload is binary."""
+    return payload[:4] == MARK
+
+
+def decode(meter: str, payload: bytes) -> Message | None:
+    """The message in a payload; None if it has no usable sequence number."""
+    if is_batch(payload):
+        size = len(payload) - HEAD.size
+        if size <= 0 or size % 8 or size > 8 * LARGEST_BATCH:
+            return None
+        _, sequence = HEAD.unpack_from(payload)
+        return Message(meter, sequence, np.frombuffer(payload, "<f8", offset=HEAD.size))
+    try:
+        record = json.loads(payload)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        return None
+    return from_record(meter, record)
+
+
+def from_record(meter: str, record: object) -> Message | None:
+    """The message in a JSON object; what is no number counts as missing."""
+    if not isinstance(record, dict) or type(record.get("seq")) is not int:
+        return None
+    value = record.get("kw")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        reading = float(value) if number else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        reading = math.copysign(math.inf, value)  # type: ignore[arg-type]
+    return Message(meter, record["seq"], np.array([reading]))
+
+
+def encode_batch(sequence: int, values: Floats) -> bytes:
+    """A binary payload."""
+    return HEAD.pack(MARK, sequence) + np.ascontiguousarray(values, "<f8").tobytes()
+
+
+def encode_readings(sequence: int, values: Floats) -> Iterator[bytes]:
+    """JSON payloads, one per reading; the shortest digits that give the number back."""
+    for offset, value in enumerate(values.tolist()):
+        yield b'{"seq": %d, "kw": %s}' % (sequence + offset, repr(value).encode())
+
+
+def encode_energy(energy: Energy) -> bytes:
+    """A register as JSON."""
+    record = {"register": energy.name, "first": energy.first, "samples": energy.samples, "kwh": energy.kwh}
+    return json.dumps(record).encode()

@@ -1,0 +1,77 @@
+"""The file of meters that a gateway serves: public designs and certificates, no state."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gaussveil.accounting import Certificate
+from gaussveil.errors import FormatError, ParameterError
+from gaussveil.mechanisms.stream_design import StreamDesign
+from gaussveil.mechanisms.stream_record import design_from_dict, design_to_dict
+
+FORMAT = "gaussveil meters"
+VERSION = 1
+FORBIDDEN = set("/+#\0\n")
+
+
+@dataclass(frozen=True)
+class Meter:
+    """One meter: its name in topics, its design, and the certificate of the debit that paid for it."""
+
+    name: str
+    design: StreamDesign
+    certificate: Certificate
+
+    def __post_init__(self) -> None:
+        if not self.name or FORBIDDEN & set(self.name) or len(self.name) > 200:
+            raise ParameterError(
+                "a meter's name must be 1 to 200 characters without '/', '+', '#' and line ends. "
+                f"Got one of {len(self.name)} characters."
+            )
+
+
+def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:
+    """Write the file at once: it is complete or absent."""
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "meters": [
+            {"name": m.name, "design": design_to_dict(m.design), "certificate": m.certificate.to_dict()} for m in meters
+        ],
+    }
+    target = Path(path)
+    partial = target.with_name(target.name + ".part")
+    with partial.open("w", encoding="utf-8") as stream:
+        json.dump(record, stream, indent=1, allow_nan=False)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(partial, target)
+    return target
+
+
+def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
+    """Inverse of `write_meters`."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        if record["format"] != FORMAT or record["version"] != VERSION:
+            raise FormatError(f"{path} is not a file of meters of version {VERSION}")
+        meters = tuple(
+            Meter(item["name"], design_from_dict(item["design"]), Certificate.from_dict(item["certificate"]))
+            for item in record["meters"]
+        )
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"the file of meters {path} cannot be read: {type(error).__name__}: {error}") from error
+    if not meters or len({meter.name for meter in meters}) != len(meters):
+        raise FormatError(f"the file of meters {path} must hold at least one meter, each name once")
+    return meters
+
+
+def digest_of(meters: Sequence[Meter]) -> str:
+    """What ties a state to its meters: their names, in order, and the debits that paid for them."""
+    text = json.dumps([[meter.name, meter.certificate.release_id] for meter in meters])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,69 @@
+"""The embedded transport: one JSON line per reading in, one per private reading out.
+
+In: {"meter": "m1", "seq": 17, "kw": 0.42}. Out, in the same order: {"meter": "m1", "seq": 17, "kw": 3.1}, and for
+billing {"meter": "m1", "register": "day", "first": 0, "samples": 288, "kwh": 9.7}. Lines that are ready together are
+answered in one durable group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from gaussveil.streaming.gateway import Answer, Gateway, Message
+from gaussveil.streaming.messages import encode_energy, encode_readings, from_record
+
+GROUP_BYTES = 1 << 16
+
+
+def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO) -> None:
+    """Answer until the source ends."""
+    for lines in _groups(source):
+        messages = [message for message in (_parse(gateway, line) for line in lines) if message is not None]
+        for answer in gateway.answer(messages):
+            for line in _lines(answer):
+                target.write(line + b"\n")
+        target.flush()
+
+
+def _parse(gateway: Gateway, line: bytes) -> Message | None:
+    try:
+        record = json.loads(line)
+    except (UnicodeDecodeError, ValueError, RecursionError):
+        record = None
+    meter = record.get("meter") if isinstance(record, dict) else None
+    message = from_record(meter, record) if isinstance(meter, str) else None
+    if message is None:
+        gateway.counters["malformed"] += 1
+    return message
+
+
+def _lines(answer: Answer) -> Iterator[bytes]:
+    head = b'{"meter": %s, ' % json.dumps(answer.meter).encode()
+    for sequence, values in answer.runs:
+        for payload in encode_readings(sequence, values):
+            yield head + payload[1:]
+    for energy in answer.energies:
+        yield head + encode_energy(energy)[1:]
+
+
+def _groups(source: BinaryIO) -> Iterator[list[bytes]]:
+    """Whole lines, as many as are there without waiting."""
+    descriptor, rest = source.fileno(), b""
+    while True:
+        chunk = os.read(descriptor, GROUP_BYTES)
+        if not chunk:
+            break
+        while len(chunk) < 16 * GROUP_BYTES and select.select([descriptor], [], [], 0)[0]:
+            more = os.read(descriptor, GROUP_BYTES)
+            if not more:
+                break
+            chunk += more
+        *lines, rest = (rest + chunk).split(b"\n")
+        if filled := [line for line in lines if line.strip()]:
+            yield filled
+    if rest.strip():
+        yield [rest]

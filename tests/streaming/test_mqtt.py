@@ -1,0 +1,196 @@
+"""End to end through a real Mosquitto."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+from gaussveil.errors import GaussveilError, SourceError
+from gaussveil.streaming import Gateway, Meter, StreamState, write_meters
+from gaussveil.streaming.messages import HEAD, encode_batch
+from gaussveil.streaming.mqtt import Broker, MqttGateway
+
+from .conftest import Mosquitto
+from .test_stdio import command
+
+Brokers = Callable[..., Mosquitto]
+
+
+class Receiver:
+    """Somebody who may see private readings, and who can also send readings."""
+
+    def __init__(self, port: int) -> None:
+        self.seen: queue.Queue[tuple[str, bytes]] = queue.Queue()
+        self.client = Client(CallbackAPIVersion.VERSION2)
+        self.client.on_message = lambda _c, _d, message: self.seen.put((message.topic, message.payload))
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        subscribed: queue.Queue[int] = queue.Queue()
+        self.client.on_subscribe = lambda *_: subscribed.put(1)
+        self.client.subscribe("private/#", qos=1)
+        subscribed.get(timeout=20)
+
+    def send(self, meter: str, payload: bytes) -> None:
+        self.client.publish(f"meters/{meter}/power", payload, qos=1).wait_for_publish(20)
+
+    def receive(self, count: int) -> list[tuple[str, bytes]]:
+        return [self.seen.get(timeout=30) for _ in range(count)]
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def reading(sequence: int, value: object) -> bytes:
+    return json.dumps({"seq": sequence, "kw": value}).encode()
+
+
+@pytest.fixture
+def gateway(meters: tuple[Meter, ...], tmp_path: Path) -> Gateway:
+    return Gateway(meters, StreamState.open(tmp_path / "state", meters))
+
+
+def test_single_and_batched_readings_unknown_meters_and_nonsense(mosquitto: Brokers, gateway: Gateway) -> None:
+    broker = mosquitto()
+    service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
+    service.start()
+    receiver = Receiver(broker.port)
+    receiver.send("white", reading(0, 1.5))
+    receiver.send("stranger", reading(0, 1.5))
+    receiver.send("white", b"nonsense")
+    receiver.send("billing", encode_batch(0, np.linspace(0, 1, 48)))
+    got = receiver.receive(4)
+    assert [topic for topic, _ in got] == ["private/white/power", "private/billing/power"] + [
+        "private/billing/energy"
+    ] * 2
+    assert json.loads(got[0][1])["seq"] == 0
+    assert HEAD.unpack_from(got[1][1])[1] == 0
+    assert len(got[1][1]) == HEAD.size + 48 * 8
+    assert json.loads(got[3][1])["register"] == "day"
+    receiver.send("billing", encode_batch(0, np.linspace(0, 1, 48)))
+    assert receiver.receive(3) == got[1:], "redelivered: the same bytes"
+    receiver.close()
+    service.stop()
+    health = gateway.health()
+    assert (health["unknown"], health["malformed"], health["accepted"], health["repeated"]) == (1, 1, 49, 48)
+    gateway.state.close()
+
+
+def test_killed_in_the_middle_of_a_flood_every_number_has_one_output(
+    mosquitto: Brokers, meters: tuple[Meter, ...], tmp_path: Path
+) -> None:
+    """kill -9 while readings pour in; what the broker redelivers is answered as before, nothing is lost or doubled."""
+    broker = mosquitto()
+    path = write_meters(meters, tmp_path / "meter.json")
+    arguments = command("run", path, "--mqtt", f"127.0.0.1:{broker.port}", "--metrics", "0")
+
+    def started() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(arguments, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        assert b"listening" in process.stderr.readline()
+        return process
+
+    process = started()
+    receiver = Receiver(broker.port)
+    for sequence in range(150):
+        receiver.client.publish("meters/coloured/power", reading(sequence, sequence / 3), qos=1)
+    first = receiver.receive(10)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for sequence in range(150, 300):
+        receiver.client.publish("meters/coloured/power", reading(sequence, sequence / 3), qos=1)
+    process = started()
+    outputs: dict[int, bytes] = {}
+    pending = list(first)
+    while len(outputs) < 300:
+        for topic, payload in pending or receiver.receive(1):
+            assert topic == "private/coloured/power"
+            assert outputs.setdefault(json.loads(payload)["seq"], payload) == payload
+        pending = []
+    assert sorted(outputs) == list(range(300))
+    process.terminate()
+    assert process.stderr is not None
+    health = json.loads(process.stderr.read().splitlines()[-1])
+    assert process.wait() == 0
+    assert health["substituted"] == health["conflicts"] == health["late"] == 0
+    receiver.close()
+
+
+def test_the_broker_may_go_away_for_a_while(mosquitto: Brokers, gateway: Gateway) -> None:
+    broker = mosquitto()
+    service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
+    service.start()
+    broker.stop()
+    time.sleep(0.3)
+    broker.start()
+    receiver = Receiver(broker.port)
+    sequence = 0
+    while receiver.seen.empty() and sequence < 60:  # until the gateway has come back and subscribed again
+        receiver.send("white", reading(sequence, 1.0))
+        sequence += 1
+        time.sleep(0.25)
+    topic, payload = receiver.receive(1)[0]
+    assert topic == "private/white/power"
+    assert "kw" in json.loads(payload)
+    receiver.close()
+    service.stop()
+    gateway.state.close()
+
+
+def test_tls_and_password(mosquitto: Brokers, gateway: Gateway, tmp_path: Path) -> None:
+    key, certificate = self_signed(tmp_path)
+    password_file = tmp_path / "passwords"
+    subprocess.run(["mosquitto_passwd", "-c", "-b", str(password_file), "gateway", "secret"], check=True)
+    for file in (key, certificate, password_file, tmp_path):
+        os.chmod(file, 0o755)  # the broker drops its privileges
+    broker = mosquitto(f"allow_anonymous false\npassword_file {password_file}\ncertfile {certificate}\nkeyfile {key}\n")
+    known = {"host": "127.0.0.1", "port": broker.port, "user": "gateway", "certificate_authority": str(certificate)}
+    service = MqttGateway(gateway, Broker(**known, password="secret"))
+    service.start()
+    service.stop()
+    with pytest.raises(GaussveilError, match="refused"):
+        MqttGateway(gateway, Broker(**known, password="guess")).start()
+    gateway.state.close()
+
+
+def test_a_broker_that_is_not_there_is_named(gateway: Gateway) -> None:
+    with pytest.raises(SourceError, match="cannot be reached"):
+        MqttGateway(gateway, Broker(host="127.0.0.1", port=1)).start()
+    gateway.state.close()
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    import datetime
+    import ipaddress
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    built: Any = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    (folder / "key.pem").write_bytes(pem)
+    (folder / "cert.pem").write_bytes(built.public_bytes(serialization.Encoding.PEM))
+    return folder / "key.pem", folder / "cert.pem"

@@ -1,0 +1,87 @@
+"""The embedded transport, as a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gaussveil.errors import AssumptionError
+from gaussveil.streaming import Meter, write_meters
+from gaussveil.streaming.service import open_gateway
+
+RUN = "import sys; from gaussveil.cli.stream import stream_app; stream_app(sys.argv[1:])"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", RUN, *map(str, arguments)]
+
+
+def line(meter: str, sequence: object, value: object) -> bytes:
+    return json.dumps({"meter": meter, "seq": sequence, "kw": value}).encode() + b"\n"
+
+
+@pytest.fixture
+def meters_file(meters: tuple[Meter, ...], tmp_path: Path) -> Path:
+    return write_meters(meters, tmp_path / "meter.json")
+
+
+def run(path: Path, *lines: bytes) -> tuple[list[bytes], dict[str, int]]:
+    done = subprocess.run(command("run", path), input=b"".join(lines), capture_output=True, check=True, timeout=120)
+    return done.stdout.splitlines(), json.loads(done.stderr.splitlines()[-1])
+
+
+def test_after_kill_nine_redelivered_readings_are_answered_to_the_byte(meters_file: Path) -> None:
+    readings = [line(name, k, 0.5 + k / 7) for k in range(30) for name in ("white", "coloured", "billing")]
+    process = subprocess.Popen(command("run", meters_file), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"".join(readings))
+    process.stdin.flush()
+    before = [process.stdout.readline() for _ in range(len(readings) + 1)]  # one register as well
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    after, health = run(meters_file, *readings)
+    assert sorted(after) == sorted(row.rstrip(b"\n") for row in before)
+    assert health["repeated"] == len(readings)
+    assert health["accepted"] == 0
+    changed, health = run(meters_file, line("white", 3, 9.75), line("white", 30, 1.0))
+    assert [json.loads(row)["seq"] for row in changed] == [30]
+    assert health["conflicts"] == 1
+
+
+def test_bad_lines_are_counted_and_the_rest_is_answered(meters_file: Path) -> None:
+    bad = [b"{", b"\xff\xfe\n", b"[1]\n", b'{"meter": "white"}\n', b'{"meter": 3, "seq": 0}\n', line("white", "0", 1.0),
+           line("white", True, 1.0)]  # fmt: skip
+    bad[0] = b"{\n"
+    odd = [line("white", 0, "much"), line("white", 1, None), line("stranger", 0, 1.0), line("white", 2, 10**400)]
+    rows, health = run(meters_file, *bad, *odd, b"\n", line("white", 3, 1.0)[:-1])
+    assert [json.loads(row)["seq"] for row in rows] == [0, 1, 2, 3]
+    assert (health["malformed"], health["unknown"], health["substituted"], health["accepted"]) == (7, 1, 2, 2)
+
+
+def test_lost_state_is_noticed_and_needs_a_reset(meters_file: Path) -> None:
+    run(meters_file, line("white", 0, 1.0))
+    for file in sorted((meters_file.parent / "meter.state").iterdir()):
+        file.unlink()
+    with pytest.raises(AssumptionError, match="were started before"):
+        open_gateway(meters_file)
+    gateway = open_gateway(meters_file, reset_from=5)
+    os.close(gateway.state._lock)
+    rows, health = run(meters_file, line("white", 4, 1.0), line("white", 5, 1.0))
+    assert [json.loads(row)["seq"] for row in rows] == [5]
+    assert health["late"] == 1
+
+
+def test_two_gateways_cannot_serve_the_same_meters(meters_file: Path) -> None:
+    gateway = open_gateway(meters_file)
+    done = subprocess.run(command("run", meters_file), input=b"", capture_output=True, timeout=120)
+    assert done.returncode != 0
+    assert b"another gateway" in done.stderr
+    os.close(gateway.state._lock)
