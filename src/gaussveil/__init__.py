@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from gaussveil.engines import open
     from gaussveil.errors import GaussveilError
     from gaussveil.mechanisms import (
+        ClassLabelNoise,
         GaussianRelease,
         LiftedGaussian,
         MeterStream,
         PrivateBayesianLogisticRegression,
+        PrivateForecaster,
         PrivateGaussianProcessRegressor,
         PrivateSketch,
         PrivateSpectrum,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "Account": "gaussveil.accounting",
     "Certificate": "gaussveil.accounting",
+    "ClassLabelNoise": "gaussveil.mechanisms",
     "Enclosure": "gaussveil.spectrum",
     "GaussianPair": "gaussveil.spectrum",
     "GaussianRelease": "gaussveil.mechanisms",
@@ -42,6 +45,7 @@ _EXPORTS = {
     "PrivacyLoss": "gaussveil.spectrum",
     "PrivateBayesianLogisticRegression": "gaussveil.mechanisms",
     "PrivateDiagnostics": "gaussveil.accounting",
+    "PrivateForecaster": "gaussveil.mechanisms",
     "PrivateGaussianProcessRegressor": "gaussveil.mechanisms",
     "PrivateSketch": "gaussveil.mechanisms",
     "PrivateSpectrum": "gaussveil.mechanisms",
@@ -59,6 +63,7 @@ _EXPORTS = {
 __all__ = [
     "Account",
     "Certificate",
+    "ClassLabelNoise",
     "Enclosure",
     "GaussianPair",
     "GaussianRelease",
@@ -69,6 +74,7 @@ __all__ = [
     "PrivacyLoss",
     "PrivateBayesianLogisticRegression",
     "PrivateDiagnostics",
+    "PrivateForecaster",
     "PrivateGaussianProcessRegressor",
     "PrivateSketch",
     "PrivateSpectrum",

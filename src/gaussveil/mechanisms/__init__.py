@@ -1,5 +1,9 @@
 """One mechanism per file; each releases a value with a certificate and debits its account before it draws."""
 
+from gaussveil.mechanisms.class_label import ClassLabelNoise
+from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
+from gaussveil.mechanisms.forecast import PrivateForecaster
+from gaussveil.mechanisms.forecast_models import PrivateForecast
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
 from gaussveil.mechanisms.gaussian_output import LiftedGaussian, LiftedPlan
 from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
@@ -13,6 +17,8 @@ from gaussveil.mechanisms.spectral import PrivateSpectrum, calibrate_ball
 from gaussveil.mechanisms.trajectory import TrajectoryRelease
 
 __all__ = [
+    "ClassLabelNoise",
+    "ClassLabelPlan",
     "GaussianPlan",
     "GaussianRelease",
     "LiftedGaussian",
@@ -20,6 +26,8 @@ __all__ = [
     "MeterStream",
     "MixtureModel",
     "PrivateBayesianLogisticRegression",
+    "PrivateForecast",
+    "PrivateForecaster",
     "PrivateGaussianMixture",
     "PrivateGaussianProcessRegressor",
     "PrivateSketch",

@@ -1,0 +1,121 @@
+"""Constant queries under one common covariance: a convex problem with a closed-form start.
+
+With centres c_X = mean_X + shift_X the worst edge has q = (c_X - c_Y)' N^-1 (c_X - c_Y), jointly convex in (c, N).
+
+- With R the largest radius of the smallest balls around the means of each connected component, a budget of R^2 lets
+  every label release its component's centre: delta is 0. Small deltas come from releasing nearly the centre.
+- Among noises that shrink all means towards their centres by one factor, the best has 1 - factor = budget / R^2 and
+  q = trace (1/budget - 1/R^2), `trace` that of the smallest covariance covering the means' differences
+  (derived: docs/math/class_noise).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from gaussveil.calibration.class_gradient import Array, Edges, LabelModels, WorstShift
+from gaussveil.calibration.class_search import Noise, Report, Shared, descend, measured
+from gaussveil.calibration.ellipsoid import covering_ellipsoid
+
+BALL_STEPS = 2000
+FLOOR = 1e-4  # smallest variance of the start against the mean one
+SHARPNESS = (40.0, 160.0, 640.0, 2500.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Centres that the labels can be drawn to, the largest distance to them, and the covariance of the differences."""
+
+    centres: Array
+    radius: float
+    covariance: Array
+
+    @classmethod
+    def of(cls, models: LabelModels, edges: Edges) -> Cover:
+        """Enclosing balls of the components and the covering ellipsoid of the edges."""
+        count, size = models.means.shape
+        joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(count, count))
+        _, component = connected_components(joined, directed=False)
+        centres = np.empty_like(models.means)
+        for number in np.unique(component):
+            members = component == number
+            centres[members] = enclosing_centre(models.means[members])
+        radius = float(np.max(np.linalg.norm(models.means - centres, axis=1)))
+        gaps = models.means[edges[:, 0]] - models.means[edges[:, 1]]
+        largest = float(np.max(np.sum(gaps**2, axis=1)))
+        if largest == 0:
+            return cls(centres, radius, np.eye(size))
+        found = covering_ellipsoid(gaps, relative_gap=1e-6, floor=FLOOR * largest / size)
+        return cls(centres, radius, found.covariance)
+
+    def shrunk(self, models: LabelModels, budget: float) -> Noise:
+        """The best noise that draws all means to their centres by one factor (closed form)."""
+        taken = min(budget / self.radius**2, 1.0)
+        shifts = taken * (self.centres - models.means)
+        left = budget - (taken * self.radius) ** 2
+        return Noise(shifts, self.spread(len(shifts), left), np.inf)
+
+    def spread(self, count: int, trace: float) -> Array:
+        """The covering covariance with a given trace, once per label."""
+        one = self.covariance * (trace / np.trace(self.covariance))
+        return np.array(np.broadcast_to(one, (count, *one.shape)))
+
+
+def enclosing_centre(points: Array) -> Array:
+    """Centre of the smallest ball around points (rows), by Frank-Wolfe with exact steps on its dual.
+
+    Welzl's method is exact but slow beyond a few dimensions; any centre is sound, its radius is measured.
+    """
+    weights = np.full(len(points), 1 / len(points))
+    best, radius = points.mean(axis=0), np.inf
+    for _ in range(BALL_STEPS):
+        centre = weights @ points
+        squares = np.sum((points - centre) ** 2, axis=1)
+        far = int(np.argmax(squares))
+        if squares[far] < radius:
+            best, radius = centre, float(squares[far])
+        held = weights > 0
+        near = int(np.flatnonzero(held)[np.argmin(squares[held])])
+        # move weight from the nearest supported point to the farthest (pairwise steps converge geometrically)
+        direction = points[far] - points[near]
+        length = float(direction @ direction)
+        gain = squares[far] - squares[near]
+        if length == 0 or gain <= 1e-13 * radius:
+            break
+        step = min(gain / (2 * length), weights[near])
+        weights[far] += step
+        weights[near] -= step
+    return np.asarray(best)
+
+
+def common_noise(
+    models: LabelModels,
+    edges: Edges,
+    cover: Cover,
+    budget: float,
+    means: bool,
+    *,
+    begin: Noise | None = None,
+    iterations: int = 200,
+    report: Report | None = None,
+) -> Noise:
+    """One covariance, and shifts if `means`, with the smallest worst Mahalanobis distance; `figure`: log square."""
+    objective = WorstShift(models, edges)
+    if not means:
+        # the covering ellipsoid is the exact answer
+        return measured(objective, Noise(0 * models.means, cover.spread(len(models.means), budget), np.inf))
+    starts = [cover.shrunk(models, budget)] + ([] if begin is None else [begin.within(budget)])
+    start = min((measured(objective, one) for one in starts), key=lambda noise: noise.figure)
+    return descend(
+        objective,
+        start,
+        lambda noise: Shared.around(noise, budget, True),
+        sharpness=SHARPNESS,
+        iterations=iterations,
+        far_enough=-np.inf,
+        report=report,
+    )

@@ -1,0 +1,147 @@
+"""What a search for class-label noise minimises: smooth maxima over the label graph, with their gradients.
+
+The noise of label X is N(shift_X, spread_X), so its output is N(mean_X + shift_X, covariance_X + spread_X).
+`WorstDelta` looks at the exact delta of every ordered edge; `WorstShift` serves one common covariance with constant
+queries, where delta grows with the squared Mahalanobis distance of the two centres and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.spectrum.gradient import PairGradient, both_gradients, swap_gradient, whiten
+
+Array = NDArray[np.float64]
+Edges = NDArray[np.intp]
+
+SMALLEST_LOG = -60.0  # below this a delta counts as zero: nobody needs less, and gradients would be noise
+NEAR_ONE = 1 - 1e-13
+DEVICE_EDGES = 256  # fewer edges than this are not worth the way to a GPU
+
+
+class Smooth(NamedTuple):
+    """A smooth maximum, its gradients in shifts and spreads, and the figures it was taken over, one row per edge."""
+
+    value: float
+    shifts: Array
+    spreads: Array
+    figures: Array
+
+
+class Objective(Protocol):
+    """Figures of the edges, larger is worse, and their smooth maximum."""
+
+    def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
+        """log-sum-exp of `sharpness` times the figures of the chosen edges, over `sharpness`, with gradients."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelModels:
+    """Public models N(means_X, covariances_X) of the query, one row per label."""
+
+    means: Array
+    covariances: Array
+
+    @property
+    def constant(self) -> bool:
+        """Whether every label's query is a constant."""
+        return not np.any(self.covariances)
+
+
+@dataclass(frozen=True, eq=False)
+class WorstDelta:
+    """log(delta / (1 - delta)) of both orders of every edge, or of the swap of its two labels."""
+
+    models: LabelModels
+    edges: Edges
+    epsilon: float
+    swap: bool = False
+    device: str | None = None
+
+    def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
+        """Smooth maximum over the chosen edges and both their orders."""
+        edges = self.edges if chosen is None else self.edges[chosen]
+        first, second = edges[:, 0], edges[:, 1]
+        centres, covariances = self.models.means + shifts, self.models.covariances + spreads
+        sides = [centres[first], covariances[first], centres[second], covariances[second]]
+        found = [_to_numpy(one) for one in self._gradients(*self._placed(sides))]
+        logs = np.stack([np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1)
+        deltas = np.minimum(np.exp(logs), NEAR_ONE)
+        figures = logs - np.log1p(-deltas)
+        value, weights = _log_sum_exp(figures, sharpness)
+        weights = np.where(logs > SMALLEST_LOG, weights / (1 - deltas), 0.0)
+        shift_slopes, spread_slopes = np.zeros_like(centres), np.zeros_like(covariances)
+        mean, cov_x, cov_y = (
+            sum(_scaled(weights[:, side], getattr(one, name)) for side, one in enumerate(found))
+            for name in ("mean_x", "cov_x", "cov_y")
+        )
+        np.add.at(shift_slopes, first, mean)
+        np.subtract.at(shift_slopes, second, mean)
+        np.add.at(spread_slopes, first, cov_x)
+        np.add.at(spread_slopes, second, cov_y)
+        return Smooth(value, shift_slopes, spread_slopes, figures)
+
+    def _gradients(self, *sides: Any) -> list[PairGradient]:
+        pair = whiten(*sides)
+        if self.swap:
+            return [swap_gradient(pair, self.epsilon)]
+        return list(both_gradients(pair, self.epsilon))
+
+    def _placed(self, sides: list[Array]) -> list[Any]:
+        if self.device is None or len(sides[0]) < DEVICE_EDGES:
+            return list(sides)
+        import torch  # only where a device was asked for
+
+        return [torch.asarray(side, dtype=torch.float64, device=self.device) for side in sides]
+
+
+@dataclass(frozen=True, eq=False)
+class WorstShift:
+    """log of the squared Mahalanobis distance of the centres of every edge; all labels share spreads[0]."""
+
+    models: LabelModels
+    edges: Edges
+
+    def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
+        """Smooth maximum over the chosen edges."""
+        edges = self.edges if chosen is None else self.edges[chosen]
+        first, second = edges[:, 0], edges[:, 1]
+        centres = self.models.means + shifts
+        gaps = centres[first] - centres[second]
+        solved = np.linalg.solve(spreads[0], gaps.T).T
+        squares = np.maximum(np.einsum("ei,ei->e", gaps, solved), 1e-300)
+        figures = np.log(squares)[:, None]
+        value, weights = _log_sum_exp(figures, sharpness)
+        pull = (weights[:, 0] / squares)[:, None] * solved
+        shift_slopes, spread_slopes = np.zeros_like(centres), np.zeros_like(spreads)
+        np.add.at(shift_slopes, first, 2 * pull)
+        np.subtract.at(shift_slopes, second, 2 * pull)
+        spread_slopes[0] = -pull.T @ solved
+        return Smooth(value, shift_slopes, spread_slopes, figures)
+
+
+def log_delta_of(figure: float) -> float:
+    """log delta from log(delta / (1 - delta))."""
+    return float(-np.logaddexp(0.0, -figure))
+
+
+def _scaled(weights: Array, slopes: Array) -> Array:
+    # an edge whose delta is zero has slope zero, whatever its weight
+    return weights.reshape(-1, *(1,) * (slopes.ndim - 1)) * slopes
+
+
+def _log_sum_exp(figures: Array, sharpness: float) -> tuple[float, Array]:
+    peak = float(np.max(figures))
+    powers = np.exp(sharpness * (figures - peak))
+    total = float(np.sum(powers))
+    return peak + float(np.log(total)) / sharpness, powers / total
+
+
+def _to_numpy(found: PairGradient) -> PairGradient:
+    if isinstance(found.log_delta, np.ndarray):
+        return found
+    return PairGradient(*(column.cpu().numpy() for column in found))

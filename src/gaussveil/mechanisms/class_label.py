@@ -1,0 +1,286 @@
+"""A query released so that nobody can tell which label it belongs to.
+
+Released: round_g(query + m_X) + noise on a public power-of-two grid g, where X is the secret label, m_X its public
+noise mean and the noise a lattice Gaussian whose covariance depends on X; grid, tables, code and random bytes do not.
+
+Adjacency: the label changes along an edge of a public graph. The query of label X is N(mean_X, covariance_X), a
+constant where the covariance is zero; these models are public.
+
+Theorem (derived: docs/math/noise.md, "Sampling on the lattice is post-processing"). With C_X the covariance drawn less
+(2g)^2 I, the pairs N(c_X, S_X + C_X) against N(c_Y, S_Y + C_Y), one per ordered edge, dominate the release: c_X is the
+rounded centre of a constant query; for a random one c_X = mean_X + m_X and the rounding's total variation is charged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.accounting import (
+    Account,
+    Adjacency,
+    Certificate,
+    CertificateDraft,
+    Guarantee,
+    Release,
+    transaction,
+)
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.calibration.class_gradient import LabelModels
+from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
+from gaussveil.calibration.label_graph import Graph, label_edges
+from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
+from gaussveil.mechanisms.containers import like, real_array, real_number
+from gaussveil.mechanisms.progress import shown_progress
+from gaussveil.noise import Generator
+from gaussveil.noise.lattice import to_lattice
+
+Array = NDArray[np.float64]
+
+DESIGN_SHARE = 0.999  # of the asked delta: the rest is what the lattice and the sampler may add
+
+
+@dataclass(kw_only=True, eq=False)
+class ClassLabelNoise:
+    """Noise under which the queries of neighbouring labels look alike.
+
+    >>> from gaussveil.mechanisms import ClassLabelNoise
+    >>> mechanism = ClassLabelNoise(epsilon=1.0, accuracy=0.5).design([[0.0, 0.0], [1.0, 0.5], [2.0, 1.0]])
+    >>> mechanism.worst_delta_ < 0.26
+    True
+    >>> mechanism.release(1).certificate.adjacency.kind
+    'label-graph'
+
+    Args:
+        epsilon: where delta is promised.
+        accuracy: largest mean squared error per coordinate; the design then has the smallest worst delta.
+        delta: instead of it, the delta to promise; the design then has the smallest error.
+        graph: which labels must look alike: "complete", ("nearest", c), ("distance", r), or pairs of labels.
+        noise_means: let the noise have label-dependent means, which draw the labels' outputs together.
+        common_covariance: give all labels the same noise covariance.
+        swap: every label is released once and two of them may have changed places (`release_all`).
+        public_models: whether the means and covariances are public anyway. By default the certificate says that they
+            are assumed to be.
+        account: where a release is debited before it is drawn; without one the certificate says "not recorded".
+        privacy_unit: what carries the label.
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        device: PyTorch device for the search, for example "cuda"; NumPy by default.
+        progress: show a progress bar during the design.
+
+    After `design` read `worst_delta_`, `accuracy_` and, beside it, `retained_variance_`: near 0 all labels release
+    nearly the same centre, however small the error looks. `plan_.pdp_delta(priors)` takes priors (Remark 1).
+    """
+
+    epsilon: float
+    accuracy: float | None = None
+    delta: float | None = None
+    graph: Graph = "complete"
+    noise_means: bool = True
+    common_covariance: bool = False
+    swap: bool = False
+    public_models: bool = False
+    account: Account | None = None
+    privacy_unit: str = "record"
+    generator: Generator | None = None
+    device: str | None = None
+    progress: bool = False
+    plan_: ClassLabelPlan = field(init=False, repr=False)
+    design_: ClassNoise = field(init=False, repr=False)
+    certificate_: Certificate = field(init=False, repr=False)
+
+    def design(
+        self, means: ArrayLike, covariances: ArrayLike | None = None, labels: Sequence[Any] | None = None
+    ) -> ClassLabelNoise:
+        """Search the noise for public query models: one row of `means` and one matrix of `covariances` per label."""
+        epsilon = real_number("epsilon", self.epsilon)
+        if not 0 <= epsilon < math.inf:
+            raise ParameterError(f"epsilon must be finite and not negative. Got {epsilon!r} instead.")
+        models = checked_models(real_array("means", means), covariances)
+        names = tuple(range(len(models.means))) if labels is None else tuple(labels)
+        if len(names) != len(models.means) or len({str(name) for name in names}) != len(names):
+            raise ParameterError(f"labels must be {len(models.means)} names, all different as text.")
+        edges = label_edges(self.graph, names, models.means)
+        ordered = np.concatenate([edges, edges[:, ::-1]])
+        share = 1.0
+        for _ in range(4):
+            with shown_progress(self.progress, "class-label noise") as report:
+                found = design_class_noise(
+                    models.means,
+                    models.covariances,
+                    edges,
+                    epsilon=epsilon,
+                    accuracy=None if self.accuracy is None else real_number("accuracy", self.accuracy),
+                    delta=None if self.delta is None else share * DESIGN_SHARE * real_number("delta", self.delta),
+                    noise_means=self.noise_means,
+                    common_covariance=self.common_covariance,
+                    swap=self.swap,
+                    device=self.device,
+                    report=report,
+                )
+            plan = self._drawn(names, ordered, models, found)
+            if self.delta is None or plan.delta <= self.delta:
+                self.plan_, self.design_ = plan, found
+                return self
+            self._affordable(plan)
+            share *= 0.98
+        raise NumericalError(
+            "no noise was found that keeps the asked delta once drawn on a grid; ask for a larger one."
+        )
+
+    def release(self, label: Any, query: ArrayLike | None = None) -> Release[Any]:
+        """Debit, draw and certify the query of one label; a constant query may be left out.
+
+        Every refusal comes before the debit. The certificate names no label.
+        """
+        plan = self._planned(swap=False)
+        position = self._position(label)
+        if query is None and not plan.models.constant:
+            raise ParameterError("query must be given where the models have covariances: it is random.")
+        given = plan.models.means[position] if query is None else query
+        centre = plan.centre_of(position, real_array("query", given))
+        to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
+        size = plan.shifts.shape[1]
+        with transaction(self.account, plan.charge, self._draft(f"query of one label, {size} coordinates")) as debit:
+            noisy = debit.draw(lambda: like(given, plan.noises[position].add(centre, self.generator)))
+        self.certificate_ = debit.certificate
+        return Release(noisy, debit.certificate)
+
+    def release_all(self, labels: Sequence[Any], queries: ArrayLike | None = None) -> Release[Array]:
+        """Debit, draw and certify one row per label, all labels once, in the secret order of `labels`.
+
+        The rows carry no label. Neighbours are two orders in which two labels of an edge have changed places (K5).
+        """
+        plan = self._planned(swap=True)
+        positions = [self._position(label) for label in labels]
+        if sorted(positions) != list(range(len(plan.labels))):
+            raise ParameterError(f"labels must hold each of the {len(plan.labels)} labels of the design once.")
+        rows = plan.models.means[positions] if queries is None else real_array("queries", queries)
+        if len(rows) != len(positions) or (queries is None and not plan.models.constant):
+            raise ParameterError(f"queries must be {len(positions)} rows, one per label.")
+        centres = [plan.centre_of(position, row) for position, row in zip(positions, rows)]
+        for centre in centres:
+            to_lattice(centre, plan.noises[0].shape, plan.grid)
+        with transaction(self.account, plan.charge, self._draft(f"queries of all {len(rows)} labels")) as debit:
+            noisy = debit.draw(
+                lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)])
+            )
+        self.certificate_ = debit.certificate
+        return Release(noisy, debit.certificate)
+
+    @property
+    def noise_means_(self) -> Array:
+        """Means of the noise, one row per label."""
+        return self._planned().shifts
+
+    @property
+    def noise_covariances_(self) -> Array:
+        """Covariances of the noise as drawn, one per label."""
+        return np.stack([np.asarray(noise.covariance) for noise in self._planned().noises])
+
+    @property
+    def worst_delta_(self) -> float:
+        """Delta promised at epsilon: rigorous upper end over all ordered edges, sampler error included."""
+        return self._planned().delta
+
+    @property
+    def pdp_delta_(self) -> float:
+        """The paper's two-sided probabilistic figure beside it; no guarantee rests on it."""
+        return self._planned().pdp_delta()
+
+    @property
+    def accuracy_(self) -> float:
+        """Largest mean squared error per coordinate over the labels."""
+        return self._planned().accuracy
+
+    @property
+    def retained_variance_(self) -> float:
+        """Share of the between-label variance that the outputs' means keep."""
+        return self._planned().retained_variance
+
+    def _planned(self, swap: bool | None = None) -> ClassLabelPlan:
+        if not hasattr(self, "plan_"):
+            raise ParameterError("call design(means, covariances) first: the noise is searched there.")
+        plan = self.plan_
+        if swap is not None and swap != plan.swap:
+            raise ParameterError(
+                "release is for swap=False (one label), release_all for swap=True (every label once). "
+                f"Got a design with swap={plan.swap}."
+            )
+        return plan
+
+    def _position(self, label: Any) -> int:
+        labels = self._planned().labels
+        if label not in labels:
+            raise ParameterError("label must be one of the labels of the design. Got another one.")
+        return labels.index(label)
+
+    def _drawn(
+        self, labels: tuple[Any, ...], edges: NDArray[np.intp], models: LabelModels, found: ClassNoise
+    ) -> ClassLabelPlan:
+        """The design on its lattice; what the lattice adds is taken off again where an accuracy was asked."""
+        shifts, spreads = found.noise_means, found.noise_covariances
+        for _ in range(8):
+            plan = ClassLabelPlan.of(labels, edges, models, shifts, spreads, found.epsilon, self.swap)
+            if self.accuracy is None or plan.accuracy <= self.accuracy:
+                return plan
+            factor = 1 - 1.01 * (plan.accuracy / self.accuracy - 1)
+            shifts, spreads = math.sqrt(factor) * shifts, factor * spreads
+        raise NumericalError("the noise could not be drawn within the asked accuracy; ask for a larger one.")
+
+    def _affordable(self, plan: ClassLabelPlan) -> None:
+        sampler = sampler_delta(plan.epsilon, plan.sampler_error)
+        if self.delta is not None and sampler >= self.delta / 2:
+            raise ParameterError(
+                f"delta must be at least {2 * sampler:.3g} here, to pay for rounding and the sampler. "
+                f"Got {self.delta!r} instead."
+            )
+
+    def _draft(self, released: str) -> CertificateDraft:
+        plan = self._planned()
+        secure = self.generator is None or self.generator.is_secure
+        constant = plan.models.constant
+        guarantee = Guarantee.worst_case() if constant else Guarantee.model_based("Gaussian queries of each label")
+        models = "constant queries" if constant else "means and covariances of the queries"
+        assumptions = [
+            f"the labels, their graph and their models ({models}) are "
+            + (
+                "public"
+                if self.public_models
+                else "assumed public, though they may come from private records, which this guarantee does not cover"
+            ),
+            "that the query fits its label's model and is below 2^52 grids is public knowledge",
+        ]
+        if plan.swap:
+            assumptions.append("every label is released exactly once and the rows carry no label")
+        return CertificateDraft(
+            released=released,
+            mechanism="class-label noise",
+            adjacency=Adjacency.label_graph(
+                [(plan.labels[first], plan.labels[second]) for first, second in plan.edges],
+                f"pair of {self.privacy_unit}s that change places" if plan.swap else self.privacy_unit,
+            ),
+            epsilon=plan.epsilon,
+            delta=plan.delta if self.delta is None else float(self.delta),
+            guarantee=guarantee if secure else Guarantee.none("seeded"),
+            assumptions=tuple(assumptions),
+            parameters={
+                "labels": len(plan.labels),
+                "dimension": plan.shifts.shape[1],
+                "accuracy": plan.accuracy,
+                "retained_variance": plan.retained_variance,
+                "pdp_delta": plan.pdp_delta(),
+                "noise_means": self.noise_means,
+                "kind": self.design_.kind,
+                "grid": plan.grid,
+            },
+        )
+
+    def __sklearn_clone__(self) -> ClassLabelNoise:
+        return dataclasses.replace(self)

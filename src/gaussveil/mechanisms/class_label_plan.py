@@ -1,0 +1,157 @@
+"""The public half of a class-label release: lattice noise per label, dominating pairs, and what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.accounting import Charge
+from gaussveil.accounting.composition import Composition
+from gaussveil.calibration.class_gradient import LabelModels
+from gaussveil.errors import AssumptionError, ParameterError, ShapeError
+from gaussveil.noise import GaussianNoise, Generator
+from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
+
+Array = NDArray[np.float64]
+
+CONSTANT_GRID = 2.0**-30  # of the smallest standard deviation: the rounded centres are evaluated, so this costs nothing
+RANDOM_GRID = 2.0**-38  # rounding a random query is charged as total variation, about 1e-12 with this grid
+FINEST_GRID = 2.0**-48  # of the largest value that can occur: integers must stay exact
+ROUND_UP = 1 + 1e-12
+SAME = 1e-9  # how far a constant query may be from the design's, against the largest mean
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLabelPlan:
+    """Everything about a release that does not depend on the label: public before anything is drawn."""
+
+    labels: tuple[Any, ...]
+    edges: NDArray[np.intp]  # ordered
+    models: LabelModels
+    shifts: Array
+    noises: tuple[GaussianNoise, ...]
+    epsilon: float
+    swap: bool
+
+    @classmethod
+    def of(
+        cls,
+        labels: tuple[Any, ...],
+        edges: NDArray[np.intp],
+        models: LabelModels,
+        shifts: Array,
+        spreads: Array,
+        epsilon: float,
+        swap: bool,
+    ) -> ClassLabelPlan:
+        """Lattice noise of at least the given covariances on one grid, and shifts that end on it where queries are
+        constant.
+        """
+        variances = np.linalg.eigvalsh(spreads)
+        smallest, largest = math.sqrt(float(variances.min())), math.sqrt(float(variances.max()))
+        own = math.sqrt(float(np.max(np.linalg.eigvalsh(models.covariances))))
+        reach = float(np.max(np.abs(models.means + shifts))) + 64 * (largest + own)
+        share = CONSTANT_GRID if models.constant else RANDOM_GRID
+        finest = max(share * smallest / math.sqrt(shifts.shape[1]), FINEST_GRID * reach)
+        grid = math.ldexp(1.0, math.floor(math.log2(finest)))
+        noises = GaussianNoise.family(list(spreads), grid=grid)
+        if models.constant:
+            shifts = np.rint((models.means + shifts) / grid) * grid - models.means
+        return cls(labels, edges, models, shifts, tuple(noises), epsilon, swap)
+
+    @property
+    def grid(self) -> float:
+        """The grid that all labels' outputs lie on."""
+        return self.noises[0].grid
+
+    @cached_property
+    def centres(self) -> Array:
+        """Means of the outputs; lattice points, to the bit, where queries are constant."""
+        centres = self.models.means + self.shifts
+        return np.asarray(np.rint(centres / self.grid) * self.grid) if self.models.constant else centres
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """Dominating pairs, one per ordered edge; of a swap of two labels where all are released together."""
+        first, second = self.edges[:, 0], self.edges[:, 1]
+        drawn = np.stack([np.asarray(noise.continuous_covariance) for noise in self.noises])
+        total = self.models.covariances + (drawn + drawn.transpose(0, 2, 1)) / 2
+        pair = GaussianPair(self.centres[first], total[first], self.centres[second], total[second])
+        return compose(pair, pair.reversed()) if self.swap else pair
+
+    @property
+    def sampler_error(self) -> float:
+        """Total variation of what is drawn from the ideal laws, rounding and adding in floats included."""
+        one = self.noises[0].total_variation
+        if not self.models.constant:
+            one += 2 * max(noise.centre_total_variation for noise in self.noises)
+        return float(one * (len(self.labels) if self.swap else 1))
+
+    @cached_property
+    def charge(self) -> Charge:
+        """What a release costs an account."""
+        return Charge(self.loss, sampler_error=self.sampler_error)
+
+    @cached_property
+    def delta(self) -> float:
+        """Rigorous upper end of the worst delta at epsilon, sampler error included."""
+        stored = Charge.from_json(self.charge.to_json())
+        uppers = (
+            Composition.of([(one, 1)], symmetric=False).delta_upper(self.epsilon) for one in (self.charge, stored)
+        )
+        return min(1.0, max(uppers) * ROUND_UP)
+
+    @property
+    def accuracy(self) -> float:
+        """Largest mean squared error per coordinate over the labels, rounding included."""
+        traces = np.array([np.trace(np.asarray(noise.covariance)) for noise in self.noises])
+        size = self.shifts.shape[1]
+        rounding = 0.0 if self.models.constant else size * self.grid**2
+        return float(np.max(traces + np.sum(self.shifts**2, axis=1)) + rounding) / float(size)
+
+    @property
+    def retained_variance(self) -> float:
+        """Share of the between-label variance that the outputs' means keep: 0 if all release one centre."""
+        before, after = (np.sum((rows - rows.mean(axis=0)) ** 2) for rows in (self.models.means, self.centres))
+        return float(after / before) if before > 0 else 1.0
+
+    def pdp_delta(self, priors: Sequence[float] | None = None) -> float:
+        """Exact two-sided probabilistic delta Pr_X[|L| > epsilon], worst ordered edge, of the continuous laws (K1).
+
+        With priors (Remark 1, eq. (9)) L is the log ratio of posteriors instead of likelihoods. Probabilistic DP is not
+        closed under post-processing, so this is a figure to compare with the paper, not a guarantee.
+        """
+        lean: float | Array = 0.0
+        if priors is not None:
+            weights = np.asarray(priors, dtype=np.float64)
+            if weights.shape != (len(self.labels),) or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
+                raise ParameterError(f"priors must be {len(self.labels)} positive numbers that sum to 1.")
+            lean = np.log(weights[self.edges[:, 0]] / weights[self.edges[:, 1]])
+        above = self.loss.loss_tail(self.epsilon - lean)
+        below = 1 - self.loss.loss_tail(-self.epsilon - lean)
+        return float(np.max(above + below))
+
+    def draw(self, position: int, query: ArrayLike, generator: Generator | None = None) -> Array:
+        """One label's noisy query, without a record of it: for studies and audits. Releases go through `release`."""
+        return self.noises[position].add(self.centre_of(position, query), generator)
+
+    def centre_of(self, position: int, query: ArrayLike) -> Array:
+        """Query plus noise mean, ready for the grid; the design's own centre for a constant query."""
+        value = np.asarray(query, dtype=np.float64)
+        if value.shape != self.models.means[position].shape:
+            raise ShapeError(f"query must have shape {self.models.means[position].shape}. Got {value.shape} instead.")
+        if not self.models.constant:
+            return np.asarray(value + self.shifts[position])
+        scale = float(np.max(np.abs(self.models.means))) + 1
+        if not np.max(np.abs(value - self.models.means[position])) <= SAME * scale:
+            raise AssumptionError(
+                "query must be the constant that the design holds for its label. Got another one: design again with "
+                "the queries to be released as means, or give the covariances of random queries."
+            )
+        return np.asarray(self.centres[position])

@@ -1,0 +1,111 @@
+"""Algorithm 1 of the class-based paper, as printed and repaired, for studies. No guarantee follows from either.
+
+It descends on the surrogate g_XY = (c_Y - c_X)' A_Y (c_Y - c_X) - ln(|A_Y| / |A_X|) (eq. (46)), A_X the inverse of
+label X's output covariance. The surrogate is no bound on delta (docs/corrections, K2), and read literally Lemma 2 gives
+step 0, so that Algorithm 1 returns the white noise it starts from (K4).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.errors import ParameterError, ShapeError
+
+Array = NDArray[np.float64]
+
+ITERATIONS = 400
+FIRST_STEP = 0.1
+SHORTEST_STEP = 1e-10
+LEAST_EIGENVALUE = 1e-10
+
+
+def algorithm_1(
+    means: ArrayLike, covariances: ArrayLike, edges: ArrayLike, rho: float, *, repaired: bool = False
+) -> Array:
+    """Noise covariances of trace k rho (the reading of (44); (50) and sigma^2 = rho/k mean trace rho, K3).
+
+    As printed every step is the largest that (51) allows. Repaired, steps are halved until the worst surrogate falls.
+    """
+    centres, spreads = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
+    if centres.ndim != 2 or spreads.shape != (*centres.shape, centres.shape[1]):
+        raise ShapeError(f"means and covariances must be (n, k) and (n, k, k). Got {centres.shape}, {spreads.shape}.")
+    if not rho > 0:
+        raise ParameterError(f"rho must be positive. Got {rho!r} instead.")
+    size = centres.shape[1]
+    pairs = np.asarray(edges, dtype=np.intp)
+    ordered = np.concatenate([pairs, pairs[:, ::-1]])
+    inverses: Array = np.asarray(np.linalg.inv(spreads + rho * np.eye(size)), dtype=np.float64)
+    for _ in range(ITERATIONS):
+        first, second = ordered[int(np.argmax(surrogates(centres, inverses, ordered)))]
+        moved = (_backtracked if repaired else _printed)(centres, inverses, ordered, int(first), int(second))
+        if moved is None:
+            break
+        inverses = moved
+    return _to_budget(np.linalg.inv(inverses) - spreads, size * rho)
+
+
+def surrogates(centres: Array, inverses: Array, ordered: NDArray[np.intp]) -> Array:
+    """g_XY of eq. (46) for ordered edges (X, Y)."""
+    first, second = ordered[:, 0], ordered[:, 1]
+    gaps = centres[second] - centres[first]
+    logs = np.linalg.slogdet(inverses)[1]
+    return np.asarray(np.einsum("ei,eij,ej->e", gaps, inverses[second], gaps) - logs[second] + logs[first])
+
+
+def _printed(centres: Array, inverses: Array, ordered: NDArray[np.intp], first: int, second: int) -> Array | None:
+    """The update (48) of A_X with the step of Lemma 2, or None where that step is 0."""
+    step = lemma_2_step(centres, inverses, ordered, first, second)
+    return None if step <= 0 else _updated(centres, inverses, first, second, first, step)
+
+
+def lemma_2_step(centres: Array, inverses: Array, ordered: NDArray[np.intp], first: int, second: int) -> float:
+    """The largest step that (51) and (52) allow for the worst pair (X, Y) = (first, second)."""
+    logs = np.linalg.slogdet(inverses)[1]
+    own = np.linalg.inv(inverses[first])
+    steps = []
+    for other in ordered[ordered[:, 0] == first, 1]:
+        gap = centres[first] - centres[other]
+        square = float(np.trace(own @ own))
+        beside = float(gap @ own @ gap)
+        at_first, at_other = float(gap @ inverses[first] @ gap), float(gap @ inverses[other] @ gap)
+        swing = logs[other] + logs[second] - 2 * logs[first]
+        steps.append((at_first - at_other + swing) / (square - beside))
+        steps.append((at_first + logs[first] - logs[other]) / (beside - square - float(gap @ gap) ** 2))
+    return float(max(0.0, min(*steps, FIRST_STEP)))
+
+
+def _backtracked(centres: Array, inverses: Array, ordered: NDArray[np.intp], first: int, second: int) -> Array | None:
+    """Steps on A_X and A_Y along the gradient, halved until the worst surrogate falls; None where none does."""
+    before = float(np.max(surrogates(centres, inverses, ordered)))
+    for label in (second, first):
+        step = FIRST_STEP
+        while step > SHORTEST_STEP:
+            moved = _updated(centres, inverses, first, second, label, step)
+            if float(np.max(surrogates(centres, moved, ordered))) < before - 1e-9 * abs(before):
+                return moved
+            step /= 2
+    return None
+
+
+def _updated(centres: Array, inverses: Array, first: int, second: int, label: int, step: float) -> Array:
+    gap = centres[second] - centres[first]
+    inverse = np.linalg.inv(inverses[label])
+    # the paper prints one gradient for both; g falls with A_Y along vv' - A_Y^-1 and with A_X along its inverse alone
+    slope = np.outer(gap, gap) - inverse if label == second else inverse
+    values, axes = np.linalg.eigh(inverses[label] - step * slope)
+    moved = inverses.copy()
+    moved[label] = (axes * np.maximum(values, LEAST_EIGENVALUE)) @ axes.T
+    return moved
+
+
+def _to_budget(excess: Array, trace: float) -> Array:
+    """Eq. (50): project on positive semidefinite matrices and scale to the trace."""
+    values, axes = np.linalg.eigh(excess)
+    values = np.maximum(values, 0.0)
+    total = values.sum(axis=1, keepdims=True)
+    flat = np.full_like(values, trace / values.shape[1])
+    scaled = np.where(total > 0, values * (trace / np.where(total > 0, total, math.inf)), flat)
+    return np.asarray((axes * scaled[:, None, :]) @ axes.transpose(0, 2, 1))

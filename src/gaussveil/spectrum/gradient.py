@@ -1,0 +1,206 @@
+"""Gradient of the exact delta of a pair of Gaussians in its means and covariances.
+
+Whiten with T: T' S_Y T = I, T' S_X T = diag(1 - g), b = T'(m_X - m_Y), q_i = 1 + s g_i. With
+
+    I[f] = (1/(2 pi i)) int exp(K(s) - s eps) f(s) ds
+    J_i = I[1/q_i],   C0_ij = I[1/(q_i q_j)],   C1_ij = I[s/(q_i q_j)]
+
+on the contour that gives delta itself, the factor s(s+1) of dK cancels the poles and
+
+    d delta / d m_X = T (b o J) = -d delta / d m_Y
+    d delta / d S_X = T [ bb' o C1 / 2 - diag(g J / (2 (1-g))) ] T'
+    d delta / d S_Y = T [ diag(g J / 2) - bb' o (C0 + C1) / 2 ] T'
+
+(derived: docs/math/class_noise). The reverse order reuses T. A swap of two labels, (X x Y) against (Y x X), has the
+terms of both orders and one integral.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_numpy_namespace
+
+from gaussveil.spectrum.contour import HOCKEY_STICK, RULES, choose_bend, log_integrand, saddle
+from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
+from gaussveil.spectrum.terms import Terms, loss_limits
+
+Array = Any
+
+HALF_RULE = 1e-5  # a rule is accepted when it and every second node agree to this; its error is about the square
+TAIL = 1e-8  # and when the gradient's integrand has fallen this far
+ROUNDING = 1e-13  # gaps below this are rounding errors of equal covariances
+CPU_ELEMENTS = 1 << 17
+DEVICE_ELEMENTS = 1 << 26
+
+
+class PairGradient(NamedTuple):
+    """log delta of a batch of pairs and its gradient: in mean_x (minus that in mean_y), cov_x and cov_y."""
+
+    log_delta: Array
+    mean_x: Array
+    cov_x: Array
+    cov_y: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """A batch of pairs with T' S_Y T = I, T' S_X T = diag(ratio): `axes` is T, `mean_gap` is T'(m_X - m_Y)."""
+
+    axes: Array
+    gap: Array
+    ratio: Array
+    mean_gap: Array
+
+    def reversed(self) -> Whitened:
+        """The pairs (Y, X)."""
+        xp = array_namespace(self.gap)
+        scale = 1 / xp.sqrt(self.ratio)
+        return Whitened(self.axes * scale[:, None, :], -self.gap / self.ratio, 1 / self.ratio, -self.mean_gap * scale)
+
+
+def whiten(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> Whitened:
+    """Reduce a flat batch of pairs (batch, d), (batch, d, d), keeping the axes that gradients need."""
+    xp = array_namespace(cov_y)
+    factor = xp.linalg.cholesky(cov_y)
+    inverse = xp.linalg.inv(factor)
+    difference = inverse @ (cov_y - cov_x) @ xp.matrix_transpose(inverse)
+    gap, basis = xp.linalg.eigh((difference + xp.matrix_transpose(difference)) / 2)
+    gap = xp.where(xp.abs(gap) < ROUNDING, xp.zeros_like(gap), xp.minimum(gap, xp.full_like(gap, 1 - ROUNDING)))
+    axes = xp.matrix_transpose(inverse) @ basis
+    shift = (xp.matrix_transpose(axes) @ (mean_x - mean_y)[:, :, None])[:, :, 0]
+    return Whitened(axes, gap, 1 - gap, shift)
+
+
+def gradient_of(pair: Whitened, epsilon: float) -> PairGradient:
+    """log delta(epsilon) of X from Y and its gradient."""
+    log_delta, first, plain, tilted = _moments(pair.gap, pair.ratio, pair.mean_gap, epsilon, 1)
+    return PairGradient(log_delta, *_pull_back(pair, first, plain, tilted))
+
+
+def both_gradients(pair: Whitened, epsilon: float) -> tuple[PairGradient, PairGradient]:
+    """`gradient_of` the pair and of its reverse, in the pair's own X and Y, from one batch of integrals."""
+    xp = array_namespace(pair.gap)
+    back = pair.reversed()
+    count = pair.gap.shape[0]
+    gap, ratio, mean_gap = (
+        xp.concat([getattr(pair, name), getattr(back, name)]) for name in ("gap", "ratio", "mean_gap")
+    )
+    log_delta, *moments = _moments(gap, ratio, mean_gap, epsilon, 1)
+    ahead = _pull_back(pair, *(column[:count, ...] for column in moments))
+    mean, cov_y, cov_x = _pull_back(back, *(column[count:, ...] for column in moments))
+    return PairGradient(log_delta[:count], *ahead), PairGradient(log_delta[count:], -mean, cov_x, cov_y)
+
+
+def swap_gradient(pair: Whitened, epsilon: float) -> PairGradient:
+    """log delta(epsilon) of (X x Y) from (Y x X), two labels that change places, and its gradient."""
+    xp = array_namespace(pair.gap)
+    back = pair.reversed()
+    gap, ratio, mean_gap = (
+        xp.concat([getattr(pair, name), getattr(back, name)], axis=-1) for name in ("gap", "ratio", "mean_gap")
+    )
+    log_delta, first, plain, tilted = _moments(gap, ratio, mean_gap, epsilon, 2)
+    size = pair.gap.shape[-1]
+    there = _pull_back(pair, first[:, :size], plain[:, 0, :, :], tilted[:, 0, :, :])
+    again = _pull_back(back, first[:, size:], plain[:, 1, :, :], tilted[:, 1, :, :])
+    return PairGradient(log_delta, there[0] - again[0], there[1] + again[2], there[2] + again[1])
+
+
+def log_delta_gradient(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array, epsilon: float) -> PairGradient:
+    """log delta(epsilon) of a flat batch of pairs, X from Y, and its gradient in means and covariances."""
+    return gradient_of(whiten(mean_x, cov_x, mean_y, cov_y), epsilon)
+
+
+def _pull_back(pair: Whitened, first: Array, plain: Array, tilted: Array) -> tuple[Array, Array, Array]:
+    """From integrals in whitened coordinates to gradients in the pair's own."""
+    xp = array_namespace(pair.gap)
+    if plain.ndim == 4:
+        plain, tilted = plain[:, 0, :, :], tilted[:, 0, :, :]
+    back = xp.matrix_transpose(pair.axes)
+    eye = xp.eye(pair.gap.shape[-1], dtype=pair.gap.dtype, device=pair.gap.device)
+    outer = 0.5 * pair.mean_gap[:, :, None] * pair.mean_gap[:, None, :]
+    lean = 0.5 * pair.gap * first
+    mean = (pair.axes @ (pair.mean_gap * first)[:, :, None])[:, :, 0]
+    cov_x = pair.axes @ (outer * tilted - eye * (lean / pair.ratio)[:, None, :]) @ back
+    cov_y = pair.axes @ (eye * lean[:, None, :] - outer * (plain + tilted)) @ back
+    return mean, cov_x, cov_y
+
+
+@np.errstate(all="ignore")
+def _moments(gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: int) -> tuple[Array, ...]:
+    """log delta, and J, C0, C1 divided by delta; C only inside each of the `parts` equal blocks of terms."""
+    xp = array_namespace(gap)
+    terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), mean_gap * mean_gap)
+    budget = CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS
+    rows = max(1, budget // (gap.shape[-1] * RULES[0][0]))
+    pieces = [_moments_of(terms.span(start, start + rows), epsilon, parts) for start in range(0, gap.shape[0], rows)]
+    return tuple(xp.concat(list(column)) for column in zip(*pieces)) if len(pieces) > 1 else pieces[0]
+
+
+def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
+    xp = array_namespace(terms.variance_gap)
+    _, supremum = loss_limits(terms)
+    possible = where(supremum > epsilon)  # elsewhere delta is zero, and a saddle would run off to infinity
+    count, size = terms.variance_gap.shape
+    blocks = (count, parts, size // parts, size // parts)
+    empty = [-xp.inf + 0 * supremum, 0 * terms.variance_gap]
+    empty += [xp.zeros(blocks, dtype=supremum.dtype, device=supremum.device) for _ in range(2)]
+    if possible.shape[0] == 0:
+        return tuple(empty)
+    terms = terms.rows(possible)
+    threshold = xp.full_like(terms.variance_gap[:, 0], epsilon)
+    centre, width = saddle(terms, threshold, HOCKEY_STICK)
+    *found, settled = _rule(terms, threshold, centre, width, *RULES[0], parts)
+    for nodes, reach in RULES[1:]:
+        rows = where(~settled)
+        if rows.shape[0] == 0:
+            break
+        at, around, across = (take_rows(column, rows) for column in (threshold, centre, width))
+        *again, fine = _rule(terms.rows(rows), at, around, across, nodes, reach, parts)
+        found = [put_rows(column, rows, update) for column, update in zip(found, again)]
+        settled = put_rows(settled, rows, fine)
+    usable = xp.isfinite(found[0])
+    found = [
+        xp.where(xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))), column, xp.zeros_like(column)) for column in found
+    ]
+    return tuple(put_rows(before, possible, column) for before, column in zip(empty, found))
+
+
+def _rule(
+    terms: Terms, threshold: Array, centre: Array, width: Array, count: int, reach: float, parts: int
+) -> tuple[Array, ...]:
+    """The integrals by `count` trapezoid nodes on the half contour, and whether the rule has settled."""
+    xp = array_namespace(centre)
+    bend, extent = choose_bend(terms, threshold, HOCKEY_STICK.poles, centre, width, reach)
+    step = extent / count
+    position = step[:, None] * xp.arange(0, count + 1, dtype=centre.dtype, device=centre.device)
+    rise, swing = xp.sinh(position), xp.cosh(position)
+    offset, imag = width[:, None] * bend[:, None] * (swing - 1), width[:, None] * rise
+    log_size, phase = log_integrand(terms, threshold, HOCKEY_STICK.poles, centre, offset, imag, True)
+    peak = log_size[:, :1]
+    angle = xp.exp(1j * phase)
+    # I = (1/pi) Im int_0^inf F(s(u)) s'(u) du by symmetry; the first node counts half
+    direction = bend[:, None] * rise + 1j * swing
+    values = xp.exp(log_size - peak) * angle * direction
+    values = xp.concat([0.5 * values[:, :1], values[:, 1:]], axis=-1)
+    total = xp.sum(xp.imag(values), axis=-1)
+    coarse = 2 * xp.sum(xp.imag(values)[:, ::2], axis=-1)
+    settled = (xp.abs(total - coarse) <= HALF_RULE * xp.abs(total)) & (total > 0)
+    order = centre[:, None] + offset + 1j * imag
+    values = values * order * (1 + order) / xp.where(total > 0, total, xp.ones_like(total))[:, None]
+    sizes, parts_of = xp.abs(values), xp.imag(values)
+    settled = settled & (xp.max(sizes[:, -2:], axis=-1) <= TAIL * xp.max(sizes, axis=-1))
+    halved = xp.abs(xp.sum(parts_of, axis=-1) - 2 * xp.sum(parts_of[:, ::2], axis=-1))
+    settled = settled & (halved <= HALF_RULE * xp.sum(sizes, axis=-1))
+    inverse = 1 / (1 + terms.variance_gap[:, :, None] * order[:, None, :])
+    first = xp.imag((inverse @ values[:, :, None])[:, :, 0])
+    size = inverse.shape[1] // parts
+    blocks = xp.reshape(inverse, (inverse.shape[0], parts, size, inverse.shape[2]))
+    turned = xp.permute_dims(blocks, (0, 1, 3, 2))
+    plain = xp.imag((blocks * values[:, None, None, :]) @ turned)
+    tilted = xp.imag((blocks * (values * order)[:, None, None, :]) @ turned)
+    log_delta = peak[:, 0] + xp.log(xp.where(total > 0, total, xp.ones_like(total)) * step * width / math.pi)
+    return xp.minimum(log_delta, xp.zeros_like(log_delta)), first, plain, tilted, settled
