@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,6 +49,15 @@ def test_leverages_agree_with_matrices(fast: Any, plain: Any) -> None:
     close(by_term.log_delta, by_matrix.log_delta)
     assert by_term.verdict == by_matrix.verdict
     assert [f.neighbour for f in by_term.findings] == [f.neighbour for f in by_matrix.findings]
+
+
+@pytest.mark.parametrize("fast", [fast for fast, _ in MAPS], ids=["sum", "white sum", "posterior", "sketch", "fit"])
+def test_maps_keep_to_the_array_api(fast: Any) -> None:
+    """What runs on the strict namespace runs on a GPU's."""
+    strict, plain = (fast.leave_one_out(rows)(5, 20) for rows in (array_api_strict.asarray(DATA), DATA))
+    assert strict.batch_shape == (15,)
+    for one, other in ((strict, plain), (strict.reversed(), plain.reversed())):
+        close(np.asarray(one.log_delta(0.5)), other.log_delta(0.5))
 
 
 def test_every_neighbour_is_evaluated_both_ways() -> None:

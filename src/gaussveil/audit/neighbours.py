@@ -99,7 +99,8 @@ def map_losses(release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Nei
             )
         if isinstance(release, LeaveOneOutMap):
             on_host = not is_array_api_obj(data) or is_numpy_array(data)
-            return ComputedLosses(len(data), release.leave_one_out(data), AT_ONCE if on_host else AT_ONCE_ON_DEVICE)
+            count = len(data) if on_host else int(data.shape[0])
+            return ComputedLosses(count, release.leave_one_out(data), AT_ONCE if on_host else AT_ONCE_ON_DEVICE)
         return _leave_one_out(release, np.asarray(data))
     if not callable(release):
         raise ParameterError("a map that is audited on given neighbours must be callable: data -> (mean, covariance)")

@@ -27,7 +27,9 @@ def audit_curve(found: Audit) -> Figure:
                 "claimed", (1.0, found.claim.delta), (-4, 4), ("axes fraction", "data"), "offset points", ha="right"
             )
         axes.set_yscale("log")
-        axes.set_ylim(max(float(np.min(shown)), float(np.max(shown)) * 1e-12, _FLOOR) / 2.0, 1.5)
+        lowest = max(float(np.min(shown)), float(np.max(shown)) * 1e-12)
+        # The claim stays in sight even where every neighbour lies far above it.
+        axes.set_ylim(max(min(lowest, found.claim.delta or lowest), _FLOOR) / 2.0, 1.5)
         axes.set(xlim=(0.0, 100.0), xlabel="per cent of the neighbours, the worst first")
         title = f"exact delta at epsilon {found.claim.epsilon:g}, {len(found.log_delta)} neighbours: {found.verdict}"
         axes.set_title(title, fontweight="normal", color=FAINT)
