@@ -2,7 +2,7 @@
 
 The peer is what one would write by hand: blocks converted to float64, clipped and truncated, and their products summed
 in float64. Ours is everything from the array to the certificate: exact sums, the draw, the debit-free transaction.
-FULL=1 for the 10^7 rows of the issue. CPU seconds of this process; the best of three.
+FULL=1 for the 10^7 rows of the issue. CPU seconds of this process; the best of two or three.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from gaussveil.mechanisms import PrivateSketch
 
 FULL = bool(os.environ.get("FULL"))
-COLUMNS, COMPONENTS, ROW_NORM, BLOCK = 50, 100, 5.0, 2**13
+COLUMNS, COMPONENTS, ROW_NORM, BLOCK = 50, 100, 8.0, 2**13  # one row in eleven is longer than the row norm
 
 
 def best_of(repeats: int, *functions: Callable[[], Any]) -> list[float]:
@@ -55,7 +55,7 @@ def run() -> list[dict[str, Any]]:
     sketch = PrivateSketch(epsilon=1.0, delta=1e-6, row_norm=ROW_NORM, n_components=COMPONENTS)
     sketch.fit(rows[:100])  # tables and calibration are built once a process
     ours, gram, clipping, small = best_of(
-        1 if FULL else 3,
+        2 if FULL else 3,
         lambda: sketch.fit(rows),
         lambda: bare_gram(rows),
         lambda: [None for _ in fixed_point(rows)],
@@ -67,10 +67,7 @@ def run() -> list[dict[str, Any]]:
         {
             "name": f"{name}: s, everything / NumPy float64 product + fixed-point pass", "ours": ours, "peer": peer,
             "ratio": ours / peer, "goal": 1.5, "met": ours <= 1.5 * peer,
-        },
-        {
-            "name": f"{name}: s, of which draw and certificate", "ours": small, "peer": None, "ratio": None,
-            "goal": None, "met": True,
+            "note": f"draw and certificate take {small:.2f} s, whatever the number of rows",
         },
     ]  # fmt: skip
 

@@ -81,9 +81,12 @@ class FixedPoint:
         if wild.any():
             values[:, wild] = _tamed(values[:, wild])
             norm[wild] = column_norms(values[:, wild])
-        if (norm > limit).any():
-            np.multiply(values, np.divide(limit, norm, out=np.ones_like(norm), where=norm > limit), out=values)
+        long = norm > limit
+        if 4 * np.count_nonzero(long) > len(long):
+            np.multiply(values, np.divide(limit, norm, out=np.ones_like(norm), where=long), out=values)
             np.trunc(values, out=values)
+        elif long.any():  # the same numbers, without touching the other columns
+            values[:, long] = np.trunc(values[:, long] * (limit / norm[long]))
         return values
 
 
