@@ -75,7 +75,7 @@ def mosquitto(tmp_path: Path) -> Iterator[Callable[..., Mosquitto]]:
         port = free_port()
         folder = tmp_path / f"broker-{port}"
         folder.mkdir()
-        text = f"listener {port} 127.0.0.1\npersistence false\nmax_inflight_messages 200\n{settings}\n"
+        text = f"user root\nlistener {port} 127.0.0.1\npersistence false\nmax_inflight_messages 200\n{settings}\n"
         broker = Mosquitto(port, folder, text)
         broker.start()
         started.append(broker)

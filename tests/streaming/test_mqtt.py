@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -156,8 +155,6 @@ def test_tls_and_password(mosquitto: Brokers, gateway: Gateway, tmp_path: Path) 
     key, certificate = self_signed(tmp_path)
     password_file = tmp_path / "passwords"
     subprocess.run(["mosquitto_passwd", "-c", "-b", str(password_file), "gateway", "secret"], check=True)
-    for file in (key, certificate, password_file, tmp_path):
-        os.chmod(file, 0o755)  # the broker drops its privileges
     broker = mosquitto(f"allow_anonymous false\npassword_file {password_file}\ncertfile {certificate}\nkeyfile {key}\n")
     known = {"host": "127.0.0.1", "port": broker.port, "user": "gateway", "certificate_authority": str(certificate)}
     service = MqttGateway(gateway, Broker(**known, password="secret"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gaussveil.errors import AssumptionError
+from gaussveil.errors import AssumptionError, SourceError
 from gaussveil.streaming import Meter, write_meters
 from gaussveil.streaming.service import open_gateway
+from gaussveil.streaming.stdio import serve_lines
 
 RUN = "import sys; from gaussveil.cli.stream import stream_app; stream_app(sys.argv[1:])"
 
@@ -32,8 +34,15 @@ def meters_file(meters: tuple[Meter, ...], tmp_path: Path) -> Path:
 
 
 def run(path: Path, *lines: bytes) -> tuple[list[bytes], dict[str, int]]:
-    done = subprocess.run(command("run", path), input=b"".join(lines), capture_output=True, check=True, timeout=120)
-    return done.stdout.splitlines(), json.loads(done.stderr.splitlines()[-1])
+    """The same service inside this process, over pipes."""
+    source, sink = os.pipe()
+    with os.fdopen(sink, "wb") as writer:
+        writer.write(b"".join(lines))
+    gateway, target = open_gateway(path), io.BytesIO()
+    with os.fdopen(source, "rb") as reader:
+        serve_lines(gateway, reader, target)
+    gateway.state.close()
+    return target.getvalue().splitlines(), gateway.health()
 
 
 def test_after_kill_nine_redelivered_readings_are_answered_to_the_byte(meters_file: Path) -> None:
@@ -81,7 +90,6 @@ def test_lost_state_is_noticed_and_needs_a_reset(meters_file: Path) -> None:
 
 def test_two_gateways_cannot_serve_the_same_meters(meters_file: Path) -> None:
     gateway = open_gateway(meters_file)
-    done = subprocess.run(command("run", meters_file), input=b"", capture_output=True, timeout=120)
-    assert done.returncode != 0
-    assert b"another gateway" in done.stderr
+    with pytest.raises(SourceError, match="another gateway"):
+        open_gateway(meters_file)
     os.close(gateway.state._lock)

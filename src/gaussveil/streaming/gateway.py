@@ -185,10 +185,10 @@ class Gateway:
                 answer.runs.append((int(sequence[run[0]]), outputs[run]))
         for number in range(len(self.meters[row].design.registers)):
             closed = self.state.register_sequence[number, row]
-            for slot in np.flatnonzero((closed >= first) & (closed < first + steps.size)):
-                if same[closed[slot] - first]:
-                    noisy = int(self.state.register_output[number, row, slot])
-                    answer.energies.append(self._energy(row, number, int(closed[slot]), noisy))
+            for window in np.flatnonzero((closed >= first) & (closed < first + steps.size)):
+                if same[closed[window] - first]:
+                    noisy = int(self.state.register_output[number, row, window])
+                    answer.energies.append(self._energy(row, number, int(closed[window]), noisy))
         self.counters["repeated"] += int(same.sum())
         self.counters["conflicts"] += int((~same & ~late).sum())
         self.counters["late"] += int(late.sum())

@@ -51,7 +51,7 @@ def from_record(meter: str, record: object) -> Message | None:
     try:
         reading = float(value) if number else math.nan  # type: ignore[arg-type]
     except OverflowError:
-        reading = math.copysign(math.inf, value)  # type: ignore[arg-type]
+        reading = math.inf if value > 0 else -math.inf  # type: ignore[operator]
     return Message(meter, record["seq"], np.array([reading]))
 
 
