@@ -1,0 +1,334 @@
+"""A household's load forecast, released so that nobody can tell which household of its cluster it is.
+
+Released: log-power forecast of the next steps plus noise that depends on the household (`ClassLabelNoise`), on a public
+grid; then power in kW and a band, by moments of the whole cluster.
+
+Adjacency: the household is exchanged for another one of its cluster (complete graph). For a whole cluster: two
+households change places, and the rows carry no names (docs/corrections, K5).
+
+Models. "past known": the receiver may know every household's past, so a forecast is a constant and only the noise
+protects. "random past": the past is random, so the forecast of a household is N(mu_f, S_fo S_o^-1 S_of); the guarantee
+then rests on that model. Either way the clusters and the households' models are assumed public, and the certificate
+says so: how they came from the readings is not protected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, PrivateDiagnostics, Release
+from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
+from gaussveil.mechanisms.class_label import ClassLabelNoise
+from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.forecast_models import (
+    Array,
+    HouseholdModels,
+    PowerScale,
+    PrivateForecast,
+    Queries,
+    Times,
+    steps_ahead,
+)
+from gaussveil.noise import Generator, SecureGenerator
+from gaussveil.timeseries import Readings, read_readings, to_kw
+
+PAST_KNOWN, RANDOM_PAST = "past known", "random past"
+Model = Literal["past known", "random past"]
+
+_MODEL_IN_WORDS = {
+    PAST_KNOWN: "the receiver may know the past of every household: forecasts are constants, only the noise protects",
+    RANDOM_PAST: "the past of the household is random and unknown to the receiver: its forecast is Gaussian",
+}
+_RANDOM_PAST_REASON = (
+    "log power of each household is a season plus a Gaussian ARMA process; pasts of different households, and pasts "
+    "behind different releases, are independent"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """One forecast of one cluster, ready to be drawn: the owner's."""
+
+    names: tuple[str, ...]
+    past: Readings
+    queries: Queries
+    times: Times
+    noise: ClassLabelNoise
+    scale: PowerScale
+
+
+@dataclass(kw_only=True, eq=False)
+class _ForecastNoise(ClassLabelNoise):
+    """Class-label noise whose certificate speaks of forecasts."""
+
+    released: str
+    stated: tuple[str, ...]
+    known: Mapping[str, object]
+
+    def _draft(self, released: str) -> CertificateDraft:
+        draft = super()._draft(released)
+        guarantee = draft.guarantee
+        if guarantee.kind == "model-based":
+            guarantee = Guarantee.model_based(_RANDOM_PAST_REASON)
+        return dataclasses.replace(
+            draft,
+            released=self.released,
+            mechanism="private forecast",
+            guarantee=guarantee,
+            assumptions=(*self.stated, *draft.assumptions),
+            parameters={**draft.parameters, **self.known},
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class PrivateForecaster:
+    """Forecasts of a household's load that could as well be another household's of its cluster.
+
+    >>> from gaussveil import PrivateForecaster, simulate_households
+    >>> readings = simulate_households(6, 15, step_minutes=60, seed=1)
+    >>> forecaster = PrivateForecaster(horizon="2h", epsilon=1.0, delta=1e-5, clusters=1).fit(readings)
+    >>> release = forecaster.release("home00003")
+    >>> release.value.kw.shape, release.certificate.adjacency.edge_count
+    ((2,), 30)
+
+    Args:
+        horizon: steps ahead, or text such as "3h".
+        epsilon: where delta is promised, for one release.
+        delta: the delta to promise; the noise then has the smallest error. Or:
+        accuracy: largest mean squared error per step of log power; the noise then has the smallest delta.
+        clusters: how many clusters of similar households to look for, or a public mapping from household to cluster.
+        account: where a release is debited before it is drawn; one account per secret household.
+        model: "past known" or "random past".
+        smallest_cluster: fewest households that a cluster may have.
+        weekday_weight: how much a weekday's own profile counts against the mean day (`fit_weekly_season`).
+        floor: public power in kW that smaller readings are raised to before the logarithm.
+        order: of the ARMA residual.
+        noise_means, common_covariance: of the noise (`ClassLabelNoise`); per-household covariances gain little for
+            constant queries and take much longer to search.
+        coverage: of the band.
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        progress: show a progress bar while noise is searched.
+
+    Fitted models and forecasts stay inside: copies and pickles carry the settings only.
+    """
+
+    horizon: int | str
+    epsilon: float
+    delta: float | None = None
+    accuracy: float | None = None
+    clusters: int | Mapping[str, object] = 6
+    account: Account | None = None
+    model: Model = "past known"
+    smallest_cluster: int = 2
+    weekday_weight: float = 1.0
+    floor: float = 0.01
+    order: tuple[int, int] = (6, 5)
+    noise_means: bool = True
+    common_covariance: bool = True
+    coverage: float = 0.9
+    generator: Generator | None = None
+    progress: bool = False
+    certificate_: Certificate = field(init=False, repr=False)
+    _models: HouseholdModels = field(init=False, repr=False)
+    _windows: dict[tuple[Any, ...], _Window] = field(init=False, repr=False, default_factory=dict)
+    _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(init=False, repr=False, default_factory=list)
+
+    def fit(self, readings: Any, **rules: Any) -> PrivateForecaster:
+        """Fit season, ARMA and clusters on the owner's side; a table is read with `read_readings(table, **rules)`."""
+        self._check()
+        table = readings if isinstance(readings, Readings) else read_readings(readings, **rules)
+        steps_ahead(self.horizon, table.step_minutes)
+        self._models = HouseholdModels.fit(
+            table,
+            clusters=self.clusters,
+            smallest=self.smallest_cluster,
+            floor=self.floor,
+            weekday_weight=self.weekday_weight,
+            order=self.order,
+        )
+        self._windows.clear()
+        return self
+
+    def release(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
+        """Debit, draw and certify the forecast of one household, for the steps after `past` (or after the fit).
+
+        A later window needs the same clusters, so pass newer readings as `past` rather than fitting again: models and
+        clusters stay, and the account composes the windows edge by edge.
+        """
+        window = self._window(household, past, swap=False)
+        query = window.queries.forecast[window.names.index(household)]
+        with self._used(window.past):
+            drawn = window.noise.release(household, query)
+        return self._released(window, np.asarray(drawn.value), drawn.certificate)
+
+    def release_cluster_of(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
+        """Debit, draw and certify the forecasts of a whole cluster: one row per household, shuffled, without names."""
+        window = self._window(household, past, swap=True)
+        with self._used(window.past):
+            drawn = window.noise.release_all(window.names, window.queries.forecast)
+        # The guarantee holds for every order of the rows; shuffled, the order itself is no clue either.
+        generator = SecureGenerator() if self.generator is None else self.generator
+        order = np.argsort(generator.uint64(len(window.names)), kind="stable")
+        return self._released(window, drawn.value[order], drawn.certificate)
+
+    def diagnostics(
+        self, household: str, past: Readings | None = None, truth: ArrayLike | None = None, *, whole: bool = False
+    ) -> PrivateDiagnostics:
+        """What only the owner may see: past day, plain forecast, expected errors in kW, the truth if given (kW).
+
+        `whole` looks at the noise of `release_cluster_of` instead of `release`.
+        """
+        window = self._window(household, past, swap=whole)
+        plan, row = window.noise.plan_, window.names.index(household)
+        forecast, error = window.queries.forecast[row], window.queries.error_variance[row]
+        centre = forecast + plan.shifts[row]
+        noise = np.diagonal(np.asarray(plan.noises[row].covariance))
+        day = window.past.steps_per_day
+        own = window.past.values[window.past.households.index(household)]
+        plain_rmse, private_rmse = _errors_kw(forecast, error, centre + window.scale.log_factor, noise)
+        known = {} if truth is None else {"truth_kw": self._truth(truth, len(forecast))}
+        return PrivateDiagnostics(
+            past_times=window.past.times[-day:].astype(str).tolist(),
+            past_kw=own[-day:].copy(),
+            times=window.times.astype(str).tolist(),
+            plain_kw=to_kw(forecast, error),
+            plain_rmse_kw=plain_rmse,
+            private_rmse_kw=private_rmse,
+            plain_log_kw=forecast.copy(),
+            log_mse=float(np.mean((centre - forecast) ** 2 + noise)),
+            cluster_log_forecasts=window.queries.forecast.copy(),
+            cluster_households=list(window.names),
+            **known,
+        )
+
+    def _window(self, household: str, past: Readings | None, *, swap: bool) -> _Window:
+        models = self._fitted()
+        rows = models.members(household)
+        newer = models.readings if past is None else models.newer(past)
+        content = sha256(newer.values.tobytes()).digest()
+        settings = (self.horizon, self.epsilon, self.delta, self.accuracy, self.model)
+        key = (*settings, self.noise_means, self.common_covariance, rows[0], swap, newer.start, content)
+        if key not in self._windows:
+            self._windows[key] = self._designed(models, rows, newer, swap)
+        window = self._windows[key]
+        window.noise.account, window.noise.generator = self.account, self.generator
+        return window
+
+    def _designed(self, models: HouseholdModels, rows: list[int], past: Readings, swap: bool) -> _Window:
+        steps = steps_ahead(self.horizon, past.step_minutes)
+        queries = models.queries(past, rows, steps)
+        names = tuple(past.households[row] for row in rows)
+        if len(names) < 2:
+            raise AssumptionError(
+                "the household's cluster must hold at least 2 households, or there is nobody to hide among. Ask for "
+                "fewer clusters."
+            )
+        times = past.times[-1] + np.timedelta64(past.step_minutes, "m") * np.arange(1, steps + 1)
+        whose = f"all {len(names)} households of a cluster" if swap else f"one household of a cluster of {len(names)}"
+        noise = _ForecastNoise(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            accuracy=self.accuracy,
+            noise_means=self.noise_means,
+            common_covariance=self.common_covariance,
+            swap=swap,
+            account=self.account,
+            privacy_unit="household",
+            generator=self.generator,
+            progress=self.progress,
+            released=f"load forecast of {whose}: {steps} steps of {past.step_minutes} min from {times[0]}",
+            stated=(
+                _MODEL_IN_WORDS[self.model],
+                "which household is in which cluster, and the moments of the cluster that scale the release to kW, are "
+                "assumed public",
+            ),
+            known={
+                "model": self.model,
+                "cluster_size": len(names),
+                "cluster_sizes": models.sizes,
+                "step_minutes": past.step_minutes,
+                "first_step": str(times[0]),
+            },
+        )
+        if self.model == PAST_KNOWN:
+            noise.design(queries.forecast, labels=names)
+        else:
+            noise.design(queries.mean, queries.covariance, labels=names)
+        return _Window(names, past, queries, times, noise, PowerScale.of(noise.plan_, queries.error_variance))
+
+    @contextmanager
+    def _used(self, past: Readings) -> Iterator[None]:
+        """Under "random past" a past serves one release: two from the same past would not be independent."""
+        if self.model != RANDOM_PAST:
+            yield
+            return
+        span = (past.times[0], past.times[-1])
+        if any(span[0] <= last and first <= span[1] for first, last in self._pasts_used):
+            raise AssumptionError(
+                "the model 'random past' needs a fresh past for every release: this one overlaps a past that was used "
+                "already, and the releases would not compose. Use the model 'past known', or wait for newer readings."
+            )
+        self._pasts_used.append(span)
+        try:
+            yield
+        except PrivacyError:  # refused before anything was drawn
+            self._pasts_used.remove(span)
+            raise
+
+    def _released(self, window: _Window, log_kw: Array, certificate: Certificate) -> Release[PrivateForecast]:
+        self.certificate_ = certificate
+        return Release(window.scale.forecast(log_kw, window.times, self.coverage), certificate)
+
+    def _fitted(self) -> HouseholdModels:
+        self._check()
+        if not hasattr(self, "_models"):
+            raise ParameterError("call fit(readings) first: models and clusters come from there.")
+        return self._models
+
+    def _check(self) -> None:
+        if self.model not in _MODEL_IN_WORDS:
+            raise ParameterError(f"model must be one of {', '.join(_MODEL_IN_WORDS)}. Got {self.model!r} instead.")
+        if (self.delta is None) == (self.accuracy is None):
+            raise ParameterError("give exactly one of delta and accuracy: the other one is the answer.")
+        if not 0 < real_number("coverage", self.coverage) < 1:
+            raise ParameterError(f"coverage must lie strictly between 0 and 1. Got {self.coverage!r} instead.")
+        if not isinstance(self.generator, Generator | None):
+            raise ParameterError(
+                f"generator must be a SecureGenerator or SeededGenerator. Got {type(self.generator).__name__} instead."
+            )
+
+    @staticmethod
+    def _truth(truth: ArrayLike, steps: int) -> NDArray[np.float64]:
+        values = np.asarray(truth, dtype=np.float64)
+        if values.shape != (steps,):
+            raise ShapeError(f"truth must hold one power in kW per step, {steps} in all. Got shape {values.shape}.")
+        return values
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def __sklearn_clone__(self) -> PrivateForecaster:
+        return dataclasses.replace(self)
+
+
+def _errors_kw(forecast: Array, error: Array, log_mean: Array, noise: Array) -> tuple[float, float]:
+    """Root mean squared error in kW of the plain and of the private forecast, expected over future and noise.
+
+    Derived: the future is log-normal (forecast, error), the released power log-normal (log_mean, noise), independent.
+    """
+    expected, squared = np.exp(forecast + error / 2), np.exp(2 * forecast + 2 * error)
+    plain = np.mean(squared - expected**2)
+    private = np.mean(squared + np.exp(2 * log_mean + 2 * noise) - 2 * expected * np.exp(log_mean + noise / 2))
+    return math.sqrt(plain), math.sqrt(private)
