@@ -126,6 +126,10 @@ def test_bad_input_is_refused() -> None:
         audit_scores(np.zeros(10), np.zeros(10), claim=(1.0, 0.1), pilot=0.0)
     with pytest.raises(ParameterError, match="test"):
         audit_samples(np.zeros((10, 2)), np.zeros((10, 2)), claim=(1.0, 0.1), test="guess")
+    with pytest.raises(ShapeError, match="learnt"):
+        audit_samples(np.zeros((10, 2)), np.zeros((10, 2)), claim=(1.0, 0.1))
+    with pytest.raises(NotFiniteError, match="finite"):
+        audit_samples(np.full((100, 2), np.inf), np.zeros((100, 2)), claim=(1.0, 0.1))
     with pytest.raises(ParameterError, match="holds"):
         draws_needed(GaussianPair.mean_shift(0.1), claim=(1.0, 0.1))
     with pytest.raises(ParameterError, match="single pair"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ from scipy.linalg import toeplitz
 from gaussveil import GaussianPair, PrivacyLoss
 from gaussveil.audit import audit, audit_mechanism, audit_scores
 from gaussveil.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
+from gaussveil.published.ndis_calibrated import published_process_sensitivity, published_variance
 from gaussveil.published.ptr import PublishedTestedSketch
+from gaussveil.published.spdp_stream import PublishedStream
+from gaussveil.timeseries import Filter
 
 # --- additive Wishart (G-a): claimed (epsilon, 0)
 
@@ -63,7 +67,12 @@ def test_calibration_of_figure_5_is_refuted(epsilon: float, printed: float, exac
             lambda labels: posterior(labels, added), np.zeros(1), claim=(epsilon, 1e-6), neighbours="leave-one-out"
         )
 
-    found = outcome(printed)
+    sensitivity = partial(
+        published_process_sensitivity, kernel_deviation=1.0, label_bound=1e-6, observation_deviation=1e-2, count=1
+    )
+    added = published_variance(sensitivity, epsilon, 1e-6, 1)
+    assert added == pytest.approx(printed, rel=5e-3)
+    found = outcome(added)
     assert found.refuted
     assert float(found.delta[0]) == pytest.approx(exact, abs=2e-3)
     assert found.findings[0].lower > 1e5 * 1e-6
@@ -103,16 +112,15 @@ def test_overspending_ptr_is_refuted_by_its_outputs_alone() -> None:
 # --- SpDP Algorithm 2 (S4b): the noise spectrum of the stream is computed from the raw spectrum
 
 
-def stream_pair(horizon: int, raw: Any, neighbour: Any, released: Any, gain: float) -> PrivacyLoss:
+def stream_pair(horizon: int, raw: Any, neighbour: Any, released: Any) -> PrivacyLoss:
     """What somebody who knows x sees: c = x~ - F x, Gaussian with PSD phi~ - |F|^2 phi, for phi and its neighbour."""
-
-    def covariance(spectrum: Any) -> Any:
-        noise = released - gain**2 * spectrum
-        assert np.min(noise) > 0
-        return toeplitz(np.fft.irfft(noise)[:horizon])
-
+    gain = Filter(np.array([0.8]), np.array([1.0]))  # Table I's gain, at every frequency
+    covariances = [
+        toeplitz(np.fft.irfft(PublishedStream.design(spectrum, released, gain).gamma)[:horizon])
+        for spectrum in (raw, neighbour)
+    ]
     zero = np.zeros(horizon)
-    return GaussianPair(zero, covariance(raw), zero, covariance(neighbour))
+    return GaussianPair(zero, covariances[0], zero, covariances[1])
 
 
 def test_stream_with_the_raw_spectrum_is_refuted_and_leaks_more_with_every_sample() -> None:
@@ -122,7 +130,7 @@ def test_stream_with_the_raw_spectrum_is_refuted_and_leaks_more_with_every_sampl
     neighbour = raw + 0.12 * slow / np.linalg.norm(slow)  # another home's spectrum, B = 0.12 away (Table I)
     released = 0.64 * raw + 0.02  # a private spectrum that both homes can give; the filter's gain is 0.8 (Table I)
     claim = (math.log(2.0), 0.01)
-    found = [audit(stream_pair(horizon, raw, neighbour, released, gain=0.8), claim=claim) for horizon in (4, 8, 16)]
+    found = [audit(stream_pair(horizon, raw, neighbour, released), claim=claim) for horizon in (4, 8, 16)]
     assert all(outcome.refuted for outcome in found)
     first, second, third = (float(outcome.delta[0]) for outcome in found)
     assert 0.05 < first < second < third

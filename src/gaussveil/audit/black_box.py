@@ -25,6 +25,7 @@ Score: TypeAlias = Callable[[Any], Any]
 
 CONFIDENCE = 1.0 - 1e-6
 CANDIDATES = 128
+FEWEST_LESSONS = 8
 QUADRATIC_UP_TO = 30  # columns; beyond, products of columns are too many to learn from
 
 
@@ -125,6 +126,16 @@ def audit_samples(
     classifier = _default_classifier(outputs_x.shape[1]) if isinstance(test, str) and test == "learned" else test
     if not hasattr(classifier, "fit"):
         raise ParameterError(f"'test' must be 'learned', a scoring function or a classifier; got {test!r}")
+    if len(outputs_x) * pilot < FEWEST_LESSONS:
+        raise ShapeError(
+            f"a test is learnt from at least {FEWEST_LESSONS} outputs of each input; {len(outputs_x)} at a pilot share "
+            f"of {pilot:g} give fewer"
+        )
+    if not (np.all(np.isfinite(outputs_x)) and np.all(np.isfinite(outputs_y))):
+        raise NotFiniteError("a test can be learnt from finite outputs only; pass a scoring function instead")
+    from sklearn.base import clone  # here, since few audits learn and it is slow to import
+
+    classifier = clone(classifier)  # the caller's stays as it is
     # Half of the pilot teaches, the other half chooses the event: what was learnt by heart would mislead the choice.
     taught = max(2, round(pilot * len(outputs_x) / 2))
     classifier.fit(np.concatenate([outputs_x[:taught], outputs_y[:taught]]), np.repeat([1, 0], taught))
