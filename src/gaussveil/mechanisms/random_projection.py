@@ -44,7 +44,7 @@ class PrivateSketch:
     >>> rows = np.random.default_rng(0).normal(size=(1000, 3))
     >>> sketch = PrivateSketch(n_components=64, epsilon=1.0, delta=1e-6, row_norm=4.0).fit(rows)
     >>> sketch.sketch_.shape, round(sketch.leverage_, 5)
-    ((3, 64), 0.03242)
+    ((3, 64), 0.03267)
 
     Args:
         n_components: number r of columns, or "auto" to choose it from public quantities (needs `row_bound`).
