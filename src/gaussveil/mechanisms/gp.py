@@ -184,11 +184,10 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         return value
 
     def _kernel(self) -> Kernel:
-        kernel = RBF() if self.kernel is None else clone(self.kernel)
-        parts = [kernel, *kernel.get_params(deep=True).values()] if isinstance(kernel, Kernel) else []
-        if not parts:
+        if not isinstance(self.kernel, Kernel | None):
             raise ParameterError(f"kernel must be a scikit-learn kernel. Got {type(self.kernel).__name__} instead.")
-        if any(isinstance(part, WhiteKernel) for part in parts):
+        kernel = RBF() if self.kernel is None else clone(self.kernel)
+        if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params(deep=True).values())):
             raise ParameterError(
                 "kernel must hold no WhiteKernel: give its noise level as observation_variance instead."
             )

@@ -9,7 +9,7 @@ docs/mechanisms/gaussian_output.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import exp, expm1, inf, log, log1p, pi
 from typing import Any, ClassVar
 
@@ -78,11 +78,11 @@ class GaussianEnvelope(PrivacyProfile):
 
     def _divergence(self, epsilon: Floats) -> Any:
         value = self._pair_delta(epsilon)
-        hull = self._hull
+        hull = _hull(self)
         if hull is None:
             return value
         sharp, start, falling, levelling, end = hull
-        away = np.exp(epsilon) - np.exp(self.sharp_at)
+        away = np.exp(np.minimum(epsilon, end)) - exp(self.sharp_at)
         line = np.minimum(sharp + np.where(away < 0, falling, levelling) * away, 1.0)
         return np.where((epsilon >= start) & (epsilon <= end), np.minimum(value, line), value)
 
@@ -93,32 +93,33 @@ class GaussianEnvelope(PrivacyProfile):
             log_delta = np.maximum(log_delta, pair.reversed().log_delta(epsilon))
         return np.asarray(np.exp(np.minimum(log_delta + SAFETY, 0.0)))
 
-    @cached_property
-    def _hull(self) -> tuple[float, float, float, float, float] | None:
-        """The supremum at `sharp_at`, and where and how steeply the tangents from that point touch the pair's curve.
-
-        Every divergence is convex in e^epsilon, so a bound may be replaced by its convex hull.
-        """
-        sharp, at = exp(self._sharp()), self.sharp_at
-        if sharp >= float(self._pair_delta(np.asarray(at))):
-            return None
-
-        def slope(epsilon: float) -> float:
-            return (float(self._pair_delta(np.asarray(epsilon))) - sharp) / (exp(epsilon) - exp(at))
-
-        far = at + 0.125
-        while float(self._pair_delta(np.asarray(far))) > 0.01 * sharp:
-            far += far
-        end = float(minimize_scalar(slope, bounds=(at, far), method="bounded", options={"xatol": 1e-9}).x)
-        if at == 0.0:
-            return sharp, 0.0, 0.0, slope(end), end
-        start = float(minimize_scalar(lambda e: -slope(e), bounds=(0.0, at), method="bounded").x)
-        return sharp, start, slope(start), slope(end), end
-
     def _sharp(self) -> float:
         sides = {"X": [True], "Y": [False], "either": [True, False]}[self.wider]
         bounds = self.mean_gap, self.log_ratio, self.rank, self.sharp_at
         return max(supremum(*bounds, wide_first=side)[1] for side in sides)
+
+
+@lru_cache(maxsize=1024)
+def _hull(envelope: GaussianEnvelope) -> tuple[float, float, float, float, float] | None:
+    """The supremum at `sharp_at`, and where and how steeply the tangents from that point touch the pair's curve.
+
+    Every divergence is convex in e^epsilon, so a bound may be replaced by its convex hull.
+    """
+    sharp, at = exp(envelope._sharp()), envelope.sharp_at
+    if sharp >= float(envelope._pair_delta(np.asarray(at))):
+        return None
+
+    def slope(epsilon: float) -> float:
+        return (float(envelope._pair_delta(np.asarray(epsilon))) - sharp) / (exp(epsilon) - exp(at))
+
+    far = at + 0.125
+    while float(envelope._pair_delta(np.asarray(far))) > 0.01 * sharp and far < 512.0:
+        far += far
+    end = float(minimize_scalar(slope, bounds=(at, far), method="bounded", options={"xatol": 1e-9}).x)
+    if at == 0.0:
+        return sharp, 0.0, 0.0, slope(end), end
+    start = float(minimize_scalar(lambda epsilon: -slope(epsilon), bounds=(0.0, at), method="bounded").x)
+    return sharp, start, slope(start), slope(end), end
 
 
 def dominating_pair(mean_gap: float, log_ratio: float, rank: int, mixing: float) -> PrivacyLoss:

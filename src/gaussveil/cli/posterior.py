@@ -1,0 +1,175 @@
+"""`gaussveil logistic` and `gaussveil gp`: private draws of posteriors, JSON out, the certificate beside it."""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli.output import digits, print_json, print_line
+from gaussveil.cli.release import CERTIFICATE_BYTES, read_numbers, reserved
+from gaussveil.errors import FormatError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Account
+
+Table = Annotated[Path, typer.Argument(metavar="IN", help="Table: .csv, .parquet, database#table.", show_default=False)]
+Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
+Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
+Target = Annotated[str, typer.Option(help="Column to predict; all others are features.")]
+Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it only the plan is shown.")]
+LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")]
+AccountName = Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")]
+Unit = Annotated[str, typer.Option(help="Privacy unit: what one row stands for.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def logistic(
+    source: Table,
+    epsilon: Epsilon,
+    delta: Delta,
+    row_norm: Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)],
+    regularization: Annotated[float, typer.Option(help="Precision of the prior; more means less noise.")] = 1.0,
+    target: Target = "label",
+    classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
+    out: Out = None,
+    ledger: LedgerFile = None,
+    account: AccountName = None,
+    unit: Unit = "record",
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw the coefficients of a private Bayesian logistic regression.
+
+    Without --out nothing is read or spent and the noise is told.
+
+    Example: gaussveil logistic in.csv --epsilon 1 --delta 1e-6 --row-norm 1 --regularization 10 --out coef.json
+    """
+    from gaussveil.mechanisms import PrivateBayesianLogisticRegression
+
+    model = PrivateBayesianLogisticRegression(
+        epsilon=epsilon, delta=delta, row_norm=row_norm, regularization=regularization, target=target,
+        classes=None if classes is None else _labels(classes), account=_account(ledger, account), privacy_unit=unit,
+    )  # fmt: skip
+
+    def released() -> dict[str, Any]:
+        return {
+            "coefficients": dict(zip(map(str, model.feature_names_in_), model.coef_[0].tolist())),
+            "classes": [str(label) for label in model.classes_],
+        }
+
+    _run(model, model.plan().added_variance, source, out, released, force, json)
+
+
+def gp(
+    source: Table,
+    epsilon: Epsilon,
+    delta: Delta,
+    points: Annotated[Path, typer.Option(help="Public query points: .csv, .npy or .parquet.", show_default=False)],
+    length_scale: Annotated[float, typer.Option(help="Of the RBF kernel.", show_default=False)],
+    observation_variance: Annotated[float, typer.Option(help="Of a label around the process.", show_default=False)],
+    label_bound: Annotated[float, typer.Option(help="Labels are clipped to +-this.", show_default=False)],
+    n_max: Annotated[int, typer.Option(help="Public bound on the number of records.", show_default=False)],
+    amplitude: Annotated[float, typer.Option(help="Standard deviation of the process.")] = 1.0,
+    target: Target = "label",
+    out: Out = None,
+    ledger: LedgerFile = None,
+    account: AccountName = None,
+    unit: Unit = "record",
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw a private Gaussian process at public points.
+
+    Without --out no record is read, nothing is spent and the noise is told.
+
+    Example: gaussveil gp in.csv --epsilon 1 --delta 1e-6 --points q.csv --length-scale 5 --observation-variance 250
+    --label-bound 0.5 --n-max 16 --out values.json
+    """
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+    from gaussveil.mechanisms import PrivateGaussianProcessRegressor
+
+    if not (length_scale > 0 and amplitude > 0):
+        raise ParameterError("--length-scale and --amplitude must be positive")
+    model = PrivateGaussianProcessRegressor(
+        kernel=ConstantKernel(amplitude**2) * RBF(length_scale), query_points=read_numbers(points).values,
+        observation_variance=observation_variance, label_bound=label_bound, n_max=n_max, epsilon=epsilon, delta=delta,
+        target=target, account=_account(ledger, account), privacy_unit=unit,
+    )  # fmt: skip
+
+    def released() -> dict[str, Any]:
+        return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
+
+    _run(model, model.plan().added_variance, source, out, released, force, json)
+
+
+COMMANDS = {"logistic": logistic, "gp": gp}
+
+
+def _run(
+    model: Any,
+    variance: float,
+    source: Path,
+    out: Path | None,
+    released: Callable[[], dict[str, Any]],
+    force: bool,
+    json: bool,
+) -> None:
+    from gaussveil.engines import open as open_table
+
+    answer: dict[str, object] = {"added_variance": variance}
+    lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
+    if out is not None:
+        note_file = Path(f"{out}.certificate.json")
+        _check_outputs(source, (out, note_file), force)
+        table = open_table(source)
+        points = 256 * getattr(getattr(model, "query_points", None), "size", 0)
+        # names and numbers of the columns or points are public, so their room is known beforehand
+        room = 65536 + 4096 * len(table.schema.names) + points
+        with reserved(out, room) as body, reserved(note_file, CERTIFICATE_BYTES) as note:
+            model.fit(table)
+            certificate = model.certificate_
+            body.write((json_format.dumps({**released(), "added_variance": variance}, indent=2) + "\n").encode())
+            note.write(certificate.to_json().encode())
+        answer |= {"out": str(out), "certificate": str(note_file), "release_id": certificate.release_id}
+        answer |= {"delta_upper": certificate.delta_upper, "account": certificate.account}
+        lines.append(f"wrote {out} and {note_file.name}; account: {certificate.account}")
+    if json:
+        print_json(answer)
+    else:
+        for line in lines:
+            print_line(line)
+
+
+def _account(ledger: Path | None, account: str | None) -> Account | None:
+    from gaussveil.accounting import Account
+
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    return Account(ledger, account) if ledger is not None and account is not None else None
+
+
+def _labels(text: str) -> list[Any]:
+    """Labels as numbers where both read as numbers, else as text."""
+    words = [word.strip() for word in text.split(",")]
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        return words
+
+
+def _check_outputs(source: Path, targets: tuple[Path, Path], force: bool) -> None:
+    if targets[0].suffix.lower() != ".json":
+        raise FormatError(f"{targets[0]}: the output must end in .json; got {targets[0].suffix or 'no ending'!r}")
+    for target in targets:
+        if target.is_dir():
+            raise SourceError(f"{target}: is a folder; name a file")
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ParameterError(f"{target}: --out must not be the input itself")
+        if target.exists() and not force:
+            raise ParameterError(f"{target}: exists already; choose another --out or add --force")

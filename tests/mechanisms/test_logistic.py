@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import kstest
+from sklearn.datasets import load_breast_cancer
+from sklearn.utils.estimator_checks import check_estimator
+
+from gaussveil.accounting import Ledger, verify
+from gaussveil.errors import GaussveilError, ParameterError, SchemaError
+from gaussveil.mechanisms import PrivateBayesianLogisticRegression
+from gaussveil.mechanisms.logistic import LogisticSensitivity, bohning_factor, minimiser
+from gaussveil.mechanisms.records import clipped_rows
+from gaussveil.noise import SeededGenerator
+from gaussveil.statistics import as_source
+
+RNG = np.random.default_rng(8)
+ROWS = RNG.normal(size=(200, 3))
+LABELS = np.where(ROWS @ [2.0, -1.0, 0.0] + RNG.logistic(size=200) > 0, "yes", "no")
+LOOSE = {"epsilon": 1.0, "delta": 0.01, "row_norm": 1.0, "regularization": 1.0}
+
+# each fit draws anew, or leaves out a record that scikit-learn wants refused
+EXEMPT = {
+    "check_classifier_data_not_an_array": "two fits draw differently",
+    "check_supervised_y_2d": "two fits draw differently",
+    "check_fit_idempotent": "two fits draw differently",
+    "check_supervised_y_no_nan": "a record without a label is left out: a refusal would tell of it",
+}
+
+
+def test_scikit_learn_checks_pass() -> None:
+    assert len(EXEMPT) <= 10
+    check_estimator(PrivateBayesianLogisticRegression(), expected_failed_checks=EXEMPT, on_skip=None, on_fail="raise")
+
+
+def test_breast_cancer_of_the_paper_needs_less_than_half_its_noise() -> None:
+    rows, labels = load_breast_cancer(return_X_y=True)
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    model = PrivateBayesianLogisticRegression(
+        epsilon=1.0, delta=1e-5, row_norm=1.5, regularization=3.0, generator=SeededGenerator(2)
+    ).fit(rows[:455], labels[:455])
+    assert math.sqrt(model.added_variance_) <= 2.06  # their corrected table adds 4.12
+    assert model.plan().added_variance == model.plan(30).added_variance == model.added_variance_
+    assert model.coef_.shape == (1, 30)
+
+
+def test_sensitivity_covers_neighbours_on_data() -> None:
+    sensitivity, rng = LogisticSensitivity(1.0, 0.7), np.random.default_rng(1)
+    for variance in (0.3, 3.0):
+        gap, log_ratio = sensitivity(variance)
+        for _ in range(20):
+            signed = clipped_rows(rng.normal(size=(rng.integers(1, 30), 3)) * 3, 1.0)
+            with_it, without = [(minimiser(z, 0.7, 1e-9), bohning_factor(z, 0.7)) for z in (signed, signed[1:])]
+            narrow, wide = (f @ f.T + variance * np.eye(3) for f in (with_it[1], without[1]))
+            ratios = np.linalg.eigvals(np.linalg.solve(narrow, wide)).real
+            assert np.sum(ratios > 1 + 1e-9) == 1
+            assert math.log(np.max(ratios)) <= log_ratio
+            shift = with_it[0] - without[0]
+            assert math.sqrt(shift @ np.linalg.solve(narrow, shift)) <= gap
+    assert sensitivity(0.0)[0] == math.inf
+
+
+def test_minimiser_is_that_of_a_generic_optimiser() -> None:
+    signed = clipped_rows(ROWS, 1.0) * np.where(LABELS == "yes", 1.0, -1.0)[:, None]
+
+    def loss(t: Any) -> float:
+        return float(np.sum(np.logaddexp(0, -signed @ t)) + 0.25 * t @ t)
+
+    assert minimiser(signed, 0.5, 1e-10) == pytest.approx(minimize(loss, np.zeros(3), tol=1e-12).x, abs=1e-5)
+    assert minimiser(signed[:0], 0.5, 1e-10) == pytest.approx(np.zeros(3))
+    precision = 0.5 * np.eye(3) + signed.T @ signed / 4
+    factor = bohning_factor(signed, 0.5)
+    assert factor @ factor.T == pytest.approx(np.linalg.inv(precision))
+
+
+def test_draws_follow_the_lifted_posterior() -> None:
+    model = PrivateBayesianLogisticRegression(**LOOSE, generator=SeededGenerator(5))
+    signed = clipped_rows(ROWS, 1.0) * np.where(LABELS == "yes", 1.0, -1.0)[:, None]
+    mean, factor = minimiser(signed, 1.0, 1e-9), bohning_factor(signed, 1.0)
+    draws = np.stack([model.fit(ROWS, LABELS).coef_[0] for _ in range(60)])
+    total = factor @ factor.T + model.added_variance_ * np.eye(3)
+    standard = np.linalg.solve(np.linalg.cholesky(total), (draws - mean).T).ravel()
+    assert kstest(standard, "norm").pvalue > 1e-3
+    assert kstest(standard / 2, "norm").pvalue < 1e-3
+
+
+def test_frames_arrays_and_sources_give_the_same_draw(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
+    inputs: list[tuple[Any, Any]] = [
+        (ROWS, LABELS), (frame, pd.Series(LABELS)), (pl.DataFrame(ROWS, schema=["a", "b", "c"]), pl.Series(LABELS)),
+        (as_source(frame.assign(label=LABELS)), None),
+    ]  # fmt: skip
+    found = [
+        PrivateBayesianLogisticRegression(**LOOSE, generator=SeededGenerator(1)).fit(X, y).coef_ for X, y in inputs
+    ]
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+    account = Ledger.create(tmp_path / "spent.ledger").open_account("people", epsilon=2.0, delta=0.1)
+    model = PrivateBayesianLogisticRegression(**LOOSE, account=account).fit(frame, LABELS)
+    assert verify(model.certificate_).private
+    assert model.certificate_.account == "people"
+    assert set(model.predict(frame)) <= {"yes", "no"}
+    assert model.predict_proba(frame).sum(axis=1) == pytest.approx(np.ones(200))
+
+
+def test_bad_records_are_left_out_and_long_rows_are_clipped() -> None:
+    dirty = np.concatenate((ROWS, [[np.nan, 0, 0], [1, 1, 1], [np.inf, 0, 0]]))
+    labels = np.concatenate((LABELS, ["yes", "maybe", "no"]))
+    made = [
+        PrivateBayesianLogisticRegression(**LOOSE, classes=["no", "yes"], generator=SeededGenerator(1)).fit(X, y).coef_
+        for X, y in ((ROWS, LABELS), (dirty, labels))
+    ]
+    assert np.array_equal(*made)
+    rows = clipped_rows(np.array([[3.0, 4.0], [0.3, 0.4], [1e200, 1e200], [0.0, 0.0]]), 1.0)
+    assert rows == pytest.approx(np.array([[0.6, 0.8], [0.3, 0.4], [math.sqrt(0.5), math.sqrt(0.5)], [0, 0]]))
+    assert np.all(np.sum(rows**2, axis=1) <= 1.0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"row_norm": 0.0}, {"regularization": -1.0}, {"regularization": "1"}, {"classes": ["a"]},
+                {"classes": ["a", "b", "c"]}, {"epsilon": None}, {"delta": 2.0}],
+    ids=str,
+)  # fmt: skip
+def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(GaussveilError):
+        PrivateBayesianLogisticRegression(**{**LOOSE, **changes}).fit(ROWS, LABELS)
+
+
+def test_bad_tables_are_refused() -> None:
+    model = PrivateBayesianLogisticRegression(**LOOSE)
+    with pytest.raises(SchemaError, match="column of the Source"):
+        model.fit(as_source(ROWS), LABELS)
+    with pytest.raises(SchemaError, match="column of numbers"):
+        model.fit(as_source(pd.DataFrame({"a": ["x"], "label": [1]})))
+    with pytest.raises(ParameterError, match="class"):
+        model.fit(ROWS, np.zeros(200))
