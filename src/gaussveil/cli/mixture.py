@@ -1,0 +1,214 @@
+"""`gaussveil mixture` releases a Gaussian mixture of a table; `gaussveil sample` draws synthetic rows from one."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli.output import digits, print_json, print_line
+from gaussveil.cli.release import CERTIFICATE_BYTES, Numbers, encode, reserved
+from gaussveil.errors import FormatError, ParameterError, SchemaError
+
+if TYPE_CHECKING:
+    from gaussveil.mechanisms import MixtureModel
+    from gaussveil.statistics import Source
+
+BYTES_PER_PARAMETER = 64
+
+
+class Neighbours(StrEnum):
+    """Whose change is hidden."""
+
+    record = "record"
+    label = "label"
+
+
+def mixture(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="Table: .csv, .parquet, database#table.", show_default=False)
+    ],
+    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)],
+    label: Annotated[str | None, typer.Option(help="Label column; without it clusters are found.")] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Public labels, separated by commas; or, without --label, how many clusters.")
+    ] = None,
+    adjacency: Annotated[Neighbours, typer.Option(help="What is hidden: records, or labels only.")] = Neighbours.record,
+    radius: Annotated[float | None, typer.Option(help="Public ball that records are clipped to.")] = None,
+    centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
+    size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")] = None,
+    rows_per_unit: Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML page about the release.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release one Gaussian per class: a distribution to sample from and to classify with.
+
+    Mistakes in columns and options are refused before anything is spent. Records with a missing value or an undeclared
+    label are left out, silently. OUT holds the model and its certificate.
+
+    Example: gaussveil mixture profiles.parquet --label class --classes a,b --radius 8 --epsilon 1 --delta 1e-5
+    --out model.json
+    """
+    from gaussveil.accounting import Account
+    from gaussveil.engines import open as open_table
+    from gaussveil.mechanisms import PrivateGaussianMixture
+
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    if adjacency is Neighbours.record and radius is None:
+        raise ParameterError("--radius must be given: the public ball that records are clipped to")
+    if out.suffix.lower() != ".json":
+        raise FormatError(f"{out}: a model is written as .json; got {out.suffix or 'no ending'!r}")
+    for target in (out, report):
+        if target is not None and target.exists() and not force:
+            raise ParameterError(f"{target} exists already: choose another name or add --force")
+    table = open_table(source)
+    estimator = PrivateGaussianMixture(
+        epsilon=epsilon, delta=delta, radius=radius, adjacency=adjacency.value, nominal_size=size,
+        centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
+        classes=_classes(table, label, classes), columns=None if columns is None else _names(columns),
+        privacy_unit=unit, max_rows_per_unit=rows_per_unit,
+        account=Account(ledger, account) if ledger is not None and account is not None else None,
+    )  # fmt: skip
+    width = len(table.schema.names)
+    room = BYTES_PER_PARAMETER * len(_listed(estimator.classes)) * (width + 1) ** 2 + CERTIFICATE_BYTES
+    with ExitStack() as files:
+        body = files.enter_context(reserved(out, room))
+        page = None if report is None else files.enter_context(reserved(report, 4 * CERTIFICATE_BYTES))
+        model = estimator.fit(table, label).model_
+        body.write(model.to_json().encode())
+        if page is not None:
+            page.write(_page(model).encode())
+    certificate = estimator.certificate_
+    if json:
+        print_json(
+            {
+                "out": str(out),
+                "classes": list(map(str, model.classes)),
+                "columns": list(model.columns),
+                "weights": model.weights.tolist(),
+                "release_id": certificate.release_id,
+                "delta_upper": certificate.delta_upper,
+                "account": certificate.account,
+            }
+        )
+    else:
+        print_line(f"wrote {out}: {certificate.released}; account: {certificate.account}")
+        for name, weight in zip(model.classes, model.weights):
+            print_line(f"  class {name}: weight {digits(float(weight))}")
+
+
+def sample(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)],
+    count: Annotated[int, typer.Option("-n", "--count", help="Rows to draw.")] = 1000,
+    out: Annotated[Path | None, typer.Option(help="File to write: .csv or .parquet; CSV on stdout without.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeatable rows.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
+) -> None:
+    """Draw synthetic rows from a released mixture; free, as often as you like.
+
+    Example: gaussveil sample model.json -n 1000 --out rows.csv
+    """
+    from gaussveil.mechanisms import MixtureModel
+
+    released = MixtureModel.read(model)
+    rows, index = released.sample(count, seed)
+    header = (*released.columns, "class")
+    names = [str(released.classes[k]) for k in index]
+    if out is None:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows([*row, name] for row, name in zip(rows.tolist(), names))
+        return
+    if out.exists() and not force:
+        raise ParameterError(f"{out} exists already: choose another name or add --force")
+    with reserved(out, 32 * rows.size + 64 * len(names)) as stream:
+        stream.write(_table(rows, names, header, out))
+    print_line(f"wrote {out}: {count} rows drawn from {model}")
+
+
+def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> bytes:
+    if out.suffix.lower() == ".csv":
+        lines = encode(Numbers(rows, header[:-1]), ".csv").decode().splitlines()
+        return "".join(f"{line},{last}\n" for line, last in zip(lines, ("class", *names))).encode()
+    if out.suffix.lower() != ".parquet":
+        raise FormatError(f"{out}: rows are written as .csv or .parquet; got {out.suffix or 'no ending'!r}")
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    columns = [*(pa.array(column) for column in rows.T), pa.array(names)]
+    pq.write_table(pa.Table.from_arrays(columns, names=list(header)), buffer)
+    return buffer.getvalue()
+
+
+def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int:
+    """The declared classes in the label column's own type."""
+    import pyarrow as pa
+
+    if given is None:
+        what = "labels are public and never looked up" if label else "say how many clusters to find"
+        raise ParameterError(f"--classes must be given: {what}")
+    if label is None:
+        if not given.isdecimal():
+            raise ParameterError(f"--classes must be a whole number without --label; got {given!r}")
+        return int(given)
+    if label not in table.schema.names:
+        raise SchemaError(f"column {label!r} is missing; the table has {', '.join(table.schema.names)}.")
+    kind = table.schema.field(label).type
+    try:
+        return pa.array(_names(given)).cast(kind.value_type if pa.types.is_dictionary(kind) else kind).to_pylist()  # type: ignore[no-any-return]
+    except pa.ArrowException:
+        raise SchemaError(f"--classes cannot be read as {kind}, the type of column {label!r}") from None
+
+
+def _listed(classes: Any) -> range | list[Any]:
+    return range(classes) if isinstance(classes, int) else list(classes)
+
+
+def _names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{option} must hold numbers separated by commas") from None
+
+
+def _page(model: MixtureModel) -> str:
+    from dataclasses import replace
+
+    import numpy as np
+
+    from gaussveil.report.certificate import certificate_report
+    from gaussveil.report.html import Section, Table, render
+
+    assert model.certificate is not None
+    report = certificate_report(model.certificate)
+    spread = np.sqrt(np.diagonal(model.covariances, axis1=1, axis2=2))
+    rows = [
+        [str(name), f"{weight:.4g}", *(f"{mean:.4g} ({width:.3g})" for mean, width in zip(means, widths))]
+        for name, weight, means, widths in zip(model.classes, model.weights, model.means, spread)
+    ]
+    section = Section(
+        heading="Released mixture",
+        paragraphs=("One Gaussian per class: mean and, in brackets, standard deviation of every column.",),
+        table=Table(("class", "weight", *model.columns), rows),
+    )
+    return render(replace(report, sections=(section, *report.sections)))

@@ -1,0 +1,108 @@
+"""The mixture as a scikit-learn estimator; clusters without labels; households."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from gaussveil.accounting import verify
+from gaussveil.errors import FormatError, GaussveilError
+from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
+from gaussveil.noise import SeededGenerator
+
+EXEMPT = {
+    "check_fit_idempotent": "every fit draws fresh noise",
+    "check_estimators_overwrite_params": "a seeded generator moves on as it is used",
+    "check_supervised_y_2d": "the second fit draws fresh noise",
+    "check_estimators_pickle": "missing values are left out in fit, by a public rule, but refused in predict",
+    "check_dtype_object": "bad input raises our InputError, a ValueError, never a TypeError",
+}
+
+
+def test_check_estimator() -> None:
+    estimator = PrivateGaussianMixture(epsilon=20.0, delta=1e-3, radius=20.0, generator=SeededGenerator(0))
+    results = check_estimator(estimator, on_fail=None)
+    failed = {result["check_name"] for result in results if result["status"] == "failed"}
+    assert failed <= set(EXEMPT), failed - set(EXEMPT)
+    assert len(results) > 40
+
+
+def test_clusters_are_found_inside_the_budget() -> None:
+    generator = np.random.default_rng(0)
+    places = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
+    rows = generator.normal(size=(3000, 2)) + places[generator.integers(3, size=3000)]
+    made = PrivateGaussianMixture(epsilon=2.0, delta=1e-5, radius=14.0, classes=3, generator=SeededGenerator(2)).fit(
+        rows
+    )
+    distances = np.linalg.norm(made.means_[:, None] - places, axis=2)
+    assert sorted(np.argmin(distances, axis=1)) == [0, 1, 2]
+    assert distances.min(axis=1).max() < 1.0
+    assert any("inside the budget" in line for line in made.certificate_.assumptions)
+    assert verify(
+        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, radius=14.0, classes=3).fit(rows).certificate_
+    ).private
+
+
+def test_a_household_is_protected_whole() -> None:
+    generator = np.random.default_rng(1)
+    homes = np.repeat(np.arange(500), 4)
+    frame = pd.DataFrame({"a": generator.normal(size=2000), "b": generator.normal(size=2000), "home": homes})
+    frame["kind"] = np.where(homes % 2, "flat", "house")
+    made = PrivateGaussianMixture(
+        epsilon=1.0, delta=1e-5, radius=4.0, classes=["flat", "house"], privacy_unit="home", max_rows_per_unit=2,
+        nominal_size=1000,
+    ).fit(frame, "kind")  # fmt: skip
+    certificate = made.certificate_
+    assert certificate.adjacency.unit == "home"
+    assert made.model_.columns == ("a", "b")
+    assert any("at most 2 rows of each home" in line for line in certificate.assumptions)
+    single = PrivateGaussianMixture(
+        epsilon=1.0, delta=1e-5, radius=4.0, classes=["flat", "house"], nominal_size=1000, columns=["a", "b"]
+    ).fit(frame, "kind")
+    assert certificate.parameters["mean_shift"] == single.certificate_.parameters["mean_shift"]
+    ours, theirs = (one.parameters["noise"]["distance histogram"] for one in (certificate, single.certificate_))  # type: ignore[index]
+    assert ours == pytest.approx(2 * theirs, rel=1e-3)
+
+
+def test_samples_match_the_model_and_predictions_its_densities() -> None:
+    generator = np.random.default_rng(3)
+    codes = generator.integers(2, size=2000)
+    rows = generator.normal(size=(2000, 3)) + 3.0 * codes[:, None]
+    made = PrivateGaussianMixture(epsilon=2.0, delta=1e-5, radius=9.0, generator=SeededGenerator(3)).fit(rows, codes)
+    drawn, labels = made.sample(40_000, random_state=0)
+    for k in (0, 1):
+        part = drawn[labels == k]
+        assert len(part) / 40_000 == pytest.approx(made.weights_[k], abs=0.015)
+        assert part.mean(axis=0) == pytest.approx(made.means_[k], abs=0.06)
+        assert np.cov(part.T) == pytest.approx(made.covariances_[k], abs=0.12)
+    assert made.predict_proba(rows).sum(axis=1) == pytest.approx(np.ones(2000))
+    assert np.array_equal(made.predict(rows), np.argmax(made.predict_proba(rows), axis=1))
+    assert made.score(rows, codes) > 0.95
+    # an independent density: the definition, summed in plain probabilities
+    inverse = np.linalg.inv(made.covariances_)
+    gaps = rows[:50, None] - made.means_
+    norms = np.sqrt((2 * np.pi) ** 3 * np.linalg.det(made.covariances_))
+    plain = np.sum(made.weights_ * np.exp(-np.einsum("nki,kij,nkj->nk", gaps, inverse, gaps) / 2) / norms, axis=1)
+    assert made.score_samples(rows[:50]) == pytest.approx(np.log(plain))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "{}", '{"format": "gaussveil mixture", "version": 99}', '{"format": "gaussveil mixture", "version": 1}'],
+)
+def test_damaged_model_files_are_refused(body: str) -> None:
+    with pytest.raises(FormatError):
+        MixtureModel.from_json(body)
+
+
+def test_divergences_agree_with_each_other() -> None:
+    one = MixtureModel(np.array([1.0]), np.zeros((1, 2)), np.eye(2)[None], (0,), ("a", "b"))
+    other = MixtureModel(np.array([1.0]), np.ones((1, 2)), 2 * np.eye(2)[None], (0,), ("a", "b"))
+    exact = one.joint_divergence(other)
+    assert exact == pytest.approx((1 + 1 - 2 + 2 * np.log(2)) / 2)
+    estimate, error = one.divergence(other, 20_000)
+    assert abs(estimate - exact) < 5 * error
+    with pytest.raises(GaussveilError):
+        MixtureModel(np.array([0.5]), np.zeros((1, 2)), np.eye(2)[None], (0,), ("a", "b"))

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gaussveil.accounting import verify
+from gaussveil.errors import GaussveilError, ParameterError
+from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
+from gaussveil.mechanisms.mixture_labels import METHODS, _on_simplex
+from gaussveil.noise import SeededGenerator
+from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
+
+Float = NDArray[np.float64]
+
+
+def three_classes(count: int = 1500) -> tuple[Float, NDArray[np.str_]]:
+    generator = np.random.default_rng(4)
+    codes = generator.integers(3, size=count)
+    rows = generator.normal(size=(count, 2)) + np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])[codes]
+    return rows, np.array(["a", "b", "c"])[codes]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_recovers_the_classes_and_is_certified(method: str) -> None:
+    rows, labels = three_classes()
+    made = PrivateGaussianMixture(
+        epsilon=2.0, delta=1e-5, adjacency="label", method=method, generator=SeededGenerator(1)
+    ).fit(rows, labels)
+    fitted = MixtureModel.fitted(rows, np.searchsorted(["a", "b", "c"], labels), ("a", "b", "c"))
+    assert made.model_.joint_divergence(fitted) < 0.1
+    assert fitted.joint_divergence(made.model_) < 0.1
+    secure = PrivateGaussianMixture(epsilon=2.0, delta=1e-5, adjacency="label", method=method).fit(rows, labels)
+    assert verify(secure.certificate_).private
+    assert any("features are not protected" in line for line in secure.certificate_.assumptions)
+    assert str(secure.certificate_.adjacency) == "one label is replaced by another"
+
+
+def test_charges_name_the_exact_losses() -> None:
+    rows, labels = three_classes(200)
+
+    def part(method: str) -> tuple[object, int]:
+        made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method=method).fit(rows, labels)
+        (only,) = made.certificate_.charge.parts
+        return only.source, only.count
+
+    response, once = part("response")
+    assert isinstance(response, RandomisedResponse)
+    assert (response.classes, response.largest_loss, once) == (3, 1.0, 1)
+    table, twice = part("clusters")
+    assert isinstance(table, DiscreteLaplace)
+    assert twice == 2
+    assert 2 * table.largest_loss <= 1.0 + 1e-12
+
+
+def test_sums_pay_for_two_classes() -> None:
+    """A label moves two classes: each pass has the noise of a mean shift smaller by sqrt(2)."""
+    rows, labels = three_classes(200)
+    made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method="sums").fit(rows, labels)
+    record = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, radius=9.0).fit(rows, labels)
+    energy = made.certificate_.charge.mean_shift_energy
+    assert energy is not None
+    assert math.sqrt(float(energy)) == pytest.approx(record.certificate_.parameters["mean_shift"], rel=1e-9)
+
+
+def test_label_adjacency_needs_labels_and_no_household() -> None:
+    rows, labels = three_classes(60)
+    with pytest.raises(ParameterError, match="y"):
+        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", classes=3).fit(rows)
+    with pytest.raises(GaussveilError, match="privacy_unit"):
+        PrivateGaussianMixture(
+            epsilon=1.0, delta=1e-5, adjacency="label", privacy_unit="home", max_rows_per_unit=2
+        ).fit(rows, labels)
+    with pytest.raises(ParameterError, match="method"):
+        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method="guess").fit(rows, labels)
+
+
+def test_tables_are_projected_on_the_known_sizes() -> None:
+    noisy = np.array([[10.0, -3.0], [2.0, 8.0], [-1.0, 1.0]])
+    table = _on_simplex(noisy, np.array([9, 6]))
+    assert (table >= 0).all()
+    assert table.sum(axis=0) == pytest.approx([9, 6])
+    assert table[:, 0] == pytest.approx([8.5, 0.5, 0.0])
