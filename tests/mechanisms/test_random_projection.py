@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import kstest
 
 from gaussveil.accounting import Certificate, Ledger, verify
+from gaussveil.audit import audit_scores
 from gaussveil.errors import GaussveilError, NumericalError, ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms import GaussianRelease, PrivateSketch
 from gaussveil.mechanisms.sketch_estimates import Sketch
@@ -210,6 +212,46 @@ def test_a_test_that_overspends_is_refused_with_nothing_spent(tmp_path: Path) ->
     assert ledger.entries("homes") == []
     sketch(variant="tested", account=account).fit(ROWS)
     assert [entry.state for entry in ledger.entries("homes")] == ["released"]
+
+
+# --- black-box audits of what is really drawn
+
+
+def log_ratio(matrix: Matrix, ridge: float, level: float) -> float:
+    """Log likelihood ratio of one more record of full norm in a one-column table with Gram matrix `level`."""
+    small, large = level + ridge, level + ridge + ROW_NORM**2
+    return float(np.sum(matrix**2) * (1 / small - 1 / large) / 2 - matrix.size / 2 * math.log(large / small))
+
+
+@pytest.mark.parametrize("overspent", [1.0, 8.0], ids=["as released", "with too little ridge"])
+def test_audit_of_the_tested_variant(overspent: float) -> None:
+    """Outputs (ridge, sketch) on a table at which the test decides and on its neighbour."""
+    honest = sketch(variant="tested", n_components=8, epsilon=1.0, delta=0.2).plan(1)
+    plan = replace(honest, excess=overspent * honest.excess)
+    assert plan.test is not None
+    count = max(1, round((plan.ridge + 9.0) / 9.0)) if overspent == 1.0 else 0
+    scores = []
+    for rows, seed in ((count + 1, 1), (count, 2)):
+        exact, generator = gram(np.full((rows, 1), ROW_NORM)), SeededGenerator(seed)
+        drawn = [plan.draw(exact, generator) for _ in range(400)]
+        noise = float(np.asarray(plan.test_noise.covariance))
+        scores.append([log_ratio(m, ridge, count * 9.0) - ridge * 9.0 / noise for m, ridge in drawn])
+    found = audit_scores(*scores, claim=(1.0, 0.2))
+    assert found.refuted == (overspent > 1)
+    assert overspent > 1 or len({ridge for _, ridge in drawn}) > 100  # the test did decide
+
+
+@pytest.mark.parametrize("overspent", [1.0, 8.0], ids=["as released", "with too little ridge"])
+def test_audit_of_the_subsampled_variant(overspent: float) -> None:
+    honest = sketch(variant="subsampled", rate=0.5, n_components=8, epsilon=1.0, delta=0.2).plan(1)
+    plan = replace(honest, excess=overspent * honest.excess)
+    scores = []
+    for rows, seed in ((1, 1), (0, 2)):
+        source, generator = as_source(np.full((rows, 1), ROW_NORM)), SeededGenerator(seed)
+        views = (source.sample(plan.rate, generator.random_bytes(32)) for _ in range(400))
+        drawn = [plan.draw(view.aggregate(Gram(row_norm=ROW_NORM)), generator) for view in views]
+        scores.append([log_ratio(m, ridge, 0.0) for m, ridge in drawn])
+    assert audit_scores(*scores, claim=(1.0, 0.2)).refuted == (overspent > 1)
 
 
 # --- estimates

@@ -102,7 +102,7 @@ def other_calibrations(
     """Ridge by the exact pair, by Renyi divergences and as NDIS prints it; errors against the Gaussian mechanism.
 
     For rows of norm 1. `sketch_error` is the least root mean square Frobenius error of the Gram matrix that any data
-    allow, `gaussian_error` that of the Gaussian mechanism: in these rows the sketch is never better, and approaches it as r grows.
+    allow, `gaussian_error` that of the Gaussian mechanism: here the sketch is never better, and approaches it with r.
     """
     rows = []
     for count in components:
