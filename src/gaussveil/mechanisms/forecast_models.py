@@ -10,11 +10,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 from scipy.special import logsumexp, ndtri
 
+from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
 from gaussveil.timeseries import (
@@ -224,3 +227,24 @@ class PowerScale:
                 upper_kw=np.exp(log_kw - self.bias + reach),
                 coverage=coverage,
             )
+
+
+def closest_shift(forecasts: Array, accuracy: float) -> tuple[float, float]:
+    """How many noise deviations the worst two households stay apart under the best noise of one covariance.
+
+    Second, the share of between-household variance that is kept. Both are 0 where the cluster's centre alone meets the
+    accuracy. For constant queries the smallest shift is best at every epsilon (mean shift).
+    """
+    edges = np.array(list(combinations(range(len(forecasts)), 2)))
+    found = design_class_noise(forecasts, None, edges, epsilon=0.5, accuracy=accuracy, common_covariance=True)
+    if found.kind == "centre":
+        return 0.0, 0.0
+    centres = forecasts + found.noise_means
+    gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
+    lengths = np.einsum("ei,ei->e", gaps, np.linalg.solve(found.noise_covariances[0], gaps.T).T)
+    return float(np.sqrt(lengths.max())), found.retained_variance
+
+
+def white_shift(forecasts: Array, accuracy: float) -> float:
+    """The same distance under white noise without noise means."""
+    return float(pdist(forecasts).max()) / math.sqrt(accuracy)

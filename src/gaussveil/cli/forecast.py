@@ -1,0 +1,261 @@
+"""`gaussveil forecast`: a household's load forecast that could as well be another household's of its cluster.
+
+Whatever can go wrong goes wrong before anything is spent: the readings are read and checked, models are fitted, the
+noise is searched and every output file is reserved; only then is the account debited.
+"""
+
+from __future__ import annotations
+
+import io
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli.output import digits, print_json, print_line
+from gaussveil.cli.release import reserved
+from gaussveil.errors import FormatError, ParameterError, SchemaError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
+    from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
+    from gaussveil.timeseries import Readings
+
+TABLES = (".parquet", ".csv", ".csv.gz")
+PRIVATE = (".json", ".html")
+HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
+ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
+
+
+class PastModel(StrEnum):
+    """Whether the receiver may know the past."""
+
+    known = "past known"
+    random = "random past"
+
+
+def forecast(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="READINGS", help="Table of readings: .parquet, .csv or .csv.gz.", show_default=False),
+    ],
+    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", show_default=False)],
+    household: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
+    cluster_of: Annotated[
+        str | None,
+        typer.Option(help="Forecast the whole cluster of this household, without names.", show_default=False),
+    ] = None,
+    horizon: Annotated[str, typer.Option(help="How far ahead: 3h, 45min, 1d.")] = "3h",
+    delta: Annotated[float | None, typer.Option(help="Promise: delta; the noise is the smallest.")] = None,
+    accuracy: Annotated[
+        float | None, typer.Option(help="Instead: mean squared error in log power; delta is the smallest.")
+    ] = None,
+    clusters: Annotated[int, typer.Option(help="Clusters of similar households.")] = 6,
+    model: Annotated[PastModel, typer.Option(help="What the receiver may know.")] = PastModel.known,
+    at: Annotated[str | None, typer.Option(help="Forecast from this time on; later readings are the truth.")] = None,
+    household_column: Annotated[str, typer.Option(help="Column of households (long table).")] = "household",
+    time_column: Annotated[str, typer.Option(help="Column of times.")] = "time",
+    power_column: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw",
+    unit: Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")] = "kW",
+    gaps: Annotated[str, typer.Option(help="Missing readings: refuse, interpolate, hold or week.")] = "refuse",
+    time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
+    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a page to share (.html).")] = None,
+    diagnostics: Annotated[
+        Path | None, typer.Option(help="Private page (.html) or figures (.json) for the owner alone.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release a load forecast that hides which household of its cluster it is.
+
+    The readings are a long table (household, time, kw) or a wide one (time and a column per household). OUT holds the
+    forecast with a band, OUT.certificate.json its guarantee.
+
+    Example: gaussveil forecast readings.parquet --household ID --epsilon 1 --delta 1e-5 --out forecast.parquet
+    """
+    from gaussveil.accounting import Account
+    from gaussveil.mechanisms import PrivateForecaster
+    from gaussveil.timeseries import read_readings
+
+    name = _one_of(household, cluster_of)
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    certificate_file = Path(f"{out}.certificate.json")
+    _check_outputs(source, out, report, diagnostics, certificate_file, force)
+    readings = read_readings(
+        _table(source), household=household_column, time=time_column, power=power_column, unit=unit, gaps=gaps,  # type: ignore[arg-type]
+        time_zone=time_zone,
+    )  # fmt: skip
+    _check_unit(readings, unit)
+    past, future = _split(readings, at)
+    forecaster = PrivateForecaster(
+        horizon=horizon, epsilon=epsilon, delta=delta, accuracy=accuracy, clusters=clusters, model=model.value,
+        account=Account(ledger, account) if ledger is not None and account is not None else None,
+    ).fit(past)  # fmt: skip
+    private = None
+    if diagnostics is not None:
+        private = _private(forecaster, name, cluster_of is not None, future)
+    with ExitStack() as files:
+        body = files.enter_context(reserved(out, ROOM))
+        note = files.enter_context(reserved(certificate_file, ROOM))
+        page = None if report is None else files.enter_context(reserved(report, ROOM))
+        release = forecaster.release(name) if cluster_of is None else forecaster.release_cluster_of(name)
+        body.write(_encoded(release.value, out))
+        note.write(release.certificate.to_json().encode())
+        if page is not None:
+            from gaussveil.report.forecast import forecast_report
+            from gaussveil.report.html import render
+
+            page.write(render(forecast_report(release.value, release.certificate)).encode())
+    if diagnostics is not None and private is not None:
+        _write_private(diagnostics, private, release)
+    _tell(json, out, certificate_file, release.certificate)
+
+
+def _one_of(household: str | None, cluster_of: str | None) -> str:
+    if (household is None) == (cluster_of is None):
+        raise ParameterError("give exactly one of --household and --cluster-of: whose forecast to release")
+    return household if household is not None else str(cluster_of)
+
+
+def _check_outputs(
+    source: Path, out: Path, report: Path | None, diagnostics: Path | None, certificate: Path, force: bool
+) -> None:
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise FormatError(f"{out}: the forecast must end in .parquet or .csv; got {out.suffix or 'no ending'!r}")
+    if report is not None and report.suffix.lower() != ".html":
+        raise FormatError(f"{report}: --report must end in .html; got {report.suffix or 'no ending'!r}")
+    if diagnostics is not None and diagnostics.suffix.lower() not in PRIVATE:
+        raise FormatError(f"{diagnostics}: --diagnostics must end in .json or .html")
+    targets = [path for path in (out, certificate, report, diagnostics) if path is not None]
+    if len({path.absolute() for path in targets}) < len(targets):
+        raise ParameterError("--out, --report and --diagnostics must be different files")
+    for target in targets:
+        if target.is_dir() or not target.absolute().parent.is_dir():
+            raise SourceError(f"{target}: must be a file in an existing folder")
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ParameterError(f"{target}: must not be the readings themselves")
+        if target.exists() and not force:
+            raise ParameterError(f"{target}: exists already; choose another name or add --force")
+
+
+def _table(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyarrow import parquet as pq
+
+    if not path.name.lower().endswith(TABLES):
+        raise FormatError(f"{path}: readings are read from {', '.join(TABLES)}; got {path.suffix or 'no ending'!r}")
+    try:
+        with path.open("rb") as stream:  # an unreadable file fails here, with the system's own words
+            if path.suffix.lower() == ".parquet":
+                return pq.read_table(stream)
+        return csv.read_csv(path)
+    except pa.ArrowException:
+        raise FormatError(f"{path}: not a table of that format") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+
+
+def _check_unit(readings: Readings, unit: str) -> None:
+    import numpy as np
+
+    if float(np.median(readings.values)) > HIGHEST_MEDIAN_KW:
+        raise SchemaError(
+            f"half of the readings are above {HIGHEST_MEDIAN_KW:g} kW if the unit is {unit}; homes draw less. "
+            "Give the right --unit: kW, W, kWh or Wh per step"
+        )
+
+
+def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | None]:
+    """Readings before `at`, and those from there on."""
+    import numpy as np
+
+    if at is None:
+        return readings, None
+    try:
+        begin = np.datetime64(at, "m")
+    except ValueError:
+        raise ParameterError(f"--at must be a time such as 2018-11-13T00:00; got {at!r}") from None
+    found = np.flatnonzero(readings.times == begin)
+    if not found.size or found[0] == 0:
+        raise ParameterError(f"--at must be a time of the readings after the first; got {at!r}")
+    first = int(found[0])
+    return readings.window(0, first), readings.window(first, readings.count - first)
+
+
+def _encoded(value: PrivateForecast, out: Path) -> bytes:
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyarrow import parquet as pq
+
+    columns = value.columns()
+    columns["time"] = columns["time"].astype("datetime64[s]")
+    table, buffer = pa.table(columns), io.BytesIO()
+    if out.suffix.lower() == ".parquet":
+        pq.write_table(table, buffer)
+    else:
+        csv.write_csv(table, buffer)
+    return buffer.getvalue()
+
+
+def _private(
+    forecaster: PrivateForecaster, name: str, whole: bool, future: Readings | None
+) -> tuple[PrivateDiagnostics, dict[str, Any] | None]:
+    """The owner's figures, and the curves of other noises where forecasts are constants."""
+    from gaussveil.report.forecast import noise_curves
+
+    found = forecaster.diagnostics(name, whole=whole)
+    steps = len(found["times"])  # type: ignore[arg-type]
+    if future is not None and future.count >= steps:
+        found = found.merged(truth_kw=future.values[future.households.index(name), :steps])
+    if forecaster.model != PastModel.known.value:
+        return found, None
+    return found, noise_curves(found["cluster_log_forecasts"])  # type: ignore[arg-type]
+
+
+def _write_private(
+    path: Path, private: tuple[PrivateDiagnostics, dict[str, Any] | None], release: Release[PrivateForecast]
+) -> None:
+    from gaussveil.report.forecast import forecast_report
+    from gaussveil.report.html import render
+
+    found, curves = private
+    if path.suffix.lower() == ".json":
+        (found if curves is None else found.merged(curves=curves)).write(path)
+        return
+    path.touch(mode=0o600)
+    path.chmod(0o600)  # an existing file keeps its old mode
+    path.write_text(render(forecast_report(release.value, release.certificate, found, curves)), encoding="utf-8")
+
+
+def _tell(json: bool, out: Path, certificate_file: Path, certificate: Certificate) -> None:
+    known = certificate.parameters
+    if json:
+        print_json(
+            {
+                "out": str(out),
+                "certificate": str(certificate_file),
+                "release_id": certificate.release_id,
+                "epsilon": certificate.epsilon,
+                "delta": certificate.delta,
+                "delta_upper": certificate.delta_upper,
+                "model": known["model"],
+                "cluster_size": known["cluster_size"],
+                "accuracy": known["accuracy"],
+                "retained_variance": known["retained_variance"],
+                "account": certificate.account,
+            }
+        )
+        return
+    print_line(
+        f"wrote {out} and {certificate_file.name}: hidden among {known['cluster_size']} households, "
+        f"mean squared error {digits(float(str(known['accuracy'])))} in log power, "
+        f"{float(str(known['retained_variance'])):.2g} of the variance between them kept"
+    )
+    print_line(f"account: {certificate.account}; recompute with: gaussveil verify {certificate_file}")

@@ -1,0 +1,155 @@
+"""Pages and figures of private forecasts: one to share, and one for the owner alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from gaussveil.accounting import Certificate, PrivateDiagnostics
+from gaussveil.accounting.diagnostics import MARK
+from gaussveil.mechanisms import PrivateForecast
+from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
+from gaussveil.report.certificate import certificate_report
+from gaussveil.report.figures import Floats, svg
+from gaussveil.report.html import Report, Section, Table
+from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.spectrum import GaussianPair
+
+ACCURACIES = (0.45, 0.7, 1.0, 1.4)
+EPSILONS = np.linspace(0.0, 2.0, 41)
+
+Curves = Mapping[str, Floats]
+
+
+def forecast_report(
+    forecast: PrivateForecast,
+    certificate: Certificate,
+    diagnostics: PrivateDiagnostics | None = None,
+    curves: Curves | None = None,
+) -> Report:
+    """The released forecast with its band, then its certificate. With diagnostics the page is for the owner alone."""
+    page = certificate_report(certificate)
+    figure = forecast_figure(forecast, diagnostics)
+    shown = Section(
+        heading="Forecast",
+        paragraphs=(_kept(certificate),),
+        figure=svg(figure, "forecast", "Released forecast in kW over time with its band."),
+        caption=f"Power in kW; the band holds a future reading with probability {forecast.coverage:.0%}, on average "
+        "over the cluster.",
+        table=None if forecast.kw.ndim > 1 else _table(forecast),
+    )
+    sections = [shown, *page.sections]
+    if diagnostics is None:
+        return replace(page, sections=sections)
+    sections.insert(1, _private(diagnostics, curves))
+    return replace(page, title=f"{page.title} ({MARK})", sections=sections)
+
+
+def _kept(certificate: Certificate) -> str:
+    kept = float(str(certificate.parameters["retained_variance"]))
+    size = certificate.parameters["cluster_size"]
+    words = f"Hidden among {size} households. The release keeps {kept:.2g} of the variance between their forecasts"
+    if kept < 0.01:
+        return f"{words}: it is practically the forecast of the cluster's centre, not of the household."
+    return f"{words}; the rest was given up so that they look alike."
+
+
+def _table(forecast: PrivateForecast) -> Table:
+    rows = [
+        (str(time).replace("T", " "), f"{kw:.3f}", f"{low:.3f}", f"{high:.3f}")
+        for time, kw, low, high in zip(forecast.times, forecast.kw, forecast.lower_kw, forecast.upper_kw)
+    ]
+    return Table(columns=("from", "kW", "band from", "band to"), rows=rows)
+
+
+def _private(diagnostics: PrivateDiagnostics, curves: Curves | None) -> Section:
+    return Section(
+        heading="For the owner only",
+        paragraphs=(
+            f"This page {MARK}: it shows the household's past and its plain forecast.",
+            "The curves show the smallest delta at every epsilon for noise of mean squared error rho per step, ours "
+            "and white; without noise delta is 1. Where the cluster's centre alone meets rho, delta is 0.",
+        ),
+        facts=(
+            ("Error of the plain forecast", f"{_number(diagnostics, 'plain_rmse_kw'):.3g} kW, root mean square"),
+            ("Error of the release", f"{_number(diagnostics, 'private_rmse_kw'):.3g} kW"),
+            ("Mean squared error added in log power", f"{_number(diagnostics, 'log_mse'):.3g}"),
+        ),
+        figure=svg(curves_figure(curves), "curves", "Delta against epsilon for several accuracies.") if curves else "",
+    )
+
+
+def _number(diagnostics: PrivateDiagnostics, name: str) -> float:
+    return float(_values(diagnostics, name))
+
+
+def _values(diagnostics: PrivateDiagnostics, name: str) -> Any:
+    return np.asarray(diagnostics[name])
+
+
+def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics | None = None) -> Figure:
+    """Draw released forecasts with their bands; with diagnostics also past day, plain forecast and truth (Figure 2)."""
+    with house_style():
+        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        axes = figure.subplots()
+        bands = zip(*(np.atleast_2d(part) for part in (forecast.kw, forecast.lower_kw, forecast.upper_kw)))
+        for index, (kw, low, high) in enumerate(bands):
+            colour = SERIES[index % len(SERIES)]
+            if forecast.kw.ndim == 1:
+                axes.fill_between(forecast.times, low, high, color=colour, alpha=0.18, linewidth=0)
+            axes.plot(forecast.times, kw, color=colour, marker="o", markersize=3, label=None if index else "released")
+        if diagnostics is not None:
+            past = np.array(diagnostics["past_times"], dtype="datetime64[m]")
+            axes.plot(past, _values(diagnostics, "past_kw"), color=FAINT, linewidth=1.2, label="past day")
+            axes.plot(
+                forecast.times, _values(diagnostics, "plain_kw"), color=INK, linestyle="--", label="plain forecast"
+            )
+            if "truth_kw" in diagnostics:
+                axes.plot(forecast.times, _values(diagnostics, "truth_kw"), color=INK, linewidth=1.2, label="truth")
+        axes.set_ylim(bottom=0.0)
+        locator = AutoDateLocator(maxticks=8)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axes.set_title("power in kW", fontweight="normal", color=FAINT)
+        axes.legend(loc="upper left", ncols=4)
+        return figure
+
+
+def noise_curves(
+    forecasts: Floats, accuracies: Sequence[float] = ACCURACIES, epsilons: Floats = EPSILONS
+) -> dict[str, Floats]:
+    """Worst delta over the cluster at each epsilon, for our noise and for white noise at several accuracies (Figure 4).
+
+    For constant forecasts (the model "past known"); `epsilon` holds the places.
+    """
+    found = {"epsilon": np.asarray(epsilons, dtype=np.float64)}
+    for accuracy in accuracies:
+        shift, _ = closest_shift(forecasts, accuracy)
+        for name, reach in (("ours", shift), ("white", white_shift(forecasts, accuracy))):
+            delta = GaussianPair.mean_shift(reach).delta(epsilons) if reach > 0 else np.zeros(len(epsilons))
+            found[f"{name}, rho = {accuracy:g}"] = np.asarray(delta)
+    return found
+
+
+def curves_figure(curves: Curves) -> Figure:
+    """Draw delta(epsilon): ours solid, white dashed, without noise at the top."""
+    with house_style():
+        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+        axes = figure.subplots()
+        axes.axhline(1.0, color=FAINT, linewidth=1.0, linestyle=":", label="no noise")
+        names = [name for name in curves if name != "epsilon"]
+        for index, name in enumerate(names):
+            colour, white = SERIES[index // 2 % len(SERIES)], name.startswith("white")
+            axes.plot(
+                curves["epsilon"], curves[name], color=colour, linestyle="--" if white else "-",
+                linewidth=1.2 if white else 2.0, label=name,
+            )  # fmt: skip
+        axes.set(xlabel="epsilon", xlim=(float(curves["epsilon"][0]), float(curves["epsilon"][-1])), ylim=(-0.02, 1.05))
+        axes.set_title("worst delta over the cluster", fontweight="normal", color=FAINT)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return figure
