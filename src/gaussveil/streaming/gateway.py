@@ -92,9 +92,8 @@ class Gateway:
         self._generator = default_generator() if generator is None else generator
         self._rows = {meter.name: row for row, meter in enumerate(meters)}
         self._limit = np.array([meter.design.sample_limit for meter in meters])
-        self._low = np.array([meter.design.limits[0] for meter in meters])
-        self._high = np.array([meter.design.limits[1] for meter in meters])
-        self._substitute = np.array([meter.design.substitute for meter in meters])
+        grids = state.bank.input_grid.tolist()
+        self._rules = [(*meter.design.limits, meter.design.substitute, grid) for meter, grid in zip(meters, grids)]
         self._noise: dict[tuple[int, int], DiscreteGaussian] = {}
         self._broken = False
 
@@ -147,9 +146,7 @@ class Gateway:
             self.counters["late" if count and first < self.state.first_sequence else "malformed"] += 1
             return None
         known = ~np.isnan(message.values)
-        steps = to_steps(
-            message.values, self.state.bank.input_grid[row], self._low[row], self._high[row], self._substitute[row]
-        )
+        steps = self._steps(row, message.values)
         expected = int(self.state.next[row])
         if expected == NONE:
             return _Work(row, answer, first, steps, known, True)
@@ -162,10 +159,17 @@ class Gateway:
         if gap > self.longest_gap:
             return _Work(row, answer, first, steps, known, True)
         if gap:
-            filler = to_steps(np.full(gap, np.nan), self.state.bank.input_grid[row], 0.0, 0.0, self._substitute[row])
+            filler = self._steps(row, np.full(gap, np.nan))
             steps, known = np.concatenate([filler, steps]), np.concatenate([np.zeros(gap, bool), known])
             return _Work(row, answer, expected, steps, known, False)
         return _Work(row, answer, expected, steps[old:], known[old:], False)
+
+    def _steps(self, row: int, values: Floats) -> Integers:
+        low, high, substitute, grid = self._rules[row]
+        if values.size == 1:  # the common case, without NumPy's overhead; rounds half to even as well
+            value = float(values[0])
+            return np.array([round((substitute if value != value else min(max(value, low), high)) / grid)])
+        return to_steps(values, grid, low, high, substitute)
 
     def _repeat(self, row: int, first: int, steps: Integers, answer: Answer) -> None:
         """Answer again what was answered before, to the bit; refuse other values and what is no longer kept.

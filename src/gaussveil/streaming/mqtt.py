@@ -46,7 +46,7 @@ class MqttGateway:
             raise MissingDependencyError("MQTT needs paho-mqtt. Install gaussveil[mqtt].") from error
         self.gateway, self.broker = gateway, broker
         self.failure: Exception | None = None
-        self._waiting: queue.Queue[Any] = queue.Queue()
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ready = threading.Event()
         self._stopped = threading.Event()
         self._worker = threading.Thread(target=self._work, name="gaussveil gateway", daemon=True)

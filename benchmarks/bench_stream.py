@@ -1,0 +1,200 @@
+"""The meter stream: 10^4 meters against a loop over SciPy's lfilter; the gateway against the bare broker.
+
+Both ends of the second comparison go through a real Mosquitto with the same Python client. Those rows are wall time, so
+other load on the machine counts; the note says what the gateway's own CPU time would allow.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+from scipy.signal import lfilter
+
+from gaussveil.mechanisms.meter_stream import MeterStream
+from gaussveil.mechanisms.stream_noise import FilterBank
+from gaussveil.noise import SecureGenerator
+from gaussveil.streaming import Meter, StreamState, write_meters
+from gaussveil.streaming.messages import encode_batch
+
+METERS = 10_000
+STEPS = 10
+PEER_STEPS = 2
+GATEWAY = "import sys; from gaussveil.cli.stream import stream_app; stream_app(sys.argv[1:])"
+IN_FLIGHT = 100
+
+
+def row(name: str, ours: float, peer: float, ratio: float, goal: float, note: str = "") -> dict[str, Any]:
+    return {"name": name, "ours": ours, "peer": peer, "ratio": ratio, "goal": goal, "met": ratio >= goal, "note": note}
+
+
+def designed() -> MeterStream:
+    return MeterStream.design(
+        sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"), purpose="energy", sample_limit=10**6
+    )
+
+
+def own_filters(count: int) -> list[Any]:
+    """A filter for each meter: its own pole, taps and level."""
+    first = designed().design_.filter
+    made = []
+    for number in range(count):
+        pole = first.pole * (1 - 1e-3 * (number % 997) / 997)
+        level = 1 + (number % 64) / 64
+        made.append(replace(first.scaled(level), pole=pole, direct=first.direct * level * (1 + number / count)))
+    return made
+
+
+def filters() -> list[dict[str, Any]]:
+    generator, bank = SecureGenerator(), FilterBank(own_filters(METERS))
+    bank.start(generator)
+    readings = np.full((1, METERS), 10**9)
+    bank.push(readings, generator)
+    start = time.process_time()
+    for _ in range(STEPS):
+        bank.push(readings, generator)
+    ours = STEPS * METERS / (time.process_time() - start)
+    rng = np.random.default_rng(0)
+    coefficients = [([d, t - p * d], [1.0, -p]) for d, t, p in zip(bank.direct, bank.taps[:, 0], bank.pole)]
+    memory = [np.zeros(1) for _ in range(METERS)]
+    start = time.process_time()
+    for _ in range(PEER_STEPS):
+        noise = rng.standard_normal((2, METERS))  # not even secure
+        output = np.empty(METERS)
+        for meter, (b, a) in enumerate(coefficients):
+            part, memory[meter] = lfilter(b, a, noise[0, meter : meter + 1], zi=memory[meter])
+            output[meter] = part[0] + noise[1, meter]
+    peer = PEER_STEPS * METERS / (time.process_time() - start)
+    title = f"stream: readings of {METERS} meters with own filters, secure noise, per CPU second"
+    with tempfile.TemporaryDirectory() as folder:
+        stream = designed()
+        meters = [Meter(f"m{k}", stream.design_, stream.open()) for k in range(100)]
+        state = StreamState.open(folder, meters)
+        memory_used = state.bytes_per_meter
+        state.close()
+    return [
+        row(f"{title}, against an lfilter loop", ours, peer, ours / peer, 20.0),
+        row(f"{title}, against the promised 10^6", ours, 1e6, ours / 1e6, 1.0),
+        row("stream: bytes of state per meter, against 16 KiB", memory_used, 16384, 16384 / memory_used, 1.0),
+    ]
+
+
+class Loop:
+    """One client that sends messages and waits until as many have come back."""
+
+    def __init__(self, port: int, topic: str) -> None:
+        from paho.mqtt.client import Client
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        self.count, self.goal, self.done = 0, math.inf, Event()
+        self.client = Client(CallbackAPIVersion.VERSION2)
+        self.client.max_inflight_messages_set(IN_FLIGHT)
+        self.client.max_queued_messages_set(0)
+        self.client.on_message = self.received
+        ready = Event()
+        self.client.on_subscribe = lambda *_: ready.set()
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        self.client.subscribe(topic, qos=1)
+        ready.wait(60)
+
+    def received(self, *_: Any) -> None:
+        self.count += 1
+        if self.count >= self.goal:
+            self.done.set()
+
+    def seconds(self, messages: list[tuple[str, bytes]]) -> float:
+        self.count, self.goal = 0, len(messages)
+        self.done.clear()
+        start = time.perf_counter()
+        for topic, payload in messages:
+            self.client.publish(topic, payload, qos=1)
+        if not self.done.wait(300):
+            raise RuntimeError(f"{self.count} of {self.goal} answers came back")
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def end_to_end(meters: int = 100, singles: int = 6000, batches: int = 1500, batch: int = 96) -> list[dict[str, Any]]:
+    folder = Path(tempfile.mkdtemp())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    (folder / "conf").write_text(
+        f"user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nmax_inflight_messages 400\n"
+        "max_queued_messages 0\nset_tcp_nodelay true\n"
+    )
+    program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+    broker = subprocess.Popen([program, "-c", str(folder / "conf")], stderr=subprocess.DEVNULL)
+    time.sleep(1)
+    stream = designed()
+    write_meters([Meter(f"m{k}", stream.design_, stream.open()) for k in range(meters)], folder / "meters.json")
+    arguments = ["run", str(folder / "meters.json"), "--mqtt", f"127.0.0.1:{port}", "--metrics", "0"]
+    gateway = subprocess.Popen([sys.executable, "-c", GATEWAY, *arguments], stderr=subprocess.PIPE)
+    assert gateway.stderr is not None
+    gateway.stderr.readline()
+
+    def single(where: str, start: int) -> list[tuple[str, bytes]]:
+        return [(where.format(k % meters), json.dumps({"seq": start + k // meters, "kw": 1.5}).encode())
+                for k in range(singles)]  # fmt: skip
+
+    def batched(where: str, start: int) -> list[tuple[str, bytes]]:
+        values = np.ones(batch)
+        return [(where.format(k % meters), encode_batch(start + batch * (k // meters), values)) for k in range(batches)]
+
+    rows = []
+    used = 0
+    for title, make, per, goal in (
+        ("single JSON readings", single, 1, 5000),
+        ("readings in batches of 96", batched, batch, 2e5),
+    ):
+        bare = Loop(port, "bare/#")
+        peer_messages = make("bare/m{}/power", 0)
+        peer = per * len(peer_messages) / bare.seconds(peer_messages)
+        bare.close()
+        through = Loop(port, "private/#")
+        messages = make("meters/m{}/power", used)
+        before = cpu_seconds(gateway.pid)
+        ours = per * len(messages) / through.seconds(messages)
+        alone = per * len(messages) / (cpu_seconds(gateway.pid) - before)
+        through.close()
+        used += math.ceil(len(messages) / meters) * per
+        name = f"gateway: {title} a second through Mosquitto, QoS 1, durable"
+        rows.append(row(f"{name}, against the promised", ours, goal, ours / goal, 1.0,
+                        f"bare broker with the same client {peer:.3g}, ratio {ours / peer:.2f}; "
+                        f"{alone:.3g} per CPU second of the gateway"))  # fmt: skip
+    gateway.terminate()
+    gateway.wait()
+    broker.terminate()
+    broker.wait()
+    shutil.rmtree(folder)
+    return rows
+
+
+def run() -> list[dict[str, Any]]:
+    return [*filters(), *end_to_end()]
+
+
+if __name__ == "__main__":
+    for line in run():
+        print(line)
