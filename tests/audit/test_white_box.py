@@ -33,10 +33,10 @@ MAPS = [
         lambda rows: (np.zeros(12), np.kron(np.eye(3), rows.T @ rows + 5.0 * np.eye(4))),
     ),
     (
-        FittedGaussian(ridge=0.5, draws=2),
+        FittedGaussian(draws=2),
         lambda rows: (
             np.tile(rows.mean(axis=0), 2),
-            np.kron(np.eye(2), np.cov(rows.T, bias=True) + 0.5 * np.eye(4)),
+            np.kron(np.eye(2), np.cov(rows.T, bias=True)),
         ),
     ),
 ]

@@ -5,7 +5,7 @@ A model is a JSON object: the key "model" names a map of `gaussveil.audit.maps`,
     {"model": "sum", "covariance": 25.0}
     {"model": "linear-posterior", "regularization": 1.0, "noise_variance": 2.0}     the last column is the target
     {"model": "sketch", "n_components": 50, "ridge": 300.0}
-    {"model": "fitted-gaussian", "ridge": 0.1, "draws": 20}
+    {"model": "fitted-gaussian", "draws": 20}
 """
 
 from __future__ import annotations
