@@ -115,8 +115,10 @@ def variance_for_dominating_pair(
 ) -> tuple[float, PrivacyLoss]:
     """As `variance_for_envelope`, for the dominating pair of corrections N2: more variance, one Gaussian pair.
 
-    With `wider` "either" both directions of the pair are in the envelope of either, so X may stand for the wide law.
+    `wider` must be "X" or "Y": a pair has one orientation.
     """
+    if wider not in ("X", "Y"):
+        raise ParameterError(f"wider must be X or Y for a single pair. Got {wider!r} instead.")
 
     def pair(variance: float) -> PrivacyLoss:
         gap, log_ratio = _checked(sensitivity, variance)

@@ -194,6 +194,9 @@ def lifted_plan(
     ideal = ideal_delta(epsilon, delta)
     if composition not in ("envelope", "pair"):
         raise ParameterError(f'composition must be "envelope" or "pair". Got {composition!r} instead.')
+    if composition == "pair" and wider == "either":
+        # one entry could then stand either way round beside others, which a single oriented pair does not say
+        raise ParameterError('wider must be "with" or "without" where composition is "pair". Got "either" instead.')
     calibrate = variance_for_envelope if composition == "envelope" else variance_for_dominating_pair
     variance, cost = calibrate(sensitivity, rank, float(epsilon), ideal, wider=wider)
     return make_plan(

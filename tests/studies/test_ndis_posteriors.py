@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from gaussveil.studies.ndis_posteriors import study
+
+
+def test_both_experiments_beat_the_published_noise(full: bool) -> None:
+    logistic, process = study(1000 if full else 40)
+    assert logistic.added_deviation <= 2.06
+    assert logistic.mean > logistic.published
+    assert logistic.without_noise > 0.9
+    assert process.added_deviation == 0.0
+    assert process.mean < process.published
