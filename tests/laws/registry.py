@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import GaussianRelease
 
+from .class_label_cases import class_label
 from .mixture_cases import mixture
 from .posteriors import lifted, process
 from .sketch_cases import sketch
@@ -92,4 +93,5 @@ CASES = (
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**sketch("sketch")),
     MechanismCase(**mixture("mixture, record")),
+    MechanismCase(**class_label("class label")),
 )

@@ -226,11 +226,11 @@ class ClassLabelNoise:
     ) -> ClassLabelPlan:
         """The design on its lattice; what the lattice adds is taken off again where an accuracy was asked."""
         shifts, spreads = found.noise_means, found.noise_covariances
-        for _ in range(8):
+        for attempt in range(12):
             plan = ClassLabelPlan.of(labels, edges, models, shifts, spreads, found.epsilon, self.swap)
             if self.accuracy is None or plan.accuracy <= self.accuracy:
                 return plan
-            factor = 1 - 1.01 * (plan.accuracy / self.accuracy - 1)
+            factor = 1 - (plan.accuracy / self.accuracy - 1) - 1e-9 * 4**attempt
             shifts, spreads = math.sqrt(factor) * shifts, factor * spreads
         raise NumericalError("the noise could not be drawn within the asked accuracy; ask for a larger one.")
 
@@ -276,9 +276,10 @@ class ClassLabelNoise:
                 "accuracy": plan.accuracy,
                 "retained_variance": plan.retained_variance,
                 "pdp_delta": plan.pdp_delta(),
-                "noise_means": self.noise_means,
                 "kind": self.design_.kind,
                 "grid": plan.grid,
+                "noise_means": plan.shifts.tolist(),
+                "noise_covariances": self.noise_covariances_.tolist(),
             },
         )
 
