@@ -11,11 +11,17 @@ from typing import Annotated
 import typer
 
 from gaussveil.cli import spectrum
+from gaussveil.cli.audit import audit
 from gaussveil.cli.budget import budget_app
 from gaussveil.cli.certificates import key_app, verify
 from gaussveil.cli.demo import demo
+from gaussveil.cli.forecast import forecast
+from gaussveil.cli.mixture import mixture, sample
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
+from gaussveil.cli.posterior import gp, logistic
 from gaussveil.cli.release import release_app
+from gaussveil.cli.sketch import sketch
+from gaussveil.cli.stream import stream_app
 from gaussveil.errors import GaussveilError, SourceError
 
 app = typer.Typer(
@@ -48,11 +54,10 @@ def _root(
 
 for _command_name, _command in spectrum.COMMANDS.items():
     app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
-app.command("verify", epilog=EXIT_CODE_HELP)(verify)
-app.command("demo", epilog=EXIT_CODE_HELP)(demo)
-app.add_typer(budget_app)
-app.add_typer(key_app)
-app.add_typer(release_app)
+for _command in (sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo):
+    app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
+for _group in (release_app, stream_app, budget_app, key_app):
+    app.add_typer(_group)
 
 
 def main() -> None:
