@@ -118,7 +118,9 @@ def test_a_rate_below_delta_is_refused() -> None:
         subsampled_excess(1.0, 0.1, 5, 0.05)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "components"), [(1.0, 1e-6, 100), (0.3, 1e-3, 4), (3.0, 1e-9, 30)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "components"), [(1.0, 1e-6, 100), (0.3, 1e-3, 4), (3.0, 1e-9, 30), (0.0, 1e-3, 2)]
+)
 def test_test_release_and_failure_together_keep_the_promise(epsilon: float, delta: float, components: int) -> None:
     design = propose_test_release(epsilon, delta, components)
     loss = design.loss(components)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
+from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PoissonSubsampled
@@ -149,7 +150,10 @@ def _propose_test_release(
     epsilon: float, delta: float, components: int, shift: float | None, shares: tuple[float, ...]
 ) -> ProposeTestRelease:
     # Coarsely over all tests, then finely around the best one.
-    shifts = np.geomspace(0.02, 8.0, 25) if shift is None else np.array([float(shift)])
+    if shift is None:
+        shifts = mean_shift_for(epsilon, delta) * np.geomspace(0.02, 0.98, 25)  # all of which leave something over
+    else:
+        shifts = np.array([float(shift)])
     best = min(_best_split(shifts, share, epsilon, delta, components) for share in shares)
     if shift is None and math.isfinite(best[0]):
         best = _best_split(best[1] * np.geomspace(0.8, 1.25, 9), best[2], epsilon, delta, components)

@@ -76,8 +76,8 @@ class Sketch:
         try:
             with np.load(path, allow_pickle=False) as stored:
                 columns = tuple(str(name) for name in stored["columns"])
-                numbers = (float(stored[name]) for name in ("ridge", "row_norm"))
-                made = cls(np.asarray(stored["matrix"], np.float64), *numbers, columns, float(stored["rate"]))
+                ridge, row_norm, rate = (float(stored[name]) for name in ("ridge", "row_norm", "rate"))
+                made = cls(np.asarray(stored["matrix"], np.float64), ridge, row_norm, columns, rate)
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
             raise FormatError(f"{path} is no sketch file of gaussveil.") from None
         if made.matrix.ndim != 2 or len(made.matrix) != len(made.columns):
@@ -151,7 +151,7 @@ class Sketch:
                 "the ridge that protects the records drowns these predictors: least squares has no answer. "
                 f"Use ridge_regression with a penalty (up to {own:.4g} is always safe), or more components."
             )
-        value = np.linalg.solve(matrix, across)
+        value: Floats = np.asarray(np.linalg.solve(matrix, across), dtype=np.float64)
         residual = moment[place, place] - 2 * value @ across + value @ inside @ value
         spread = inside * residual + removed**2 * np.outer(value, value)
         half = np.linalg.solve(matrix, spread)

@@ -193,7 +193,7 @@ def best_components(epsilon: float, delta: float, size: int, row_norm: float, ro
         ridge = tight_ridge(row_norm, approximate_excess(epsilon, delta, components))
         return _gram_error(ridge, components, size, row_norm, 1.0, row_bound)
 
-    chosen = 2 ** math.ceil(math.log2(max(size, 2)))
+    chosen = 1 << math.ceil(math.log2(max(size, 2)))
     now = error(chosen)
     while 2 * chosen <= MOST_COMPONENTS and (doubled := error(2 * chosen)) < WORTHWHILE * now:
         chosen, now = 2 * chosen, doubled
