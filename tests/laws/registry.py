@@ -13,6 +13,7 @@ from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import GaussianRelease
 
 from .class_label_cases import class_label
+from .forecast_cases import forecast
 from .mixture_cases import mixture
 from .posteriors import lifted, process
 from .sketch_cases import sketch
@@ -94,4 +95,5 @@ CASES = (
     MechanismCase(**sketch("sketch")),
     MechanismCase(**mixture("mixture, record")),
     MechanismCase(**class_label("class label")),
+    MechanismCase(**forecast("forecast")),
 )

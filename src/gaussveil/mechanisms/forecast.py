@@ -109,7 +109,8 @@ class PrivateForecaster:
         account: where a release is debited before it is drawn; one account per secret household.
         model: "past known" or "random past".
         smallest_cluster: fewest households that a cluster may have.
-        weekday_weight: how much a weekday's own profile counts against the mean day (`fit_weekly_season`).
+        weekday_weight: how much a weekday's own profile counts against the mean day (`fit_weekly_season`); two weeks of
+            readings do not support more than the default.
         floor: public power in kW that smaller readings are raised to before the logarithm.
         order: of the ARMA residual.
         noise_means, common_covariance: of the noise (`ClassLabelNoise`); per-household covariances gain little for
@@ -129,7 +130,7 @@ class PrivateForecaster:
     account: Account | None = None
     model: Model = "past known"
     smallest_cluster: int = 2
-    weekday_weight: float = 1.0
+    weekday_weight: float = 0.25
     floor: float = 0.01
     order: tuple[int, int] = (6, 5)
     noise_means: bool = True

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, PrivateDiagnostics
 from gaussveil.accounting.diagnostics import MARK
@@ -21,6 +22,7 @@ from gaussveil.report.style import FAINT, INK, SERIES, house_style
 from gaussveil.spectrum import GaussianPair
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
+LOWEST_KW = 0.01  # a zero has no place on a log axis
 EPSILONS = np.linspace(0.0, 2.0, 41)
 
 Curves = Mapping[str, Floats]
@@ -93,7 +95,12 @@ def _values(diagnostics: PrivateDiagnostics, name: str) -> Any:
 
 
 def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics | None = None) -> Figure:
-    """Draw released forecasts with their bands; with diagnostics also past day, plain forecast and truth (Figure 2)."""
+    """Draw released forecasts with their bands; with diagnostics also past day, plain forecast and truth (Figure 2).
+
+    Power is on a log scale, where the band is symmetric; hours count from the first step forecast.
+    """
+    origin = forecast.times[0]
+    hours = _hours(forecast.times, origin)
     with house_style():
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -101,23 +108,29 @@ def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics |
         for index, (kw, low, high) in enumerate(bands):
             colour = SERIES[index % len(SERIES)]
             if forecast.kw.ndim == 1:
-                axes.fill_between(forecast.times, low, high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(forecast.times, kw, color=colour, marker="o", markersize=3, label=None if index else "released")
+                axes.fill_between(hours, low, high, color=colour, alpha=0.18, linewidth=0)
+            axes.plot(hours, kw, color=colour, marker="o", markersize=3, label=None if index else "released")
         if diagnostics is not None:
-            past = np.array(diagnostics["past_times"], dtype="datetime64[m]")
-            axes.plot(past, _values(diagnostics, "past_kw"), color=FAINT, linewidth=1.2, label="past day")
-            axes.plot(
-                forecast.times, _values(diagnostics, "plain_kw"), color=INK, linestyle="--", label="plain forecast"
-            )
+            past = _hours(np.array(diagnostics["past_times"], dtype="datetime64[m]"), origin)
+            axes.plot(past, _shown(diagnostics, "past_kw"), color=FAINT, linewidth=1.2, label="past day")
+            axes.plot(hours, _shown(diagnostics, "plain_kw"), color=INK, linestyle="--", label="plain forecast")
             if "truth_kw" in diagnostics:
-                axes.plot(forecast.times, _values(diagnostics, "truth_kw"), color=INK, linewidth=1.2, label="truth")
-        axes.set_ylim(bottom=0.0)
-        locator = AutoDateLocator(maxticks=8)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+                axes.plot(hours, _shown(diagnostics, "truth_kw"), color=INK, linewidth=1.2, label="truth")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda kw, _: f"{kw:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel(f"hours from {str(origin).replace('T', ' ')}")
         axes.set_title("power in kW", fontweight="normal", color=FAINT)
-        axes.legend(loc="upper left", ncols=4)
+        axes.legend(loc="lower left", ncols=4)
         return figure
+
+
+def _hours(times: NDArray[np.datetime64], origin: np.datetime64) -> Floats:
+    return np.asarray((times - origin) / np.timedelta64(1, "h"), dtype=np.float64)
+
+
+def _shown(diagnostics: PrivateDiagnostics, name: str) -> Floats:
+    return np.asarray(np.maximum(_values(diagnostics, name), LOWEST_KW), dtype=np.float64)
 
 
 def noise_curves(
