@@ -29,6 +29,7 @@ from gaussveil.noise.gaussian import GRID_RATIO
 from gaussveil.noise.lattice import LARGEST_INTEGER
 from gaussveil.statistics import Affine, ExactSum, Histogram, Moments, Nearest, Source
 from gaussveil.statistics.block import Grouping
+from gaussveil.statistics.fixed_point import PRODUCT_BITS
 
 Float = NDArray[np.float64]
 
@@ -89,7 +90,7 @@ class PrivatePasses:
     def refinement(self, means: Float, maps: Float, scales: RefinementScales) -> RefinedSums:
         """Moments of z = maps (x - means), clipped to the unit ball."""
         self._spend(scales.squared_loss(self.dimension))
-        statistic = Moments(clip=1.0, affine=Affine(means, maps))
+        statistic = Moments(clip=1.0, affine=Affine(means, maps), bits=PRODUCT_BITS)
         sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
         assert sums.second is not None
         d = self.dimension

@@ -31,7 +31,6 @@ from gaussveil.mechanisms.mixture_shrinkage import (
     positive,
     shape_factors,
     shared_prior_means,
-    symmetric_root,
     towards_pool,
 )
 
@@ -133,7 +132,8 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     scales = budget.refinements[place]
     mass = inner_mass(guess.records * mean_shift, budget.floors[place], budget.caps[place])
     rho = radius_from_quantile(mass, d)
-    root, inverse = symmetric_root(guess.covariances, 0.5), symmetric_root(guess.covariances, -0.5)
+    root = np.linalg.cholesky(guess.covariances)  # triangular: half the work of a symmetric root in the pass
+    inverse = np.tril(np.linalg.inv(root))
     sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
     counts, count_variances = guess.with_counts(sums.count, scales.count**2)
     updated = replace(guess, counts=counts, count_variances=count_variances)
@@ -141,9 +141,8 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     scale = _scales(sums, rho, updated, d)
     means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
     shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
-    return replace(
-        updated, means=means, mean_noise=mean_noise, covariances=scale[:, None, None] * (root @ shapes @ root)
-    )
+    covariances = _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root)))
+    return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances)
 
 
 def _scales(sums: RefinedSums, rho: Float, updated: Guess, d: int) -> Float:
@@ -159,11 +158,18 @@ def _means(sums: RefinedSums, guess: Guess, gained: Float, root: Float, inverse:
     """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates)."""
     shift = sums.total / gained[:, None]
     noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
-    before = inverse @ guess.mean_noise @ inverse
+    before = inverse @ guess.mean_noise @ _transposed(inverse)
     gain = before @ np.linalg.inv(before + noise)
     means = guess.means + (root @ gain @ shift[..., None])[..., 0]
-    left = root @ gain @ noise @ root
-    return means, (left + np.swapaxes(left, 1, 2)) / 2
+    return means, _symmetric(root @ gain @ noise @ _transposed(root))
+
+
+def _transposed(matrices: Float) -> Float:
+    return np.swapaxes(matrices, 1, 2)
+
+
+def _symmetric(matrices: Float) -> Float:
+    return np.asarray((matrices + _transposed(matrices)) / 2)
 
 
 def _shapes(sums: RefinedSums, gained: Float, pool: bool) -> Float:

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from gaussveil.studies.gmm import EPSILONS, TARGETS, compare, table
+from gaussveil.studies.gmm_settings import iris, mnist, profiles, synthetic
+from gaussveil.studies.gmm_uses import accuracy, digits, households
+
+
+def test_iris_is_as_good_as_the_design_in_both_directions(full: bool) -> None:
+    epsilons = EPSILONS if full else (1.0, 4.0)
+    rows = compare("iris", [iris()], 30 if full else 8, epsilons, ("record",))
+    for row in rows:
+        there, back = TARGETS["iris"][EPSILONS.index(float(row["epsilon"]))]
+        # three standard errors: seeded, so it passes or fails for good
+        assert float(row["released_fitted"]) < 1.1 * there + 3 * float(row["released_fitted_error"])
+        assert float(row["fitted_released"]) < 1.1 * back + 3 * float(row["fitted_released_error"])
+    assert "goal" in table(rows)
+
+
+def test_synthetic_beats_the_printed_algorithm_without_its_leak() -> None:
+    settings = [synthetic(seed) for seed in range(3)]
+    ours, printed = compare("synthetic", settings, 3, (4.0,), ("record", "Algorithm 1 (not private)"))
+    assert float(ours["median"]) < float(printed["median"])
+    assert float(ours["fitted_released"]) < float(printed["fitted_released"])
+
+
+def test_real_profiles_and_digits(real_data: Path, full: bool) -> None:
+    load, images = profiles(real_data), mnist(real_data)
+    repeats = 20 if full else 3
+    for setting in (load, images):
+        for row in compare(setting.name, [setting], repeats, EPSILONS if full else (1.0,), ("record",)):
+            there, back = TARGETS[setting.name][EPSILONS.index(float(row["epsilon"]))]
+            assert float(row["released_fitted"]) < 1.1 * there
+            assert float(row["fitted_released"]) < 1.1 * back
+    (found,) = digits(images, (1.0,), 3)
+    assert float(found["worst"]) > accuracy(images.fitted, images) - 0.02
+    (home,) = households(load, (2.0,))
+    assert home["unit"] == "home"
+    assert np.isfinite(float(home["fitted_released"]))
