@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array_api_strict as strict
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -91,3 +92,13 @@ def test_where_delta_is_zero_so_is_the_gradient() -> None:
     assert found.log_delta[0] == -np.inf
     assert not np.any(found.cov_x)
     assert not np.any(found.cov_y)
+
+
+def test_strict_arrays_give_numpy_numbers() -> None:
+    arguments = models(3)
+    for ours, other in zip(
+        both_gradients(whiten(*arguments), 1.0),
+        both_gradients(whiten(*(strict.asarray(argument) for argument in arguments)), 1.0),
+    ):
+        for one, two in zip(ours, other):
+            np.testing.assert_allclose(np.asarray(two), one, rtol=1e-9, atol=1e-12)

@@ -21,7 +21,7 @@ SHARPNESS = (20.0, 160.0, 1280.0, 10240.0)
 WORTH_GOING_ON = 2e-4  # a stage that gains less ends the search
 FAR_ENOUGH = -32.0
 KEPT = 60.0  # edges whose weight in the smooth maximum is below exp(-KEPT) are left out
-LEAST_SLACK = 0.03  # of the length of a label's vector
+LEAST_SLACK = 0.01  # of the length of a label's vector
 FLOOR = 3e-3  # of the mean variance, put under every stage's start: directions without noise are stationary points
 
 Report = Callable[[str, float], None]
@@ -69,9 +69,9 @@ class PerLabel:
     means: bool
 
     @classmethod
-    def around(cls, noise: Noise, budget: float, means: bool) -> PerLabel:
+    def around(cls, noise: Noise, budget: float, means: bool, floor: float = FLOOR) -> PerLabel:
         """Parametrise the neighbourhood of a noise with positive definite covariances."""
-        factors = np.asarray(np.linalg.cholesky(floored(noise.spreads, FLOOR)), dtype=np.float64)
+        factors = np.asarray(np.linalg.cholesky(floored(noise.spreads, floor)), dtype=np.float64)
         return cls(noise.shifts if means else 0 * noise.shifts, factors, budget, means)
 
     def start(self) -> Array:

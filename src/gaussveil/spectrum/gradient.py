@@ -136,7 +136,8 @@ def _moments(gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: i
     terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), mean_gap * mean_gap)
     budget = CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS
     rows = max(1, budget // (gap.shape[-1] * RULES[0][0]))
-    pieces = [_moments_of(terms.span(start, start + rows), epsilon, parts) for start in range(0, gap.shape[0], rows)]
+    count = gap.shape[0]
+    pieces = [_moments_of(terms.span(at, min(at + rows, count)), epsilon, parts) for at in range(0, count, rows)]
     return tuple(xp.concat(list(column)) for column in zip(*pieces)) if len(pieces) > 1 else pieces[0]
 
 
