@@ -132,7 +132,7 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     scales = budget.refinements[place]
     mass = inner_mass(guess.records * mean_shift, budget.floors[place], budget.caps[place])
     rho = radius_from_quantile(mass, d)
-    root = np.linalg.cholesky(guess.covariances)  # triangular: half the work of a symmetric root in the pass
+    root: Float = np.linalg.cholesky(guess.covariances).astype(np.float64)  # triangular: half the work in the pass
     inverse = np.tril(np.linalg.inv(root))
     sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
     counts, count_variances = guess.with_counts(sums.count, scales.count**2)
