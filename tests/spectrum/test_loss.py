@@ -228,3 +228,19 @@ def test_a_trace_of_mean_at_an_equal_variance_changes_nothing() -> None:
     rank_one = GaussianPair([0.3, 0], [[1.2, 0.1], [0.1, 1]], [0, 0], [[1, 0.1], [0.1, 1]])
     assert rank_one.reversed().delta(1.0) == 0
     assert rank_one.reversed().enclose(1.0).upper < 1e-300
+
+
+def test_a_loss_cannot_be_changed_after_the_fact() -> None:
+    covariance = np.eye(2)
+    pair = GaussianPair([1.0, 0.0], covariance, [0.0, 0.0], np.eye(2))
+    before = pair.delta(1.0)
+    covariance[0, 0] = 9.0
+    with pytest.raises(ValueError, match="read-only"):
+        pair.energy[...] = 0.0
+    assert pair.delta(1.0) == before
+    assert pair.enclose(1.0).lower <= before * (1 + 1e-12)
+
+
+def test_delta_falls_to_zero_however_large_epsilon() -> None:
+    curve = GaussianPair.from_reduced([0.1, -0.2], [0.5, 0.1]).delta([1e3, 1e10, 1e100, 1e153, 1e158, 1e300])
+    assert np.all(curve == 0)

@@ -93,7 +93,7 @@ def saddle(terms: Terms, threshold: Array, region: Region) -> tuple[Array, Array
     inverse_reach = 1 / region.reach(terms) + 0 * threshold
     slope, curvature = cumulant_slopes(terms, xp.full_like(inverse_reach, region.base))
     drift = region.direction * (slope - threshold)
-    distance = 3 / (drift + xp.sqrt(drift * drift + 6 * curvature) + 1e-300)
+    distance = 3 / (drift + xp.hypot(drift, xp.sqrt(6 * curvature)) + 1e-300)
     distance = xp.minimum(distance, 0.9 / (inverse_reach + 1e-300))
     coordinate = -xp.log(xp.clip(1 / distance - inverse_reach, 1e-300, 1e300))
     infinite = xp.full_like(coordinate, xp.inf)

@@ -38,7 +38,7 @@ class PrivacyLoss:
     """
 
     def __init__(self, terms: Terms, sources: Sequence[Source]) -> None:
-        self._terms = terms
+        self._terms = terms.read_only()
         self._sources = tuple(sources)
 
     @classmethod

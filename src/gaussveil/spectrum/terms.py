@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gaussveil.spectrum.selection import array_namespace, take_rows
 
 Array = Any
@@ -51,6 +53,13 @@ class Terms:
         return Terms(
             -self.variance_gap * inverse_ratio, -self.log_ratio, self.multiplicity, self.energy * inverse_ratio
         )
+
+    def read_only(self) -> Terms:
+        """The same terms; NumPy arrays refuse to be written to, so that a loss stays what it was."""
+        for column in self._columns():
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+        return self
 
     def flat(self, batch_shape: tuple[int, ...]) -> Terms:
         """The terms as (batch, terms); a single loss stays one row so that broadcasting needs no copy."""
