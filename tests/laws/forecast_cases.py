@@ -53,7 +53,7 @@ def forecast(name: str) -> dict[str, Any]:
         return PrivateForecaster(**SETTINGS, **changes)
 
     def centre(household: str) -> Matrix:
-        return forecasts()[names.index(household)]
+        return np.asarray(forecasts()[names.index(household)])
 
     def draws(mechanism: PrivateForecaster, household: str, count: int) -> Matrix:
         plan = fitted(mechanism)._window(household, None, swap=False).noise.plan_
@@ -64,7 +64,7 @@ def forecast(name: str) -> dict[str, Any]:
         return fitted(mechanism).release(household)
 
     def covariance(certificate: Certificate) -> Matrix:
-        return np.asarray(certificate.parameters["noise_covariances"])[0]
+        return np.asarray(certificate.parameters["noise_covariance"], dtype=np.float64)
 
     def residuals(certificate: Certificate, noise: Matrix) -> Matrix:
         return np.linalg.solve(np.linalg.cholesky(covariance(certificate)), noise.T)

@@ -76,6 +76,10 @@ def test_release_hides_among_the_cluster_and_its_certificate_verifies() -> None:
     assert any("assumed public" in line for line in certificate.assumptions)
     assert float(certificate.parameters["accuracy"]) <= 0.3  # type: ignore[arg-type]
     assert mechanism.certificate_ is certificate
+    # Noise means would give every household's forecast away, up to the noise.
+    assert not {"noise_means", "noise_covariances"} & set(certificate.parameters)
+    shape = np.asarray(certificate.parameters["noise_covariance"]).shape
+    assert shape == (2, 2)
     assert list(release.value.times.astype(str)) == ["2018-11-13T00:00", "2018-11-13T01:00"]
 
 

@@ -42,8 +42,9 @@ def test_shared_figure_has_no_private_line() -> None:
     assert [line.get_label() for line in shared.axes[0].lines] == ["released"]
     labels = [line.get_label() for line in owner.axes[0].lines]
     assert labels == ["released", "past day", "plain forecast", "truth"]
-    np.testing.assert_allclose(owner.axes[0].lines[3].get_ydata(), [0.123456, 0.654321])
-    assert len(owner.axes[0].lines[1].get_ydata()) == 24
+    drawn = [np.asarray(line.get_ydata(), dtype=np.float64) for line in owner.axes[0].lines]
+    np.testing.assert_allclose(drawn[3], np.array([0.123456, 0.654321]))
+    assert len(drawn[1]) == 24
 
 
 def test_private_page_is_marked() -> None:

@@ -48,6 +48,7 @@ _MODEL_IN_WORDS = {
     PAST_KNOWN: "the receiver may know the past of every household: forecasts are constants, only the noise protects",
     RANDOM_PAST: "the past of the household is random and unknown to the receiver: its forecast is Gaussian",
 }
+_KEPT_BACK = ("noise_means", "noise_covariances")
 _RANDOM_PAST_REASON = (
     "log power of each household is a season plus a Gaussian ARMA process; pasts of different households, and pasts "
     "behind different releases, are independent"
@@ -68,7 +69,7 @@ class _Window:
 
 @dataclass(kw_only=True, eq=False)
 class _ForecastNoise(ClassLabelNoise):
-    """Class-label noise whose certificate speaks of forecasts."""
+    """Class-label noise whose certificate speaks of forecasts; of the noise it shows the mean covariance only."""
 
     released: str
     stated: tuple[str, ...]
@@ -76,6 +77,8 @@ class _ForecastNoise(ClassLabelNoise):
 
     def _draft(self, released: str) -> CertificateDraft:
         draft = super()._draft(released)
+        # Centre less noise mean is a household's forecast: these stay with the owner, though they are assumed public.
+        shown = {name: value for name, value in draft.parameters.items() if name not in _KEPT_BACK}
         guarantee = draft.guarantee
         if guarantee.kind == "model-based":
             guarantee = Guarantee.model_based(_RANDOM_PAST_REASON)
@@ -85,7 +88,7 @@ class _ForecastNoise(ClassLabelNoise):
             mechanism="private forecast",
             guarantee=guarantee,
             assumptions=(*self.stated, *draft.assumptions),
-            parameters={**draft.parameters, **self.known},
+            parameters={**shown, **self.known, "noise_covariance": self.noise_covariances_.mean(axis=0).tolist()},
         )
 
 
