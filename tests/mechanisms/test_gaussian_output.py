@@ -93,7 +93,8 @@ def test_orientation_follows_wider() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"wider": "left"}, {"wider": "either", "composition": "pair"}, {"rank": 0}, {"rank": 4}, {"rank": True}, {"composition": "sum"}, {"epsilon": -1.0},
+        {"wider": "left"}, {"wider": "either", "composition": "pair"},
+        {"rank": 0}, {"rank": 4}, {"rank": True}, {"composition": "sum"}, {"epsilon": -1.0},
         {"epsilon": "1"}, {"delta": 0.0}, {"delta": 1.0}, {"mean_bound": math.inf}, {"mean_bound": 1e12},
         {"largest_variance": -1.0}, {"delta": 1e-13}, {"generator": np.random.default_rng(1)},
         {"mean_gap": lambda variance: -1.0},

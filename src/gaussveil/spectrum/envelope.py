@@ -189,9 +189,20 @@ def feasible_log_delta(mean_gap: float, log_ratio: float, rank: int, epsilon: fl
     angle = np.tile(np.linspace(0.0, pi / 2, 9), 6)
     excess = np.repeat(expm1(log_ratio) * np.array([1.0, 0.75, 0.5, 0.25, 0.05, 0.0]), 9)
     gap = np.stack((np.zeros_like(excess), -excess), axis=-1)
-    energy = np.stack((np.cos(angle) ** 2, np.sin(angle) ** 2), axis=-1) * mean_gap**2
+    energy = np.stack((_cosine(angle) ** 2, np.sin(angle) ** 2), axis=-1) * mean_gap**2
     loss = PrivacyLoss.from_terms(gap, np.array([1.0, float(rank)]), energy)
-    return float(np.max((loss if wide_first else loss.reversed()).log_delta(epsilon)))
+    found = np.asarray((loss if wide_first else loss.reversed()).log_delta(epsilon))
+    return float(np.max(_known(found)))
+
+
+def _cosine(angle: Floats) -> Floats:
+    """Slightly below the cosine, and exactly 0 at a right angle: a trace of a mean would make the loss unbounded."""
+    return np.maximum(np.cos(angle) - 1e-15, 0.0)
+
+
+def _known(log_delta: Floats) -> Floats:
+    """Values that may serve as a lower end: an exact 0 says that a delta could not be settled, not that it is 1."""
+    return np.where(log_delta < 0.0, log_delta, -inf)
 
 
 class _Search:
@@ -272,9 +283,9 @@ class _Search:
         """Raise the lower end by the feasible pair of largest excess in the middle of each cell."""
         angle = (cells[:, 2] + cells[:, 3]) / 2
         found = self._log_delta(
-            self.gap * np.cos(angle), self.gap * np.sin(angle), cells[:, 1] / OUTWARDS, self.epsilon
+            self.gap * _cosine(angle), self.gap * np.sin(angle), cells[:, 1] / OUTWARDS, self.epsilon
         )
-        self.lower = max(self.lower, float(np.max(found)))
+        self.lower = max(self.lower, float(np.max(_known(found))))
 
     def _log_delta(self, aside: Floats, along: Floats, excess: Floats, epsilon: Floats | float) -> Floats:
         self.evaluations += aside.size
