@@ -18,6 +18,8 @@ from gaussveil.timeseries.spectral_factor import grid_angles
 
 Floats = NDArray[np.float64]
 
+FINER = 8
+
 
 def low_pass(gain: float, cutoff_hz: float, period_seconds: float) -> Filter:
     """The reduction filter F of SpDP Table I: first order, its gain below one."""
@@ -57,5 +59,5 @@ def recovered_spectrum(
     """The attack: who knows the readings subtracts F x, estimates gamma and solves eq. (11) for the raw spectrum."""
     private = np.asarray(private_psd, dtype=np.float64)
     noise = np.asarray(released, dtype=np.float64) - stream.reduction.apply(series)
-    gamma = welch_psd(noise, private.size - 1)
+    gamma = welch_psd(noise, FINER * (private.size - 1))[::FINER]  # fine enough not to blur gamma
     return np.asarray((private - gamma) / stream.reduction.power(grid_angles(private.size - 1)))

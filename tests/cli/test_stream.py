@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gaussveil.accounting import Ledger, verify
+from gaussveil.cli.stream import stream_app
+from gaussveil.errors import GaussveilError
+from gaussveil.streaming import read_meters
+
+PROMISE = ["--epsilon", "1", "--delta", "1e-5", "--event-kw", "0.5", "--event-duration", "1h"]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    times = np.datetime64("2024-01-01T00:00", "m") + np.arange(192) * np.timedelta64(15, "m")
+    rows = "\n".join(f"{time},{0.5 + k % 7 / 10},{1 + k % 5 / 10}" for k, time in enumerate(times))
+    path = tmp_path / "history.csv"
+    path.write_text(f"time,m1,m2\n{rows}\n")
+    return path
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(stream_app, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_one_debit_per_meter(history: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "l")
+    for meter in ("m1", "m2"):
+        ledger.open_account(meter, epsilon=2.0, delta=1e-4)
+    out = tmp_path / "meters.json"
+    told = run("design", history, "--out", out, *PROMISE, "--purpose", "billing", "--ledger", tmp_path / "l", "--json")
+    answer = json.loads(told)
+    assert answer["meters"] == 2
+    assert [len(ledger.entries(meter)) for meter in ("m1", "m2")] == [1, 1]
+    meters = read_meters(out)
+    assert [meter.name for meter in meters] == ["m1", "m2"]
+    assert all(verify(meter.certificate).private for meter in meters)
+    assert meters[0].design.promise.samples == 4
+    with pytest.raises(GaussveilError, match="--force"):
+        run("design", history, "--out", out, *PROMISE)
+
+
+def test_a_dry_run_spends_and_writes_nothing(history: Path, tmp_path: Path) -> None:
+    text = run("design", history, "--out", tmp_path / "x", *PROMISE, "--dry-run")
+    assert "nothing was spent" in text
+    assert not (tmp_path / "x").exists()
+
+
+def test_spectrum_pays_for_the_history_as_well(history: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "l")
+    for account in ("m1", "m2", "m1 spectrum", "m2 spectrum"):
+        ledger.open_account(account, epsilon=2.0, delta=1e-4)
+    run("design", history, "--out", tmp_path / "m.json", *PROMISE, "--purpose", "spectrum", "--spectrum-epsilon", "1",
+        "--spectrum-delta", "1e-5", "--spectrum-ball", "0.1", "--ledger", tmp_path / "l")  # fmt: skip
+    assert [len(ledger.entries(name)) for name in ("m1", "m1 spectrum")] == [1, 1]
+    with pytest.raises(GaussveilError, match="--spectrum-epsilon"):
+        run("design", history, "--out", tmp_path / "n.json", *PROMISE, "--purpose", "spectrum")
+    with pytest.raises(GaussveilError, match="together"):
+        run("design", history, "--out", tmp_path / "n.json", "--epsilon", "1", "--delta", "1e-5", "--event-kw", "1")
