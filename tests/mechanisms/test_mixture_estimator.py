@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from gaussveil.accounting import verify
+from gaussveil.accounting import PrivateDiagnostics, verify
 from gaussveil.errors import FormatError, GaussveilError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.noise import SeededGenerator
@@ -106,3 +108,21 @@ def test_divergences_agree_with_each_other() -> None:
     assert abs(estimate - exact) < 5 * error
     with pytest.raises(GaussveilError):
         MixtureModel(np.array([0.5]), np.zeros((1, 2)), np.eye(2)[None], (0,), ("a", "b"))
+
+
+def test_diagnostics_are_private_and_agree_with_the_definitions(tmp_path: Path) -> None:
+    generator = np.random.default_rng(6)
+    codes = generator.integers(2, size=1500)
+    frame = pd.DataFrame(generator.normal(size=(1500, 2)) + 3.0 * codes[:, None], columns=["a", "b"])
+    made = PrivateGaussianMixture(epsilon=2.0, delta=1e-5, radius=9.0, generator=SeededGenerator(7)).fit(frame, codes)
+    told = made.diagnose(frame, codes, held_out=frame[:100])
+    assert isinstance(told, PrivateDiagnostics)
+    fitted = MixtureModel.fitted(frame.to_numpy(), codes, (0, 1))
+    assert told["released_fitted"] == pytest.approx(made.model_.joint_divergence(fitted))
+    assert told["held_out_log_likelihood"] == pytest.approx(made.score(frame[:100]))
+    margin = told["marginals"]["1"]["a"]  # type: ignore[index]
+    assert np.trapezoid(margin["released"], margin["grid"]) == pytest.approx(1.0, abs=1e-3)
+    assert np.sum(margin["histogram"] * np.diff(margin["edges"])) == pytest.approx(1.0, abs=0.02)
+    assert "do not share" in told.write(tmp_path / "mine.json").read_text(encoding="utf-8")
+    tiny = made.diagnose(frame[:3], codes[:3])
+    assert tiny["released_fitted"] == float("inf")

@@ -23,9 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussveil.accounting import Account, transaction
+from gaussveil.accounting import Account, PrivateDiagnostics, transaction
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.mixture_diagnostics import diagnose
 from gaussveil.mechanisms.mixture_model import MixtureModel
 from gaussveil.mechanisms.mixture_plan import FitPlan, Promise, label_plan, record_plan
 from gaussveil.mechanisms.mixture_records import Records, read_records
@@ -124,6 +125,18 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             promise, records, radius=radius, middle=middle, nominal_size=self.nominal_size,
             unit=self.privacy_unit or "record",
         )  # fmt: skip
+
+    def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:
+        """How close the release is to the fit without privacy, measured on private records: never publish it."""
+        check_is_fitted(self, "model_")
+        records = read_records(
+            X, y, classes=self.model_.classes, columns=self.columns or self._source_columns(X), privacy_unit=None,
+            max_rows_per_unit=None,
+        )  # fmt: skip
+        return diagnose(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
+
+    def _source_columns(self, X: Any) -> Sequence[str] | None:
+        return list(self.model_.columns) if self.privacy_unit is not None or hasattr(X, "columns") else None
 
     @property
     def weights_(self) -> Float:
