@@ -116,7 +116,7 @@ def test_the_papers_synthetic_setting(full: bool) -> None:
         found = []
         for seed in seeds:
             design = design_class_noise(LINE, wishart(seed), FOUR, epsilon=1.0, accuracy=rho, noise_means=means)
-            assert design.accuracy <= rho * (1 + 1e-6)
+            assert design.accuracy <= rho * (1 + 1e-12)
             exact = worst_delta(LINE + design.noise_means, wishart(seed) + design.noise_covariances, FOUR, 1.0)
             assert design.worst_delta == pytest.approx(exact, rel=1e-6)
             assert exact < worst_delta(LINE, wishart(seed) + rho * np.eye(2), FOUR, 1.0)

@@ -59,7 +59,8 @@ class Search:
         """The noise with a floor under its variances, at the same cost: it must be drawn on a grid common to all."""
         spreads = floored(noise.spreads, DRAWN_FLOOR)
         least = SMALLEST_VARIANCE * float(np.max(np.trace(spreads, axis1=1, axis2=2)))
-        return measured(self.objective, replace(noise, spreads=spreads + least * np.eye(spreads.shape[-1])))
+        lifted = replace(noise, spreads=spreads + least * np.eye(spreads.shape[-1]))
+        return measured(self.objective, lifted.within(noise.cost))
 
     def white(self, budget: float) -> Noise:
         """White noise that spends the whole budget, the baseline."""
