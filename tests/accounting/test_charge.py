@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaussveil.accounting import Charge
+from gaussveil.accounting import Account, CertificateDraft, Charge, Ledger, transaction
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled
@@ -97,3 +97,30 @@ def test_refuses_what_cannot_be_read_back() -> None:
             Charge(way)
     kept = Charge(pair.reversed())
     assert Charge.from_json(kept.to_json()) == kept
+
+
+def test_a_charge_keeps_its_own_copy() -> None:
+    loss = PrivacyLoss.from_terms([0.0], [1], [0.04])
+    charge = Charge(loss)
+    loss.energy.setflags(write=True)
+    loss.energy[0] = 0.01
+    assert charge.mean_shift_energy == 0.04
+    held = charge.parts[0].source.energy  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="read-only"):
+        held[0] = 0.01
+
+
+def test_an_altered_charge_is_never_debited(ledger: Ledger, account: Account, draft: CertificateDraft) -> None:
+    charge = Charge(PrivacyLoss.from_terms([0.0], [1], [0.04]))
+    charge.require_unchanged()
+    held = charge.parts[0].source.energy  # type: ignore[union-attr]
+    held.setflags(write=True)
+    held[0] = 0.0
+    for place in (account, None):
+        with pytest.raises(ParameterError, match="altered"), transaction(place, charge, draft):
+            pytest.fail("nothing may be drawn")
+    with pytest.raises(ParameterError, match="altered"):
+        ledger.debit("homes", charge, draft.adjacency)
+    with pytest.raises(ParameterError, match="altered"):
+        ledger.open_account("p", epsilon=1.0, delta=1e-5, adjacency=draft.adjacency, rule="planned", plan=[(charge, 2)])
+    assert ledger.entries("homes") == []

@@ -162,3 +162,63 @@ def test_of_many_processes_with_one_id_one_draws(
         found = pool.starmap(draw_once, [(account, charge, draft, "same")] * 8)
     assert sorted(found) == ["drawn"] + ["refused"] * 7
     assert states(ledger) == ["released"]
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_nothing_is_drawn_after_the_block(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft, recorded: bool, repeatable: bool
+) -> None:
+    place = account if recorded else None
+    with transaction(place, charge, draft, release_id="unused", repeatable=repeatable) as unused:
+        pass
+    with transaction(place, charge, draft, release_id="used", repeatable=repeatable) as used:
+        used.draw(lambda: 1)
+    with (
+        pytest.raises(ZeroDivisionError),
+        transaction(place, charge, draft, release_id="failed", repeatable=repeatable) as failed,
+    ):
+        failed.draw(lambda: 1 / 0)
+    for late in (unused, used, failed):
+        with pytest.raises(LedgerStateError, match="has ended"):
+            late.draw(lambda: pytest.fail("nothing may be drawn"))
+    assert states(ledger) == (["void", "released", "drawing"] if recorded else [])
+
+
+def test_a_debit_given_back_meanwhile_is_not_drawn_even_if_repeatable(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    def draw_what_was_voided() -> None:
+        with transaction(account, charge, draft, release_id="r", repeatable=True) as debit:
+            ledger.void("r", "by hand")
+            debit.draw(lambda: pytest.fail("nothing may be drawn"))
+
+    with pytest.raises(LedgerStateError, match="it is void") as caught:
+        draw_what_was_voided()
+    # What failed is told first; that nothing could be given back is a note to it.
+    assert "to become drawing" in str(caught.value)
+    assert "could not be given back" in caught.value.__notes__[0]
+
+
+def test_a_siblings_failure_neither_voids_nor_hides(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    with transaction(account, charge, draft, release_id="day-1") as first:
+        with pytest.raises(ZeroDivisionError), transaction(account, charge, draft, release_id="day-1"):
+            _ = 1 / 0
+        with transaction(account, charge, draft, release_id="day-1"):
+            pass
+        assert states(ledger) == ["debited"]
+        assert first.draw(lambda: 1) == 1
+    assert states(ledger) == ["released"]
+
+    def fail_after_a_sibling_drew() -> None:
+        with transaction(account, charge, draft, release_id="day-2"):
+            with transaction(account, charge, draft, release_id="day-2") as second:
+                second.draw(lambda: 2)
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        fail_after_a_sibling_drew()
+    assert "stays as it is" in caught.value.__notes__[0]
+    assert states(ledger) == ["released", "released"]

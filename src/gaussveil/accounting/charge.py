@@ -6,6 +6,7 @@ error is the total variation between what is really drawn and the ideal law, ove
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Mapping
@@ -87,7 +88,7 @@ class Charge:
                 f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for, got less; "
                 "such a pair offers no privacy in one of its directions"
             )
-        self._set((Part(source, int(count)),), sampler_error)
+        self._set((Part(_own(source), int(count)),), sampler_error)
 
     def _set(self, parts: tuple[Part, ...], sampler_error: float) -> None:
         if not (math.isfinite(sampler_error) and sampler_error >= 0):
@@ -146,6 +147,13 @@ class Charge:
                 return None
             total = total + energy
         return total
+
+    def require_unchanged(self) -> None:
+        """Raise unless the digest still is that of the parts: what is debited must be what was built and checked."""
+        if digest(self.to_dict()) != self.digest:
+            raise ParameterError(
+                f"the charge {self.digest[:12]} was altered after it was built; build it again from its losses"
+            )
 
     def covers(self, other: Charge) -> bool:
         """Whether `other` is the same charge or a post-processing of it: equal, or a shorter mean shift.
@@ -214,6 +222,16 @@ def fold(parts: list[Part]) -> tuple[Part, ...]:
         before = merged.get(key)
         merged[key] = part if before is None else Part(part.source, before.count + part.count)
     return tuple(merged.values())
+
+
+def _own(source: Source) -> Source:
+    """A copy that nobody else holds, read-only where its arrays can be."""
+    mine = copy.deepcopy(source)
+    if isinstance(mine, PrivacyLoss):
+        for column in (mine.variance_gap, mine.multiplicity, mine.energy):
+            if isinstance(column, np.ndarray):
+                column.setflags(write=False)
+    return mine
 
 
 def _mapping(record: object) -> dict[str, object]:

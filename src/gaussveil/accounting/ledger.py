@@ -30,12 +30,13 @@ GUARANTEES = ("worst case", "model-based", "none")
 
 @dataclass(frozen=True)
 class Debit:
-    """A recorded debit: its id and state, when it was made, and the account's terms at that moment."""
+    """A recorded debit: its id and state, when it was made, the account's terms now, whether this call made it."""
 
     id: str
     state: str
     debited_at: str
     terms: Terms
+    created: bool
 
 
 class Ledger:
@@ -138,6 +139,7 @@ class Ledger:
         """
         if guarantee not in GUARANTEES:
             raise ParameterError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
+        charge.require_unchanged()
         identifier = release_id if release_id is not None else uuid4().hex
         if not identifier.strip():
             raise ParameterError("release_id must not be empty")
@@ -151,7 +153,7 @@ class Ledger:
                     )
                 if known.state == "void":
                     raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
-                return Debit(identifier, known.state, known.debited_at, terms)
+                return Debit(identifier, known.state, known.debited_at, terms, created=False)
             check_adjacency(terms, adjacency, charge)
             slot = None
             if terms.rule == "planned":
@@ -173,7 +175,7 @@ class Ledger:
             record_event(connection, name, identifier, "debited", charge.digest)
             terms = records.find_account(connection, name)[1]
         LOGGER.info("account %s debited, entry %s", name, identifier)
-        return Debit(identifier, "debited", made_at, terms)
+        return Debit(identifier, "debited", made_at, terms, created=True)
 
     def mark_drawing(self, identifier: str) -> None:
         """Say that the draw begins; from here on the entry can never be voided. Only one caller succeeds."""

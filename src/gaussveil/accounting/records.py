@@ -125,6 +125,7 @@ def fold_plan(plan: Sequence[Charge | tuple[Charge, int]]) -> Folded:
         charge, count = item if isinstance(item, tuple) else (item, 1)
         if not isinstance(charge, Charge) or int(count) != count or count < 1:
             raise ParameterError("plan must hold charges, or pairs of a charge and a count of at least 1")
+        charge.require_unchanged()
         counts[charge] = counts.get(charge, 0) + int(count)
     return list(counts.items())
 

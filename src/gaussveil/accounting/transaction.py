@@ -24,7 +24,7 @@ from gaussveil.accounting.database import LOGGER, now
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger import Ledger
 from gaussveil.accounting.rules import check_edges
-from gaussveil.errors import AssumptionError, LedgerStateError
+from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
 
 Value = TypeVar("Value")
 
@@ -32,11 +32,15 @@ Value = TypeVar("Value")
 class OpenDebit:
     """A debit inside its transaction: draw with `draw`, then read `certificate`."""
 
-    def __init__(self, ledger: Ledger | None, state: str, certificate: Certificate, repeatable: bool) -> None:
+    def __init__(
+        self, ledger: Ledger | None, certificate: Certificate, *, state: str, created: bool, repeatable: bool
+    ) -> None:
         self._ledger = ledger
         self._state = state
+        self._created = created
         self._certificate = certificate
         self._repeatable = repeatable
+        self._closed = False
         self.drawn = False
 
     @property
@@ -53,6 +57,11 @@ class OpenDebit:
 
     def draw(self, make: Callable[[], Value]) -> Value:
         """Call `make`, which draws the noise; further calls inside the same transaction belong to the same release."""
+        if self._closed:
+            raise LedgerStateError(
+                f"the transaction of release {self.id!r} has ended, so nothing more can be drawn under its debit; "
+                "draw inside the with block, or open another transaction"
+            )
         if not self.drawn:
             self._begin()
         self.drawn = True
@@ -66,22 +75,35 @@ class OpenDebit:
         if self._state == "debited":
             self._ledger.mark_drawing(self.id)
             self._state = "drawing"
-        elif not self._repeatable:
+        elif self._state == "void" or not self._repeatable:
             raise LedgerStateError(
                 f"the release {self.id!r} is {self._state} already and was debited once; "
                 "drawing it again would show fresh noise. Use a new release_id"
             )
 
     def finish(self) -> None:
-        """Mark as released, or void a debit that nobody drew."""
+        """Mark as released, or void this call's own debit if nobody drew; nothing can be drawn afterwards."""
+        self._closed = True
         if self._ledger is None:
             return
         if self.drawn and self._state == "drawing":
             self._ledger.mark_released(self.id)
             self._state = "released"
-        elif not self.drawn and self._state == "debited":
+        elif not self.drawn and self._state == "debited" and self._created:
+            # A debit that another call made under the same id is that call's to draw or to give back.
             self._ledger.void(self.id, "the transaction ended before the draw")
             self._state = "void"
+
+    def fail(self, error: BaseException) -> None:
+        """Close after `error`: nothing drawn is given back, anything drawn stays debited. Never hides `error`."""
+        self._closed = True
+        if self.drawn:
+            LOGGER.warning("release %s failed after its draw began; it stays debited", self.id)
+            return
+        try:
+            self.finish()
+        except LedgerError as refused:
+            error.add_note(f"the debit {self.id!r} could not be given back and stays as it is: {refused}")
 
 
 @contextmanager
@@ -99,10 +121,11 @@ def transaction(
     be drawn once, unless the caller vows with `repeatable` that a second draw gives the very same value (noise keyed
     by the id). A block that raises after the draw began leaves the entry debited.
     """
+    charge.require_unchanged()
     check_edges(draft.adjacency, charge)
     delta_upper = _certified_delta(charge, draft)
     ledger = None
-    identifier, state, made_at = release_id or uuid4().hex, "debited", now()
+    identifier, state, made_at, created = release_id or uuid4().hex, "debited", now(), True
     recorded, dataset, composition = NOT_RECORDED, "", "a single release, by its exact delta"
     if account is not None:
         ledger = Ledger(account.ledger)
@@ -114,20 +137,17 @@ def transaction(
             guarantee=draft.guarantee.kind,
             release_id=release_id,
         )
-        identifier, state, made_at = debit.id, debit.state, debit.debited_at
+        identifier, state, made_at, created = debit.id, debit.state, debit.debited_at, debit.created
         recorded, dataset, composition = account.name, debit.terms.dataset, debit.terms.composition
     certificate = Certificate.complete(
         draft, charge, release_id=identifier, released_at=made_at, composition=composition, delta_upper=delta_upper,
         account=recorded, dataset=dataset, library_version=version("gaussveil"),
     )  # fmt: skip
-    opened = OpenDebit(ledger, state, certificate, repeatable)
+    opened = OpenDebit(ledger, certificate, state=state, created=created, repeatable=repeatable)
     try:
         yield opened
-    except BaseException:
-        if not opened.drawn:
-            opened.finish()
-        else:
-            LOGGER.warning("release %s failed after its draw began; it stays debited", identifier)
+    except BaseException as error:
+        opened.fail(error)
         raise
     opened.finish()
 
