@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.cli.forecast import forecast
 from gaussveil.errors import FormatError, GaussveilError, ParameterError, SchemaError, SourceError
 from gaussveil.timeseries import Readings, simulate_households
+
+Run = Callable[..., tuple[int, str, str]]
 
 app = typer.Typer()
 app.command()(forecast)
@@ -106,6 +109,13 @@ def test_bad_input_is_refused_before_anything_is_written(
     with pytest.raises(kind, match=words):
         call(readings, *PROMISE, "--out", tmp_path / "f.parquet", *change)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["readings.parquet"]
+
+
+def test_mounted_command_says_what_is_wrong_in_one_line(run: Run, readings: Path, tmp_path: Path) -> None:
+    code, text, err = run("forecast", readings, *PROMISE, "--household", "nobody", "--out", tmp_path / "f.parquet")
+    assert (code, text) == (2, "")
+    assert err.startswith("error GV105: household must be one of the 10")
+    assert HOME not in err
 
 
 def test_watts_taken_for_kilowatts_and_files_that_are_none(readings: Path, tmp_path: Path) -> None:

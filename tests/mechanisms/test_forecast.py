@@ -190,6 +190,15 @@ def test_random_past_rests_on_the_model_and_serves_once() -> None:
         mechanism.release(HOME, past=town().window(24, 15 * 24).select(few))
 
 
+def test_two_releases_from_one_random_past_would_cost_more_than_they_compose_to() -> None:
+    """Why a past serves once: the same random query behind both outputs makes them dependent."""
+    own, noise = 0.5, 1.0
+    still, moving = noise * np.eye(2), noise * np.eye(2) + own
+    together = GaussianPair([0.0, 0.0], moving, [0.0, 0.0], still).delta(0.5)
+    composed = (GaussianPair([0.0], [[noise + own]], [0.0], [[noise]]) ** 2).delta(0.5)
+    assert float(together) > 1.5 * float(composed)
+
+
 def test_windows_compose_in_the_account(tmp_path: Path) -> None:
     account = Ledger.create(tmp_path / "spent.ledger").open_account("home", epsilon=4.0, delta=0.9)
     mechanism = forecaster(account=account, accuracy=1.0).fit(past())

@@ -105,10 +105,15 @@ def described(rows: Sequence[Row]) -> str:
     for row in rows:
         name = "with week" if row.season else "residual "
         lines.append(
-            f"{name}  {row.accuracy:4.2f}   {row.epsilon:5.2f}   {row.ours:8.3g}   {row.white:8.3g}   "
+            f"{name}  {row.accuracy:4.2f}   {row.epsilon:5.2f}   {_shown(row.ours):>8}   {_shown(row.white):>8}   "
             f"{row.centres} of {row.clusters} clusters   {row.retained:.2f}"
         )
     return "\n".join(lines)
+
+
+def _shown(delta: float) -> str:
+    """Three digits, of the complement where delta is close to 1."""
+    return f"{delta:.3g}" if delta < 0.9995 else f"1-{1 - delta:.1g}"
 
 
 def main(data: Path | None = None, out: Path | None = None) -> dict[str, Any]:
