@@ -7,7 +7,7 @@ import pytest
 
 from gaussveil.errors import MissingDataError
 from gaussveil.report.figures import svg
-from gaussveil.studies.spectral import TABLE_I, distances, published_rows, read_home, trajectory_balls
+from gaussveil.studies.spectral import TABLE_I, distances, published_rows, read_home, repaired_row, trajectory_balls
 from gaussveil.studies.stream_figures import distance_figure, spectra_figure, streams_figure
 from gaussveil.studies.stream_utility import Home, measure, snr_db
 
@@ -49,6 +49,13 @@ def test_published_stream_gives_its_event_and_its_spectrum_away(home: Home) -> N
     assert rows[0]["name"].startswith("SpDP as printed")
     sds = {row["name"]: row["noise_sd"] for row in rows}
     assert sds["TrDP 1 week, exact"] < 0.7 * sds["TrDP 1 week, published"]
+
+
+def test_repaired_stream_states_both_guarantees(home: Home) -> None:
+    row = repaired_row(home)
+    assert row["spectrum"]["epsilon"] == row["trajectory"]["epsilon"] == 1.0
+    assert row["together"]["epsilon"] > 1.3
+    assert row["noise_sd"] > 6.46, "shaped like the spectrum it needs more noise than white"
 
 
 def test_figures_draw(home: Home) -> None:

@@ -29,7 +29,10 @@ BLUR = 1.15  # ratio of frequencies over which the public spectrum is averaged
 
 @dataclass(frozen=True)
 class Utility:
-    """One design at one epsilon; percentages of the mean energy, means over draws."""
+    """One design at one epsilon; percentages of the mean energy, means over draws; both guarantees.
+
+    The trajectory's is (epsilon, 1e-5) for one event of `event_kw` for an hour; on 30 days it is `repeated_epsilon`.
+    """
 
     purpose: str
     event_kw: float
@@ -39,6 +42,8 @@ class Utility:
     daily_percent: float
     monthly_percent: float
     peak_percent: float
+    repeated_epsilon: float
+    spectrum: str = "no spectrum released, none protected"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +89,8 @@ def measure(home: Home, purpose: str, event_kw: float, epsilon: float, draws: in
         released = stream.push_many(home.protected)
         results.append(_compare(home, stream, released))
     correlation, daily, monthly, peak = np.mean(results, axis=0)
-    return Utility(purpose, event_kw, epsilon, made.design_.noise_sd, correlation, daily, monthly, peak)
+    repeated = made.design_.promise_of(made.design_.repeated_shift(30))[0]
+    return Utility(purpose, event_kw, epsilon, made.design_.noise_sd, correlation, daily, monthly, peak, repeated)
 
 
 def _compare(home: Home, stream: MeterStream, released: Floats) -> tuple[float, float, float, float]:
