@@ -10,14 +10,14 @@ A model is a JSON object: the key "model" names a map of `gaussveil.audit.maps`,
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gaussveil.cli.files import check_targets, read_json
 from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
-from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.audit import Audit
@@ -51,6 +51,7 @@ def audit(
     from gaussveil.cli.release import read_numbers
 
     claimed = _parse_claim(claim)
+    check_targets(out, plot, inputs=(*subjects, data), force=True)
     if data is None:
         found = audit_exactly([_read_pairs(path) for path in subjects], claim=claimed, worst=worst)
     else:
@@ -74,7 +75,7 @@ def audit(
 def _print(found: Audit) -> None:
     colour = {DONE: "green", NO: "red", UNDECIDED: "yellow"}[EXIT[found.verdict]]
     claim = f"({digits(found.claim.epsilon)}, {digits(found.claim.delta)})-DP"
-    print_line(f"{claim}: [bold {colour}]{found.verdict}[/]")
+    print_line(f"{claim}: ", found.verdict, colour)
     print_line(f"{found['above_the_claim']} of {len(found.log_delta)} neighbours above the claim (private)")
     rows = [
         (str(f.neighbour), f"{f.delta_x_y:.6g}", f"{f.delta_y_x:.6g}", f"[{f.lower:.9g}, {f.upper:.9g}]")
@@ -112,13 +113,10 @@ def _read_pairs(path: Path) -> PrivacyLoss:
 def _read_model(path: Path) -> Any:
     from gaussveil.audit.maps import MAPS
 
-    try:
-        content = json_format.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except ValueError:
-        raise FormatError(f"{path}: a model is a JSON object with the key 'model'") from None
-    if not isinstance(content, dict) or content.get("model") not in MAPS:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: a model is a JSON object with the key 'model'")
+    if not isinstance(content.get("model"), str) or content["model"] not in MAPS:
         raise FormatError(f"{path}: the key 'model' must be one of {', '.join(MAPS)}")
     parameters = {name: value for name, value in content.items() if name != "model"}
     try:

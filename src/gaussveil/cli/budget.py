@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line, print_table
+from gaussveil.cli.files import check_targets, read_json, reserved
+from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line, print_table, tell
 from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
@@ -163,12 +164,11 @@ def export(
     from gaussveil.accounting import Ledger
     from gaussveil.accounting.export import account_csv, account_json
 
+    check_targets(out, ledger=ledger, force=True)
     text = (account_csv if table is TableFormat.csv else account_json)(Ledger(ledger), account)
-    out.write_text(text, encoding="utf-8")
-    if json:
-        print_json({"account": account, "out": str(out), "format": table.value})
-    else:
-        print_line(f"wrote {out}")
+    with reserved(out) as stream:
+        stream.write(text.encode())
+    tell({"account": account, "out": str(out), "format": table.value}, [f"wrote {out}"], json=json)
 
 
 @budget_app.command("void", epilog=EXIT_CODE_HELP)
@@ -203,14 +203,9 @@ def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:
 
 
 def _read_plan(path: Path) -> list[tuple[Charge, int]]:
-    import json
-
     from gaussveil.accounting import Charge
 
-    try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FormatError(f"the plan {path} cannot be read: {error}") from error
+    listed = read_json(path)
     if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
         raise FormatError(f"the plan {path} must be a JSON list of objects with 'charge' and 'count'")
     return [(Charge.from_dict(item.get("charge")), item.get("count", 1)) for item in listed]

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line
+from gaussveil.cli.files import check_targets, reserved
+from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, tell
 
 key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
 
@@ -70,11 +71,10 @@ def new(
     """
     from gaussveil.accounting.keys import new_key
 
+    check_targets(path, Path(f"{path}.pub"), force=True)  # for the folder; new_key itself never overwrites
     private, public = new_key(path)
-    if json:
-        print_json({"private_key": str(private), "public_key": str(public)})
-    else:
-        print_line(f"wrote {private} (keep it secret) and {public} (give it to receivers)")
+    line = f"wrote {private} (keep it secret) and {public} (give it to receivers)"
+    tell({"private_key": str(private), "public_key": str(public)}, [line], json=json)
 
 
 @key_app.command("sign", epilog=EXIT_CODE_HELP)
@@ -91,8 +91,7 @@ def sign(
     from gaussveil.accounting.keys import load_private_key
 
     signed = Certificate.read(certificate).signed(load_private_key(key))
-    signed.write(certificate)
-    if json:
-        print_json({"certificate": str(certificate), "signature": dict(signed.signature or {})})
-    else:
-        print_line(f"signed {certificate}")
+    with reserved(certificate) as stream:
+        stream.write(signed.to_json().encode())
+    answer = {"certificate": str(certificate), "signature": dict(signed.signature or {})}
+    tell(answer, [f"signed {certificate}"], json=json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gaussveil.cli.files import check_targets
 from gaussveil.cli.output import digits, print_json, print_line, print_table
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def demo(
     from gaussveil.report.html import write
     from gaussveil.report.renyi import renyi_epsilon
 
+    check_targets(picture, force=True)
     panels = _panels()
     exact = [float(panel.loss.dp_epsilon(_DELTA)) for panel in panels]
     bound = [renyi_epsilon(panel.loss, _DELTA) for panel in panels]

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gaussveil.cli.output import digits, print_json, print_line
-from gaussveil.cli.release import CERTIFICATE_BYTES, Numbers, encode, reserved
-from gaussveil.errors import FormatError, ParameterError, SchemaError
+from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
+from gaussveil.cli.output import digits, print_json, tell
+from gaussveil.cli.release import Numbers, encode
+from gaussveil.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from gaussveil.mechanisms import MixtureModel
@@ -69,11 +70,8 @@ def mixture(
         raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
     if adjacency is Neighbours.record and radius is None:
         raise ParameterError("--radius must be given: the public ball that records are clipped to")
-    if out.suffix.lower() != ".json":
-        raise FormatError(f"{out}: a model is written as .json; got {out.suffix or 'no ending'!r}")
-    for target in (out, report):
-        if target is not None and target.exists() and not force:
-            raise ParameterError(f"{target} exists already: choose another name or add --force")
+    check_ending(out, ".json")
+    check_targets(out, report, inputs=[source], ledger=ledger, force=force)
     table = open_table(source)
     estimator = PrivateGaussianMixture(
         epsilon=epsilon, delta=delta, radius=radius, adjacency=adjacency.value, nominal_size=size,
@@ -92,22 +90,18 @@ def mixture(
         if page is not None:
             page.write(_page(model).encode())
     certificate = estimator.certificate_
-    if json:
-        print_json(
-            {
-                "out": str(out),
-                "classes": list(map(str, model.classes)),
-                "columns": list(model.columns),
-                "weights": model.weights.tolist(),
-                "release_id": certificate.release_id,
-                "delta_upper": certificate.delta_upper,
-                "account": certificate.account,
-            }
-        )
-    else:
-        print_line(f"wrote {out}: {certificate.released}; account: {certificate.account}")
-        for name, weight in zip(model.classes, model.weights):
-            print_line(f"  class {name}: weight {digits(float(weight))}")
+    answer = {
+        "out": str(out),
+        "classes": list(map(str, model.classes)),
+        "columns": list(model.columns),
+        "weights": model.weights.tolist(),
+        "release_id": certificate.release_id,
+        "delta_upper": certificate.delta_upper,
+        "account": certificate.account,
+    }
+    lines = [f"wrote {out}: {certificate.released}; account: {certificate.account}"]
+    lines += [f"  class {name}: weight {digits(float(w))}" for name, w in zip(model.classes, model.weights)]
+    tell(answer, lines, json=json)
 
 
 def sample(
@@ -116,6 +110,7 @@ def sample(
     out: Annotated[Path | None, typer.Option(help="File to write: .csv or .parquet; CSV on stdout without.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable rows.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Draw synthetic rows from a released mixture; free, as often as you like.
 
@@ -127,24 +122,25 @@ def sample(
     rows, index = released.sample(count, seed)
     header = (*released.columns, "class")
     names = [str(released.classes[k]) for k in index]
+    if out is None and json:
+        print_json({"columns": list(header), "rows": [[*row, name] for row, name in zip(rows.tolist(), names)]})
+        return
     if out is None:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(header)
         writer.writerows([*row, name] for row, name in zip(rows.tolist(), names))
         return
-    if out.exists() and not force:
-        raise ParameterError(f"{out} exists already: choose another name or add --force")
+    check_ending(out, ".csv", ".parquet")
+    check_targets(out, inputs=[model], force=force)
     with reserved(out, 32 * rows.size + 64 * len(names)) as stream:
         stream.write(_table(rows, names, header, out))
-    print_line(f"wrote {out}: {count} rows drawn from {model}")
+    tell({"out": str(out), "rows": count}, [f"wrote {out}: {count} rows drawn from {model}"], json=json)
 
 
 def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> bytes:
     if out.suffix.lower() == ".csv":
         lines = encode(Numbers(rows, header[:-1]), ".csv").decode().splitlines()
         return "".join(f"{line},{last}\n" for line, last in zip(lines, ("class", *names))).encode()
-    if out.suffix.lower() != ".parquet":
-        raise FormatError(f"{out}: rows are written as .csv or .parquet; got {out.suffix or 'no ending'!r}")
     import io
 
     import pyarrow as pa

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
 
@@ -61,17 +62,29 @@ def _finite(value: object) -> object:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """Print a table: first column to the left, numbers to the right."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    # Text, not str: names of files and accounts may hold what Rich takes for markup.
+    heading = None if title is None else Text(title, style="bold")
+    table = Table(title=heading, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        table.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     Console(highlight=False, soft_wrap=True).print(table)
 
 
-def print_line(text: str) -> None:
-    """Print one line that may hold Rich markup."""
-    Console(highlight=False, soft_wrap=True).print(text)
+def print_line(text: str, verdict: str = "", colour: str = "") -> None:
+    """Print one line as it is, never as markup; a verdict may follow, bold and coloured."""
+    line = Text(text).append(verdict, style=f"bold {colour}")
+    Console(highlight=False, soft_wrap=True).print(line)
+
+
+def tell(answer: Mapping[str, object], lines: Sequence[str], *, json: bool) -> None:
+    """End a command: one JSON object, or a few lines for people."""
+    if json:
+        print_json(answer)
+    else:
+        for line in lines:
+            print_line(line)
 
 
 def digits(value: float) -> str:

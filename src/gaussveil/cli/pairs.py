@@ -14,12 +14,12 @@ entry i and row i of the covariance). X is the release with the record, Y withou
 from __future__ import annotations
 
 import csv
-import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gaussveil.cli.files import read_json
 from gaussveil.errors import FormatError, ShapeError, SourceError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def read_pair(path: Path) -> PrivacyLoss:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise FormatError(f"{path}: a pair is read from .json, .npz or .csv; got the ending {path.suffix or 'none'!r}")
+    if not path.exists():
+        raise SourceError(f"{path}: no such file; give the path of a pair in JSON, NPZ or CSV")
     try:
         fields = reader(path)
-    except FileNotFoundError:
-        raise SourceError(f"{path}: no such file; give the path of a pair in JSON, NPZ or CSV") from None
     except OSError as error:
         raise SourceError(
             f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
@@ -74,7 +74,7 @@ def _numbers(path: Path, name: str, value: object) -> object:
 
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise FormatError(f"{path}: {name} must be a number or a rectangular list of numbers") from None
     if np.asarray(value).dtype.kind in "US":
         raise FormatError(f"{path}: {name} must hold numbers; got text")
@@ -82,10 +82,7 @@ def _numbers(path: Path, name: str, value: object) -> object:
 
 
 def _read_json(path: Path) -> Mapping[str, object]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: not valid JSON ({error})") from None
+    content = read_json(path)
     if not isinstance(content, dict):
         raise FormatError(f"{path}: expected a JSON object with named fields; got {type(content).__name__}")
     return content

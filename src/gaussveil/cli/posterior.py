@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gaussveil.cli.output import digits, print_json, print_line
-from gaussveil.cli.release import CERTIFICATE_BYTES, read_numbers, reserved
-from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.cli.files import (
+    CERTIFICATE_BYTES,
+    certificate_beside,
+    check_ending,
+    check_targets,
+    release_facts,
+    release_lines,
+    reserved,
+)
+from gaussveil.cli.output import digits, tell
+from gaussveil.cli.release import read_numbers
+from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
@@ -62,7 +71,7 @@ def logistic(
             "classes": [str(label) for label in model.classes_],
         }
 
-    _run(model, model.plan().added_variance, source, out, released, force, json)
+    _run(model, model.plan().added_variance, (source,), ledger, out, released, force, json)
 
 
 def gp(
@@ -105,7 +114,7 @@ def gp(
     def released() -> dict[str, Any]:
         return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
 
-    _run(model, model.plan().added_variance, source, out, released, force, json)
+    _run(model, model.plan().added_variance, (source, points), ledger, out, released, force, json)
 
 
 COMMANDS = {"logistic": logistic, "gp": gp}
@@ -114,7 +123,8 @@ COMMANDS = {"logistic": logistic, "gp": gp}
 def _run(
     model: Any,
     variance: float,
-    source: Path,
+    inputs: tuple[Path, ...],
+    ledger: Path | None,
     out: Path | None,
     released: Callable[[], dict[str, Any]],
     force: bool,
@@ -125,9 +135,10 @@ def _run(
     answer: dict[str, object] = {"added_variance": variance}
     lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
     if out is not None:
-        note_file = Path(f"{out}.certificate.json")
-        _check_outputs(source, (out, note_file), force)
-        table = open_table(source)
+        note_file = certificate_beside(out)
+        check_ending(out, ".json")
+        check_targets(out, note_file, inputs=inputs, ledger=ledger, force=force)
+        table = open_table(inputs[0])
         points = 256 * getattr(getattr(model, "query_points", None), "size", 0)
         # names and numbers of the columns or points are public, so their room is known beforehand
         room = 65536 + 4096 * len(table.schema.names) + points
@@ -136,14 +147,9 @@ def _run(
             certificate = model.certificate_
             body.write((json_format.dumps({**released(), "added_variance": variance}, indent=2) + "\n").encode())
             note.write(certificate.to_json().encode())
-        answer |= {"out": str(out), "certificate": str(note_file), "release_id": certificate.release_id}
-        answer |= {"delta_upper": certificate.delta_upper, "account": certificate.account}
-        lines.append(f"wrote {out} and {note_file.name}; account: {certificate.account}")
-    if json:
-        print_json(answer)
-    else:
-        for line in lines:
-            print_line(line)
+        answer |= release_facts(out, certificate)
+        lines += release_lines(out, certificate)
+    tell(answer, lines, json=json)
 
 
 def _account(ledger: Path | None, account: str | None) -> Account | None:
@@ -161,15 +167,3 @@ def _labels(text: str) -> list[Any]:
         return [float(word) for word in words]
     except ValueError:
         return words
-
-
-def _check_outputs(source: Path, targets: tuple[Path, Path], force: bool) -> None:
-    if targets[0].suffix.lower() != ".json":
-        raise FormatError(f"{targets[0]}: the output must end in .json; got {targets[0].suffix or 'no ending'!r}")
-    for target in targets:
-        if target.is_dir():
-            raise SourceError(f"{target}: is a folder; name a file")
-        if target.exists() and source.exists() and target.samefile(source):
-            raise ParameterError(f"{target}: --out must not be the input itself")
-        if target.exists() and not force:
-            raise ParameterError(f"{target}: exists already; choose another --out or add --force")

@@ -9,19 +9,24 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import re
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gaussveil.cli.budget import Relation
-from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line
+from gaussveil.cli.files import (
+    CERTIFICATE_BYTES,
+    certificate_beside,
+    check_ending,
+    check_targets,
+    release_facts,
+    release_lines,
+)
+from gaussveil.cli.files import reserved as reserved
+from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
 from gaussveil.errors import FormatError, ParameterError, ShapeError, SourceError
 
 if TYPE_CHECKING:
@@ -34,7 +39,6 @@ release_app = typer.Typer(
 
 ENDINGS = (".csv", ".npy", ".parquet")
 BYTES_PER_NUMBER = 32  # more than any of the formats needs
-CERTIFICATE_BYTES = 65536
 COLUMN_NAME = re.compile(r"(?!(?:na|null|none|nan|inf|infinity)$)[a-z_].*", re.IGNORECASE)
 
 
@@ -78,8 +82,11 @@ def vector(
     if (ledger is None) != (account is None):
         raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
     numbers = read_numbers(source)
-    certificate_file = Path(f"{out}.certificate.json")
-    _check_outputs(source, (out, certificate_file), numbers, force)
+    check_ending(out, *ENDINGS)
+    if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
+        raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
+    certificate_file = certificate_beside(out)
+    check_targets(out, certificate_file, inputs=[source], ledger=ledger, force=force)
     mechanism = GaussianRelease(
         epsilon=epsilon, delta=delta, l2_sensitivity=sensitivity, adjacency=adjacency.value, privacy_unit=unit,
         grid=grid, account=Account(ledger, account) if ledger is not None and account is not None else None,
@@ -93,65 +100,13 @@ def vector(
     variance = certificate.parameters["noise_covariance"]
     assert isinstance(variance, float)  # white noise
     deviation = math.sqrt(variance)
-    if json:
-        print_json(
-            {
-                "out": str(out),
-                "certificate": str(certificate_file),
-                "release_id": certificate.release_id,
-                "epsilon": certificate.epsilon,
-                "delta": certificate.delta,
-                "delta_upper": certificate.delta_upper,
-                "standard_deviation": deviation,
-                "grid": certificate.parameters["grid"],
-                "account": certificate.account,
-            }
-        )
-    else:
-        print_line(f"wrote {out} and {certificate_file.name}: noise of standard deviation {digits(deviation)}")
-        print_line(f"account: {certificate.account}; recompute with: gaussveil verify {certificate_file}")
+    answer = release_facts(out, certificate)
+    answer |= {"standard_deviation": deviation, "grid": certificate.parameters["grid"]}
+    tell(answer, release_lines(out, certificate, f"noise of standard deviation {digits(deviation)}"), json=json)
 
 
 def _shape_in_words(numbers: Numbers) -> str:
     return " x ".join(map(str, numbers.values.shape)) + " numbers"
-
-
-def _check_outputs(source: Path, targets: tuple[Path, Path], numbers: Numbers, force: bool) -> None:
-    out = targets[0]
-    if out.suffix.lower() not in ENDINGS:
-        raise FormatError(f"{out}: the output must end in {', '.join(ENDINGS)}; got {out.suffix or 'no ending'!r}")
-    if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
-        raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
-    for target in targets:
-        if target.is_dir():
-            raise SourceError(f"{target}: is a folder; name a file")
-        if target.exists() and target.samefile(source):
-            raise ParameterError(f"{target}: --out must not be the input itself")
-        if target.exists() and not force:
-            raise ParameterError(f"{target}: exists already; choose another --out or add --force")
-
-
-@contextmanager
-def reserved(target: Path, room: int) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `target` when the block ends well; its room on the disk is taken at once."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise SourceError(f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            try:
-                os.posix_fallocate(handle, 0, room)
-            except OSError as error:
-                raise SourceError(f"{target}: no room for it ({error.strerror}); nothing was drawn or spent") from None
-            yield stream
-            stream.truncate()
-            stream.flush()
-            os.fsync(handle)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 def read_numbers(path: Path) -> Numbers:

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussveil.cli.output import digits, print_json, print_line
-from gaussveil.cli.release import CERTIFICATE_BYTES, reserved
+from gaussveil.cli.files import (
+    CERTIFICATE_BYTES,
+    certificate_beside,
+    check_ending,
+    check_targets,
+    release_facts,
+    release_lines,
+    reserved,
+)
+from gaussveil.cli.output import digits, tell
 from gaussveil.errors import FormatError, ParameterError, SourceError
 
 if TYPE_CHECKING:
@@ -82,28 +90,17 @@ def sketch(
         plan.compare(),
     ]
     if out is not None:
-        certificate_file = Path(f"{out}.certificate.json")
-        _check_outputs(source, (out, certificate_file), force)
+        certificate_file = certificate_beside(out)
+        check_ending(out, ".npz")
+        check_targets(out, certificate_file, inputs=[source], ledger=ledger, force=force)
         room = 8 * plan.size * plan.components + 256 * plan.size + 65536
         with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
             release = mechanism.release(table, released=f"sketch of {source.name}")
             body.write(release.value.to_bytes())
             note.write(release.certificate.to_json().encode())
-        certificate = release.certificate
-        answer |= {
-            "out": str(out),
-            "certificate": str(certificate_file),
-            "release_id": certificate.release_id,
-            "ridge": release.value.ridge,
-            "delta_upper": certificate.delta_upper,
-            "account": certificate.account,
-        }
-        lines.append(f"wrote {out} and {certificate_file.name}; account: {certificate.account}")
-    if json:
-        print_json(answer)
-    else:
-        for line in lines:
-            print_line(line)
+        answer |= {**release_facts(out, release.certificate), "ridge": release.value.ridge}
+        lines += release_lines(out, release.certificate)
+    tell(answer, lines, json=json)
 
 
 def _open(path: Path) -> Source:
@@ -120,15 +117,3 @@ def _open(path: Path) -> Source:
         raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
     except (ValueError, EOFError):
         raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
-
-
-def _check_outputs(source: Path, targets: tuple[Path, Path], force: bool) -> None:
-    if targets[0].suffix.lower() != ".npz":
-        raise FormatError(f"{targets[0]}: the output must end in .npz; got {targets[0].suffix or 'no ending'!r}")
-    for target in targets:
-        if target.is_dir():
-            raise SourceError(f"{target}: is a folder; name a file")
-        if target.exists() and source.exists() and target.samefile(source):
-            raise ParameterError(f"{target}: --out must not be the input itself")
-        if target.exists() and not force:
-            raise ParameterError(f"{target}: exists already; choose another --out or add --force")

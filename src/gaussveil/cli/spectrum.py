@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gaussveil.cli.files import check_targets
 from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
 from gaussveil.errors import ParameterError
 
@@ -105,6 +106,7 @@ def curve(
     """
     import numpy as np
 
+    check_targets(plot, inputs=pairs, force=True)
     losses = [_read(pair, times) for pair in pairs]
     if epsilon_max is None:
         reach = [float(loss.dp_epsilon(_SMALLEST_DRAWN_DELTA)) for loss in losses]
@@ -184,7 +186,7 @@ def check(
             ("exact, Y against X", str(backward)),
             ("certified", f"[{lower}, {upper}]"),
         )
-        print_line(f"({digits(claimed_epsilon)}, {digits(claimed_delta)})-DP: [bold {colour}]{verdict}[/]")
+        print_line(f"({digits(claimed_epsilon)}, {digits(claimed_delta)})-DP: ", verdict, colour)
         print_table(("", f"epsilon = {digits(claimed_epsilon)}"), rows, title=_title(pair, times))
     raise typer.Exit({"holds": DONE, "refuted": NO, "undecided": UNDECIDED}[verdict])
 

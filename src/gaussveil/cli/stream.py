@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussveil.cli.output import EXIT_CODE_HELP, print_json, print_line
+from gaussveil.cli.files import check_targets
+from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.errors import ParameterError, SourceError
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def design(
         raise ParameterError("--event-kw and --event-duration must be given together")
     if out.exists() and not force and not dry_run:
         raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
+    # OUT.part becomes OUT once it is complete
+    check_targets(out, Path(f"{out}.part"), inputs=[history], ledger=ledger, force=True)
     readings = _read(history, power)
     event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
     period = readings.step_minutes / 60
@@ -112,11 +115,8 @@ def design(
         "repeated_epsilon": plan.repeated_epsilon, "good_for": list(plan.good_for),
         "account": None if ledger is None else account, "out": None if dry_run else str(out),
     }  # fmt: skip
-    if json_output:
-        print_json(answer)
-    else:
-        print_line(f"{len(streams)} meters: {plan}")
-        print_line("nothing was spent" if dry_run else f"written to {out}" + ("" if ledger else ", not recorded"))
+    ending = "nothing was spent" if dry_run else f"wrote {out}" + ("" if ledger else ", not recorded")
+    tell(answer, [f"{len(streams)} meters: {plan}", ending], json=json_output)
 
 
 @stream_app.command("run", epilog=EXIT_CODE_HELP)

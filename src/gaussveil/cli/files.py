@@ -1,0 +1,129 @@
+"""How every command reads JSON and writes files: what must not be overwritten, room taken at once, names taken last.
+
+An output that is the ledger, or one of the files SQLite keeps beside it, would erase the record of what was spent;
+an output that is an input would erase the data. Both are refused, also with --force.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from gaussveil.errors import FormatError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Certificate
+
+CERTIFICATE_BYTES = 65536
+LEDGER_FILES = ("", "-wal", "-shm", "-journal")
+
+
+def certificate_beside(out: Path) -> Path:
+    """The name of the certificate that goes with an output."""
+    return Path(f"{out}.certificate.json")
+
+
+def check_ending(out: Path, *endings: str) -> None:
+    """Refuse an output whose name does not end in one of the formats."""
+    if out.suffix.lower() not in endings:
+        raise FormatError(f"{out}: the output must end in {', '.join(endings)}; got {out.suffix or 'no ending'!r}")
+
+
+def check_targets(
+    *targets: Path | None, inputs: Iterable[Path | None] = (), ledger: Path | None = None, force: bool
+) -> None:
+    """Refuse outputs that would destroy something, or that cannot be written; to be called before anything is spent."""
+    wanted = [target for target in targets if target is not None]
+    read = [file for source in inputs if source is not None for file in _files(source)]
+    kept = [] if ledger is None else [Path(f"{ledger.resolve()}{ending}") for ending in LEDGER_FILES]
+    for index, target in enumerate(wanted):
+        if target.is_dir():
+            raise SourceError(f"{target}: is a folder; name a file")
+        if not target.absolute().parent.is_dir():
+            raise SourceError(f"{target}: its folder does not exist; make it first, or choose another name")
+        if any(_same(target, file) for file in kept):
+            raise ParameterError(
+                f"{target}: an output must not be the ledger or a file that belongs to it; choose another name"
+            )
+        if any(_same(target, file) for file in read):
+            raise ParameterError(f"{target}: an output must not be the input itself; choose another name")
+        if any(_same(target, other) for other in wanted[:index]):
+            raise ParameterError(f"{target}: each output needs a file of its own; got the same file twice")
+        if target.exists() and not force:
+            raise ParameterError(f"{target}: exists already; choose another name or add --force")
+
+
+def _same(one: Path, other: Path) -> bool:
+    # By name too: SQLite makes -wal and -shm only while the ledger is in use.
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+
+
+def _files(source: Path) -> list[Path]:
+    """The files that a table's address stands for: itself, its database, a pattern's matches, a folder's tables."""
+    address = str(source) if source.exists() else str(source).partition("#")[0]
+    pattern = os.path.join(glob.escape(address), "*.parquet") if os.path.isdir(address) else address
+    return [Path(address), *map(Path, glob.glob(pattern))]
+
+
+@contextmanager
+def reserved(target: Path, room: int = 0) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `target` when the block ends well; its room on the disk is taken at once."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise SourceError(f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            try:
+                if room:
+                    os.posix_fallocate(handle, 0, room)
+            except OSError as error:
+                raise SourceError(f"{target}: no room for it ({error.strerror}); nothing was drawn or spent") from None
+            yield stream
+            stream.truncate()
+            stream.flush()
+            os.fsync(handle)
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> object:
+    """Read a JSON file; whatever is malformed in it is a FormatError."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except RecursionError:
+        raise FormatError(f"{path}: not valid JSON for us: nested too deeply") from None
+    except ValueError as error:  # malformed, not UTF-8, or an integer of thousands of digits
+        raise FormatError(f"{path}: not valid JSON ({error})") from None
+
+
+def release_facts(out: Path, certificate: Certificate) -> dict[str, object]:
+    """What the JSON answer of every release says of it."""
+    return {
+        "out": str(out),
+        "certificate": str(certificate_beside(out)),
+        "release_id": certificate.release_id,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "delta_upper": certificate.delta_upper,
+        "account": certificate.account,
+    }
+
+
+def release_lines(out: Path, certificate: Certificate, what: str = "") -> list[str]:
+    """What every release says to people at its end."""
+    note = certificate_beside(out)
+    return [
+        f"wrote {out} and {note.name}" + (f": {what}" if what else ""),
+        f"account: {certificate.account}; recompute with: gaussveil verify {note}",
+    ]
