@@ -69,7 +69,7 @@ def blocks(certificate: Certificate) -> list[Matrix]:
 
 
 def centre(data: Data) -> Matrix:
-    one = [1.0, RADIUS, *[0.0] * (RADIUS_BINS - 1), 1.0, *[1.0, 1.0, 1.0] * 3]
+    one = [1.0, RADIUS, *[0.0] * (RADIUS_BINS - 1), 1.0, *[1.0, 1.0, 1.0] * 4]
     return np.array(one) * len(data[0])
 
 

@@ -19,10 +19,10 @@ from gaussveil.mechanisms.mixture_debias import mean_gain, radius_from_quantile,
 Float = NDArray[np.float64]
 
 FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
-MANY = (0.20, 0.04, 0.14, 0.20, 0.42)  # centres, radii, three refinements
+MANY = (0.18, 0.03, 0.12, 0.14, 0.18, 0.35)  # centres, radii, four refinements
 FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
 ENOUGH = 2.5
-CAPS = {2: (0.90, 0.99), 3: (0.90, 0.95, 0.99)}
+CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left unclipped, per refinement
 EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
 RADIUS_BINS = 14
 
@@ -113,7 +113,7 @@ def inner_mass(strength: Float | float, floor: float, cap: float) -> Float:
 def stage_budget(
     size: float, mean_shift: float, classes: int, dimension: int, radius: float, first: float | None
 ) -> StageBudget:
-    """The public rule: one more refinement where the data can carry it; `first` fixes the share of the centres."""
+    """The public rule: more refinements where the data can carry them; `first` fixes the share of the centres."""
     strength = records_per_class(size, mean_shift, classes)
     many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
     shares: tuple[float, ...] = MANY if many else FEW

@@ -16,7 +16,7 @@ from gaussveil.accounting import Adjacency, CertificateDraft, Charge, Guarantee
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.mechanisms.mixture_budget import RADIUS_BINS, stage_budget
+from gaussveil.mechanisms.mixture_budget import CAPS, RADIUS_BINS, stage_budget
 from gaussveil.mechanisms.mixture_clusters import STEPS, find_clusters
 from gaussveil.mechanisms.mixture_labels import METHODS, Parameters, choose_method, from_clusters, from_response
 from gaussveil.mechanisms.mixture_passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
@@ -205,5 +205,5 @@ def _known_noise(records: Records, mean_shift: float, radius: float, nominal_siz
 def _sampler_error(classes: int, dimension: int) -> float:
     """Total variation of all draws of a fit; each pass checks its own part against the same reserve."""
     moments = 1 + dimension + dimension * (dimension + 1) // 2
-    labelled = 1 + dimension + RADIUS_BINS + 3 * moments
+    labelled = 1 + dimension + RADIUS_BINS + max(CAPS) * moments
     return SAMPLER_RESERVE * (classes * (labelled + STEPS * (1 + dimension)) + labelled)
