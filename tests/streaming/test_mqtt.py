@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -191,3 +192,18 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
     (folder / "key.pem").write_bytes(pem)
     (folder / "cert.pem").write_bytes(built.public_bytes(serialization.Encoding.PEM))
     return folder / "key.pem", folder / "cert.pem"
+
+
+def test_when_the_log_cannot_be_written_the_service_stops(mosquitto: Brokers, gateway: Gateway) -> None:
+    broker = mosquitto()
+    service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
+    service.start()
+    receiver = Receiver(broker.port)
+    os.close(gateway.state._log)
+    gateway.state._log = os.open("/dev/full", os.O_WRONLY)
+    receiver.send("white", reading(0, 1.0))
+    with pytest.raises(OSError, match="No space"):
+        service.wait(30)
+    assert receiver.seen.empty()
+    receiver.close()
+    service.stop()

@@ -109,8 +109,8 @@ class MqttGateway:
         client.subscribe(f"{self.broker.source}/+/power", qos=1)
 
     def _work(self) -> None:
+        running = True
         try:
-            running = True
             while running:
                 group = [self._waiting.get()]
                 while len(group) < GROUP and not self._waiting.empty():
@@ -122,6 +122,9 @@ class MqttGateway:
                         self._taken(number)
         except (OSError, SourceError) as error:  # the log cannot be written: nothing more may be answered
             self.failure = error
+        finally:
+            if running and self.failure is None:
+                self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
             self._stopped.set()
 
     def _answer(self, group: list[Any]) -> None:
@@ -152,7 +155,9 @@ class MqttGateway:
 
     def _taken(self, number: int) -> None:
         """The broker has one more answer; with the last one, the message may go."""
-        debt = self._owed.pop(number)
+        debt = self._owed.pop(number, None)
+        if debt is None:  # a second confirmation after a reconnection
+            return
         debt.left -= 1
         if debt.left == 0:
             self._client.ack(debt.received.mid, debt.received.qos)

@@ -39,7 +39,7 @@ def spectra_figure(home: Home, ball: float, table: Mapping[str, Any]) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for index, weeks in enumerate((1, 4, 16)):
             density = welch_psd(home.public[: weeks * WEEK], POINTS, period=PERIOD)
-            left.loglog(hours[1:], density[1:], color=SERIES[index], label=f"{weeks} weeks")
+            left.loglog(hours[1:], density[1:], color=SERIES[index], label=f"{weeks} week" + "s" * (weeks > 1))
         left.legend()
         right.loglog(hours[1:], welch_psd(home.protected, POINTS, period=PERIOD)[1:], color=INK, label="sensitive")
         for index, calibration in enumerate(("published", "exact")):
