@@ -76,3 +76,13 @@ def test_refuses_malformed_records(record: object) -> None:
 def test_parameters_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         Adjacency.event(2, 1.0).parameters["size"] = 2.0  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("kind", "symmetric"), [("replace", False), ("add-remove", True), ("l2-ball", False), ("event", False)]
+)
+def test_symmetry_follows_from_the_kind(kind: str, symmetric: bool) -> None:
+    parameters = {"radius": 1.0, "space": "vector", "length": 2, "size": 1.0}
+    assert Adjacency(kind, "record", not symmetric, parameters).symmetric is not symmetric
+    with pytest.raises(ParameterError, match="symmetric must be"):
+        Adjacency(kind, "record", symmetric, parameters)

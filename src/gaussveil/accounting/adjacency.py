@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, text
+from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, tame, text
 from gaussveil.errors import FormatError, ParameterError
 
 _KINDS = {
@@ -21,6 +21,7 @@ _KINDS = {
     "l2-ball": "the {space} of one {unit} moves by at most {radius:g} in l2 norm",
     "event": "one {unit} changes in at most {length:d} consecutive samples, each by at most {size:g}",
 }
+_SYMMETRIC = frozenset({"replace", "l2-ball", "event"})
 
 
 def _positive(name: str, value: float) -> float:
@@ -44,6 +45,12 @@ class Adjacency:
         if not self.unit.strip():
             raise ParameterError(
                 "unit must name what is protected, for example 'record' or 'household', got empty text"
+            )
+        # Read as oriented, a symmetric relation would be charged for one orientation only.
+        if self.symmetric is not (self.kind in _SYMMETRIC):
+            raise ParameterError(
+                f"symmetric must be {self.kind in _SYMMETRIC} for the kind {self.kind!r}, got {self.symmetric}; "
+                "use the constructors of Adjacency, which set it"
             )
         object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
         self.describe()
@@ -95,7 +102,7 @@ class Adjacency:
         values = {**self.parameters, "unit": self.unit, "edges": self.edge_count}
         try:
             return _KINDS[self.kind].format(**values)
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
             raise ParameterError(f"an adjacency of kind {self.kind!r} lacks or misstates {error}") from error
 
     __str__ = describe
@@ -118,7 +125,7 @@ class Adjacency:
     @classmethod
     def from_dict(cls, record: object) -> Adjacency:
         """Inverse of `to_dict`."""
-        found = fields(record, "an adjacency", ("kind", "unit", "symmetric", "parameters"))
+        found = fields(tame(record, "an adjacency"), "an adjacency", ("kind", "unit", "symmetric", "parameters"))
         parameters, symmetric = found["parameters"], found["symmetric"]
         if not isinstance(parameters, Mapping) or not isinstance(symmetric, bool):
             raise FormatError("an adjacency needs 'parameters' as an object and 'symmetric' as true or false")

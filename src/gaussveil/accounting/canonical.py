@@ -11,6 +11,9 @@ import numpy as np
 
 from gaussveil.errors import FormatError, ParameterError
 
+DEPTH = 32  # of nested lists and objects; ours have fewer than ten
+LARGEST_BITS = 1023  # of whole numbers, so that each is a float
+
 
 def canonical_json(record: object) -> str:
     """Sorted keys, no spaces, shortest exact floats; NaN and infinity are refused."""
@@ -20,6 +23,43 @@ def canonical_json(record: object) -> str:
         raise ParameterError(
             f"a record must hold only finite numbers, text, booleans, lists and mappings: {error}"
         ) from error
+
+
+def parse_json(body: str, what: str) -> object:
+    """Read JSON that may come from a stranger: no repeated keys, no infinities, no depth or size that breaks us."""
+    try:
+        record: object = json.loads(body, object_pairs_hook=_unrepeated)
+    except RecursionError:
+        raise FormatError(f"{what} must not be nested deeper than {DEPTH}") from None
+    except ValueError as error:
+        # Besides bad JSON: integers of thousands of digits.
+        raise FormatError(f"{what} must be JSON: {error}") from error
+    return tame(record, what)
+
+
+def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FormatError("a JSON object must not repeat a key: readers would disagree on what it says")
+    return found
+
+
+def tame(record: object, what: str) -> object:
+    """Give the record back unless it is too deep for recursion or holds a number that is no finite float."""
+    waiting = [(record, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > DEPTH:
+            raise FormatError(f"{what} must not be nested deeper than {DEPTH}")
+        if isinstance(value, Mapping):
+            waiting += [(item, depth + 1) for item in value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += [(item, depth + 1) for item in value]
+        elif isinstance(value, int) and value.bit_length() > LARGEST_BITS:
+            raise FormatError(f"{what} holds a whole number of {value.bit_length()} bits; at most {LARGEST_BITS} fit")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise FormatError(f"{what} must hold finite numbers only, got {value}")
+    return record
 
 
 def digest(record: object) -> str:

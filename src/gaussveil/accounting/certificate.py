@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gaussveil.accounting import keys
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.canonical import FrozenRecord, fields, number, text
+from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, tame, text
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
@@ -23,6 +23,7 @@ from gaussveil.errors import FormatError, ParameterError
 FORMAT = "gaussveil certificate"
 VERSION = 1
 NOT_RECORDED = "not recorded"
+_ABSENT = object()
 _KINDS = ("worst case", "model-based", "none")
 
 
@@ -168,20 +169,16 @@ class Certificate:
     @classmethod
     def from_json(cls, body: str) -> Certificate:
         """Inverse of `to_json`; refuses what a newer version wrote."""
-        try:
-            record = json.loads(body)
-        except json.JSONDecodeError as error:
-            raise FormatError(f"a certificate must be JSON: {error}") from error
-        return cls.from_dict(record)
+        return cls.from_dict(parse_json(body, "a certificate"))
 
     @classmethod
     def from_dict(cls, record: object) -> Certificate:
         """Inverse of `to_dict`."""
         what = "a certificate"
-        found = fields(record, what, ("format", "version"))
+        found = fields(tame(record, what), what, ("format", "version"))
         if found["format"] != FORMAT:
             raise FormatError(f"not a certificate: the field 'format' must be {FORMAT!r}")
-        if found["version"] != VERSION:
+        if type(found["version"]) is not int or found["version"] != VERSION:
             raise FormatError(
                 f"this certificate has format version {found['version']!r}, this library reads {VERSION}; "
                 "upgrade gaussveil to read a newer one"
@@ -190,7 +187,6 @@ class Certificate:
         release = fields(found["release"], "the field 'release'", ("id", "what", "at", "mechanism"))
         guarantee = fields(found["guarantee"], "the field 'guarantee'", ("kind", "reason"))
         dominating = fields(found["dominating"], "the field 'dominating'", ("orientation", "charge"))
-        sampler = fields(found["sampler"], "the field 'sampler'", ("total_variation", "charged"))
         assumptions, parameters, signature = found["assumptions"], found["parameters"], found.get("signature")
         if not isinstance(assumptions, list) or not isinstance(parameters, Mapping):
             raise FormatError("a certificate needs 'assumptions' as a list and 'parameters' as an object")
@@ -221,11 +217,12 @@ class Certificate:
             raise FormatError(f"not a certificate of this version: {error}") from error
         if not (made.epsilon >= 0 and 0 <= made.delta <= 1 and 0 <= made.delta_upper <= 1):
             raise FormatError("a certificate needs epsilon not negative, and delta and delta_upper between 0 and 1")
-        # What is derived must agree with what it derives from, or the file says two things at once.
-        derived = (made.adjacency.unit, made.orientation, made.charge.sampler_error, made.sampler_charge)
-        stated = (found["privacy_unit"], dominating["orientation"], sampler["total_variation"], sampler["charged"])
-        if derived != stated:
-            raise FormatError("the certificate contradicts itself in its privacy unit, orientation or sampler error")
+        # What is derived must agree with what it derives from, and nothing may be there that nobody reads.
+        again = made.to_dict()
+        stated = {"signature": None, **found}
+        wrong = [name for name in {**stated, **again} if again.get(name, _ABSENT) != stated.get(name, _ABSENT)]
+        if wrong:
+            raise FormatError(f"the certificate contradicts itself, or holds unknown fields, in {wrong[0]!r}")
         return made
 
     @classmethod

@@ -7,7 +7,6 @@ error is the total variation between what is really drawn and the ideal law, ove
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.accounting.canonical import canonical_json, digest, fields, number
+from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, tame
 from gaussveil.errors import FormatError, InputError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 
 Source = PrivacyLoss | PrivacyProfile
 SMALLEST_RATIO = 1e-7
+LARGEST_COUNT = 2**53  # beyond it a float no longer counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Part:
         """Inverse of `to_dict`."""
         found = fields(record, "a part of a charge", ("count",))
         count = found["count"]
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise FormatError("a part of a charge needs a whole 'count' of at least 1")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_COUNT:
+            raise FormatError("a part of a charge needs a whole 'count' of at least 1 and at most 2^53")
         try:
             if "gaussian" in found:
                 return cls(PrivacyLoss.from_dict(_mapping(found["gaussian"])), count)
@@ -93,6 +93,8 @@ class Charge:
     def _set(self, parts: tuple[Part, ...], sampler_error: float) -> None:
         if not (math.isfinite(sampler_error) and sampler_error >= 0):
             raise ParameterError(f"sampler_error must be finite and not negative, got {sampler_error}")
+        if any(part.count > LARGEST_COUNT for part in parts):
+            raise ParameterError("count must be at most 2^53, got more; no account can afford that many")
         batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
         if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
             raise ParameterError(f"all batched losses of a charge must share one axis of label edges, got {batches}")
@@ -195,7 +197,7 @@ class Charge:
     @classmethod
     def from_dict(cls, record: object) -> Charge:
         """Inverse of `to_dict`."""
-        found = fields(record, "a charge", ("parts", "sampler_error"))
+        found = fields(tame(record, "a charge"), "a charge", ("parts", "sampler_error"))
         listed = found["parts"]
         if not isinstance(listed, list) or not listed:
             raise FormatError("a charge needs a list of at least one part")
@@ -208,10 +210,7 @@ class Charge:
     @classmethod
     def from_json(cls, body: str) -> Charge:
         """Inverse of `to_json`."""
-        try:
-            return cls.from_dict(json.loads(body))
-        except json.JSONDecodeError as error:
-            raise FormatError(f"a charge must be JSON: {error}") from error
+        return cls.from_dict(parse_json(body, "a charge"))
 
 
 def fold(parts: list[Part]) -> tuple[Part, ...]:

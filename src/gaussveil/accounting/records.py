@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.canonical import parse_json
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.database import chained
@@ -161,8 +161,8 @@ def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]
     number, dataset, adjacency, epsilon, delta, share, rule, *rest = row
     try:
         budget = Budget(epsilon, delta, share)
-        relation = Adjacency.from_dict(json.loads(adjacency)) if adjacency is not None else None
-    except (ParameterError, FormatError, json.JSONDecodeError) as error:
+        relation = Adjacency.from_dict(parse_json(adjacency, "an adjacency")) if adjacency is not None else None
+    except (ParameterError, FormatError) as error:
         raise LedgerCorruptError(f"the terms of account {name!r} are damaged: {error}; restore a backup") from error
     return number, Terms(name, dataset, relation, budget, rule, *rest)
 
