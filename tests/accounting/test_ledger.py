@@ -19,6 +19,7 @@ from gaussveil.errors import (
     AccountNotFoundError,
     AssumptionError,
     BudgetExceededError,
+    FormatError,
     LedgerCorruptError,
     LedgerStateError,
     LedgerUnavailableError,
@@ -203,6 +204,7 @@ def test_the_same_release_id_debits_once(ledger: Ledger, account: Account) -> No
     first = ledger.debit("homes", shift(0.2), HOME, release_id="batch-7")
     second = ledger.debit("homes", shift(0.2), HOME, release_id="batch-7")
     assert first == second
+    assert (first.created, second.created) == (True, False)
     assert len(ledger.entries("homes")) == 1
     with pytest.raises(LedgerStateError, match="another account or charge"):
         ledger.debit("homes", shift(0.1), HOME, release_id="batch-7")
@@ -254,6 +256,21 @@ def test_refuses_bad_terms(ledger: Ledger, keywords: dict[str, object]) -> None:
     assert ledger.accounts() == []
 
 
+def test_terms_can_be_refused_before_there_is_a_file() -> None:
+    for epsilon, words in ((-1.0, "positive"), (math.nan, "positive"), (500.5, "at most 500"), (math.inf, "at most")):
+        with pytest.raises(ParameterError, match=f"epsilon must be {words}"):
+            Ledger.check_terms("x", epsilon=epsilon, delta=1e-5)
+    assert Ledger.check_terms("x", epsilon=500.0, delta=1e-5)[0] == Budget(500.0, 1e-5)
+
+
+def test_an_empty_file_is_met_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "empty.ledger"
+    path.touch()
+    with pytest.raises(FormatError, match="delete it, or name another"):
+        Ledger(path)
+    assert path.stat().st_size == 0
+
+
 def test_names_are_unique_and_known(ledger: Ledger, account: Account, tmp_path: Path) -> None:
     with pytest.raises(LedgerStateError, match="already"):
         ledger.open_account("homes", epsilon=1.0, delta=1e-5)
@@ -271,12 +288,27 @@ def test_names_are_unique_and_known(ledger: Ledger, account: Account, tmp_path: 
         ("DELETE FROM entries WHERE id = 'one'", "do not agree"),
         ("UPDATE entries SET state = 'void' WHERE id = 'one'", "do not agree"),
         ("DELETE FROM events WHERE event = 'debited'", "altered"),
-        ("UPDATE events SET detail = 'x' WHERE event = 'opened'", "altered"),
-        ("UPDATE charges SET body = replace(body, '0.04', '0.01')", "does not fit its digest"),
-        ("UPDATE charges SET body = '{'", "damaged"),
+        ("UPDATE events SET detail = 'x' WHERE event = 'opened' AND account = 'homes'", "altered"),
+        ("UPDATE charges SET body = replace(body, '0.04', '0.01') WHERE body LIKE '%0.04%'", "does not fit its digest"),
+        ("UPDATE charges SET body = '{' WHERE body LIKE '%0.04%'", "damaged"),
+        ("UPDATE accounts SET epsilon = 100 WHERE name = 'homes'", "accounts.*do not agree"),
+        ("UPDATE accounts SET delta = 0.5 WHERE name = 'homes'", "accounts.*do not agree"),
+        ("UPDATE accounts SET sampler_share = 0.5 WHERE name = 'homes'", "accounts.*do not agree"),
+        ("UPDATE accounts SET active_filter = NULL WHERE name = 'homes'", "accounts.*do not agree"),
+        ("UPDATE accounts SET adjacency = NULL WHERE name = 'homes'", "accounts.*do not agree"),
+        ("UPDATE accounts SET name = 'houses' WHERE name = 'homes'", "do not agree"),
+        ("UPDATE plan SET count = 9", "accounts.*do not agree"),
+        ("INSERT INTO accounts SELECT 9, 'new', '', NULL, 9.0, 0.1, 0.1, 'adaptive', 'auto', NULL, NULL, NULL, 'x'",
+         "accounts.*do not agree"),
+        ("UPDATE entries SET account = (SELECT id FROM accounts WHERE name = 'other') WHERE id = 'one'",
+         "entries.*do not agree"),
+        ("UPDATE entries SET charge = (SELECT charge FROM plan) WHERE id = 'one'", "entries.*do not agree"),
+        ("UPDATE entries SET guarantee = 'none' WHERE id = 'one'", "entries.*do not agree"),
+        ("UPDATE entries SET what = 'nothing' WHERE id = 'one'", "entries.*do not agree"),
     ],
-)
+)  # fmt: skip
 def test_alterations_show(ledger: Ledger, account: Account, statement: str, words: str) -> None:
+    ledger.open_account("other", epsilon=1.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[shift(0.01)])
     ledger.debit("homes", Charge(PrivacyLoss.from_terms([0.0], [1], [0.04])), HOME, release_id="one")
     ledger.mark_drawing("one")
     ledger.check()
@@ -284,3 +316,15 @@ def test_alterations_show(ledger: Ledger, account: Account, statement: str, word
         assert connection.execute(statement).rowcount == 1
     with pytest.raises(LedgerCorruptError, match=words):
         ledger.check()
+
+
+def test_what_an_account_settles_and_gives_back_is_in_the_log(ledger: Ledger, account: Account) -> None:
+    for charge in (spread(-0.05), shift(0.1)):
+        for _ in range(2):
+            ledger.debit("homes", charge, HOME)
+            ledger.check()
+        for entry in ledger.entries("homes"):
+            if entry.state == "debited":
+                ledger.void(entry.id, "cancelled")
+                ledger.check()
+        assert ledger.terms("homes").active_filter is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
 from gaussveil.accounting.canonical import canonical_json
+from gaussveil.accounting.database import chained
 from gaussveil.accounting.migrations import APPLICATION_ID, SCHEMA_1, VERSION
-from gaussveil.errors import BudgetExceededError, FormatError
+from gaussveil.errors import BudgetExceededError, FormatError, LedgerCorruptError
 from gaussveil.spectrum import GaussianPair
 
 HOME = Adjacency.add_remove("home")
@@ -79,3 +81,67 @@ def test_newer_versions_are_refused_with_advice(ledger: Ledger) -> None:
         Ledger(ledger.path)
     with pytest.raises(FormatError, match="upgrade"):
         ledger.open_account("a", epsilon=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE accounts SET epsilon = 100 WHERE name = 'homes'",
+        "UPDATE accounts SET active_filter = NULL WHERE name = 'homes'",
+        "UPDATE entries SET account = 2 WHERE id = 'old-1'",
+        "UPDATE entries SET guarantee = 'none' WHERE id = 'old-1'",
+        "DELETE FROM entries WHERE id = 'old-1'",
+    ],
+)
+def test_alterations_after_a_migration_show(version_one: Path, statement: str) -> None:
+    ledger = Ledger(version_one)
+    ledger.debit("homes", CHARGE, HOME, release_id="new")
+    for entry in ("new", "old-4"):
+        ledger.void(entry, "never drawn")
+    ledger.check()
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
+        assert connection.execute(statement).rowcount == 1
+    with pytest.raises(LedgerCorruptError, match="do not agree"):
+        ledger.check()
+
+
+def shorten_log(path: Path) -> None:
+    """Write the log anew, as the first builds of version 2 did: budgets in words, digests, nothing of a migration."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = connection.execute("SELECT at, account, entry, event, detail FROM events ORDER BY seq").fetchall()
+        connection.execute("DELETE FROM events")
+        link = ""
+        for at, account, entry, event, detail in rows:
+            said = json.loads(detail) if detail.startswith("{") else {}
+            short = {
+                "opened": "epsilon {epsilon!r}, delta {delta!r}, {rule}",
+                "debited": "{charge}",
+                "migrated": "format version {from} to {to}",
+            }
+            line = (at, account, entry, event, short.get(event, detail).format(**said))
+            link = chained(link, line)
+            connection.execute(
+                "INSERT INTO events (at, account, entry, event, detail, chain) VALUES (?, ?, ?, ?, ?, ?)",
+                (*line, link),
+            )
+
+
+@pytest.mark.parametrize("migrated", [False, True])
+def test_short_logs_still_load_and_are_compared_as_far_as_they_go(
+    version_one: Path, tmp_path: Path, migrated: bool
+) -> None:
+    ledger = Ledger(version_one) if migrated else Ledger.create(tmp_path / "new.ledger")
+    if not migrated:
+        ledger.open_account("homes", epsilon=3.0, delta=1e-5)
+    ledger.debit("homes", CHARGE, HOME, release_id="short")
+    shorten_log(ledger.path)
+    ledger.check()
+    ledger.void("short", "never drawn")
+    ledger.debit("homes", CHARGE, HOME, release_id="long")
+    ledger.check()
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
+        name = "guarantee" if migrated else "epsilon"
+        table = {"guarantee": "entries SET guarantee = 'none' WHERE id = 'long'", "epsilon": "accounts SET epsilon = 9"}
+        assert connection.execute(f"UPDATE {table[name]}").rowcount == 1
+    with pytest.raises(LedgerCorruptError, match="do not agree"):
+        ledger.check()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gaussveil.accounting import migrations
+from gaussveil.accounting import journal, migrations
 from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, LedgerUnavailableError, ParameterError
 
 LOGGER = logging.getLogger("gaussveil")
@@ -141,6 +141,11 @@ class Database:
     def _version(self, connection: sqlite3.Connection) -> int:
         identity = connection.execute("PRAGMA application_id").fetchone()[0]
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if identity == version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            raise FormatError(
+                f"{self.path.name} is empty, not a ledger; delete it, or name another file, "
+                "and make a ledger with `gaussveil budget new`"
+            )
         if identity != migrations.APPLICATION_ID or version < 1:
             raise FormatError(f"{self.path.name} is not a gaussveil ledger; make one with `gaussveil budget new`")
         if version > migrations.VERSION:
@@ -159,7 +164,7 @@ class Database:
             for step in range(version, migrations.VERSION):
                 migrations.MIGRATIONS[step](connection)
                 connection.execute(f"PRAGMA user_version={step + 1}")
-                record_event(connection, "", "", "migrated", f"format version {step} to {step + 1}")
+                record_event(connection, "", "", "migrated", journal.migrated(connection, step))
                 LOGGER.info("ledger %s migrated from format version %d to %d", self.path.name, step, step + 1)
             connection.execute("COMMIT")
         finally:

@@ -28,6 +28,7 @@ from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair
 
+LARGEST_EPSILON = 500
 FILTERS = ("auto", "mean-shift", "renyi")
 ROUNDING = 1 + 1e-11  # sums of up to 10^5 floats, and K itself, are good to better than this
 
@@ -41,8 +42,13 @@ class Budget:
     sampler_share: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 500):
-            raise ParameterError(f"epsilon must lie in (0, 500], got {self.epsilon}")
+        if not self.epsilon > 0:
+            raise ParameterError(f"epsilon must be positive, got {self.epsilon}")
+        if self.epsilon > LARGEST_EPSILON:
+            raise ParameterError(
+                f"epsilon must be at most {LARGEST_EPSILON}, the largest budget that is supported, got {self.epsilon}; "
+                "a budget that large protects nobody, choose a smaller one"
+            )
         if not 0 < self.delta < 1:
             raise ParameterError(f"delta must lie strictly between 0 and 1, got {self.delta}")
         if not 0 < self.sampler_share < 1:

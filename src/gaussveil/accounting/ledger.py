@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from gaussveil.accounting import records
+from gaussveil.accounting import journal, records
 from gaussveil.accounting.account import Account
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json
@@ -36,7 +36,7 @@ class Debit:
     state: str
     debited_at: str
     terms: Terms
-    created: bool
+    created: bool = field(compare=False)
 
 
 class Ledger:
@@ -83,6 +83,34 @@ class Ledger:
         charge and count) and an adjacency. `rule="adaptive"` runs a filter: "mean-shift", "renyi", or "auto",
         which the first entry settles before anything is drawn; it also settles the Renyi `order` unless that is given.
         """
+        budget, folded = self.check_terms(
+            name, epsilon=epsilon, delta=delta, adjacency=adjacency, rule=rule, plan=plan, filter=filter, order=order,
+            sampler_share=sampler_share,
+        )  # fmt: skip
+        row = (name, dataset, canonical_json(adjacency.to_dict()) if adjacency else None, budget.epsilon, budget.delta,
+               budget.sampler_share, rule, filter, None, order, None, now())  # fmt: skip
+        with self._database.writing() as connection:
+            if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
+                raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")
+            records.insert_account(connection, row, folded)
+            record_event(connection, name, "", "opened", journal.opened(connection, name))
+        LOGGER.info("account %s opened", name)
+        return Account(self.path, name)
+
+    @staticmethod
+    def check_terms(
+        name: str,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency | None = None,
+        rule: str = "adaptive",
+        plan: Sequence[Charge | tuple[Charge, int]] = (),
+        filter: str = "auto",
+        order: float | None = None,
+        sampler_share: float = 1e-3,
+    ) -> tuple[Budget, records.Folded]:
+        """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan."""
         budget = Budget(float(epsilon), float(delta), float(sampler_share))
         if not name.strip():
             raise ParameterError("name must not be empty")
@@ -101,15 +129,7 @@ class Ledger:
                     "adjacency must be given with rule='planned': the plan is composed when the account opens"
                 )
             check_plan(budget, folded, adjacency)
-        row = (name, dataset, canonical_json(adjacency.to_dict()) if adjacency else None, budget.epsilon, budget.delta,
-               budget.sampler_share, rule, filter, None, order, None, now())  # fmt: skip
-        with self._database.writing() as connection:
-            if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
-                raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")
-            records.insert_account(connection, row, folded)
-            record_event(connection, name, "", "opened", f"epsilon {budget.epsilon!r}, delta {budget.delta!r}, {rule}")
-        LOGGER.info("account %s opened", name)
-        return Account(self.path, name)
+        return budget, folded
 
     def accounts(self) -> list[str]:
         """Names of all accounts, in the order of opening."""
@@ -172,7 +192,7 @@ class Ledger:
             records.insert_entry(
                 connection, (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at), charge
             )
-            record_event(connection, name, identifier, "debited", charge.digest)
+            record_event(connection, name, identifier, "debited", journal.debited(connection, name, identifier))
             terms = records.find_account(connection, name)[1]
         LOGGER.info("account %s debited, entry %s", name, identifier)
         return Debit(identifier, "debited", made_at, terms, created=True)

@@ -13,14 +13,12 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.database import chained
 from gaussveil.accounting.filters import Budget
+from gaussveil.accounting.journal import TERMS, Replay
 from gaussveil.accounting.rules import Slot, Terms, usage
 from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
 
 Folded = list[tuple[Charge, int]]
-_TERMS = (
-    "dataset, adjacency, epsilon, delta, sampler_share, rule, chosen_filter, active_filter, chosen_order, "
-    "active_order, opened_at"
-)
+_TERMS = ", ".join(TERMS)
 _ENTRY = (
     "SELECT e.id, a.name, e.charge, e.state, e.guarantee, e.what, e.debited_at "
     "FROM entries e JOIN accounts a ON a.id = e.account"
@@ -235,29 +233,22 @@ def load_charge(connection: sqlite3.Connection, digest: str) -> Charge:
 
 
 def check_integrity(connection: sqlite3.Connection, name: str) -> None:
-    """Check pages, references, the log's chain, and that entries are what the log says they became."""
+    """Check pages, references, the log's chain, and that accounts and entries are what the log says they became."""
     problems = [row[0] for row in connection.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
     problems += [f"a broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
     if problems:
         raise LedgerCorruptError(f"the ledger {name} is damaged: {'; '.join(problems)}; restore a backup")
-    link = ""
-    told: dict[str, str] = {}
-    migrated = False
+    link, log = "", Replay()
     for at, account, entry, event, detail, chain in connection.execute(
         "SELECT at, account, entry, event, detail, chain FROM events ORDER BY seq"
     ):
         link = chained(link, (at, account, entry, event, detail))
         if link != chain:
             raise LedgerCorruptError(f"the log of {name} was altered near {at}; restore a backup")
-        migrated = migrated or event == "migrated"
-        if entry:
-            told[entry] = event
-    found = dict(connection.execute("SELECT id, state FROM entries").fetchall())
-    # Entries from before the log existed have no line of their own.
-    if any(found.get(entry) != state for entry, state in told.items()) or (
-        not migrated and found.keys() != told.keys()
-    ):
-        raise LedgerCorruptError(f"the entries of {name} do not agree with its log; restore a backup")
+        log.read(account, entry, event, detail)
+    wrong = log.contradiction(connection)
+    if wrong is not None:
+        raise LedgerCorruptError(f"the {wrong} of {name} do not agree with its log; restore a backup")
     for (digest,) in connection.execute("SELECT digest FROM charges").fetchall():
         load_charge(connection, digest)
 
