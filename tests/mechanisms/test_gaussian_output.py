@@ -99,7 +99,7 @@ def test_orientation_follows_wider() -> None:
         {"largest_variance": -1.0}, {"delta": 1e-13}, {"generator": np.random.default_rng(1)},
         {"mean_gap": lambda variance: -1.0},
     ],
-    ids=str,
+    ids=",".join,
 )  # fmt: skip
 def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):

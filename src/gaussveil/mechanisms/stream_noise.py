@@ -178,7 +178,7 @@ class FilterBank:
     @property
     def words(self) -> int:
         """Table draws per sample and meter."""
-        return self.outer.shape[1] + (self.inner.shape[1] if self.coloured else 0)
+        return int(self.outer.shape[1]) + (int(self.inner.shape[1]) if self.coloured else 0)
 
     def start(self, generator: Generator, rows: Any = slice(None)) -> None:
         """Forget past readings and noise together, and draw stationary filter states."""
@@ -241,7 +241,7 @@ class FilterBank:
 
     def _filtered(self, steps: Integers, rows: Any) -> Integers:
         signal, reach = self.signal[rows], len(self.past)
-        result = signal[:, 0] * steps
+        result: Integers = signal[:, 0] * steps
         if reach:
             series = np.concatenate([self.past[::-1, rows], steps])
             for lag in range(1, reach + 1):
