@@ -143,7 +143,7 @@ class Database:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if identity == version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
             raise FormatError(
-                f"{self.path.name} is empty, not a ledger; delete it, or name another file, "
+                f"{self.path.name} is empty, so not a gaussveil ledger; delete it, or name another file, "
                 "and make a ledger with `gaussveil budget new`"
             )
         if identity != migrations.APPLICATION_ID or version < 1:
