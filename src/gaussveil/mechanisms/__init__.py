@@ -1,20 +1,51 @@
-"""One mechanism per file; each releases a value with a certificate and debits its account before it draws."""
+"""One mechanism per file; each releases a value with a certificate and debits its account before it draws.
 
-from gaussveil.mechanisms.class_label import ClassLabelNoise
-from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
-from gaussveil.mechanisms.forecast import PrivateForecaster
-from gaussveil.mechanisms.forecast_models import PrivateForecast
-from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
-from gaussveil.mechanisms.gaussian_output import LiftedGaussian, LiftedPlan
-from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
-from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression
-from gaussveil.mechanisms.meter_stream import MeterStream, StreamPlan
-from gaussveil.mechanisms.mixture import PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_model import MixtureModel
-from gaussveil.mechanisms.random_projection import PrivateSketch
-from gaussveil.mechanisms.sketch_estimates import Sketch
-from gaussveil.mechanisms.spectral import PrivateSpectrum, calibrate_ball
-from gaussveil.mechanisms.trajectory import TrajectoryRelease
+Names are imported on first use: a gateway that streams readings need not load what fits mixtures.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gaussveil.mechanisms.class_label import ClassLabelNoise
+    from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
+    from gaussveil.mechanisms.forecast import PrivateForecaster
+    from gaussveil.mechanisms.forecast_models import PrivateForecast
+    from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+    from gaussveil.mechanisms.gaussian_output import LiftedGaussian, LiftedPlan
+    from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
+    from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression
+    from gaussveil.mechanisms.meter_stream import MeterStream, StreamPlan
+    from gaussveil.mechanisms.mixture import PrivateGaussianMixture
+    from gaussveil.mechanisms.mixture_model import MixtureModel
+    from gaussveil.mechanisms.random_projection import PrivateSketch
+    from gaussveil.mechanisms.sketch_estimates import Sketch
+    from gaussveil.mechanisms.spectral import PrivateSpectrum, calibrate_ball
+    from gaussveil.mechanisms.trajectory import TrajectoryRelease
+
+_HOMES = {
+    "ClassLabelNoise": "class_label",
+    "ClassLabelPlan": "class_label_plan",
+    "GaussianPlan": "gaussian",
+    "GaussianRelease": "gaussian",
+    "LiftedGaussian": "gaussian_output",
+    "LiftedPlan": "gaussian_output",
+    "MeterStream": "meter_stream",
+    "MixtureModel": "mixture_model",
+    "PrivateBayesianLogisticRegression": "logistic",
+    "PrivateForecast": "forecast_models",
+    "PrivateForecaster": "forecast",
+    "PrivateGaussianMixture": "mixture",
+    "PrivateGaussianProcessRegressor": "gp",
+    "PrivateSketch": "random_projection",
+    "PrivateSpectrum": "spectral",
+    "Sketch": "sketch_estimates",
+    "StreamPlan": "meter_stream",
+    "TrajectoryRelease": "trajectory",
+    "calibrate_ball": "spectral",
+}
 
 __all__ = [
     "ClassLabelNoise",
@@ -37,3 +68,13 @@ __all__ = [
     "TrajectoryRelease",
     "calibrate_ball",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)
