@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import typer
 
 from gaussveil import errors
-from gaussveil.cli.main import app
 from gaussveil.cli.output import exit_code
 
 Run = Callable[..., tuple[int, str, str]]
@@ -60,39 +57,6 @@ def test_every_error_has_its_own_documented_code_and_exit_code() -> None:
 )
 def test_exit_codes_are_stable(kind: type[errors.GaussveilError], code: int) -> None:
     assert exit_code(kind("x")) == code
-
-
-def commands(group: typer.Typer, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    for command in group.registered_commands:
-        assert command.callback is not None
-        yield (*path, command.name or command.callback.__name__.replace("_", "-")), command.callback.__doc__ or ""
-    for child in group.registered_groups:
-        assert child.typer_instance is not None
-        yield from commands(child.typer_instance, (*path, str(child.name or child.typer_instance.info.name)))
-
-
-@pytest.mark.parametrize("command", ["delta", "epsilon", "curve", "check", "demo"])
-def test_the_example_in_the_help_runs(run: Run, pair_files: dict[str, Path], command: str) -> None:
-    text = {path[-1]: doc for path, doc in commands(app) if len(path) == 1}[command]
-    example = re.search(r"Example: gaussveil (.*)", text)
-    assert example is not None
-    folder = pair_files["json"].parent
-    words = [
-        str(folder / word) if word.endswith((".json", ".csv", ".svg")) or word == "out" else word
-        for word in shlex.split(example.group(1))
-    ]
-    code, out, err = run(*words)
-    assert (code, err) == (0, "")
-    assert out
-
-
-def test_every_command_offers_json_an_example_and_the_exit_codes(run: Run) -> None:
-    for path, text in commands(app):
-        assert "Example: gaussveil " in text, path
-        code, out, _ = run(*path, "--help")
-        assert code == 0
-        assert "--json" in out, path
-        assert "Exit codes" in out, path
 
 
 def test_the_installed_command_fails_without_a_traceback(run_outside: Run) -> None:

@@ -25,7 +25,7 @@ def verify(
 
     Ends with 1 if anything does not hold, or if the certificate claims no guarantee at all.
 
-    Example: gaussveil verify out.csv.certificate.json --public-key owner.pub
+    Example: gaussveil verify out.csv.certificate.json --public-key owner.key.pub
     """
     from gaussveil.accounting import Certificate
     from gaussveil.accounting import verify as recompute

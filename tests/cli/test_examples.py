@@ -1,0 +1,127 @@
+"""Every command's help holds an example, and every example runs as it is written, on files made here."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typer
+
+from gaussveil.accounting import Adjacency, Charge, Ledger
+from gaussveil.cli.main import app
+from gaussveil.spectrum import GaussianPair
+from gaussveil.timeseries import simulate_households
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def commands(group: typer.Typer, path: str = "") -> Iterator[tuple[str, str]]:
+    for command in group.registered_commands:
+        assert command.callback is not None
+        yield f"{path}{command.name or command.callback.__name__}", command.callback.__doc__ or ""
+    for child in group.registered_groups:
+        assert child.typer_instance is not None
+        yield from commands(child.typer_instance, f"{path}{child.name or child.typer_instance.info.name} ")
+
+
+DOCS = dict(commands(app))
+
+# What has to be run first, by the examples of other commands.
+BEFORE = {
+    "sample": ("mixture",),
+    "key sign": ("release vector", "key new"),
+    "verify": ("release vector", "key new", "key sign"),
+    "budget show": ("budget new",),
+    "budget history": ("budget new",),
+    "budget export": ("budget new",),
+    "budget void": ("budget new",),
+}
+
+
+def example(command: str) -> str:
+    found = re.search(r"Example: (gaussveil .*(?:\n.+)*)", DOCS[command])
+    assert found is not None, command
+    return " ".join(found.group(1).split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, pair_files: dict[str, Path]) -> Path:
+    """The files that the examples name; the pairs are there already."""
+    generator = np.random.default_rng(0)
+    rows = np.clip(generator.normal(0.0, 0.3, size=(12, 2)), -0.5, 0.5)
+    label = (rows[:, 0] > 0).astype(int)
+    lines = [f"{a},{b},{c}" for (a, b), c in zip(rows.tolist(), label)]
+    (tmp_path / "in.csv").write_text("\n".join(["x,y,label", *lines]) + "\n", encoding="utf-8")
+    (tmp_path / "q.csv").write_text("x,y\n0,0\n0.5,0.5\n", encoding="utf-8")
+    kinds = np.array(["a", "b"])[generator.integers(2, size=200)]
+    pq.write_table(pa.table({"noon": generator.normal(size=200), "class": kinds}), tmp_path / "profiles.parquet")
+    hours = [f"2024-01-0{day} {hour:02}:00:00,0.5" for day in (1, 2) for hour in range(24)]
+    (tmp_path / "history.csv").write_text("\n".join(["time,kw", *hours]) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def prepare(command: str, folder: Path) -> None:
+    if command == "audit":
+        (folder / "in.csv").rename(folder / "rows.csv")
+        (folder / "model.json").write_text('{"model": "sum", "covariance": 100.0}', encoding="utf-8")
+    if command == "budget void":
+        charge = Charge(GaussianPair.mean_shift(0.1))
+        Ledger(folder / "home.ledger").debit("homes", charge, Adjacency.add_remove("record"), release_id="3f0c")
+    if command == "stream run":
+        (meter,) = json.loads((folder / "meter.json").read_text(encoding="utf-8"))["meters"]
+        reading = json.dumps({"meter": meter["name"], "seq": 0, "kw": 0.4})
+        (folder / "readings.jsonl").write_text(reading + "\n", encoding="utf-8")
+    if command == "forecast":
+        town = simulate_households(10, 16, step_minutes=60, seed=1)
+        table = {
+            "household": np.repeat(["ID", *town.households[1:]], town.count).tolist(),
+            "time": np.tile(town.times.astype("datetime64[s]"), len(town)),
+            "kw": town.values.ravel(),
+        }
+        pq.write_table(pa.table(table), folder / "readings.parquet")
+
+
+@pytest.mark.parametrize("command", [name for name in DOCS if name != "stream run"])
+def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(folder)
+    for step in (*BEFORE.get(command, ()), command):
+        prepare(step, folder)
+        code, out, err = run(*shlex.split(example(step))[1:])
+        assert (code, err) == (0, ""), step
+        assert out
+
+
+def test_the_example_of_the_gateway_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    assert run(*shlex.split(example("stream design"))[1:])[0] == 0
+    prepare("stream run", folder)
+    line = f"{Path(sys.executable).parent}/{example('stream run')}"  # with its redirections, so by a shell
+    subprocess.run(line, shell=True, check=True, capture_output=True)
+    (answer,) = (folder / "private.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(answer)["seq"] == 0
+
+
+@pytest.mark.parametrize("command", DOCS)
+def test_the_help_holds_the_example_json_and_the_exit_codes(run: Run, command: str) -> None:
+    code, out, _ = run(*command.split(), "--help")
+    assert code == 0
+    words = " ".join(out.split())
+    assert f"Example: {example(command)}" in words
+    assert "Exit codes: 0 done" in words
+    # The gateway speaks JSON lines and nothing else.
+    assert "--json" in out or command == "stream run"
+
+
+def test_every_command_is_in_the_changelog() -> None:
+    text = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
+    line = next(part for part in text.split("\n- ") if part.startswith("Command line:"))
+    assert {name.split()[0] for name in DOCS} <= set(re.findall(r"`([a-z]+)`", line))
