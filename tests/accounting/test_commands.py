@@ -139,3 +139,10 @@ def test_verify_refutes_a_false_claim_and_no_guarantee(tmp_path: Path, draft: Ce
     result = run("verify", file)
     assert result.exit_code == 1
     assert "no guarantee" in result.stdout
+
+
+def test_a_bad_budget_leaves_no_ledger_behind(tmp_path: Path) -> None:
+    ledger = tmp_path / "new.ledger"
+    answer = run("budget", "new", ledger, "--account", "a", "--epsilon", -1, "--delta", 1e-5)
+    assert isinstance(answer.exception, ParameterError)
+    assert not ledger.exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -82,11 +82,13 @@ def new(
 
     relation = _relation(adjacency, unit)
     charges = _read_plan(plan) if plan is not None else []
+    terms: dict[str, Any] = {
+        "epsilon": epsilon, "delta": delta, "adjacency": relation, "rule": rule.value, "plan": charges,
+        "filter": filter_name.value, "order": order,
+    }  # fmt: skip
+    Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
-    book.open_account(
-        account, epsilon=epsilon, delta=delta, dataset=dataset, adjacency=relation, rule=rule.value, plan=charges,
-        filter=filter_name.value, order=order,
-    )  # fmt: skip
+    book.open_account(account, dataset=dataset, **terms)
     if json:
         print_json(book.statement(account).to_dict())
     else:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gaussveil.cli.output import digits, print_json, print_line
-from gaussveil.cli.release import reserved
+from gaussveil.cli.files import certificate_beside, check_ending, check_targets, release_facts, release_lines, reserved
+from gaussveil.cli.output import digits, tell
 from gaussveil.errors import FormatError, ParameterError, SchemaError, SourceError
 
 if TYPE_CHECKING:
@@ -85,8 +85,13 @@ def forecast(
     name = _one_of(household, cluster_of)
     if (ledger is None) != (account is None):
         raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
-    certificate_file = Path(f"{out}.certificate.json")
-    _check_outputs(source, out, report, diagnostics, certificate_file, force)
+    certificate_file = certificate_beside(out)
+    check_ending(out, ".parquet", ".csv")
+    if report is not None:
+        check_ending(report, ".html")
+    if diagnostics is not None:
+        check_ending(diagnostics, *PRIVATE)
+    check_targets(out, certificate_file, report, diagnostics, inputs=[source], ledger=ledger, force=force)
     readings = read_readings(
         _table(source), household=household_column, time=time_column, power=power_column, unit=unit, gaps=gaps,  # type: ignore[arg-type]
         time_zone=time_zone,
@@ -114,34 +119,13 @@ def forecast(
             page.write(render(forecast_report(release.value, release.certificate)).encode())
     if diagnostics is not None and private is not None:
         _write_private(diagnostics, private, release)
-    _tell(json, out, certificate_file, release.certificate)
+    _tell(json, out, release.certificate)
 
 
 def _one_of(household: str | None, cluster_of: str | None) -> str:
     if (household is None) == (cluster_of is None):
         raise ParameterError("give exactly one of --household and --cluster-of: whose forecast to release")
     return household if household is not None else str(cluster_of)
-
-
-def _check_outputs(
-    source: Path, out: Path, report: Path | None, diagnostics: Path | None, certificate: Path, force: bool
-) -> None:
-    if out.suffix.lower() not in (".parquet", ".csv"):
-        raise FormatError(f"{out}: the forecast must end in .parquet or .csv; got {out.suffix or 'no ending'!r}")
-    if report is not None and report.suffix.lower() != ".html":
-        raise FormatError(f"{report}: --report must end in .html; got {report.suffix or 'no ending'!r}")
-    if diagnostics is not None and diagnostics.suffix.lower() not in PRIVATE:
-        raise FormatError(f"{diagnostics}: --diagnostics must end in .json or .html")
-    targets = [path for path in (out, certificate, report, diagnostics) if path is not None]
-    if len({path.absolute() for path in targets}) < len(targets):
-        raise ParameterError("--out, --report and --diagnostics must be different files")
-    for target in targets:
-        if target.is_dir() or not target.absolute().parent.is_dir():
-            raise SourceError(f"{target}: must be a file in an existing folder")
-        if target.exists() and source.exists() and target.samefile(source):
-            raise ParameterError(f"{target}: must not be the readings themselves")
-        if target.exists() and not force:
-            raise ParameterError(f"{target}: exists already; choose another name or add --force")
 
 
 def _table(path: Path) -> Any:
@@ -234,28 +218,13 @@ def _write_private(
     path.write_text(render(forecast_report(release.value, release.certificate, found, curves)), encoding="utf-8")
 
 
-def _tell(json: bool, out: Path, certificate_file: Path, certificate: Certificate) -> None:
+def _tell(json: bool, out: Path, certificate: Certificate) -> None:
     known = certificate.parameters
-    if json:
-        print_json(
-            {
-                "out": str(out),
-                "certificate": str(certificate_file),
-                "release_id": certificate.release_id,
-                "epsilon": certificate.epsilon,
-                "delta": certificate.delta,
-                "delta_upper": certificate.delta_upper,
-                "model": known["model"],
-                "cluster_size": known["cluster_size"],
-                "accuracy": known["accuracy"],
-                "retained_variance": known["retained_variance"],
-                "account": certificate.account,
-            }
-        )
-        return
-    print_line(
-        f"wrote {out} and {certificate_file.name}: hidden among {known['cluster_size']} households, "
-        f"mean squared error {digits(float(str(known['accuracy'])))} in log power, "
+    shown = ("model", "cluster_size", "accuracy", "retained_variance")
+    what = (
+        f"hidden among {known['cluster_size']} households, mean squared error "
+        f"{digits(float(str(known['accuracy'])))} in log power, "
         f"{float(str(known['retained_variance'])):.2g} of the variance between them kept"
     )
-    print_line(f"account: {certificate.account}; recompute with: gaussveil verify {certificate_file}")
+    answer = release_facts(out, certificate) | {name: known[name] for name in shown}
+    tell(answer, release_lines(out, certificate, what), json=json)

@@ -24,8 +24,8 @@ from gaussveil.cli.files import (
     check_targets,
     release_facts,
     release_lines,
+    reserved,
 )
-from gaussveil.cli.files import reserved as reserved
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
 from gaussveil.errors import FormatError, ParameterError, ShapeError, SourceError
 
