@@ -28,7 +28,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(
     scope="session",
-    params=["memory", "duckdb", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))],
+    params=["memory", "duckdb", "spark"],
 )
 def opener(request: pytest.FixtureRequest) -> Opener:
     """How each engine opens a Parquet file."""

@@ -15,6 +15,8 @@ import pytest
 from gaussveil.errors import SchemaError, SourceError
 from gaussveil.statistics import Affine, Gram, Histogram, Labels, Moments, Nearest, Source, as_source
 
+pytestmark = pytest.mark.xdist_group("spark")  # one worker, so that there is one Spark session
+
 Opener = Callable[[Path], Source]
 COLUMNS = ["kw", "volt", "hour"]
 CLASSES = Labels("class", [0, 1, 2])
@@ -72,7 +74,7 @@ def test_schema_mistakes_are_refused_without_reading(opener: Opener, parquet: Pa
         source.aggregate(Moments(clip=1.0), columns=["kw"], group=Labels("class", ["family"]))
 
 
-@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
+@pytest.fixture(params=["duckdb", "spark"])
 def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "duckdb":
         return {"engine": "duckdb"}
@@ -112,7 +114,6 @@ def test_a_corrupt_file_is_refused_without_quoting_it(engine: dict[str, Any], pa
         open(tmp_path / "absent.parquet", **engine)
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_worker_that_dies_after_its_work_changes_nothing(spark: Any, parquet: Path, tmp_path: Path) -> None:
     from gaussveil.engines import open
 
