@@ -12,7 +12,7 @@ from gaussveil.spectrum import GaussianPair
 def certificate(charge: Charge, guarantee: Guarantee | None = None) -> Certificate:
     draft = CertificateDraft(
         released="daily mean <of homes>",
-        mechanism="gaussian",
+        mechanism="example",
         adjacency=Adjacency.add_remove("home"),
         epsilon=1.0,
         delta=1e-5,
