@@ -15,10 +15,10 @@ from scipy.stats import kstest
 from sklearn.base import clone
 
 from gaussveil.accounting import Account, Certificate, Ledger, verify
+from gaussveil.audit import BlackBoxAudit, audit_scores
 from gaussveil.errors import BudgetExceededError, GaussveilError
 from gaussveil.noise import SecureGenerator, SeededGenerator
 
-from .black_box import finds_violation, power_lower, thresholds
 from .registry import CASES, MechanismCase
 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -79,6 +79,12 @@ def scores(case: MechanismCase, halved: bool) -> tuple[NDArray[Any], NDArray[Any
         noise, neighbour_noise = (2 * (output - case.centre(case.value)) for output in drawn)
     difference = case.centre(case.neighbour) - case.centre(case.value)
     return case.score(certificate, difference + scale * neighbour_noise), case.score(certificate, scale * noise)
+
+
+def black_box_audit(case: MechanismCase, *, halved: bool) -> BlackBoxAudit:
+    """Our own auditor on our own mechanism: it sees outputs on two neighbours and nothing else."""
+    claim = (PROMISE["epsilon"], PROMISE["delta"])
+    return audit_scores(*scores(case, halved=halved), claim=claim, confidence=1 - 1e-10, pilot=PILOT / (DRAWS + PILOT))
 
 
 def test_certificate_is_there_and_verifies(case: MechanismCase, account: Account) -> None:
@@ -163,16 +169,13 @@ def test_output_has_the_distribution_that_the_certificate_declares(case: Mechani
 
 
 def test_audit_finds_no_violation(case: MechanismCase) -> None:
-    speak_for, others = scores(case, halved=False)
-    levels = thresholds(speak_for[:PILOT])
-    assert not finds_violation(speak_for[PILOT:], others[PILOT:], levels, **PROMISE)
+    assert not black_box_audit(case, halved=False).refuted
 
 
 def test_audit_finds_secretly_halved_noise(case: MechanismCase) -> None:
-    speak_for, others = scores(case, halved=True)
-    levels = thresholds(speak_for[:PILOT])
-    assert finds_violation(speak_for[PILOT:], others[PILOT:], levels, **PROMISE)
-    assert power_lower(speak_for[PILOT:], others[PILOT:], levels, **PROMISE) >= 0.99
+    found = black_box_audit(case, halved=True)
+    assert found.refuted
+    assert found.power_lower() >= 0.99
 
 
 def test_low_bits_tell_nothing(case: MechanismCase) -> None:
