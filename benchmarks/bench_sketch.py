@@ -17,7 +17,8 @@ import numpy as np
 from gaussveil.mechanisms import PrivateSketch
 
 FULL = bool(os.environ.get("FULL"))
-COLUMNS, COMPONENTS, ROW_NORM, BLOCK = 50, 100, 8.0, 2**13  # one row in eleven is longer than the row norm
+COLUMNS, COMPONENTS, BLOCK = 50, 100, 2**13
+ROW_NORMS = (8.0, 5.0)  # one row in eleven is longer, and nearly every row is: clipping is part of the cost
 
 
 def best_of(repeats: int, *functions: Callable[[], Any]) -> list[float]:
@@ -31,10 +32,10 @@ def best_of(repeats: int, *functions: Callable[[], Any]) -> list[float]:
     return times
 
 
-def fixed_point(rows: Any) -> Iterator[Any]:
+def fixed_point(rows: Any, row_norm: float) -> Iterator[Any]:
     for start in range(0, len(rows), BLOCK // 4):
         block = rows[start : start + BLOCK // 4].astype(np.float64)
-        block *= (np.minimum(1.0, ROW_NORM / np.sqrt(np.einsum("ij,ij->i", block, block))) * 2.0**22)[:, None]
+        block *= (np.minimum(1.0, row_norm / np.sqrt(np.einsum("ij,ij->i", block, block))) * 2.0**22)[:, None]
         yield np.trunc(block, out=block)
 
 
@@ -52,24 +53,26 @@ def run() -> list[dict[str, Any]]:
     rows = np.empty((count, COLUMNS), dtype=np.float32)
     for start in range(0, count, 10**6):
         rows[start : start + 10**6] = rng.standard_normal((min(10**6, count - start), COLUMNS), dtype=np.float32)
-    sketch = PrivateSketch(epsilon=1.0, delta=1e-6, row_norm=ROW_NORM, n_components=COMPONENTS)
+    return [measured(rows, row_norm) for row_norm in ROW_NORMS]
+
+
+def measured(rows: Any, row_norm: float) -> dict[str, Any]:
+    sketch = PrivateSketch(epsilon=1.0, delta=1e-6, row_norm=row_norm, n_components=COMPONENTS)
     sketch.fit(rows[:100])  # tables and calibration are built once a process
     ours, gram, clipping, small = best_of(
         2 if FULL else 3,
         lambda: sketch.fit(rows),
         lambda: bare_gram(rows),
-        lambda: [None for _ in fixed_point(rows)],
+        lambda: [None for _ in fixed_point(rows, row_norm)],
         lambda: sketch.fit(rows[:100]),
     )
     peer = gram + clipping
-    name = f"sketch {count:.0e} x {COLUMNS} float32"
-    return [
-        {
-            "name": f"{name}: s, everything / NumPy float64 product + fixed-point pass", "ours": ours, "peer": peer,
-            "ratio": ours / peer, "goal": 1.5, "met": ours <= 1.5 * peer,
-            "note": f"draw and certificate take {small:.2f} s, whatever the number of rows",
-        },
-    ]  # fmt: skip
+    name = f"sketch {len(rows):.0e} x {COLUMNS} float32, row norm {row_norm:g}"
+    return {
+        "name": f"{name}: s, everything / NumPy float64 product + fixed-point pass", "ours": ours, "peer": peer,
+        "ratio": ours / peer, "goal": 1.5, "met": ours <= 1.5 * peer,
+        "note": f"draw and certificate take {small:.2f} s, whatever the number of rows",
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
