@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := dev,mqtt,spark,studies
+EXTRAS := dev,docs,fast,kafka,mqtt,spark,studies,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
@@ -68,7 +68,7 @@ constraints: $(DEV_STAMP) $(PEERS_STAMP) ## Pin what is installed now
 	scripts/constraints.sh
 
 clean: ## Remove environments, builds and reports
-	rm -rf $(VENV) .venv-peers build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(USER_STAMP): $(INPUTS)
 	scripts/setup.sh $(VENV)

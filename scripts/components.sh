@@ -13,6 +13,7 @@ python3-venv|$python -c 'import venv, ensurepip'|python3-venv|the virtual enviro
 make|make --version|make|running this|required
 git|git --version|git|naming the commit in benchmark results|optional
 java|java -version|default-jre-headless|the tests of the Spark engine|test
+chromium|command -v chromium|chromium|the tests of reports and studio in a real browser|test
 mosquitto|command -v mosquitto /usr/sbin/mosquitto|mosquitto|the tests of the MQTT gateway|test
 EOF
 }
