@@ -25,7 +25,7 @@ PEERS_STAMP := .venv-peers/.installed
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
-.PHONY: help demo test test-full lint format package bench images components constraints clean
+.PHONY: help demo test test-full lint format package bench numbers images components constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -57,6 +57,9 @@ package: $(DEV_STAMP) ## Build wheel and sdist, install the wheel in an empty en
 bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks
 	scripts/davies.sh
 	$(BIN)/python benchmarks/run.py $(BENCH)
+
+numbers: $(DEV_STAMP) ## Rerun the quick studies and write their figures into README and docs (CONTRIBUTING.md)
+	$(BIN)/python scripts/write_numbers.py
 
 images: $(USER_STAMP) ## Redraw the pictures of README and docs
 	$(BIN)/gaussveil demo --out out --picture docs/images/privacy-curves.svg

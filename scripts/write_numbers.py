@@ -1,0 +1,171 @@
+"""`make numbers`: rerun the quick studies, read the kept benchmarks, write docs/numbers.json and every marked place.
+
+usage: python scripts/write_numbers.py   rerun and write
+       python scripts/write_numbers.py --check   compare the marked places with docs/numbers.json; exit 1 if they differ
+       python scripts/write_numbers.py --fill   write the marked places from docs/numbers.json, without rerunning
+
+Marked places in README.md and docs/**/*.md:
+
+    ... delta is <!-- number:ndis.n2-delta -->0.343<!-- /number --> ...
+
+    <!-- table:ndis.posteriors-variances -->
+    | ... |
+    <!-- /table -->
+
+Keys: STUDY.CLAIM is our figure in that line of the study's verdict, STUDY.STEP-TABLE one of its tables, and
+bench.NAME.ROW.ours|peer|ratio a row of the benchmarks kept in docs/benchmarks. Parts whose data are absent keep what
+docs/numbers.json has of them, and are named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+STORE = Path("docs/numbers.json")
+BENCHMARKS = Path("docs/benchmarks/results-aarch64-2-cores.json")
+NUMBER = re.compile(r"(<!-- number:([\w.-]+) -->)(.*?)(<!-- /number -->)")
+TABLE = re.compile(r"(<!-- table:([\w.-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
+OPENING = re.compile(r"<!-- (?:number|table):")
+Store = dict[str, dict[str, Any]]
+
+
+def pages(root: Path) -> Iterator[Path]:
+    """The files that may hold marked places."""
+    yield root / "README.md"
+    for path in sorted((root / "docs").rglob("*.md")):
+        if "_build" not in path.parts:
+            yield path
+
+
+def read_store(root: Path) -> Store:
+    """What docs/numbers.json holds."""
+    path = root / STORE
+    found: Store = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"numbers": {}, "tables": {}}
+    return found
+
+
+def markdown(table: dict[str, Any]) -> str:
+    """A table of the store as Markdown."""
+    lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def filled(text: str, store: Store, problems: list[str]) -> str:
+    """The text with every marked place as the store has it; unknown keys and broken marks are problems."""
+
+    def number(found: re.Match[str]) -> str:
+        if found[2] not in store["numbers"]:
+            problems.append(f"unknown number {found[2]}")
+            return found[0]
+        return found[1] + store["numbers"][found[2]] + found[4]
+
+    def table(found: re.Match[str]) -> str:
+        if found[2] not in store["tables"]:
+            problems.append(f"unknown table {found[2]}")
+            return found[0]
+        return found[1] + markdown(store["tables"][found[2]]) + found[4]
+
+    marked = len(OPENING.findall(text))
+    if marked != len(NUMBER.findall(text)) + len(TABLE.findall(text)):
+        problems.append("a mark is not closed: write <!-- number:KEY -->...<!-- /number --> on one line")
+    return TABLE.sub(table, NUMBER.sub(number, text))
+
+
+def check(root: Path) -> list[str]:
+    """What disagrees between the pages and the store."""
+    store, wrong = read_store(root), []
+    for page in pages(root):
+        problems: list[str] = []
+        text = page.read_text(encoding="utf-8")
+        name = page.relative_to(root)
+        if filled(text, store, problems) != text:
+            problems.append("figures differ from docs/numbers.json; run make numbers")
+        wrong += [f"{name}: {problem}" for problem in problems]
+    return wrong
+
+
+def fill(root: Path) -> list[str]:
+    """Write every marked place; return the problems."""
+    store, wrong = read_store(root), []
+    for page in pages(root):
+        problems: list[str] = []
+        text = page.read_text(encoding="utf-8")
+        new = filled(text, store, problems)
+        if new != text:
+            page.write_text(new, encoding="utf-8")
+        wrong += [f"{page.relative_to(root)}: {problem}" for problem in problems]
+    return wrong
+
+
+def from_benchmarks(body: Any) -> dict[str, str]:
+    """Ours, peer and ratio of every kept row."""
+    numbers = {}
+    for name, result in body["benchmarks"].items():
+        for row in result["rows"]:
+            slug = re.sub(r"[^a-z0-9]+", "-", row["name"].lower()).strip("-")
+            for column in ("ours", "peer", "ratio"):
+                value = row[column]
+                if value is not None:
+                    numbers[f"bench.{name}.{slug}.{column}"] = (
+                        f"{value:.3g}" if isinstance(value, float) else str(value)
+                    )
+    return numbers
+
+
+def from_studies(data: Path | None) -> Store:
+    """Run every quick study; claims and tables as text."""
+    from gaussveil.studies.catalogue import names, study_named
+    from gaussveil.studies.study import Options, shown
+    from gaussveil.studies.study_run import default_cache, run_study
+
+    store: Store = {"numbers": {}, "tables": {}}
+    for name in names():
+        print(f"study {name}", flush=True)
+        outcome = run_study(study_named(name), Options(data), default_cache(), lambda _word, _share: None)
+        if outcome.missing:
+            print(f"  without {', '.join(outcome.missing)}: what needs it keeps its former figures")
+        store["numbers"] |= {f"{name}.{claim.key}": claim.ours for claim in outcome.claims}
+        for step, part in outcome.parts.items():
+            for table in part.tables:
+                rows = [[shown(value) for value in row] for row in table.rows]
+                store["tables"][f"{name}.{step}-{table.name}"] = {"columns": list(table.columns), "rows": rows}
+    return store
+
+
+def rerun(root: Path, data: Path | None) -> None:
+    """Write docs/numbers.json anew."""
+    store, new = read_store(root), from_studies(data)
+    if (root / BENCHMARKS).exists():
+        new["numbers"] |= from_benchmarks(json.loads((root / BENCHMARKS).read_text(encoding="utf-8")))
+    merged = {kind: dict(sorted((store[kind] | new[kind]).items())) for kind in ("numbers", "tables")}
+    text = json.dumps(merged, indent=1, ensure_ascii=False) + "\n"
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=root / "docs", delete=False) as stream:
+        stream.write(text)
+    os.chmod(stream.name, 0o644)
+    os.replace(stream.name, root / STORE)
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Do what the command line asks."""
+    if arguments not in ([], ["--check"], ["--fill"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    if not arguments:
+        named = os.environ.get("GAUSSVEIL_DATA")
+        rerun(root, Path(named) if named else None)
+    wrong = check(root) if arguments == ["--check"] else fill(root)
+    for problem in wrong:
+        print(problem, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
