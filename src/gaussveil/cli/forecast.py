@@ -16,16 +16,15 @@ import typer
 
 from gaussveil.cli.files import certificate_beside, check_ending, check_targets, release_facts, release_lines, reserved
 from gaussveil.cli.output import digits, tell
-from gaussveil.errors import FormatError, ParameterError, SchemaError, SourceError
+from gaussveil.cli.readings import check_unit, read_table
+from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
     from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
     from gaussveil.timeseries import Readings
 
-TABLES = (".parquet", ".csv", ".csv.gz")
 PRIVATE = (".json", ".html")
-HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 
 
@@ -93,10 +92,10 @@ def forecast(
         check_ending(diagnostics, *PRIVATE)
     check_targets(out, certificate_file, report, diagnostics, inputs=[source], ledger=ledger, force=force)
     readings = read_readings(
-        _table(source), household=household_column, time=time_column, power=power_column, unit=unit, gaps=gaps,  # type: ignore[arg-type]
+        read_table(source), household=household_column, time=time_column, power=power_column, unit=unit, gaps=gaps,  # type: ignore[arg-type]
         time_zone=time_zone,
     )  # fmt: skip
-    _check_unit(readings, unit)
+    check_unit(readings, unit)
     past, future = _split(readings, at)
     forecaster = PrivateForecaster(
         horizon=horizon, epsilon=epsilon, delta=delta, accuracy=accuracy, clusters=clusters, model=model.value,
@@ -126,34 +125,6 @@ def _one_of(household: str | None, cluster_of: str | None) -> str:
     if (household is None) == (cluster_of is None):
         raise ParameterError("give exactly one of --household and --cluster-of: whose forecast to release")
     return household if household is not None else str(cluster_of)
-
-
-def _table(path: Path) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
-    if not path.name.lower().endswith(TABLES):
-        raise FormatError(f"{path}: readings are read from {', '.join(TABLES)}; got {path.suffix or 'no ending'!r}")
-    try:
-        with path.open("rb") as stream:  # an unreadable file fails here, with the system's own words
-            if path.suffix.lower() == ".parquet":
-                return pq.read_table(stream)
-        return csv.read_csv(path)
-    except pa.ArrowException:
-        raise FormatError(f"{path}: not a table of that format") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
-
-
-def _check_unit(readings: Readings, unit: str) -> None:
-    import numpy as np
-
-    if float(np.median(readings.values)) > HIGHEST_MEDIAN_KW:
-        raise SchemaError(
-            f"half of the readings are above {HIGHEST_MEDIAN_KW:g} kW if the unit is {unit}; homes draw less. "
-            "Give the right --unit: kW, W, kWh or Wh per step"
-        )
 
 
 def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | None]:

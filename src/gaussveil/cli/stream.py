@@ -13,12 +13,12 @@ import typer
 
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
-from gaussveil.errors import ParameterError, SourceError
+from gaussveil.cli.readings import read_table
+from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
     from gaussveil.streaming.gateway import Gateway
-    from gaussveil.timeseries import Readings
 
 stream_app = typer.Typer(
     name="stream", help="Private meter streams: design and run.", epilog=EXIT_CODE_HELP, no_args_is_help=True
@@ -37,7 +37,10 @@ class Purpose(StrEnum):
 @stream_app.command("design", epilog=EXIT_CODE_HELP)
 def design(
     history: Annotated[
-        Path, typer.Argument(help="Past readings, CSV: names of meters and the sample period.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Past readings, .csv or .parquet: names of meters and the sample period.", show_default=False
+        ),
     ],
     out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
@@ -67,6 +70,7 @@ def design(
     from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream, PrivateSpectrum
     from gaussveil.streaming import Meter, write_meters
+    from gaussveil.timeseries import read_readings
 
     if (event_kw is None) != (event_duration is None):
         raise ParameterError("--event-kw and --event-duration must be given together")
@@ -74,7 +78,7 @@ def design(
         raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
     # OUT.part becomes OUT once it is complete
     check_targets(out, Path(f"{out}.part"), inputs=[history], ledger=ledger, force=True)
-    readings = _read(history, power)
+    readings = read_readings(read_table(history), power=power)
     event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
     period = readings.step_minutes / 60
 
@@ -182,14 +186,3 @@ def _serve_mqtt(
 
 def _metrics(record: dict[str, object]) -> None:
     print(json.dumps(record), file=sys.stderr, flush=True)
-
-
-def _read(path: Path, power: str) -> Readings:
-    from pyarrow import ArrowInvalid, csv
-
-    from gaussveil.timeseries import read_readings
-
-    try:
-        return read_readings(csv.read_csv(path), power=power)
-    except (OSError, ArrowInvalid) as error:
-        raise SourceError(f"{path} cannot be read as CSV: {error}") from error
