@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gaussveil.cli.pairs import read_pair
 from gaussveil.errors import FormatError, GaussveilError, NotPositiveDefiniteError, ShapeError, SourceError
+from gaussveil.report.pair_files import read_pair
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 
 

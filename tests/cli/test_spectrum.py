@@ -8,7 +8,7 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from gaussveil.cli.pairs import read_pair
+from gaussveil.report.pair_files import read_pair
 
 Run = Callable[..., tuple[int, str, str]]
 Files = dict[str, Path]

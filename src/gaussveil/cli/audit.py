@@ -96,7 +96,7 @@ def _read_pairs(path: Path) -> PrivacyLoss:
     """One pair, or the batch that an NPZ file with a leading axis holds."""
     import numpy as np
 
-    from gaussveil.cli.pairs import MATRICES, read_pair
+    from gaussveil.report.pair_files import MATRICES, read_pair
     from gaussveil.spectrum import GaussianPair
 
     if path.suffix.lower() == ".npz" and path.exists():

@@ -1,4 +1,4 @@
-"""How every command reads JSON and writes files: what must not be overwritten, room taken at once, names taken last.
+"""What no command may overwrite, and what every release says of its files.
 
 An output that is the ledger, or one of the files SQLite keeps beside it, would erase the record of what was spent;
 an output that is an input would erase the data. Both are refused, also with --force.
@@ -7,15 +7,14 @@ an output that is an input would erase the data. Both are refused, also with --f
 from __future__ import annotations
 
 import glob
-import json
 import os
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.report.files import read_json as read_json
+from gaussveil.report.files import reserved as reserved
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate
@@ -69,42 +68,6 @@ def _files(source: Path) -> list[Path]:
     address = str(source) if source.exists() else str(source).partition("#")[0]
     pattern = os.path.join(glob.escape(address), "*.parquet") if os.path.isdir(address) else address
     return [Path(address), *map(Path, glob.glob(pattern))]
-
-
-@contextmanager
-def reserved(target: Path, room: int = 0) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `target` when the block ends well; its room on the disk is taken at once."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise SourceError(f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            try:
-                if room:
-                    os.posix_fallocate(handle, 0, room)
-            except OSError as error:
-                raise SourceError(f"{target}: no room for it ({error.strerror}); nothing was drawn or spent") from None
-            yield stream
-            stream.truncate()
-            stream.flush()
-            os.fsync(handle)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def read_json(path: Path) -> object:
-    """Read a JSON file; whatever is malformed in it is a FormatError."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except RecursionError:
-        raise FormatError(f"{path}: not valid JSON for us: nested too deeply") from None
-    except ValueError as error:  # malformed, not UTF-8, or an integer of thousands of digits
-        raise FormatError(f"{path}: not valid JSON ({error})") from None
 
 
 def release_facts(out: Path, certificate: Certificate) -> dict[str, object]:

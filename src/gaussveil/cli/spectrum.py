@@ -192,7 +192,7 @@ def check(
 
 
 def _read(path: Path, times: int) -> PrivacyLoss:
-    from gaussveil.cli.pairs import read_pair
+    from gaussveil.report.pair_files import read_pair
 
     loss = read_pair(path)
     return loss if times == 1 else loss**times

@@ -1,1 +1,1 @@
-"""Figures and self-contained HTML reports. Nothing here reads private data or decides anything."""
+"""Figures, self-contained HTML reports, and the files that go with them. Nothing here decides anything."""

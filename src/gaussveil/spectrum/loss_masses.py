@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import signal
 
 from gaussveil.spectrum.curve import UNIT, Floats
 
@@ -59,6 +58,8 @@ class LossMasses:
     @cached_property
     def slope_and_height(self) -> tuple[Floats, Floats]:
         """-a H'(a+) and H(a) at a = e^loss, as sums of nonnegative terms: relative error at most 8 size units."""
+        from scipy import signal  # which loads scipy.stats: 36 MB and a second that few callers need
+
         decay = math.exp(-self.interval)
         slope = signal.lfilter([0.0, decay], [1.0, -decay], self.mass[::-1])[::-1]
         return slope, self.infinity + math.expm1(self.interval) * np.cumsum(slope[::-1])[::-1]

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gaussveil.cli.files import read_json
 from gaussveil.errors import FormatError, ShapeError, SourceError
+from gaussveil.report.files import read_json
 
 if TYPE_CHECKING:
     from gaussveil.spectrum import PrivacyLoss
