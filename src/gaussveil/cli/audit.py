@@ -17,6 +17,7 @@ import typer
 
 from gaussveil.cli.files import check_targets, read_json
 from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.cli.tables import Engine, EngineOption, local_file, open_table
 from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def audit(
         ),
     ],
     claim: Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")],
-    data: Annotated[Path | None, typer.Option(help="Rows of the data (.csv, .npy, .parquet): audits a model.")] = None,
+    data: Annotated[str | None, typer.Option(help="Rows of the data, any table: audits a model.")] = None,
+    engine: EngineOption = Engine.duckdb,
     worst: Annotated[int, typer.Option(min=1, help="How many of the worst neighbours to enclose and list.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Write the outcome, marked private, into this JSON file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")] = None,
@@ -43,21 +45,21 @@ def audit(
     """Audit a claimed (epsilon, delta) on every neighbour of the data, exactly and in both directions.
 
     Only a rigorous lower end refutes. Exit code 0: holds on these neighbours, 1: refuted, 3: undecided. Everything
-    printed or written is computed from private data.
+    printed or written is computed from private data. Rows of one file are numbered as they stand there, those of other
+    tables (folder, database#table, --engine spark) after sorting by all columns.
 
     Example: gaussveil audit model.json --data rows.csv --claim 1,1e-6 --plot audit.svg
     """
     from gaussveil.audit import audit as audit_exactly
-    from gaussveil.cli.release import read_numbers
 
     claimed = _parse_claim(claim)
-    check_targets(out, plot, inputs=(*subjects, data), force=True)
+    check_targets(out, plot, inputs=(*subjects, None if data is None else local_file(data)), force=True)
     if data is None:
         found = audit_exactly([_read_pairs(path) for path in subjects], claim=claimed, worst=worst)
     else:
         if len(subjects) != 1:
             raise ParameterError(f"--data goes with exactly one model; got {len(subjects)} files")
-        found = audit_exactly(_read_model(subjects[0]), read_numbers(data).values, claim=claimed, worst=worst)
+        found = audit_exactly(_read_model(subjects[0]), _rows(data, engine), claim=claimed, worst=worst)
     if plot is not None:
         from gaussveil.report.audit import audit_curve
         from gaussveil.report.figures import save
@@ -82,6 +84,16 @@ def _print(found: Audit) -> None:
         for f in found.findings
     ]
     print_table(("neighbour", "X against Y", "Y against X", "certified"), rows)
+
+
+def _rows(address: str, engine: Engine) -> Any:
+    from gaussveil.cli.release import ENDINGS, read_numbers, sorted_rows
+
+    path = local_file(address)
+    if engine is Engine.duckdb and path is not None and path.suffix.lower() in ENDINGS:
+        return read_numbers(path).values
+    table = open_table(address, engine)
+    return sorted_rows(table, table.schema.names).values
 
 
 def _parse_claim(claim: str) -> tuple[float, float]:

@@ -17,6 +17,7 @@ import typer
 from gaussveil.cli.files import certificate_beside, check_ending, check_targets, release_facts, release_lines, reserved
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.readings import check_unit, read_table
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -36,10 +37,7 @@ class PastModel(StrEnum):
 
 
 def forecast(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="READINGS", help="Table of readings: .parquet, .csv or .csv.gz.", show_default=False),
-    ],
+    source: TableAddress,
     epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
     out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", show_default=False)],
     household: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
@@ -61,6 +59,7 @@ def forecast(
     unit: Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")] = "kW",
     gaps: Annotated[str, typer.Option(help="Missing readings: refuse, interpolate, hold or week.")] = "refuse",
     time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None,
+    engine: EngineOption = Engine.duckdb,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
     account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page to share (.html).")] = None,
@@ -90,10 +89,10 @@ def forecast(
         check_ending(report, ".html")
     if diagnostics is not None:
         check_ending(diagnostics, *PRIVATE)
-    check_targets(out, certificate_file, report, diagnostics, inputs=[source], ledger=ledger, force=force)
+    check_targets(out, certificate_file, report, diagnostics, inputs=[local_file(source)], ledger=ledger, force=force)
     readings = read_readings(
-        read_table(source), household=household_column, time=time_column, power=power_column, unit=unit, gaps=gaps,  # type: ignore[arg-type]
-        time_zone=time_zone,
+        read_table(source, engine), household=household_column, time=time_column, power=power_column,
+        unit=unit, gaps=gaps, time_zone=time_zone,  # type: ignore[arg-type]
     )  # fmt: skip
     check_unit(readings, unit)
     past, future = _split(readings, at)

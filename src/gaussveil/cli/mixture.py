@@ -14,6 +14,7 @@ import typer
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.release import Numbers, encode
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ class Neighbours(StrEnum):
 
 
 def mixture(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="Table: .csv, .parquet, database#table.", show_default=False)
-    ],
+    source: TableAddress,
     epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)],
@@ -48,6 +47,7 @@ def mixture(
     columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")] = None,
     unit: Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")] = None,
+    engine: EngineOption = Engine.duckdb,
     report: Annotated[Path | None, typer.Option(help="HTML page about the release.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
     account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
@@ -63,7 +63,6 @@ def mixture(
     --out model.json
     """
     from gaussveil.accounting import Account
-    from gaussveil.engines import open as open_table
     from gaussveil.mechanisms import PrivateGaussianMixture
 
     if (ledger is None) != (account is None):
@@ -71,8 +70,8 @@ def mixture(
     if adjacency is Neighbours.record and radius is None:
         raise ParameterError("--radius must be given: the public ball that records are clipped to")
     check_ending(out, ".json")
-    check_targets(out, report, inputs=[source], ledger=ledger, force=force)
-    table = open_table(source)
+    check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
+    table = open_table(source, engine)
     estimator = PrivateGaussianMixture(
         epsilon=epsilon, delta=delta, radius=radius, adjacency=adjacency.value, nominal_size=size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],

@@ -20,12 +20,12 @@ from gaussveil.cli.files import (
 )
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.release import read_numbers
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
 
-Table = Annotated[Path, typer.Argument(metavar="IN", help="Table: .csv, .parquet, database#table.", show_default=False)]
 Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
 Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
 Target = Annotated[str, typer.Option(help="Column to predict; all others are features.")]
@@ -38,13 +38,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def logistic(
-    source: Table,
+    source: TableAddress,
     epsilon: Epsilon,
     delta: Delta,
     row_norm: Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)],
     regularization: Annotated[float, typer.Option(help="Precision of the prior; more means less noise.")] = 1.0,
     target: Target = "label",
     classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
+    engine: EngineOption = Engine.duckdb,
     out: Out = None,
     ledger: LedgerFile = None,
     account: AccountName = None,
@@ -71,11 +72,11 @@ def logistic(
             "classes": [str(label) for label in model.classes_],
         }
 
-    _run(model, model.plan().added_variance, (source,), ledger, out, released, force, json)
+    _run(model, model.plan().added_variance, source, engine, (), ledger, out, released, force, json)
 
 
 def gp(
-    source: Table,
+    source: TableAddress,
     epsilon: Epsilon,
     delta: Delta,
     points: Annotated[Path, typer.Option(help="Public query points: .csv, .npy or .parquet.", show_default=False)],
@@ -85,6 +86,7 @@ def gp(
     n_max: Annotated[int, typer.Option(help="Public bound on the number of records.", show_default=False)],
     amplitude: Annotated[float, typer.Option(help="Standard deviation of the process.")] = 1.0,
     target: Target = "label",
+    engine: EngineOption = Engine.duckdb,
     out: Out = None,
     ledger: LedgerFile = None,
     account: AccountName = None,
@@ -114,7 +116,7 @@ def gp(
     def released() -> dict[str, Any]:
         return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
 
-    _run(model, model.plan().added_variance, (source, points), ledger, out, released, force, json)
+    _run(model, model.plan().added_variance, source, engine, (points,), ledger, out, released, force, json)
 
 
 COMMANDS = {"logistic": logistic, "gp": gp}
@@ -123,22 +125,22 @@ COMMANDS = {"logistic": logistic, "gp": gp}
 def _run(
     model: Any,
     variance: float,
-    inputs: tuple[Path, ...],
+    source: str,
+    engine: Engine,
+    others: tuple[Path, ...],
     ledger: Path | None,
     out: Path | None,
     released: Callable[[], dict[str, Any]],
     force: bool,
     json: bool,
 ) -> None:
-    from gaussveil.engines import open as open_table
-
     answer: dict[str, object] = {"added_variance": variance}
     lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
     if out is not None:
         note_file = certificate_beside(out)
         check_ending(out, ".json")
-        check_targets(out, note_file, inputs=inputs, ledger=ledger, force=force)
-        table = open_table(inputs[0])
+        check_targets(out, note_file, inputs=(local_file(source), *others), ledger=ledger, force=force)
+        table = open_table(source, engine)
         points = 256 * getattr(getattr(model, "query_points", None), "size", 0)
         # names and numbers of the columns or points are public, so their room is known beforehand
         room = 65536 + 4096 * len(table.schema.names) + points

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaussveil.cli.tables import Engine, local_file, open_table
 from gaussveil.errors import FormatError, SchemaError, SourceError
 
 if TYPE_CHECKING:
@@ -14,14 +14,15 @@ TABLES = (".parquet", ".csv", ".csv.gz")
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 
 
-def read_table(path: Path) -> Any:
-    """The table of a Parquet or CSV file, as Arrow; what cannot be read is named."""
+def read_table(address: str, engine: Engine) -> Any:
+    """The table of a Parquet or CSV file, as Arrow; what cannot be read is named. Other tables go through an engine."""
     import pyarrow as pa
     from pyarrow import csv
     from pyarrow import parquet as pq
 
-    if not path.name.lower().endswith(TABLES):
-        raise FormatError(f"{path}: readings are read from {', '.join(TABLES)}; got {path.suffix or 'no ending'!r}")
+    path = local_file(address)
+    if engine is not Engine.duckdb or path is None or not path.name.lower().endswith(TABLES):
+        return open_table(address, engine)
     try:
         with path.open("rb") as stream:  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":

@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,11 +28,14 @@ from gaussveil.cli.files import (
     reserved,
 )
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
 from gaussveil.errors import FormatError, ParameterError, ShapeError, SourceError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from gaussveil.statistics import Source
 
 release_app = typer.Typer(
     name="release", help="Release data with noise and a certificate.", epilog=EXIT_CODE_HELP, no_args_is_help=True
@@ -52,9 +56,7 @@ class Numbers:
 
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
 def vector(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="Numbers in .csv, .npy or .parquet.", show_default=False)
-    ],
+    source: TableAddress,
     epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
     sensitivity: Annotated[
@@ -66,6 +68,10 @@ def vector(
     adjacency: Annotated[Relation, typer.Option(help="Which inputs are neighbours.")] = Relation.add_remove,
     unit: Annotated[str, typer.Option(help="Privacy unit: record, household, ...")] = "record",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
+    engine: EngineOption = Engine.duckdb,
+    order: Annotated[
+        str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -81,19 +87,19 @@ def vector(
 
     if (ledger is None) != (account is None):
         raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
-    numbers = read_numbers(source)
+    numbers = read_rows(source, engine, _names(order))
     check_ending(out, *ENDINGS)
     if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
         raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
     certificate_file = certificate_beside(out)
-    check_targets(out, certificate_file, inputs=[source], ledger=ledger, force=force)
+    check_targets(out, certificate_file, inputs=[local_file(source)], ledger=ledger, force=force)
     mechanism = GaussianRelease(
         epsilon=epsilon, delta=delta, l2_sensitivity=sensitivity, adjacency=adjacency.value, privacy_unit=unit,
         grid=grid, account=Account(ledger, account) if ledger is not None and account is not None else None,
     )  # fmt: skip
     room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
     with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
-        release = mechanism.release(numbers.values, released=f"{source.name}, {_shape_in_words(numbers)}")
+        release = mechanism.release(numbers.values, released=f"{table_name(source)}, {_shape_in_words(numbers)}")
         body.write(encode(Numbers(release.value, numbers.columns), out.suffix.lower()))
         note.write(release.certificate.to_json().encode())
     certificate = release.certificate
@@ -107,6 +113,40 @@ def vector(
 
 def _shape_in_words(numbers: Numbers) -> str:
     return " x ".join(map(str, numbers.values.shape)) + " numbers"
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def read_rows(address: str, engine: Engine, order: Sequence[str]) -> Numbers:
+    """The numbers of one file in its own order; of any other table, through an engine, sorted by public columns."""
+    path = local_file(address)
+    if engine is Engine.duckdb and not order and path is not None and path.suffix.lower() in ENDINGS:
+        return read_numbers(path)
+    if not order:
+        raise ParameterError("--order must name public columns: rows of a folder, database or cluster have no order")
+    return sorted_rows(open_table(address, engine), order, leave_out=order)
+
+
+def sorted_rows(table: Source, order: Sequence[str], leave_out: Sequence[str] = ()) -> Numbers:
+    """Every column of a table that is not left out, sorted; only finite numbers pass."""
+    import numpy as np
+    import pyarrow as pa
+
+    names = [name for name in table.schema.names if name not in leave_out]
+    for field in table.select(names).schema:
+        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
+            raise FormatError(f"column {field.name!r} must hold numbers; got {field.type}")
+    if not names:
+        raise FormatError("the table holds no columns of numbers")
+    found = table.table([*names, *leave_out], order=order)
+    if any(found[name].null_count for name in leave_out):
+        raise FormatError("a column of --order has missing values; rows need a public order")
+    values = np.stack([found[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
+    if not np.all(np.isfinite(values)):
+        raise FormatError("every entry must be a finite number; impute missing ones by a public rule first")
+    return Numbers(values, tuple(names))
 
 
 def read_numbers(path: Path) -> Numbers:

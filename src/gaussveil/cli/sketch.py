@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,10 +18,8 @@ from gaussveil.cli.files import (
     reserved,
 )
 from gaussveil.cli.output import digits, tell
-from gaussveil.errors import FormatError, ParameterError, SourceError
-
-if TYPE_CHECKING:
-    from gaussveil.statistics import Source
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
+from gaussveil.errors import ParameterError
 
 
 class Variant(StrEnum):
@@ -33,9 +31,7 @@ class Variant(StrEnum):
 
 
 def sketch(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN", help="Table: .csv, .parquet, .npy, database#table.", show_default=False)
-    ],
+    source: TableAddress,
     epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
     row_norm: Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)],
@@ -47,6 +43,7 @@ def sketch(
     columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
     unit: Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")] = None,
     rows_per_unit: Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")] = None,
+    engine: EngineOption = Engine.duckdb,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
     account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
@@ -66,7 +63,7 @@ def sketch(
         raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
     if components != "auto" and not components.isdecimal():
         raise ParameterError(f"--components must be auto or a whole number; got {components!r}")
-    table = _open(source)
+    table = open_table(source, engine)
     mechanism = PrivateSketch(
         epsilon=epsilon, delta=delta, row_norm=row_norm, variant=variant.value, rate=rate, row_bound=row_bound,
         n_components=components if components == "auto" else int(components),
@@ -92,28 +89,12 @@ def sketch(
     if out is not None:
         certificate_file = certificate_beside(out)
         check_ending(out, ".npz")
-        check_targets(out, certificate_file, inputs=[source], ledger=ledger, force=force)
+        check_targets(out, certificate_file, inputs=[local_file(source)], ledger=ledger, force=force)
         room = 8 * plan.size * plan.components + 256 * plan.size + 65536
         with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
-            release = mechanism.release(table, released=f"sketch of {source.name}")
+            release = mechanism.release(table, released=f"sketch of {table_name(source)}")
             body.write(release.value.to_bytes())
             note.write(release.certificate.to_json().encode())
         answer |= {**release_facts(out, release.certificate), "ridge": release.value.ridge}
         lines += release_lines(out, release.certificate)
     tell(answer, lines, json=json)
-
-
-def _open(path: Path) -> Source:
-    import numpy as np
-
-    from gaussveil.engines import open as open_table
-    from gaussveil.statistics import as_source
-
-    if path.suffix.lower() != ".npy":
-        return open_table(path)
-    try:
-        return as_source(np.load(path, mmap_mode="r", allow_pickle=False))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
-    except (ValueError, EOFError):
-        raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None

@@ -14,6 +14,7 @@ import typer
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import read_table
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -36,12 +37,7 @@ class Purpose(StrEnum):
 
 @stream_app.command("design", epilog=EXIT_CODE_HELP)
 def design(
-    history: Annotated[
-        Path,
-        typer.Argument(
-            help="Past readings, .csv or .parquet: names of meters and the sample period.", show_default=False
-        ),
-    ],
+    history: TableAddress,
     out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
@@ -56,6 +52,7 @@ def design(
     account: Annotated[str, typer.Option(help="Account of a meter; {meter} is its name.")] = "{meter}",
     spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
     power: Annotated[str, typer.Option(help="Column of readings in a table with one meter.")] = "kw",
+    engine: EngineOption = Engine.duckdb,
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the streams would be like; spend nothing.")
@@ -63,6 +60,8 @@ def design(
     json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Design one stream per meter; each is debited once, before its first output.
+
+    IN holds past readings: it tells the names of the meters and the sample period.
 
     Example: gaussveil stream design history.csv --out meter.json --epsilon 1 --delta 1e-5
     --event-kw 0.5 --event-duration 1h --purpose billing
@@ -77,8 +76,8 @@ def design(
     if out.exists() and not force and not dry_run:
         raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
     # OUT.part becomes OUT once it is complete
-    check_targets(out, Path(f"{out}.part"), inputs=[history], ledger=ledger, force=True)
-    readings = read_readings(read_table(history), power=power)
+    check_targets(out, Path(f"{out}.part"), inputs=[local_file(history)], ledger=ledger, force=True)
+    readings = read_readings(read_table(history, engine), power=power)
     event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
     period = readings.step_minutes / 60
 

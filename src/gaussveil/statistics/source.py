@@ -183,6 +183,18 @@ class Source(ABC):
         """Number of rows of the view. Private: never print it or log it."""
         return int(self.aggregate(RowCount(), columns=()).integers()[0])
 
+    def table(self, columns: Sequence[str] | None = None, *, order: Sequence[str] = ()) -> pa.Table:
+        """The rows of the view brought here whole, sorted by ``order``: private, and for tables that fit in memory."""
+        names = self.view.columns if columns is None else tuple(columns)
+        require_columns(self.schema, [*names, *order])
+        rows = list(self.batches(names, tuple(order)))
+        self.watch.check(self.fingerprint())
+        return pa.Table.from_batches(rows, schema=pa.schema([self.schema.field(name) for name in names]))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Arrow's protocol, so that what reads frames (``read_readings``) reads a Source as well."""
+        return self.table(order=self.view.columns).__arrow_c_stream__(requested_schema)
+
     def map_groups(
         self, function: Callable[[pa.Table], Result], *, by: str, order: Sequence[str] = (), jobs: int = 1
     ) -> list[tuple[Any, Result]]:
