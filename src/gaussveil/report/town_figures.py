@@ -1,0 +1,216 @@
+"""Pictures of the demo, in two versions: released values alone, and for the owner with the truth beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import NDArray
+
+from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
+from gaussveil.report.style import FAINT, INK, SERIES, house_style
+
+if TYPE_CHECKING:
+    from gaussveil.report.town import Spending
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.datetime64]
+
+WIDTH = 7.4
+SHOWN_DAYS = 2
+BANDS = ((5.0, 95.0, 0.15), (25.0, 75.0, 0.25))
+
+
+def budget_figure(spending: Sequence[Spending]) -> Figure:
+    """Bars of every account: the summed epsilon, and the exact one."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 0.7 + 0.62 * len(spending)), layout="constrained")
+        draw_budget(figure.subplots(), spending)
+        return figure
+
+
+def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
+    """The same inside a panel."""
+    for index, item in enumerate(spending):
+        colour = SERIES[index % len(SERIES)]
+        axes.barh(index - 0.19, item.summed_epsilon, 0.32, facecolor="none", edgecolor=FAINT, linewidth=1.2)
+        axes.barh(index + 0.19, item.exact_epsilon, 0.32, color=colour)
+        axes.annotate(
+            f"{item.summed_epsilon:.2f} summed", (item.summed_epsilon, index - 0.19), (4, 0), "data", "offset points",
+            va="center", color=FAINT, fontsize=8,
+        )  # fmt: skip
+        axes.annotate(
+            f"{item.exact_epsilon:.2f} exact", (item.exact_epsilon, index + 0.19), (4, 0), "data", "offset points",
+            va="center", fontsize=8, fontweight="bold",
+        )  # fmt: skip
+    axes.set_yticks(range(len(spending)), [item.account for item in spending])
+    axes.set_ylim(len(spending) - 0.5, -0.5)
+    axes.set_xlim(0.0, 1.3 * max(item.summed_epsilon for item in spending))
+    axes.grid(axis="y", visible=False)
+    axes.set_title("epsilon spent, at the same delta", fontweight="normal", color=FAINT)
+
+
+def evenings_figure(
+    forecasts: Sequence[PrivateForecast], plain: Sequence[Floats] = (), truth: Sequence[Floats] = ()
+) -> Figure:
+    """One panel per forecast; with the plain forecasts and the truth it is for the owner alone."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+        panels = figure.subplots(1, len(forecasts), sharey=True, squeeze=False)[0]
+        for index, (axes, forecast) in enumerate(zip(panels, forecasts)):
+            draw_evening(axes, forecast, plain[index] if plain else None, truth[index] if truth else None)
+            axes.set_title(_day_name(forecast.times[0]), fontweight="normal", color=FAINT)
+        if plain or truth:
+            panels[0].legend(loc="lower left", fontsize=8)
+        return figure
+
+
+def draw_evening(
+    axes: Axes, forecast: PrivateForecast, plain: Floats | None = None, truth: Floats | None = None
+) -> None:
+    """A forecast with its band inside a panel."""
+    hours = _hours(forecast.times)
+    axes.fill_between(hours, forecast.lower_kw, forecast.upper_kw, color=SERIES[0], alpha=0.18, linewidth=0)
+    axes.plot(hours, forecast.kw, color=SERIES[0], marker="o", markersize=3, label="released")
+    if plain is not None:
+        axes.plot(hours, plain, color=INK, linestyle="--", linewidth=1.2, label="plain forecast")
+    if truth is not None:
+        axes.plot(hours, np.maximum(truth, 0.01), color=SERIES[1], linewidth=1.2, label="truth")
+    _log_kw(axes)
+    axes.set_xlabel("hour of the day")
+
+
+def days_figure(model: MixtureModel, rows: Floats, kinds: NDArray[np.int64], truth: Sequence[Floats] = ()) -> Figure:
+    """One panel per kind of day: spread of synthetic days; `truth` holds the quantiles 5, 50, 95 % of the real ones."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+        panels = figure.subplots(1, len(model.classes), sharey=True, squeeze=False)[0]
+        for index, (axes, name) in enumerate(zip(panels, model.classes)):
+            draw_days(axes, rows[kinds == index], index, truth[index] if truth else None)
+            axes.set_title(f"{name}s", fontweight="normal", color=FAINT)
+        panels[0].set_ylabel("kW")
+        if truth:
+            panels[0].legend(loc="lower right", fontsize=8)
+        return figure
+
+
+def draw_days(axes: Axes, rows: Floats, index: int, truth: Floats | None = None) -> None:
+    """Quantiles of days, given in log kW, inside a panel."""
+    colour = SERIES[index % len(SERIES)]
+    count = rows.shape[1]
+    hours = (np.arange(count) + 0.5) * 24 / count
+    if len(rows):
+        for low, high, strength in BANDS:
+            below, above = np.exp(np.percentile(rows, [low, high], axis=0))
+            axes.fill_between(hours, below, above, color=colour, alpha=strength, linewidth=0)
+        axes.plot(hours, np.exp(np.median(rows, axis=0)), color=colour, label="synthetic")
+    if truth is not None:
+        for line, quantile in zip(np.exp(truth), ("5 %", "median", "95 %")):
+            middle = quantile == "median"
+            axes.plot(
+                hours,
+                line,
+                color=INK,
+                linestyle="-" if middle else "--",
+                linewidth=1.2,
+                label="real" if middle else None,
+            )
+    _log_kw(axes)
+    axes.set(xlim=(0.0, 24.0), xlabel="hour of the day")
+    axes.set_xticks(range(0, 25, 6))
+
+
+def stream_figure(times: Times, kw: Floats, day_kwh: Floats, truth: Floats | None = None) -> Figure:
+    """Private readings of the last days, and the energy of every day; with the true readings for the owner alone."""
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
+        left, right = figure.subplots(1, 2, width_ratios=(1.2, 1.0))
+        per_day = kw.size // max(day_kwh.size, 1)
+        shown = slice(-SHOWN_DAYS * per_day, None)
+        hours = np.asarray((times[shown] - times[shown][0]) / np.timedelta64(1, "h"), dtype=np.float64)
+        left.plot(hours, kw[shown], color=SERIES[2], linewidth=0.8, label="private")
+        left.set(xlabel=f"hours from {str(times[shown][0]).replace('T', ' ')}", xlim=(0.0, 24.0 * SHOWN_DAYS))
+        left.set_xticks(range(0, 24 * SHOWN_DAYS + 1, 12))
+        left.set_title("readings, kW", fontweight="normal", color=FAINT)
+        draw_energies(right, day_kwh, None if truth is None else truth.reshape(-1, per_day).mean(axis=1) * 24.0)
+        if truth is not None:
+            left.plot(hours, truth[shown], color=INK, linewidth=1.2, label="true")
+            left.legend(loc="upper right", fontsize=8)
+            right.legend(loc="lower right", fontsize=8)
+        return figure
+
+
+def draw_energies(axes: Axes, day_kwh: Floats, truth: Floats | None = None) -> None:
+    """The energy of every day as bars inside a panel."""
+    days = np.arange(1, day_kwh.size + 1)
+    axes.bar(days, day_kwh, 0.7, color=SERIES[2], label="private")
+    if truth is not None:
+        axes.plot(days, truth, "_", color=INK, markersize=9, markeredgewidth=1.8, label="true")
+    axes.axhline(0.0, color=FAINT, linewidth=0.8)
+    axes.set_xlabel("day")
+    axes.set_title("energy of every day, kWh", fontweight="normal", color=FAINT)
+
+
+def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats | None = None) -> Figure:
+    """Diagonal of the Gram matrix with two standard errors; the true one, and that of clipped rows, for the owner."""
+    found = sketch.gram()
+    value, error = np.diagonal(found.value), np.diagonal(found.standard_error)
+    places = np.arange(len(sketch.columns))
+    with house_style():
+        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
+        axes = figure.subplots()
+        axes.errorbar(
+            places, value, 2 * error, fmt="o", color=SERIES[3], markersize=5, linewidth=1.6, capsize=4, label="estimate"
+        )
+        if clipped is not None:
+            axes.plot(places, clipped, "x", color=INK, markersize=6, label="true, clipped rows")
+        if truth is not None:
+            axes.plot(places, truth, "_", color=SERIES[1], markersize=12, markeredgewidth=1.8, label="true, all of it")
+        axes.axhline(0.0, color=FAINT, linewidth=0.8)
+        axes.set_xticks(places, sketch.columns)
+        axes.set_title("second moment of log power, summed over the homes", fontweight="normal", color=FAINT)
+        if truth is not None:
+            axes.legend(loc="upper left", ncols=3, fontsize=8)
+        return figure
+
+
+def overview_figure(forecast: PrivateForecast, rows: Floats, day_kwh: Floats, spending: Sequence[Spending]) -> Figure:
+    """The demo in one picture: forecast, synthetic days, energies of a stream, and what was spent."""
+    with house_style():
+        figure = Figure(figsize=(7.6, 5.4), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
+        panels = figure.subplots(2, 2).ravel()
+        draw_evening(panels[0], forecast)
+        draw_days(panels[1], rows, 1)
+        draw_energies(panels[2], day_kwh)
+        draw_budget(panels[3], spending)
+        titles = ("A private forecast of one home", "Synthetic days", "A private meter", "What it cost, exactly")
+        notes = (
+            "kW, with the band for a reading", "kW, drawn from a private mixture", "energy of every day, kWh",
+            "epsilon: promises summed, and composed exactly",
+        )  # fmt: skip
+        for axes, title, note in zip(panels, titles, notes):
+            axes.set_title(title, pad=22.0)
+            axes.annotate(note, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
+        return figure
+
+
+def _log_kw(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda kw, _: f"{kw:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _hours(times: Times) -> Floats:
+    midnight = times[0].astype("datetime64[D]")
+    return np.asarray((times - midnight) / np.timedelta64(1, "h"), dtype=np.float64)
+
+
+def _day_name(time: np.datetime64) -> str:
+    day = time.astype("datetime64[D]")
+    name = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    return f"{name[int((day.astype(int) + 3) % 7)]}, {day}"
