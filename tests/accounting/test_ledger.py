@@ -70,6 +70,18 @@ def test_refusal_changes_nothing_and_says_why(ledger: Ledger, account: Account) 
     assert [ledger.entries("homes"), ledger.history("homes"), ledger.terms("homes")] == before
 
 
+def test_asking_whether_a_charge_is_affordable_records_nothing(ledger: Ledger, account: Account) -> None:
+    ledger.check_affordable("homes", shift(0.2), HOME)
+    assert (ledger.entries("homes"), ledger.terms("homes").adjacency) == ([], None)
+    fill(ledger, "homes", shift(0.2))
+    before = ledger.history()
+    with pytest.raises(BudgetExceededError):
+        ledger.check_affordable("homes", shift(0.2), HOME)
+    with pytest.raises(AssumptionError):
+        ledger.check_affordable("homes", shift(1e-9), Adjacency.replace_one("home"))
+    assert ledger.history() == before
+
+
 def test_one_release_may_use_the_whole_budget(ledger: Ledger) -> None:
     """A release calibrated to the account's own (epsilon, delta) fits, and closes the account."""
     largest = math.sqrt(Budget(1.0, 1e-6, 1e-9).mean_shift_cap())

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Guarantee, Ledger, transaction, verify
+from gaussveil.accounting.transaction import release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair
 
@@ -222,3 +223,18 @@ def test_a_siblings_failure_neither_voids_nor_hides(
         fail_after_a_sibling_drew()
     assert "stays as it is" in caught.value.__notes__[0]
     assert states(ledger) == ["released", "released"]
+
+
+def test_an_id_given_around_a_mechanism_debits_once(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    with release_id_given("key"):
+        with transaction(account, charge, draft) as debit:
+            debit.draw(lambda: 7)
+        with pytest.raises(LedgerStateError, match="new release_id"), transaction(account, charge, draft) as again:
+            again.draw(lambda: 8)
+    assert debit.certificate.release_id == "key"
+    assert [(entry.id, entry.state) for entry in ledger.entries("homes")] == [("key", "released")]
+    with transaction(account, charge, draft) as other:  # outside of the block ids are drawn again
+        other.draw(lambda: 9)
+    assert other.id != "key"

@@ -174,17 +174,12 @@ class Ledger:
                 if known.state == "void":
                     raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
                 return Debit(identifier, known.state, known.debited_at, terms, created=False)
-            check_adjacency(terms, adjacency, charge)
-            slot = None
-            if terms.rule == "planned":
-                slot = admit_planned(terms, records.slots(connection, number), charge)
-            else:
-                settled = admit_adaptive(terms, records.spent(connection, number), charge, adjacency)
-                if settled != terms:
-                    connection.execute(
-                        "UPDATE accounts SET active_filter = ?, active_order = ? WHERE id = ?",
-                        (settled.active_filter, settled.active_order, number),
-                    )
+            settled, slot = _admitted(connection, number, terms, charge, adjacency)
+            if settled != terms:
+                connection.execute(
+                    "UPDATE accounts SET active_filter = ?, active_order = ? WHERE id = ?",
+                    (settled.active_filter, settled.active_order, number),
+                )
             if terms.adjacency is None:
                 stored = canonical_json(adjacency.to_dict())
                 connection.execute("UPDATE accounts SET adjacency = ? WHERE id = ?", (stored, number))
@@ -196,6 +191,12 @@ class Ledger:
             terms = records.find_account(connection, name)[1]
         LOGGER.info("account %s debited, entry %s", name, identifier)
         return Debit(identifier, "debited", made_at, terms, created=True)
+
+    def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency) -> None:
+        """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
+        charge.require_unchanged()
+        with self._database.reading() as connection:
+            _admitted(connection, *records.find_account(connection, name), charge, adjacency)
 
     def mark_drawing(self, identifier: str) -> None:
         """Say that the draw begins; from here on the entry can never be voided. Only one caller succeeds."""
@@ -257,6 +258,16 @@ class Ledger:
         """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
         with self._database.reading() as connection:
             records.check_integrity(connection, self.path.name)
+
+
+def _admitted(
+    connection: sqlite3.Connection, number: int, terms: Terms, charge: Charge, adjacency: Adjacency
+) -> tuple[Terms, str | None]:
+    """Give the terms, filter settled, and the place in the plan under which a charge is admitted, or refuse it."""
+    check_adjacency(terms, adjacency, charge)
+    if terms.rule == "planned":
+        return terms, admit_planned(terms, records.slots(connection, number), charge)
+    return admit_adaptive(terms, records.spent(connection, number), charge, adjacency), None
 
 
 def _release_filter(connection: sqlite3.Connection, name: str) -> None:

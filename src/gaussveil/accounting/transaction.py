@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import version
 from typing import TypeVar
@@ -27,6 +28,21 @@ from gaussveil.accounting.rules import check_edges
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
 
 Value = TypeVar("Value")
+
+_GIVEN_ID: ContextVar[str | None] = ContextVar("release_id", default=None)
+
+
+@contextmanager
+def release_id_given(identifier: str) -> Iterator[None]:
+    """Give the release inside the block its id, for callers that must not debit twice whatever fails between.
+
+    Mechanisms take no id of their own. A second release inside the block meets the first one's id and is refused.
+    """
+    token = _GIVEN_ID.set(identifier)
+    try:
+        yield
+    finally:
+        _GIVEN_ID.reset(token)
 
 
 class OpenDebit:
@@ -121,6 +137,7 @@ def transaction(
     be drawn once, unless the caller vows with `repeatable` that a second draw gives the very same value (noise keyed
     by the id). A block that raises after the draw began leaves the entry debited.
     """
+    release_id = release_id if release_id is not None else _GIVEN_ID.get()
     charge.require_unchanged()
     check_edges(draft.adjacency, charge)
     delta_upper = _certified_delta(charge, draft)
