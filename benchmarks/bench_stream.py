@@ -1,7 +1,8 @@
 """The meter stream: 10^4 meters against a loop over SciPy's lfilter; the gateway against the bare broker.
 
-Both ends of the second comparison go through a real Mosquitto with the same Python client. Those rows are wall time, so
-other load on the machine counts; the note says what the gateway's own CPU time would allow.
+The second comparison goes through a real Mosquitto, loaded by mqtt_load.py; its note has the same load on the bare
+broker. Those rows are wall time, so other load on the machine counts; the note also says what the gateway's own CPU time
+would allow.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,12 @@ from gaussveil.mechanisms.stream_noise import FilterBank
 from gaussveil.noise import SecureGenerator
 from gaussveil.streaming import Meter, StreamState, write_meters
 from gaussveil.streaming.messages import encode_batch
+from mqtt_load import LoadClient
 
 METERS = 10_000
 STEPS = 10
 PEER_STEPS = 2
 GATEWAY = "import sys; from gaussveil.cli.stream import stream_app; stream_app(sys.argv[1:])"
-IN_FLIGHT = 100
 
 
 def row(name: str, ours: float, peer: float, ratio: float, goal: float, note: str = "") -> dict[str, Any]:
@@ -91,51 +91,12 @@ def filters() -> list[dict[str, Any]]:
     ]
 
 
-class Loop:
-    """One client that sends messages and waits until as many have come back."""
-
-    def __init__(self, port: int, topic: str) -> None:
-        from paho.mqtt.client import Client
-        from paho.mqtt.enums import CallbackAPIVersion
-
-        self.count, self.goal, self.done = 0, math.inf, Event()
-        self.client = Client(CallbackAPIVersion.VERSION2)
-        self.client.max_inflight_messages_set(IN_FLIGHT)
-        self.client.max_queued_messages_set(0)
-        self.client.on_message = self.received
-        ready = Event()
-        self.client.on_subscribe = lambda *_: ready.set()
-        self.client.connect("127.0.0.1", port)
-        self.client.loop_start()
-        self.client.subscribe(topic, qos=1)
-        ready.wait(60)
-
-    def received(self, *_: Any) -> None:
-        self.count += 1
-        if self.count >= self.goal:
-            self.done.set()
-
-    def seconds(self, messages: list[tuple[str, bytes]]) -> float:
-        self.count, self.goal = 0, len(messages)
-        self.done.clear()
-        start = time.perf_counter()
-        for topic, payload in messages:
-            self.client.publish(topic, payload, qos=1)
-        if not self.done.wait(300):
-            raise RuntimeError(f"{self.count} of {self.goal} answers came back")
-        return time.perf_counter() - start
-
-    def close(self) -> None:
-        self.client.disconnect()
-        self.client.loop_stop()
-
-
 def cpu_seconds(process: int) -> float:
     fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def end_to_end(meters: int = 100, singles: int = 6000, batches: int = 1500, batch: int = 96) -> list[dict[str, Any]]:
+def end_to_end(meters: int = 100, singles: int = 20_000, batches: int = 1500, batch: int = 96) -> list[dict[str, Any]]:
     folder = Path(tempfile.mkdtemp())
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -168,11 +129,11 @@ def end_to_end(meters: int = 100, singles: int = 6000, batches: int = 1500, batc
         ("single JSON readings", single, 1, 5000),
         ("readings in batches of 96", batched, batch, 2e5),
     ):
-        bare = Loop(port, "bare/#")
+        bare = LoadClient(port, "bare/#")
         peer_messages = make("bare/m{}/power", 0)
         peer = per * len(peer_messages) / bare.seconds(peer_messages)
         bare.close()
-        through = Loop(port, "private/#")
+        through = LoadClient(port, "private/#")
         messages = make("meters/m{}/power", used)
         before = cpu_seconds(gateway.pid)
         ours = per * len(messages) / through.seconds(messages)
@@ -181,7 +142,7 @@ def end_to_end(meters: int = 100, singles: int = 6000, batches: int = 1500, batc
         used += math.ceil(len(messages) / meters) * per
         name = f"gateway: {title} a second through Mosquitto, QoS 1, durable"
         rows.append(row(f"{name}, against the promised", ours, goal, ours / goal, 1.0,
-                        f"bare broker with the same client {peer:.3g}, ratio {ours / peer:.2f}; "
+                        f"bare broker with the same load {peer:.3g}, ratio {ours / peer:.2f}; "
                         f"{alone:.3g} per CPU second of the gateway"))  # fmt: skip
     gateway.terminate()
     gateway.wait()

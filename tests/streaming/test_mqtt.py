@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from gaussveil.errors import GaussveilError, SourceError
-from gaussveil.streaming import Gateway, Meter, StreamState, write_meters
+from gaussveil.streaming import Gateway, Meter, StreamState, mqtt, write_meters
 from gaussveil.streaming.messages import HEAD, encode_batch
 from gaussveil.streaming.mqtt import Broker, MqttGateway
+from gaussveil.streaming.mqtt_client import BufferedSocket
 
 from .conftest import Mosquitto
 from .test_stdio import command
@@ -69,6 +71,7 @@ def test_single_and_batched_readings_unknown_meters_and_nonsense(mosquitto: Brok
     broker = mosquitto()
     service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
     service.start()
+    assert isinstance(service._client.socket(), BufferedSocket), "paho no longer asks for our socket: slow"
     receiver = Receiver(broker.port)
     receiver.send("white", reading(0, 1.5))
     receiver.send("stranger", reading(0, 1.5))
@@ -129,6 +132,29 @@ def test_killed_in_the_middle_of_a_flood_every_number_has_one_output(
     assert process.wait() == 0
     assert health["substituted"] == health["conflicts"] == health["late"] == 0
     receiver.close()
+
+
+def test_a_long_gap_is_answered_whole_with_few_answers_in_flight(
+    mosquitto: Brokers, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One message can have hundreds of answers; they wait their turn, and none of them shares a number."""
+    monkeypatch.setattr(mqtt, "MOST_OWED", 7)
+    broker = mosquitto()
+    service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
+    service.start()
+    receiver = Receiver(broker.port)
+    receiver.send("white", reading(0, 1.0))
+    receiver.client.publish("meters/coloured/power", reading(0, 1.0), qos=0)  # has no number to acknowledge
+    receiver.send("white", reading(201, 1.0))
+    receiver.send("white", reading(202, 1.0))
+    got = receiver.receive(204)
+    numbers = [json.loads(payload)["seq"] for topic, payload in got if topic == "private/white/power"]
+    assert numbers == list(range(203))
+    assert [topic for topic, _ in got].count("private/coloured/power") == 1
+    assert gateway.health()["restarts"] == 2
+    receiver.close()
+    service.stop()
+    gateway.state.close()
 
 
 def test_the_broker_may_go_away_for_a_while(mosquitto: Brokers, gateway: Gateway) -> None:
@@ -207,3 +233,33 @@ def test_when_the_log_cannot_be_written_the_service_stops(mosquitto: Brokers, ga
     assert receiver.seen.empty()
     receiver.close()
     service.stop()
+
+
+def test_buffered_socket_keeps_every_byte_in_order() -> None:
+    """Both ways, in pieces of any size, while the other side is slow and finally gone."""
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    buffered, sent, rng = BufferedSocket(left), b"", np.random.default_rng(1)
+    right.sendall(bytes(range(256)))
+    pieces = [buffered.recv(3)]
+    while buffered.pending():
+        pieces.append(buffered.recv(int(rng.integers(1, 9))))
+    assert b"".join(pieces) == bytes(range(256))
+    with pytest.raises(BlockingIOError):
+        buffered.recv(1)
+    for size in rng.integers(1, 3000, 200):
+        part = rng.bytes(int(size))
+        assert buffered.send(part) == len(part)
+        sent += part
+    got = b""
+    assert not buffered.flush(), "the other side has not read yet"
+    while len(got) < len(sent):
+        got += right.recv(1000)
+        buffered.flush()
+    assert got == sent
+    right.close()
+    buffered.send(b"into the void")
+    assert buffered.flush()
+    assert buffered.recv(1) == b""
+    buffered.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gaussveil.errors import AssumptionError, SourceError
+from gaussveil.errors import AssumptionError, ParameterError, SourceError
 from gaussveil.streaming import Meter, write_meters
 from gaussveil.streaming.service import open_gateway
 from gaussveil.streaming.stdio import serve_lines
@@ -81,6 +81,8 @@ def test_lost_state_is_noticed_and_needs_a_reset(meters_file: Path) -> None:
         file.unlink()
     with pytest.raises(AssumptionError, match="were started before"):
         open_gateway(meters_file)
+    with pytest.raises(ParameterError, match="0 or later"):
+        open_gateway(meters_file, reset_from=-1)
     gateway = open_gateway(meters_file, reset_from=5)
     os.close(gateway.state._lock)
     rows, health = run(meters_file, line("white", 4, 1.0), line("white", 5, 1.0))

@@ -69,8 +69,8 @@ class _Work:
     row: int
     answer: Answer
     first: int
-    steps: Integers
-    known: NDArray[np.bool_]
+    steps: Integers | list[int]
+    known: NDArray[np.bool_] | list[bool]
     restart: bool
 
 
@@ -91,9 +91,11 @@ class Gateway:
         self.longest_gap = longest_gap
         self._generator = default_generator() if generator is None else generator
         self._rows = {meter.name: row for row, meter in enumerate(meters)}
-        self._limit = np.array([meter.design.sample_limit for meter in meters])
+        self._limit = [min(meter.design.sample_limit, LARGEST_SEQUENCE) for meter in meters]
         grids = state.bank.input_grid.tolist()
-        self._rules = [(*meter.design.limits, meter.design.substitute, grid) for meter, grid in zip(meters, grids)]
+        self._rules: list[tuple[float, float, float, float]] = [
+            (*meter.design.limits, meter.design.substitute, grid) for meter, grid in zip(meters, grids)
+        ]
         self._noise: dict[tuple[int, int], DiscreteGaussian] = {}
         self._broken = False
 
@@ -134,7 +136,7 @@ class Gateway:
                 seen.add(row)
                 work = self._examine(row, message, answer)
                 if work is not None:
-                    works.setdefault((work.steps.size, work.restart), []).append(work)
+                    works.setdefault((len(work.steps), work.restart), []).append(work)
         for (_, restart), group in works.items():
             frames.extend(self._draw(group, restart))
         return later
@@ -142,12 +144,15 @@ class Gateway:
     def _examine(self, row: int, message: Message, answer: Answer) -> _Work | None:
         """Refuse, repeat, or say what is to be drawn."""
         count, first = message.values.size, message.sequence
-        if count == 0 or not self.state.first_sequence <= first <= min(self._limit[row], LARGEST_SEQUENCE) - count:
+        if count == 0 or not self.state.first_sequence <= first <= self._limit[row] - count:
             self.counters["late" if count and first < self.state.first_sequence else "malformed"] += 1
             return None
+        expected = int(self.state.next[row])
+        if count == 1 and first == expected:  # the common case, without the overhead of arrays
+            value = float(message.values[0])
+            return _Work(row, answer, first, [self._step(row, value)], [value == value], False)
         known = ~np.isnan(message.values)
         steps = self._steps(row, message.values)
-        expected = int(self.state.next[row])
         if expected == NONE:
             return _Work(row, answer, first, steps, known, True)
         old = max(0, min(count, expected - first))
@@ -166,10 +171,12 @@ class Gateway:
 
     def _steps(self, row: int, values: Floats) -> Integers:
         low, high, substitute, grid = self._rules[row]
-        if values.size == 1:  # the common case, without NumPy's overhead; rounds half to even as well
-            value = float(values[0])
-            return np.array([round((substitute if value != value else min(max(value, low), high)) / grid)])
         return to_steps(values, grid, low, high, substitute)
+
+    def _step(self, row: int, value: float) -> int:
+        """The same for one value: rounds half to even as well."""
+        low, high, substitute, grid = self._rules[row]
+        return round((substitute if value != value else min(max(value, low), high)) / grid)
 
     def _repeat(self, row: int, first: int, steps: Integers, answer: Answer) -> None:
         """Answer again what was answered before, to the bit; refuse other values and what is no longer kept.
@@ -202,14 +209,14 @@ class Gateway:
         rows = np.array([work.row for work in works])
         first = np.array([work.first for work in works])
         frames = [self._start(rows, first)] if restart else []
-        steps = np.stack([work.steps for work in works], axis=1)
+        steps = np.array([work.steps for work in works], dtype=np.int64).T
         outputs, states = self.state.bank.push(steps, self._generator, rows)
         count = len(steps)
         records = np.empty((len(works), count), RECORD)  # by meter, so that a meter's records are in order
         records["meter"] = rows[:, None]
         records["sequence"] = first[:, None] + np.arange(count)
         records["value"], records["output"], records["state"] = steps.T, outputs.T, states.T
-        known = np.stack([work.known for work in works])
+        known = np.array([work.known for work in works])
         records["kind"] = np.where(known, READING, SUBSTITUTE)
         scaled = outputs.T * self.state.bank.grid[rows][:, None]
         for work, values in zip(works, scaled):

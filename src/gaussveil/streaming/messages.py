@@ -20,6 +20,7 @@ from gaussveil.streaming.gateway import Floats, Message
 MARK = b"GVB1"
 HEAD = struct.Struct("<4sQ")
 LARGEST_BATCH = 4096
+_JSON = json.JSONDecoder()
 
 
 def is_batch(payload: bytes) -> bool:
@@ -36,7 +37,7 @@ def decode(meter: str, payload: bytes) -> Message | None:
         _, sequence = HEAD.unpack_from(payload)
         return Message(meter, sequence, np.frombuffer(payload, "<f8", offset=HEAD.size))
     try:
-        record = json.loads(payload)
+        record = _JSON.decode(str(payload, "utf-8"))
     except (UnicodeDecodeError, ValueError, RecursionError):
         return None
     return from_record(meter, record)

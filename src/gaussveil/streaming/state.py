@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.errors import FormatError, SourceError
+from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.mechanisms.stream_noise import FilterBank
 from gaussveil.streaming.meters import Meter, digest_of
 
@@ -80,6 +80,8 @@ class StreamState:
 
         `reset_from` forgets all state, filters and noise together, and refuses every earlier sequence number.
         """
+        if reset_from is not None and reset_from < 0:
+            raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from} instead.")
         path = Path(folder)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)

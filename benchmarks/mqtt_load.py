@@ -1,0 +1,108 @@
+"""A lean MQTT 3.1.1 client that loads a broker: packets made beforehand, many per system call, QoS 1 both ways.
+
+A general client in Python needs more time for a short message than broker and gateway together, so it would measure
+itself. This one keeps at most a window of messages unconfirmed, like any client, and counts what comes back.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+
+PUBLISH, PUBACK = 0x30, 0x40
+
+
+def publication(topic: str, payload: bytes, number: int) -> bytes:
+    """A PUBLISH packet, QoS 1."""
+    name = topic.encode()
+    body = struct.pack(">H", len(name)) + name + struct.pack(">H", number) + payload
+    return b"\x32" + _length(len(body)) + body
+
+
+def _length(size: int) -> bytes:
+    made = bytearray()
+    while True:
+        size, digit = divmod(size, 128)
+        made.append(digit | (128 if size else 0))
+        if not size:
+            return bytes(made)
+
+
+class LoadClient:
+    """Connects and subscribes; `seconds` sends messages and waits until as many have come back."""
+
+    def __init__(self, port: int, topic: str, name: str = "load", window: int = 100) -> None:
+        self.window = window
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        who, what = name.encode(), topic.encode()
+        connect = b"\x00\x04MQTT\x04\x02\x00\x00" + struct.pack(">H", len(who)) + who
+        self.socket.sendall(b"\x10" + _length(len(connect)) + connect)
+        self._expect(0x20, 4)
+        subscribe = b"\x00\x01" + struct.pack(">H", len(what)) + what + b"\x01"
+        self.socket.sendall(b"\x82" + _length(len(subscribe)) + subscribe)
+        self._expect(0x90, 5)
+        self.rest = b""
+
+    def _expect(self, command: int, size: int) -> None:
+        data = b""
+        while len(data) < size:
+            data += self.socket.recv(size - len(data))
+        if data[0] != command or data[-1] > 1:
+            raise RuntimeError(f"the broker answered {data.hex()}")
+
+    def seconds(self, messages: Sequence[tuple[str, bytes]], patience: float = 300.0) -> float:
+        """Wall time from the first packet sent to the last one received."""
+        packets = [publication(topic, payload, 1 + k % 65535) for k, (topic, payload) in enumerate(messages)]
+        sent = confirmed = received = 0
+        self.socket.setblocking(False)
+        out, start = bytearray(), time.perf_counter()
+        while received < len(packets) or confirmed < len(packets):
+            room = min(len(packets), confirmed + self.window)
+            out += b"".join(packets[sent:room])
+            sent = room
+            readable, writable, _ = select.select([self.socket], [self.socket] if out else [], [], patience)
+            if not readable and not writable:
+                raise RuntimeError(f"{received} of {len(packets)} answers came back")
+            if writable:
+                del out[: self.socket.send(out)]
+            if readable:
+                answers, confirmations = self._take(out)
+                received, confirmed = received + answers, confirmed + confirmations
+        self.socket.setblocking(True)
+        self.socket.sendall(out)
+        return time.perf_counter() - start
+
+    def _take(self, out: bytearray) -> tuple[int, int]:
+        """Count what has arrived, and confirm the publications among it."""
+        data = self.rest + self.socket.recv(1 << 18)
+        answers = confirmations = position = 0
+        while position + 2 <= len(data):
+            size, shift, body = 0, 0, position + 1
+            while body < len(data):
+                size |= (data[body] & 127) << shift
+                shift += 7
+                body += 1
+                if data[body - 1] < 128:
+                    break
+            else:
+                break
+            if body + size > len(data):
+                break
+            if data[position] & 0xF0 == PUBLISH:
+                topic = data[body] << 8 | data[body + 1]
+                out += b"\x40\x02" + data[body + 2 + topic : body + 4 + topic]
+                answers += 1
+            elif data[position] & 0xF0 == PUBACK:
+                confirmations += 1
+            position = body + size
+        self.rest = data[position:]
+        return answers, confirmations
+
+    def close(self) -> None:
+        """Say goodbye."""
+        self.socket.sendall(b"\xe0\x00")
+        self.socket.close()
