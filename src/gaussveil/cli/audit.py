@@ -87,7 +87,7 @@ def _print(found: Audit) -> None:
 
 
 def _rows(address: str, engine: Engine) -> Any:
-    from gaussveil.cli.release import ENDINGS, read_numbers, sorted_rows
+    from gaussveil.report.number_files import ENDINGS, read_numbers, sorted_rows
 
     path = local_file(address)
     if engine is Engine.duckdb and path is not None and path.suffix.lower() in ENDINGS:

@@ -13,9 +13,9 @@ import typer
 
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
-from gaussveil.cli.release import Numbers, encode
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.report.number_files import Numbers, encode
 
 if TYPE_CHECKING:
     from gaussveil.mechanisms import MixtureModel

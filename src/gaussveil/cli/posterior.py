@@ -19,9 +19,9 @@ from gaussveil.cli.files import (
     reserved,
 )
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.release import read_numbers
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
+from gaussveil.report.number_files import read_numbers
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Account

@@ -6,14 +6,10 @@ their room on the disk is reserved, and only then is the account debited. The fi
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -29,29 +25,12 @@ from gaussveil.cli.files import (
 )
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
-from gaussveil.errors import FormatError, ParameterError, ShapeError, SourceError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from gaussveil.statistics import Source
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.report.number_files import BYTES_PER_NUMBER, ENDINGS, Numbers, encode, read_numbers, sorted_rows
 
 release_app = typer.Typer(
     name="release", help="Release data with noise and a certificate.", epilog=EXIT_CODE_HELP, no_args_is_help=True
 )
-
-ENDINGS = (".csv", ".npy", ".parquet")
-BYTES_PER_NUMBER = 32  # more than any of the formats needs
-COLUMN_NAME = re.compile(r"(?!(?:na|null|none|nan|inf|infinity)$)[a-z_].*", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """What a file holds: an array and, for tables with a header, the names of its columns."""
-
-    values: NDArray[np.float64]
-    columns: tuple[str, ...] | None = None
 
 
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
@@ -127,125 +106,3 @@ def read_rows(address: str, engine: Engine, order: Sequence[str]) -> Numbers:
     if not order:
         raise ParameterError("--order must name public columns: rows of a folder, database or cluster have no order")
     return sorted_rows(open_table(address, engine), order, leave_out=order)
-
-
-def sorted_rows(table: Source, order: Sequence[str], leave_out: Sequence[str] = ()) -> Numbers:
-    """Every column of a table that is not left out, sorted; only finite numbers pass."""
-    import numpy as np
-    import pyarrow as pa
-
-    names = [name for name in table.schema.names if name not in leave_out]
-    for field in table.select(names).schema:
-        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
-            raise FormatError(f"column {field.name!r} must hold numbers; got {field.type}")
-    if not names:
-        raise FormatError("the table holds no columns of numbers")
-    found = table.table([*names, *leave_out], order=order)
-    if any(found[name].null_count for name in leave_out):
-        raise FormatError("a column of --order has missing values; rows need a public order")
-    values = np.stack([found[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
-    if not np.all(np.isfinite(values)):
-        raise FormatError("every entry must be a finite number; impute missing ones by a public rule first")
-    return Numbers(values, tuple(names))
-
-
-def read_numbers(path: Path) -> Numbers:
-    """Read an array; the name's ending says the format. Errors name places, never contents."""
-    import numpy as np
-
-    readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise FormatError(f"{path}: numbers are read from {', '.join(ENDINGS)}; got {path.suffix or 'no ending'!r}")
-    try:
-        numbers = reader(path)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
-    if numbers.values.dtype.kind not in "biuf" or numbers.values.dtype.itemsize > 8:
-        raise FormatError(f"{path}: must hold real numbers of at most 64 bits; got {numbers.values.dtype}")
-    if not np.all(np.isfinite(numbers.values)):
-        raise FormatError(f"{path}: every entry must be a finite number; impute missing ones by a public rule first")
-    return numbers
-
-
-def _read_csv(path: Path) -> Numbers:
-    import numpy as np
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = [(line, row) for line, row in enumerate(csv.reader(stream), start=1) if row]
-    except (UnicodeDecodeError, csv.Error):
-        raise FormatError(f"{path}: not a CSV table in UTF-8") from None
-    if not rows:
-        raise FormatError(f"{path}: holds no numbers")
-    # A header is copied to the output, so nothing that might be a damaged number counts as one.
-    first = [cell.strip() for cell in rows[0][1]]
-    header = tuple(first) if all(COLUMN_NAME.fullmatch(cell) for cell in first) else None
-    body = rows if header is None else rows[1:]
-    width = len(first)
-    values = []
-    for line, row in body:
-        if len(row) != width:
-            raise ShapeError(f"{path}, line {line}: expected {width} numbers; got {len(row)}")
-        try:
-            values.append([float(cell) for cell in row])
-        except ValueError:
-            raise FormatError(
-                f"{path}, line {line}: every cell must be a number, or a name in the first line"
-            ) from None
-    return Numbers(np.array(values, dtype=np.float64).reshape(len(values), width), header)
-
-
-def _read_npy(path: Path) -> Numbers:
-    import numpy as np
-
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):
-        raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
-    if not isinstance(values, np.ndarray):
-        raise FormatError(f"{path}: holds several arrays; write one with numpy.save")
-    return Numbers(values)
-
-
-def _read_parquet(path: Path) -> Numbers:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with path.open("rb") as stream:
-            table = pq.read_table(stream)
-    except pa.ArrowException:
-        raise FormatError(f"{path}: not a Parquet file") from None
-    for field in table.schema:
-        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
-            raise FormatError(f"{path}: column {field.name!r} must hold numbers; got {field.type}")
-    if table.num_columns == 0:
-        raise FormatError(f"{path}: holds no columns")
-    columns = [column.to_numpy() for column in table.columns]  # missing entries become NaN
-    return Numbers(np.stack(columns, axis=1), tuple(table.column_names))
-
-
-def encode(numbers: Numbers, ending: str) -> bytes:
-    """The bytes of a file; floats keep every digit."""
-    import numpy as np
-
-    buffer = io.BytesIO()
-    if ending == ".npy":
-        np.save(buffer, numbers.values, allow_pickle=False)
-        return buffer.getvalue()
-    table = numbers.values.reshape(len(numbers.values), -1) if numbers.values.ndim else numbers.values.reshape(1, 1)
-    if ending == ".csv":
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        if numbers.columns is not None:
-            writer.writerow(numbers.columns)
-        writer.writerows(table.tolist())
-        return text.getvalue().encode()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    names = numbers.columns or tuple(f"x{index}" for index in range(table.shape[1]))
-    pq.write_table(pa.Table.from_arrays([pa.array(column) for column in table.T], names=list(names)), buffer)
-    return buffer.getvalue()
