@@ -22,6 +22,7 @@ from gaussveil.cli.posterior import gp, logistic
 from gaussveil.cli.release import release_app
 from gaussveil.cli.sketch import sketch
 from gaussveil.cli.stream import stream_app
+from gaussveil.cli.study import study
 from gaussveil.errors import GaussveilError, SourceError
 
 app = typer.Typer(
@@ -54,7 +55,7 @@ def _root(
 
 for _command_name, _command in spectrum.COMMANDS.items():
     app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
-for _command in (sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo):
+for _command in (sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo, study):
     app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
 for _group in (release_app, stream_app, budget_app, key_app):
     app.add_typer(_group)

@@ -1,6 +1,4 @@
-"""The two posteriors of NDIS section 6 on the authors' own data, at (1, 1e-5); run with
-
-    python -m gaussveil.studies.ndis_posteriors
+"""The two posteriors of NDIS section 6 on the authors' own data, at (1, 1e-5); part of `gaussveil study ndis`.
 
 Breast Cancer: logistic regression, standardised, rows clipped to 1.5, regularization 3, 80/20 split. Linnerud, target
 Pulse: Gaussian process, RBF of length 5, observation variance 250, labels bounded by 0.5 around a public centre, 16
@@ -9,8 +7,7 @@ training rows. The draws are unrecorded and seeded: a study, not a release. Both
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +88,3 @@ def study(draws: int = 1000) -> list[Row]:
 def _split(count: int, training: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.random.default_rng(seed).permutation(count)
     return order[:training], order[training:]
-
-
-if __name__ == "__main__":
-    print(json.dumps([asdict(row) for row in study()], indent=2))

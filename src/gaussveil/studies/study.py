@@ -1,0 +1,190 @@
+"""What every study is made of: steps that compute parts, parts that hold tables, pictures and claims, and a verdict.
+
+A claim sets a printed figure beside ours; its verdict is computed from the numbers, never written down, so that a
+refutation that stops refuting is seen. Parts are plain values: they are cached, compared and written as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from matplotlib.figure import Figure
+
+from gaussveil.report.figures import svg
+
+Value = str | int | float | bool | None
+Progress = Callable[[str, float], None]
+"""Called with a word for what is being done, and the share done of the step."""
+
+Chosen = TypeVar("Chosen")
+
+
+class Size(StrEnum):
+    """How much is computed: `tiny` for tests, `quick` within three minutes, `full` as the papers do."""
+
+    TINY = "tiny"
+    QUICK = "quick"
+    FULL = "full"
+
+
+class Verdict(StrEnum):
+    """What became of a printed claim."""
+
+    AGREES = "agrees"
+    REFUTED = "refuted"
+    DIFFERS = "differs"
+    NOT_SHOWN = "not shown"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run may vary: the folder of the real data, the size, the seed of all draws."""
+
+    data: Path | None = None
+    size: Size = Size.QUICK
+    seed: int = 0
+    install_peers: bool = False
+
+    def pick(self, tiny: Chosen, quick: Chosen, full: Chosen) -> Chosen:
+        """The one of three that belongs to the size."""
+        return {Size.TINY: tiny, Size.QUICK: quick, Size.FULL: full}[self.size]
+
+    def folder(self) -> Path:
+        """The folder of the real data; a step is only run when its files are in it."""
+        return self.data or Path()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns and rows of values; the first column names the row."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    caption: str = ""
+
+    @classmethod
+    def of(cls, name: str, rows: Sequence[Mapping[str, Value]], columns: Mapping[str, str], caption: str = "") -> Table:
+        """A table of dictionaries: `columns` maps their keys to headings, in the order shown."""
+        return cls(name, tuple(columns.values()), tuple(tuple(row[key] for key in columns) for row in rows), caption)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as an SVG element, with the sentence below it."""
+
+    name: str
+    element: str
+    caption: str = ""
+
+    @classmethod
+    def of(cls, name: str, figure: Figure, caption: str) -> Picture:
+        """Draw a Matplotlib figure; the caption also describes it to screen readers."""
+        return cls(name, svg(figure, name, caption), caption)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement as printed, beside our figure; the key names the number for README and docs."""
+
+    key: str
+    claim: str
+    printed: str
+    ours: str
+    verdict: Verdict
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a step found."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One computation of a study.
+
+    `files` are the real data it needs. `surroundings` returns, as text, whatever else the result depends on (peers
+    installed, R present): it is part of the cache's key.
+    """
+
+    name: str
+    title: str
+    run: Callable[[Options, Progress], Part]
+    files: tuple[str, ...] = ()
+    surroundings: Callable[[], str] | None = None
+
+    def missing(self, data: Path | None) -> list[str]:
+        """The files that are not there."""
+        return [name for name in self.files if data is None or not (data / name).is_file()]
+
+    def without_data(self, missing: Sequence[str]) -> Part:
+        """The part to show where files are missing."""
+        text = f"Not shown: {', '.join(missing)} not found. Name the folder with --data, or set GAUSSVEIL_DATA to it."
+        return Part(self.title, (text,))
+
+
+@dataclass(frozen=True)
+class Study:
+    """A named sequence of steps about one paper or question."""
+
+    name: str
+    title: str
+    summary: str
+    steps: tuple[Step, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """All real data files that some step needs."""
+        return sorted({name for step in self.steps for name in step.files})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A study that was run: its parts in order, by the names of their steps, and the files that were missing."""
+
+    study: Study
+    size: Size
+    seed: int
+    parts: Mapping[str, Part]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Every claim: the verdict of the study."""
+        return [claim for part in self.parts.values() for claim in part.claims]
+
+
+def judged(
+    key: str, claim: str, printed: str, ours: str, *, refuted: bool | None = None, agrees: bool | None = None,
+    because: str = "",
+) -> Claim:  # fmt: skip
+    """A claim with its verdict: refuted or agreeing where the numbers say so, differing otherwise."""
+    verdict = Verdict.REFUTED if refuted else Verdict.AGREES if agrees else Verdict.DIFFERS
+    return Claim(key, claim, printed, ours, verdict, because)
+
+
+def shown(value: Value, digits: int = 3) -> str:
+    """A value for people: numbers to some significant digits, nothing for None, 1-2e-5 rather than 1 close to one."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | str):
+        return str(value)
+    if 0.9995 <= value < 1.0:
+        return f"1-{1 - value:.1g}"
+    text = f"{value:.{digits}g}"
+    if "e+" in text and abs(value) < 1e6:
+        text = f"{value:.0f}"
+    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
