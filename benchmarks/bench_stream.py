@@ -1,8 +1,8 @@
 """The meter stream: 10^4 meters against a loop over SciPy's lfilter; the gateway against the bare broker.
 
 The second comparison goes through a real Mosquitto, loaded by mqtt_load.py; its note has the same load on the bare
-broker. Those rows are wall time, so other load on the machine counts; the note also says what the gateway's own CPU time
-would allow.
+broker. Those rows are wall time, so other load on the machine counts; the note also says what the CPU time of the
+gateway would allow.
 """
 
 from __future__ import annotations
