@@ -1,120 +1,169 @@
-"""`gaussveil demo`: the exact curves of three pairs and their composition beside the Renyi bound."""
+"""`gaussveil demo`: the main job on a town of simulated homes, or on one's own readings."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gaussveil.cli.files import check_targets
-from gaussveil.cli.output import digits, print_json, print_line, print_table
+from gaussveil.cli.output import print_json, print_line, print_table
+from gaussveil.cli.readings import check_unit, column_named, read_table
+from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, table_name
+from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.report.figures import Comparison
-    from gaussveil.report.html import Report
+    from gaussveil.studies.town import TownRun
+    from gaussveil.studies.town_files import TownFiles
+    from gaussveil.timeseries import Readings
 
-_DELTA = 1e-6
-_TIMES = 10
+DAYS = 21
+MOST_HOMES = 5000
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report.", file_okay=False)] = Path("out"),
-    picture: Annotated[Path | None, typer.Option(help="Also write the figure here (.svg, .png or .pdf).")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report, the ledger and all other files.")] = Path("out"),
+    data: Annotated[str | None, typer.Option(help=f"Your own readings instead. {TABLE_HELP}")] = None,
+    homes: Annotated[int, typer.Option(help="Homes of the simulated town.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Which simulated town.")] = 7,
+    household_column: Annotated[str, typer.Option(help="Column of households (long table).")] = "household",
+    time_column: Annotated[str, typer.Option(help="Column of times.")] = "time",
+    power_column: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw",
+    unit: Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")] = "kW",
+    gaps: Annotated[str, typer.Option(help="Missing readings: refuse, interpolate, hold or week.")] = "refuse",
+    time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None,
+    engine: EngineOption = Engine.duckdb,
+    repeatable: Annotated[
+        bool, typer.Option("--repeatable", help="Draw the noise from the seed too: no privacy, the same pictures.")
+    ] = False,
+    picture: Annotated[Path | None, typer.Option(help="Also write the overview picture (.svg, .png or .pdf).")] = None,
+    curves: Annotated[Path | None, typer.Option(help="Also write the privacy curves (.svg, .png or .pdf).")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Draw exact privacy curves beside the Renyi bound, into a self-contained HTML report.
+    """Do a utility's whole job on a town: private forecast, mixture, stream and sketch, audited and accounted for.
 
-    Example: gaussveil demo --out out
+    OUT/demo.html is the report to share; OUT/private-diagnostics.html shows the truth beside every release and is for
+    the owner alone. Your own readings are a long table (household, time, kw) or a wide one (time and a column per
+    household).
+
+    Example: gaussveil demo --homes 60 --out town
     """
-    from gaussveil.report.figures import compared_curves, save
-    from gaussveil.report.html import write
-    from gaussveil.report.renyi import renyi_epsilon
-
-    check_targets(picture, force=True)
-    panels = _panels()
-    exact = [float(panel.loss.dp_epsilon(_DELTA)) for panel in panels]
-    bound = [renyi_epsilon(panel.loss, _DELTA) for panel in panels]
-    page = out / "demo.html"
-    write(_report(panels, exact, bound), page)
-    if picture is not None:
-        save(compared_curves(panels, _DELTA, labelled=2), picture)
-    if json:
-        rows = [{"name": p.title, "epsilon": e, "renyi_epsilon": b} for p, e, b in zip(panels, exact, bound)]
-        print_json({"delta": _DELTA, "losses": rows, "report": str(page)})
-        return
-    print_table(
-        (f"at delta = {digits(_DELTA)}", "exact epsilon", "Rényi bound", "overstated by"),
-        [(p.title, f"{e:.4f}", f"{b:.4f}", f"{b / e - 1:.0%}") for p, e, b in zip(panels, exact, bound)],
-    )
-    print_line(f"\nreport: {page}")
-
-
-def _panels() -> list[Comparison]:
-    from gaussveil.report.figures import Comparison
-    from gaussveil.spectrum import GaussianPair, compose
-
-    shift = GaussianPair.mean_shift(0.25)
-    sketch = GaussianPair.from_reduced([-0.05] * 8, [0.0] * 8)
-    forecast = GaussianPair(
-        mean_x=[0.15, 0.05, -0.10],
-        cov_x=[[1.08, 0.24, 0.00], [0.24, 1.00, 0.20], [0.00, 0.20, 0.97]],
-        mean_y=[0.00, 0.00, 0.00],
-        cov_y=[[1.00, 0.20, 0.00], [0.20, 1.00, 0.20], [0.00, 0.20, 1.00]],
-    )
-    together = compose(shift, sketch, forecast) ** _TIMES
-    return [
-        Comparison("A mean moves", "N(0.25, 1) against N(0, 1)", shift),
-        Comparison("A covariance grows", "8 coordinates, variance 1.05 against 1", sketch),
-        Comparison("Both at once", "3 correlated coordinates", forecast),
-        Comparison("All three, ten times", "30 releases composed exactly", together),
-    ]
-
-
-def _report(panels: list[Comparison], exact: list[float], bound: list[float]) -> Report:
     from gaussveil import __version__
-    from gaussveil.report.figures import compared_curves, svg, tradeoff_curves
-    from gaussveil.report.html import Report, Section, Table
+    from gaussveil.mechanisms.progress import shown_progress
+    from gaussveil.noise import SeededGenerator
+    from gaussveil.report.exact_curves import DELTA, LABELLED, example_panels
+    from gaussveil.report.figures import compared_curves, save
+    from gaussveil.report.town_figures import overview_figure
+    from gaussveil.studies.town import run_town
+    from gaussveil.studies.town_files import NAMES, new_ledger, write_run
+    from gaussveil.timeseries import read_readings
 
-    curves = svg(
-        compared_curves(panels, _DELTA, labelled=2),
-        "curves",
-        "Four panels of delta against epsilon: the exact curve lies below the Rényi bound in each.",
-    )
-    tradeoff = svg(
-        tradeoff_curves([(panel.title, panel.loss) for panel in panels]),
-        "tradeoff",
-        "Trade-off curves: smallest type II error against type I error.",
-    )
-    table = Table(
-        columns=("", "exact epsilon", "Rényi bound", "overstated by"),
-        rows=[(p.title, f"{e:.4f}", f"{b:.4f}", f"{b / e - 1:.0%}") for p, e, b in zip(panels, exact, bound)],
-        caption=f"Epsilon at delta = {digits(_DELTA)}, the worse of both directions",
-    )
-    return Report(
-        title="Exact privacy of Gaussian releases",
-        summary="What three pairs of Gaussians and their composition really cost, beside the usual Rényi bound.",
-        sections=(
-            Section(
-                heading="Privacy curves",
-                paragraphs=(
-                    "Each panel shows the smallest delta at every epsilon. The solid line is exact, the worse of both "
-                    "directions; the dotted line is the other direction. The dashed grey line is the Rényi bound with "
-                    "the customary list of orders, which most libraries report; the shaded gap is privacy that such an "
-                    "accountant charges for nothing.",
-                ),
-                figure=curves,
-                caption=f"The dots mark epsilon at delta = {digits(_DELTA)}.",
-                table=table,
-            ),
-            Section(
-                heading="What an attacker can do",
-                paragraphs=(
-                    "Whoever tries to tell X from Y must accept one of these pairs of errors. On the diagonal nothing "
-                    "can be learnt; the closer a curve comes to the lower left corner, the more is lost.",
-                ),
-                figure=tradeoff,
-            ),
-        ),
-        footer=f"Made by gaussveil {__version__} with `gaussveil demo`. The numbers do not depend on the machine.",
-    )
+    if not 8 <= homes <= MOST_HOMES:
+        raise ParameterError(f"--homes must lie between 8 and {MOST_HOMES}; got {homes}")
+    if repeatable and data is not None:
+        raise ParameterError("--repeatable draws noise that protects nobody: it is for simulated towns, not for --data")
+    private_input = None if data is None else local_file(data)
+    check_targets(picture, curves, inputs=[private_input], force=True)
+    if data is None:
+        readings, source = _town(homes, seed)
+    else:
+        table = read_table(data, engine)
+        readings = read_readings(
+            table, household=column_named(table, household_column), time=column_named(table, time_column),
+            power=column_named(table, power_column), unit=unit, gaps=gaps, time_zone=time_zone,  # type: ignore[arg-type]
+        )  # fmt: skip
+        check_unit(readings, unit)
+        source = f"the readings in {table_name(data)}"
+    ledger = new_ledger(out, simulated=data is None)
+    check_targets(*(out / name for name in NAMES), inputs=[private_input], force=True)
+    if not json:
+        _welcome(source, readings, ledger)
+    with shown_progress(not json and sys.stderr.isatty(), "working") as progress:
+        run = run_town(
+            readings, ledger, source=source, generator=SeededGenerator(seed) if repeatable else None, progress=progress
+        )
+        files = write_run(run, out, ledger, f"Made by gaussveil {__version__} with `gaussveil demo`.")
+    if picture is not None:
+        town = run.releases
+        save(overview_figure(town.forecasts[-1], town.synthetic, town.day_kwh, town.spending), picture)
+    if curves is not None:
+        save(compared_curves(example_panels(), DELTA, labelled=LABELLED), curves)
+    if json:
+        print_json(_answer(run, files))
+    else:
+        _tell(run, files)
+
+
+def _town(homes: int, seed: int) -> tuple[Readings, str]:
+    from gaussveil.studies.town_files import SIMULATED
+    from gaussveil.timeseries import simulate_households
+
+    return simulate_households(homes, DAYS, seed=seed), f"{SIMULATED} of {homes} homes (seed {seed})"
+
+
+def _welcome(source: str, readings: Readings, ledger: Path) -> None:
+    days = readings.count // readings.steps_per_day
+    print_line(f"{source}: {len(readings)} homes, {days} days of {readings.step_minutes}-minute readings")
+    print_line(f"new ledger: {ledger}; three accounts, every release is debited before its noise is drawn")
+
+
+def _tell(run: TownRun, files: TownFiles) -> None:
+    town = run.releases
+    rows = [
+        (
+            item.name,
+            f"({item.certificate.epsilon:g}, {item.certificate.delta:g})",
+            f"{item.verification.delta_upper:.4g}",
+            "verified" if item.verification.ok else "does not verify",
+            f"{len(audited.found.log_delta)} neighbours: {audited.found.verdict.split('-')[0]}",
+        )
+        for item, audited in zip(town.checked, run.audits)
+    ]
+    print_line("")
+    print_table(("release", "promise", "recomputed delta", "certificate", "exact audit"), rows)
+    spent = [
+        (item.account, str(item.releases), f"{item.summed_epsilon:.3g}", f"{item.exact_epsilon:.4g}")
+        for item in town.spending
+    ]
+    print_line("")
+    print_table(("account", "releases", "epsilon summed", "composed exactly"), spent)
+    print_line(f"budget of each account: epsilon {town.spending[0].budget[0]:g}, delta {town.spending[0].budget[1]:g}")
+    print_line("")
+    print_line(f"to share:      {files.report}, {files.synthetic}, {files.certificates[0].parent}/")
+    print_line(f"for you alone: {files.private_page} (the truth beside every release; contains private data)")
+    print_line(f"next: gaussveil verify {files.certificates[0]}")
+
+
+def _answer(run: TownRun, files: TownFiles) -> dict[str, object]:
+    town = run.releases
+    return {
+        "source": town.source,
+        "releases": [
+            {
+                "name": item.name,
+                "epsilon": item.certificate.epsilon,
+                "delta": item.certificate.delta,
+                "delta_upper": item.verification.delta_upper,
+                "verified": item.verification.ok,
+                "audit": audited.found.verdict,
+                "release_id": item.certificate.release_id,
+            }
+            for item, audited in zip(town.checked, run.audits)
+        ],
+        "accounts": [
+            {
+                "account": spent.account,
+                "releases": spent.releases,
+                "delta": spent.delta,
+                "summed_epsilon": spent.summed_epsilon,
+                "exact_epsilon": spent.exact_epsilon,
+                "budget_epsilon": spent.budget[0],
+            }
+            for spent in town.spending
+        ],
+        "report": str(files.report),
+        "diagnostics": str(files.private_page),
+        "ledger": str(files.ledger),
+    }

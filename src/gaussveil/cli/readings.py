@@ -34,6 +34,13 @@ def read_table(address: str, engine: Engine) -> Any:
         raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
 
 
+def column_named(table: Any, wanted: str) -> str:
+    """The column of that name, or the only one that differs from it by case alone: kW for kw."""
+    names = [str(name) for name in table.schema.names]
+    alike = [name for name in names if name.lower() == wanted.lower()]
+    return alike[0] if wanted not in names and len(alike) == 1 else wanted
+
+
 def check_unit(readings: Readings, unit: str) -> None:
     """Refuse readings that no homes can have: most likely the unit is another one."""
     import numpy as np

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
@@ -47,9 +47,9 @@ def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
             f"{item.exact_epsilon:.2f} exact", (item.exact_epsilon, index + 0.19), (4, 0), "data", "offset points",
             va="center", fontsize=8, fontweight="bold",
         )  # fmt: skip
-    axes.set_yticks(range(len(spending)), [item.account for item in spending])
+    axes.set_yticks(range(len(spending)), [item.account.replace(" ", "\n", 1) for item in spending])
     axes.set_ylim(len(spending) - 0.5, -0.5)
-    axes.set_xlim(0.0, 1.3 * max(item.summed_epsilon for item in spending))
+    axes.set_xlim(0.0, 1.4 * max(item.summed_epsilon for item in spending))
     axes.grid(axis="y", visible=False)
     axes.set_title("epsilon spent, at the same delta", fontweight="normal", color=FAINT)
 
@@ -81,6 +81,7 @@ def draw_evening(
     if truth is not None:
         axes.plot(hours, np.maximum(truth, 0.01), color=SERIES[1], linewidth=1.2, label="truth")
     _log_kw(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("hour of the day")
 
 
@@ -201,6 +202,7 @@ def overview_figure(forecast: PrivateForecast, rows: Floats, day_kwh: Floats, sp
 
 def _log_kw(axes: Axes) -> None:
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda kw, _: f"{kw:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
