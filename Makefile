@@ -25,7 +25,7 @@ PEERS_STAMP := .venv-peers/.installed
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
-.PHONY: help demo test test-full lint format package bench numbers images components constraints clean
+.PHONY: help demo test test-full lint format docs package bench numbers images components constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -34,7 +34,7 @@ demo: $(USER_STAMP) ## Set up, then draw the privacy curves into out/demo.html (
 	$(BIN)/gaussveil demo --out out
 
 test: components $(DEV_STAMP) ## Set up, then lint, types, import layers, tests, wheel and README example
-	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory lint docs
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
 	$(MAKE) --no-print-directory package
 
@@ -50,6 +50,9 @@ lint: $(DEV_STAMP) ## ruff, mypy strict, import-linter
 format: $(DEV_STAMP) ## Let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(DEV_STAMP) ## Build the documentation into build/docs, warnings as errors (its examples run with the tests)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
 
 package: $(DEV_STAMP) ## Build wheel and sdist, install the wheel in an empty environment, run the README's example there
 	scripts/check_wheel.sh $(VENV)

@@ -22,4 +22,4 @@ else
   "$work/empty/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$wheel"
 fi
 
-"$work/empty/bin/python" scripts/run_readme.py README.md "$work/empty"
+"$work/empty/bin/python" scripts/run_examples.py "$work/empty" README.md

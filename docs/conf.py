@@ -1,0 +1,46 @@
+"""How Sphinx builds these pages: `make docs`, warnings are errors."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+
+project = "gaussveil"
+author = "The gaussveil developers"
+release = importlib.metadata.version("gaussveil")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"gaussveil {release}"
+html_copy_source = False
+html_static_path: list[str] = []
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
+# Names of types that other libraries document, and those that exist for the type checker only.
+nitpicky = False
+
+
+def plain_paragraphs(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Show docstrings as they were written: they are plain text with formulas, not reStructuredText.
+
+    Special characters are escaped outside of ``literals``; a paragraph with a layout of its own becomes a block.
+    """
+    paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip())
+    lines.clear()
+    for paragraph in paragraphs:
+        rows = paragraph.split("\n")
+        if any(row.startswith((" ", "- ", "* ")) for row in rows) or "::" in paragraph:
+            lines += ["::", "", *(f"    {row}" for row in rows), ""]
+        else:
+            parts = re.split(r"(``.+?``)", paragraph)
+            escaped = [part if k % 2 else re.sub(r"([\\*|`_])", r"\\\1", part) for k, part in enumerate(parts)]
+            lines += [*"".join(escaped).split("\n"), ""]
+
+
+def setup(app: object) -> None:
+    """Sphinx calls this once."""
+    app.connect("autodoc-process-docstring", plain_paragraphs)  # type: ignore[attr-defined]

@@ -1,0 +1,25 @@
+"""Every example of the documentation runs as it is printed (the README's run in the environment of the wheel)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    page
+    for page in (ROOT / "docs").rglob("*.md")
+    if re.search(r"^```(python|console)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_the_examples_of_the_page_run(page: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "run_examples.py"), str(tmp_path), str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env={**os.environ, "MPLBACKEND": "Agg"})
+    assert done.returncode == 0, done.stdout + done.stderr
