@@ -4,7 +4,7 @@ usage: python scripts/run_examples.py WORK_FOLDER PAGE
 
 The ```python fences of a page are one program, run in order; where a fence promises values by comments `# -> value` it
 must print as many lines, each beginning with its value. A ```console fence runs each line after `$ ` that calls
-gaussveil, which must end with 0 or with the code that a comment `# exit 1` names. Everything happens inside WORK_FOLDER,
+gaussveil, which must end with 0 or with the code that a comment `# exit 1` names. All happens inside WORK_FOLDER,
 away from the source tree, so what a Python fence writes a console fence can read.
 """
 
