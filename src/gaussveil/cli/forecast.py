@@ -6,7 +6,6 @@ noise is searched and every output file is reserved; only then is the account de
 
 from __future__ import annotations
 
-import io
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +18,7 @@ from gaussveil.cli.output import digits, tell
 from gaussveil.cli.readings import check_unit, read_table
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
+from gaussveil.report.number_files import encode_columns
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
@@ -108,7 +108,7 @@ def forecast(
         note = files.enter_context(reserved(certificate_file, ROOM))
         page = None if report is None else files.enter_context(reserved(report, ROOM))
         release = forecaster.release(name) if cluster_of is None else forecaster.release_cluster_of(name)
-        body.write(_encoded(release.value, out))
+        body.write(encode_columns(release.value.columns(), out.suffix.lower()))
         note.write(release.certificate.to_json().encode())
         if page is not None:
             from gaussveil.report.forecast import forecast_report
@@ -141,21 +141,6 @@ def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | Non
         raise ParameterError(f"--at must be a time of the readings after the first; got {at!r}")
     first = int(found[0])
     return readings.window(0, first), readings.window(first, readings.count - first)
-
-
-def _encoded(value: PrivateForecast, out: Path) -> bytes:
-    import pyarrow as pa
-    from pyarrow import csv
-    from pyarrow import parquet as pq
-
-    columns = value.columns()
-    columns["time"] = columns["time"].astype("datetime64[s]")
-    table, buffer = pa.table(columns), io.BytesIO()
-    if out.suffix.lower() == ".parquet":
-        pq.write_table(table, buffer)
-    else:
-        csv.write_csv(table, buffer)
-    return buffer.getvalue()
 
 
 def _private(

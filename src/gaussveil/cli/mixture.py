@@ -14,7 +14,7 @@ import typer
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
-from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import Numbers, encode
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> b
 
 def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int:
     """The declared classes in the label column's own type."""
-    import pyarrow as pa
+    from gaussveil.mechanisms.mixture_records import classes_from_words
 
     if given is None:
         what = "labels are public and never looked up" if label else "say how many clusters to find"
@@ -162,13 +162,7 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
         if not given.isdecimal():
             raise ParameterError(f"--classes must be a whole number without --label; got {given!r}")
         return int(given)
-    if label not in table.schema.names:
-        raise SchemaError(f"column {label!r} is missing; the table has {', '.join(table.schema.names)}.")
-    kind = table.schema.field(label).type
-    try:
-        return pa.array(_names(given)).cast(kind.value_type if pa.types.is_dictionary(kind) else kind).to_pylist()  # type: ignore[no-any-return]
-    except pa.ArrowException:
-        raise SchemaError(f"--classes cannot be read as {kind}, the type of column {label!r}") from None
+    return classes_from_words(table, label, _names(given))
 
 
 def _listed(classes: Any) -> range | list[Any]:

@@ -100,11 +100,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
 
         Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
         """
-        self._check_parameters()
-        records = read_records(
-            X, y, classes=self.classes, columns=self.columns, privacy_unit=self.privacy_unit,
-            max_rows_per_unit=self.max_rows_per_unit,
-        )  # fmt: skip
+        records = self._records(X, y)
         plan = self._plan(records)
         with transaction(self.account, plan.charge, plan.draft) as debit:
             parameters = debit.draw(plan.draw)
@@ -115,6 +111,20 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(records.columns, dtype=object)
         return self
+
+    def plan(self, X: Any, y: Any = None) -> FitPlan:
+        """What `fit` would debit and certify; nothing is drawn or spent.
+
+        With adjacency "record", declared classes and a Source, nothing but the table's schema is looked at.
+        """
+        return self._plan(self._records(X, y))
+
+    def _records(self, X: Any, y: Any) -> Records:
+        self._check_parameters()
+        return read_records(
+            X, y, classes=self.classes, columns=self.columns, privacy_unit=self.privacy_unit,
+            max_rows_per_unit=self.max_rows_per_unit,
+        )  # fmt: skip
 
     def _plan(self, records: Records) -> FitPlan:
         promise = Promise(real_number("epsilon", self.epsilon), real_number("delta", self.delta), self.generator)

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
@@ -83,6 +84,18 @@ def read_records(
     if records.group is not None:
         records.group.value_set(source.schema.field(records.group.column).type)  # refuses labels of another type
     return records
+
+
+def classes_from_words(source: Source, label: str, words: Sequence[str]) -> list[Any]:
+    """Declared classes, written as text, in the label column's own type."""
+    if label not in source.schema.names:
+        raise SchemaError(f"column {label!r} is missing; the table has {', '.join(source.schema.names)}.")
+    kind = source.schema.field(label).type
+    try:
+        found: list[Any] = pa.array(words).cast(kind.value_type if pa.types.is_dictionary(kind) else kind).to_pylist()
+    except pa.ArrowException:
+        raise SchemaError(f"the classes cannot be read as {kind}, the type of column {label!r}") from None
+    return found
 
 
 def _plain_array(data: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,4 +153,19 @@ def encode(numbers: Numbers, ending: str) -> bytes:
 
     names = numbers.columns or tuple(f"x{index}" for index in range(table.shape[1]))
     pq.write_table(pa.Table.from_arrays([pa.array(column) for column in table.T], names=list(names)), buffer)
+    return buffer.getvalue()
+
+
+def encode_columns(columns: Mapping[str, NDArray[np.generic]], ending: str) -> bytes:
+    """The bytes of a table with named columns, .csv or .parquet; times to the second."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet as pq
+
+    plain = {name: values.astype("M8[s]") if values.dtype.kind == "M" else values for name, values in columns.items()}
+    table, buffer = pa.table(plain), io.BytesIO()
+    if ending == ".parquet":
+        pq.write_table(table, buffer)
+    else:
+        arrow_csv.write_csv(table, buffer)
     return buffer.getvalue()
