@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import norm
 
 from gaussveil.audit import audit
+from gaussveil.errors import MissingDependencyError
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studies import peer_script
 from gaussveil.studies.peer_environments import SCRIPT, Peer
@@ -57,8 +58,9 @@ def test_forms_are_the_privacy_loss() -> None:
 
 def test_a_peer_that_cannot_be_installed_says_so(tmp_path: Path) -> None:
     nobody = Peer("nobody", (str(tmp_path / "nowhere"),))
-    answer = nobody.ask("gx2_tails", {}, tmp_path)
-    assert "nobody cannot be installed" in answer["failed"]
+    assert nobody.ask("gx2_tails", {}, tmp_path)["absent"]
+    with pytest.raises(MissingDependencyError, match="nobody cannot be installed"):
+        nobody.install(tmp_path)
     assert not (tmp_path / ".venv-peers-nobody" / ".installed").exists()
 
 

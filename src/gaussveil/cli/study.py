@@ -67,7 +67,11 @@ def study(
     if data is not None and not data.is_dir():
         raise SourceError(f"{data}: is no folder; name the folder of the real data sets")
     size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
-    options = Options(data or _data_from_environment(), size, seed, install_peers)
+    options = Options(data or _data_from_environment(), size, seed)
+    if install_peers:
+        from gaussveil.studies.peers import install_peers as install
+
+        install(Path())
     kept = None if no_cache else cache or default_cache()
     with shown_progress(sys.stderr.isatty() and not json, f"study {name}") as progress:
         outcome = run_study(wanted, options, kept, progress)

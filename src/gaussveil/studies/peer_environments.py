@@ -1,7 +1,8 @@
-"""Environments for peer libraries: each in a `.venv-peers-NAME` of its own, asked in a process, JSON in and JSON out.
+"""Environments for peer libraries, asked in a process of their own, JSON in and JSON out.
 
-Peers pin each other's dependencies away, so none is installed beside us. An environment is made on first use, with uv
-where it is found and pip otherwise, and reused while its stamp names the same requirements.
+Peers pin each other's dependencies away, so none is installed beside us for their sake. A peer is looked for in
+`.venv-peers-NAME`, in the common `.venv-peers` of `make .venv-peers/.installed` and in our own environment; `install`
+makes the first, with uv where it is found and pip otherwise. A peer that is nowhere is absent, and said to be.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gaussveil.errors import MissingDependencyError
 SCRIPT = Path(__file__).with_name("peer_script.py")
 INSTALL_SECONDS = 600
 ANSWER_SECONDS = 60
+ABSENT = "absent (gaussveil study peers --install-peers)"
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,23 @@ class Peer:
     name: str
     requirements: tuple[str, ...]
 
-    def environment(self, folder: Path) -> Path:
-        """The interpreter of the peer's environment, made if need be."""
+    def interpreter(self, folder: Path) -> Path | None:
+        """An interpreter that has the peer, or None."""
+        own = folder / f".venv-peers-{self.name}"
+        if _stamped(own) == "\n".join(self.requirements):
+            return own / "bin" / "python"
+        for home in (folder / ".venv-peers", Path(sys.prefix)):
+            if _holds(home, self.name):
+                return home / "bin" / "python"
+        return None
+
+    def install(self, folder: Path) -> Path:
+        """The interpreter of an environment that has the peer, made if there is none."""
+        found = self.interpreter(folder)
+        if found is not None:
+            return found
         home = folder / f".venv-peers-{self.name}"
-        python, stamp = home / "bin" / "python", home / ".installed"
-        wanted = "\n".join(self.requirements)
-        if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted and python.exists():
-            return python
+        python = home / "bin" / "python"
         for command in _installation(home, python, self.requirements):
             done = _run(command, "", INSTALL_SECONDS)
             if isinstance(done, str) or done.returncode:
@@ -43,15 +55,14 @@ class Peer:
                     f"the peer {self.name} cannot be installed ({reason}); "
                     f"install {' '.join(self.requirements)} into {home.name} by hand, or go without it"
                 )
-        stamp.write_text(wanted, encoding="utf-8")
+        (home / ".installed").write_text("\n".join(self.requirements), encoding="utf-8")
         return python
 
     def ask(self, task: str, case: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """The peer's answer; {"failed": why} where it crashes, keeps silent or cannot be installed."""
-        try:
-            python = self.environment(folder)
-        except MissingDependencyError as missing:
-            return {"failed": str(missing)}
+        """The peer's answer; {"failed": why} where it is absent, crashes or keeps silent."""
+        python = self.interpreter(folder)
+        if python is None:
+            return {"failed": ABSENT, "absent": True}
         question = json.dumps({"task": task, "case": case})
         done = _run([str(python), str(SCRIPT)], question, ANSWER_SECONDS)
         if isinstance(done, str):
@@ -60,6 +71,16 @@ class Peer:
             return {"failed": last_line(done.stderr)}
         answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         return answer
+
+
+def _stamped(home: Path) -> str:
+    stamp = home / ".installed"
+    return stamp.read_text(encoding="utf-8") if stamp.exists() else ""
+
+
+def _holds(home: Path, name: str) -> bool:
+    wanted = f"{name.replace('-', '_')}-*.dist-info"
+    return (home / "bin" / "python").exists() and any(home.glob(f"lib/python*/site-packages/{wanted}"))
 
 
 def _installation(home: Path, python: Path, requirements: tuple[str, ...]) -> list[list[str]]:
@@ -87,26 +108,31 @@ def last_line(text: str) -> str:
     return lines[-1][:160] if lines else "it said nothing"
 
 
-def davies_tails(forms: list[dict[str, Any]]) -> list[float | None] | str:
-    """Tails of generalised chi-squares by Davies' method (R's mgcv at 1e-12), None where it refuses; or why there are
-    none.
+def davies_tails(forms: list[dict[str, Any]]) -> dict[str, Any]:
+    """Tails of generalised chi-squares by Davies' method (R's mgcv at 1e-12), None where it refuses, with its CPU
+    seconds; {"failed": why} where there are none.
     """
     if shutil.which("Rscript") is None:
-        return "R is absent (Debian, Ubuntu: apt-get install r-cran-mgcv)"
+        return {"failed": "R is absent (Debian, Ubuntu: apt-get install r-cran-mgcv)", "absent": True}
     lines = [" ".join(repr(float(x)) for x in (f["at"] - f["m"], f["s"], *f["w"], *f["l"])) for f in forms]
     done = _run(["Rscript", "-e", _DAVIES], "\n".join(lines) + "\n", ANSWER_SECONDS)
     if isinstance(done, str) or done.returncode:
-        return done if isinstance(done, str) else last_line(done.stderr)
-    return [None if value in {"NA", "NaN"} else float(value) for value in done.stdout.split()]
+        return {"failed": done if isinstance(done, str) else last_line(done.stderr)}
+    *tails, seconds, version = done.stdout.split()
+    values = [None if value in {"NA", "NaN"} else float(value) for value in tails]
+    return {"tails": values, "seconds": float(seconds), "version": version}
 
 
 _DAVIES = """
 suppressMessages(library(mgcv))
-for (line in readLines(file("stdin"))) {
-  x <- as.numeric(strsplit(line, " ")[[1]])
+forms <- lapply(strsplit(readLines(file("stdin")), " "), as.numeric)
+tail_of <- function(x) {
   n <- (length(x) - 2) / 2
-  tail <- tryCatch(psum.chisq(x[1], lb = x[2 + seq_len(n)], df = rep(1, n), nc = x[2 + n + seq_len(n)], sigz = x[2],
+  if (n == 0) return(NA)
+  tryCatch(psum.chisq(x[1], lb = x[2 + seq_len(n)], df = rep(1, n), nc = x[2 + n + seq_len(n)], sigz = x[2],
     lower.tail = FALSE, tol = 1e-12, nlim = 1e6), warning = function(w) NA, error = function(e) NA)
-  cat(format(tail, digits = 17), "\\n")
 }
+spent <- system.time(tails <- lapply(forms, tail_of))
+for (tail in tails) cat(format(tail, digits = 17), "\\n")
+cat(sum(spent[c("user.self", "sys.self")]), as.character(packageVersion("mgcv")), "\\n")
 """

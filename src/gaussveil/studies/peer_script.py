@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
 from importlib.metadata import version
 from typing import Any
+
+QUICK_SECONDS = 10.0
 
 
 def diffprivlib_sigma(case: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +108,20 @@ TASKS = {
     )
 }  # fmt: skip
 
+
+def timed(task: str, case: dict[str, Any]) -> dict[str, Any]:
+    """A task's answer with its CPU seconds: those of a second call where the first, which imports, was quick."""
+    start = time.process_time()
+    answer = TASKS[task](case)
+    spent = time.process_time() - start
+    if spent < QUICK_SECONDS:
+        start = time.process_time()
+        TASKS[task](case)
+        spent = time.process_time() - start
+    return {**answer, "seconds": spent}
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     question = json.load(sys.stdin)
-    sys.stdout.write("\n" + json.dumps(TASKS[question["task"]](question["case"])) + "\n")
+    sys.stdout.write("\n" + json.dumps(timed(question["task"], question["case"])) + "\n")

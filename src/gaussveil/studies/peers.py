@@ -1,6 +1,4 @@
-"""Our numbers beside those of other privacy libraries, each in an environment of its own; run with
-
-    python -m gaussveil.studies.peers
+"""Our numbers beside those of other privacy libraries, each in an environment of its own: `gaussveil study peers`.
 
 Three questions. Does the noise a library calibrates keep its promise (our auditor decides)? What delta does its
 accountant give for composed Gaussians, where the closed form is known? What delta follows from general-purpose
@@ -9,13 +7,17 @@ distributions of quadratic forms (gx2, Davies) for two Gaussians?
 
 from __future__ import annotations
 
-import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gaussveil import __version__
 from gaussveil.audit import audit
 from gaussveil.calibration import mean_shift_for
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
@@ -41,11 +43,27 @@ ACCOUNTANTS = {
 }
 PROMISES = ((1.0, 1e-6), (5.0, 1e-17), (10.0, 9.8e-23))
 COMPOSITIONS = ((1.0, 1, 1.0), (30.0, 1000, 4.0), (1.0, 10_000, 5500.0))  # sigma, how many, epsilon
+SMALLEST_SURVEYED = 1e-9  # delta below it is beyond what a difference of two tails can hold
 PAIRS = {
     "two variances near each other": ([0.1, -0.05], [0.4, 0.2], 0.5),
     "one variance doubled, d = 4": ([-1.0, 0.0, 0.0, 0.0], [0.3, 0.3, 0.0, 0.0], 1.0),
     "a far tail": ([0.02, -0.01, 0.015], [0.1, 0.1, 0.0], 2.0),
 }
+
+
+ALL_PEERS = (DIFFPRIVLIB, AUTODP, DP_ACCOUNTING, OPENDP, PRV_ACCOUNTANT, GX2)
+
+
+def install_peers(folder: Path) -> None:
+    """Make the environments that are missing."""
+    for peer in ALL_PEERS:
+        peer.install(folder)
+
+
+def peers_present() -> str:
+    """Which peers a study would ask: what its results depend on besides our own code."""
+    found = [f"{peer.name}: {peer.interpreter(Path()) or 'absent'}" for peer in ALL_PEERS]
+    return "\n".join([*found, f"R: {shutil.which('Rscript') or 'absent'}"])
 
 
 @dataclass(frozen=True)
@@ -62,14 +80,14 @@ class Calibration:
     verdict: str
 
 
-def calibrations(folder: Path = Path()) -> list[Calibration]:
+def calibrations(folder: Path = Path(), promises: Sequence[tuple[float, float]] = PROMISES) -> list[Calibration]:
     """Every library's noise for every promise, audited; ours first."""
     rows = [
-        _audited("gaussveil", "", epsilon, delta, {"sigma": 1.0 / mean_shift_for(epsilon, delta)})
-        for epsilon, delta in PROMISES
+        _audited("gaussveil", __version__, epsilon, delta, {"sigma": 1.0 / mean_shift_for(epsilon, delta)})
+        for epsilon, delta in promises
     ]
     for peer, task in CALIBRATORS.items():
-        for epsilon, delta in PROMISES:
+        for epsilon, delta in promises:
             answer = peer.ask(task, {"epsilon": epsilon, "delta": delta}, folder)
             rows.append(_audited(peer.name, answer.get("version", ""), epsilon, delta, answer))
     return rows
@@ -84,20 +102,49 @@ def _audited(name: str, version: str, epsilon: float, delta: float, answer: dict
     return Calibration(name, version, epsilon, delta, sigma, exact, exact / delta, found.verdict)
 
 
-def compositions(folder: Path = Path()) -> list[dict[str, Any]]:
-    """delta of `count` Gaussian mechanisms by every accountant, as a multiple of the exact one."""
+@dataclass(frozen=True)
+class Composition:
+    """delta of `count` Gaussian mechanisms by one accountant, as a multiple of the exact one, and its CPU seconds."""
+
+    peer: str
+    sigma: float
+    count: int
+    epsilon: float
+    delta: float | None
+    over_exact: float | None
+    seconds: float | None
+    remark: str
+
+
+def compositions(folder: Path = Path(), cases: Sequence[tuple[float, int, float]] = COMPOSITIONS) -> list[Composition]:
+    """Every accountant on every case, ours first; one without an answer says why."""
     rows = []
-    for sigma, count, epsilon in COMPOSITIONS:
+    for sigma, count, epsilon in cases:
         loss = GaussianPair.mean_shift(1.0 / sigma)
-        exact = float((loss**count if count > 1 else loss).dp_delta(epsilon))
-        row: dict[str, Any] = {"sigma": sigma, "count": count, "epsilon": epsilon, "gaussveil": exact}
+        exact, seconds = cpu_seconds(lambda: float((loss**count if count > 1 else loss).dp_delta(epsilon)))  # noqa: B023
+        rows.append(Composition("gaussveil", sigma, count, epsilon, exact, 1.0, seconds, "exact"))
         for peer, task in ACCOUNTANTS.items():
             answer = peer.ask(task, {"sigma": sigma, "count": count, "epsilon": epsilon}, folder)
-            delta: Any = answer.get("delta", answer.get("failed"))
-            # JSON has no infinity, and an answer that is no probability is worth seeing.
-            row[peer.name] = delta if isinstance(delta, str) or 0.0 <= delta <= 1.0 else f"answered {delta}"
-        rows.append(row)
+            rows.append(_composed(peer.name, sigma, count, epsilon, exact, answer))
     return rows
+
+
+def _composed(name: str, sigma: float, count: int, epsilon: float, exact: float, answer: dict[str, Any]) -> Composition:
+    if "failed" in answer:
+        return Composition(name, sigma, count, epsilon, None, None, None, f"no answer: {answer['failed']}")
+    delta, seconds = float(answer["delta"]), float(answer["seconds"])
+    if not 0.0 <= delta <= 1.0:
+        return Composition(name, sigma, count, epsilon, None, None, seconds, f"no probability: {delta:.3g}")
+    remark = "too small" if delta < exact * (1 - 1e-6) else "" if delta < 1.1 * exact else "too large"
+    return Composition(name, sigma, count, epsilon, delta, delta / exact, seconds, remark)
+
+
+def cpu_seconds(call: Callable[[], Any]) -> tuple[Any, float]:
+    """A call's value and the CPU seconds of a second call, as the peers are measured."""
+    value = call()
+    start = time.process_time()
+    call()
+    return value, time.process_time() - start
 
 
 def quadratic_forms(folder: Path = Path()) -> list[dict[str, Any]]:
@@ -107,18 +154,47 @@ def quadratic_forms(folder: Path = Path()) -> list[dict[str, Any]]:
         pair = GaussianPair.from_reduced(gap, shift)
         enclosure = pair.enclose(epsilon)
         forms = chi_square_forms(pair, epsilon)
-        answer = GX2.ask("gx2_tails", {"forms": forms}, folder)
-        rows.append(
-            {
-                "pair": name,
-                "epsilon": epsilon,
-                "gaussveil": float(pair.delta(epsilon)),
-                "enclosure": [enclosure.lower, enclosure.upper],
-                "gx2": _difference(answer.get("tails", answer.get("failed")), epsilon),
-                "Davies (mgcv)": _difference(davies_tails(forms), epsilon),
-            }
-        )
+        row = {"pair": name, "epsilon": epsilon, "gaussveil": float(pair.delta(epsilon)),
+               "lower": enclosure.lower, "upper": enclosure.upper}  # fmt: skip
+        for peer, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("davies", davies_tails(forms))):
+            row[peer] = _difference(answer, 0, epsilon)
+        rows.append(row)
     return rows
+
+
+def survey(count: int, seed: int, folder: Path = Path(), epsilon: float = 1.0) -> list[dict[str, Any]]:
+    """Seeded ordinary pairs in 2 to 12 dimensions: how often each method answers, errs by over 1 %, and its speed."""
+    generator = np.random.default_rng(seed)
+    pairs: list[PrivacyLoss] = []
+    while len(pairs) < count:
+        size = int(generator.integers(2, 13))
+        gap = -np.expm1(generator.choice([0.05, 0.3, 0.8]) * generator.normal(size=size))
+        pair = GaussianPair.from_reduced(gap, generator.choice([0.1, 0.5]) * generator.normal(size=size))
+        if float(pair.delta(epsilon)) > SMALLEST_SURVEYED:
+            pairs.append(pair)
+    truth = np.array([0.5 * (enclosed.lower + enclosed.upper) for enclosed in (p.enclose(epsilon) for p in pairs)])
+    forms = [form for pair in pairs for form in chi_square_forms(pair, epsilon)]
+    ours, seconds = cpu_seconds(lambda: [float(pair.delta(epsilon)) for pair in pairs])
+    rows = [_surveyed("gaussveil", __version__, ours, truth, seconds)]
+    for name, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("Davies", davies_tails(forms))):
+        if "failed" in answer:
+            rows.append({"method": name, "version": "", "pairs": count, "answered": None, "wrong": None, "median":
+                         None, "worst": None, "seconds": None, "remark": answer["failed"]})  # fmt: skip
+            continue
+        found = [_difference(answer, place, epsilon) for place in range(count)]
+        rows.append(_surveyed(name, answer["version"], found, truth, float(answer["seconds"])))
+    return rows
+
+
+def _surveyed(
+    name: str, version: str, found: Sequence[Any], truth: NDArray[np.float64], seconds: float
+) -> dict[str, Any]:
+    errors = [abs(value - exact) / exact for value, exact in zip(found, truth) if isinstance(value, float)]
+    return {
+        "method": name, "version": version, "pairs": len(truth), "answered": len(errors),
+        "wrong": sum(error > 0.01 for error in errors), "median": float(np.median(errors)) if errors else None,
+        "worst": max(errors, default=None), "seconds": seconds / len(truth), "remark": "",
+    }  # fmt: skip
 
 
 def chi_square_forms(pair: PrivacyLoss, epsilon: float) -> list[dict[str, Any]]:
@@ -147,27 +223,9 @@ def chi_square_forms(pair: PrivacyLoss, epsilon: float) -> list[dict[str, Any]]:
     return forms
 
 
-def _difference(tails: Any, epsilon: float) -> Any:
-    if isinstance(tails, str):
-        return tails
-    under_x, under_y = tails
+def _difference(answer: dict[str, Any], place: int, epsilon: float) -> Any:
+    """delta of the pair at `place` from its two tails; why there is none, or None where the method refuses."""
+    if "failed" in answer:
+        return answer["failed"]
+    under_x, under_y = answer["tails"][2 * place : 2 * place + 2]
     return None if under_x is None or under_y is None else under_x - float(np.exp(epsilon)) * under_y
-
-
-def main(data: Path | None = None, out: Path | None = None) -> dict[str, Any]:
-    """Run the study, print it and, given `out`, write peers.json there. It needs no data; `data` is ignored."""
-    results = {
-        "calibrations": [vars(row) for row in calibrations()],
-        "compositions": compositions(),
-        "quadratic_forms": quadratic_forms(),
-    }
-    text = json.dumps(results, indent=2)
-    print(text)
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "peers.json").write_text(text + "\n", encoding="utf-8")
-    return results
-
-
-if __name__ == "__main__":
-    main(out=Path("out"))

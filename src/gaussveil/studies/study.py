@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.report.figures import svg
@@ -47,7 +48,6 @@ class Options:
     data: Path | None = None
     size: Size = Size.QUICK
     seed: int = 0
-    install_peers: bool = False
 
     def pick(self, tiny: Chosen, quick: Chosen, full: Chosen) -> Chosen:
         """The one of three that belongs to the size."""
@@ -70,7 +70,8 @@ class Table:
     @classmethod
     def of(cls, name: str, rows: Sequence[Mapping[str, Value]], columns: Mapping[str, str], caption: str = "") -> Table:
         """A table of dictionaries: `columns` maps their keys to headings, in the order shown."""
-        return cls(name, tuple(columns.values()), tuple(tuple(row[key] for key in columns) for row in rows), caption)
+        body = tuple(tuple(_plain(row[key]) for key in columns) for row in rows)
+        return cls(name, tuple(columns.values()), body, caption)
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,11 @@ class Outcome:
         return [claim for part in self.parts.values() for claim in part.claims]
 
 
+def _plain(value: Value) -> Value:
+    """NumPy's scalars as Python's, so that a part read back from the cache equals the one computed."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def judged(
     key: str, claim: str, printed: str, ours: str, *, refuted: bool | None = None, agrees: bool | None = None,
     because: str = "",
@@ -183,7 +189,7 @@ def shown(value: Value, digits: int = 3) -> str:
     if isinstance(value, int | str):
         return str(value)
     if 0.9995 <= value < 1.0:
-        return f"1-{1 - value:.1g}"
+        return f"1-{1 - value:.1g}".replace("e-0", "e-")
     text = f"{value:.{digits}g}"
     if "e+" in text and abs(value) < 1e6:
         text = f"{value:.0f}"
