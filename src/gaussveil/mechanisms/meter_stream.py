@@ -40,6 +40,7 @@ from gaussveil.mechanisms.stream_noise import FilterBank, to_steps
 from gaussveil.mechanisms.stream_record import design_from_dict, design_to_dict, stream_draft
 from gaussveil.mechanisms.stream_registers import Energy, RegisterBank
 from gaussveil.noise import Generator, default_generator
+from gaussveil.timeseries import NoisySum
 
 FORMAT = "gaussveil meter stream"
 VERSION = 1
@@ -243,6 +244,14 @@ class MeterStream:
             self._index += part.size
             self.energies += self._registers.push(self._index, part, source)
         return np.concatenate(outputs).astype(np.float64) * self.design_.filter.grid
+
+    def noisy_sums(self) -> list[NoisySum]:
+        """The released registers as the receiver's smoother (`gaussveil.smooth`) takes them, in kW times readings."""
+        deviation = {register.name: register.noise_sd for register in self.design_.registers}
+        return [
+            NoisySum(first=e.first, samples=e.samples, total=e.kwh / self.design_.sample_period, sd=deviation[e.name])
+            for e in self.energies
+        ]
 
     def restart(self) -> None:
         """After lost state: forget past readings and noise together, never one without the other."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.mechanisms.mixture_budget import noise_scales
 from gaussveil.mechanisms.stream_events import fourier, largest_event, largest_ratio, repeated_events, turn
 from gaussveil.mechanisms.stream_noise import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
@@ -31,7 +32,7 @@ PURPOSES = ("shape", "energy", "billing", "spectrum")
 YEARS = 10
 HOURS_PER_YEAR = 8766.0
 REGISTER_DAYS = {"day": 1, "week": 7, "month": 28}
-BILLING_SHARES = {"stream": 0.4, "day": 0.3, "week": 0.15, "month": 0.15}
+EVENT_WEIGHT = 4.0  # of the energy of an event-long stretch of the stream, against that of each register
 WHITE_PART = 0.75  # of the least noise power, drawn white on the lattice; the rest is filtered
 SAMPLER_PART = 1 / 20  # of delta that the lattice may cost before a finer one is taken
 NUMERICAL_MARGIN = 1 + 2.0**-28  # Fourier coefficients and filters are known to 1e-12
@@ -175,7 +176,7 @@ def design_stream(
     shape = _fine_enough(shape, epsilon, delta, sample_limit)
     error = _sampler_error(shape, sample_limit)
     mean_shift = mean_shift_for(epsilon, (delta - sampler_delta(epsilon, error)) * (1 - 2.0**-48))
-    share = BILLING_SHARES["stream"] if purpose == "billing" else 1.0
+    share = billing_shares()["stream"] if purpose == "billing" else 1.0
     smallest = 1.0 if purpose == "spectrum" else 0.0  # the private spectrum's own noise, or more
     rough = shape.scaled(max(_largest_shift(shape, promise) / (mean_shift * math.sqrt(share)), smallest))
     # Rounding readings to the lattice enlarges every difference by a grid, which may still double with the scale.
@@ -280,6 +281,19 @@ def _spectrum_shape(private_psd: ArrayLike, sample_period: float, gain: float, c
     return replace(rough, white=math.sqrt(white), direct=float(coloured.b[0]), taps=tuple(map(float, coloured.b[1:])))
 
 
+@lru_cache
+def billing_shares() -> dict[str, float]:
+    """How design C divides the promise, all weights public: the noise that minimises the weighted energy errors.
+
+    An event of T readings of size a moves the stream by a sqrt(T) and every register by a T at most; the stream's error
+    over T readings is sqrt(T) of its noise. So T and a cancel, and the shares are the same for every promise.
+    """
+    names = ("stream", *REGISTER_DAYS)
+    weights = np.array([EVENT_WEIGHT] + [1.0] * len(REGISTER_DAYS))
+    scales = noise_scales(1.0, weights, np.ones(len(names)))
+    return dict(zip(names, (1 / scales**2).tolist()))
+
+
 def _registers(sample_period: float, promise: Promise, mean_shift: float) -> tuple[RegisterDesign, ...]:
     """Design C: a register moves by at most samples * size, however the event lies across its windows."""
     made = []
@@ -287,7 +301,7 @@ def _registers(sample_period: float, promise: Promise, mean_shift: float) -> tup
         window = days * 24.0 / sample_period
         if abs(window - round(window)) > 1e-9:
             raise ParameterError(f"sample_period must divide a day for billing. Got {sample_period!r} hours instead.")
-        sd = promise.samples * promise.size / (mean_shift * math.sqrt(BILLING_SHARES[name])) * NUMERICAL_MARGIN
+        sd = promise.samples * promise.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
         made.append(RegisterDesign(name=name, samples=round(window), noise_sd=sd))
     return tuple(made)
 

@@ -27,7 +27,8 @@ from gaussveil.published.spdp_stream import PublishedStream, low_pass, recovered
 from gaussveil.report.figures import save
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studies.stream_figures import distance_figure, spectra_figure, streams_figure
-from gaussveil.studies.stream_utility import DAY, PERIOD, WEEK, Floats, Home, measure, snr_db
+from gaussveil.studies.stream_receiver import DAY, PERIOD, WEEK, Floats, Home
+from gaussveil.studies.stream_utility import measure, snr_db
 from gaussveil.timeseries import welch_psd
 
 FILE = "home_uci_5min_kw.csv.gz"

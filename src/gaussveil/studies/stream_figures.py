@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.style import FAINT, INK, SERIES, house_style
-from gaussveil.studies.stream_utility import DAY, PERIOD, WEEK, Home
+from gaussveil.studies.stream_receiver import DAY, PERIOD, WEEK, Home
 from gaussveil.timeseries import welch_psd
 
 POINTS = 288

@@ -23,12 +23,14 @@ from gaussveil.timeseries.spectral_factor import (
     one_pole_one_zero,
 )
 from gaussveil.timeseries.wiener import smooth
+from gaussveil.timeseries.window_sums import NoisySum, window_covariance
 
 __all__ = [
     "ArmaModels",
     "Clusters",
     "Filter",
     "Forecast",
+    "NoisySum",
     "Readings",
     "WeeklySeason",
     "all_pole_factor",
@@ -55,4 +57,5 @@ __all__ = [
     "smooth_both_ways",
     "to_kw",
     "welch_psd",
+    "window_covariance",
 ]

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 from gaussveil.timeseries.arma_process import Array
 from gaussveil.timeseries.psd import check_psd
+from gaussveil.timeseries.window_sums import NoisySum, with_sums
 
 
 def smooth(
-    stream: ArrayLike, noise_spectrum: ArrayLike, signal_psd: ArrayLike, profile: ArrayLike | None = None
+    stream: ArrayLike,
+    noise_spectrum: ArrayLike,
+    signal_psd: ArrayLike,
+    profile: ArrayLike | None = None,
+    *,
+    sums: Sequence[NoisySum] = (),
 ) -> Array:
     """Least mean-square estimate of the load from the whole released stream (both past and future of each sample).
 
     `noise_spectrum` is the public spectrum of the added noise and `signal_psd` that of the load about its profile,
     both two-sided per sample on frequencies evenly spaced from 0 to Nyquist (a single number: white). `profile` is
     the load expected at each sample, repeated as needed (a day, a week); without it, the mean of the stream. Both
-    must be public or released: this function then adds nothing to the privacy cost.
+    must be public or released: this function then adds nothing to the privacy cost. `sums` are released sums of the
+    load, such as the registers of a billing stream (`MeterStream.noisy_sums`); the estimate is consistent with them.
 
     The stream less its profile is weighted by signal / (signal + noise) at every frequency; the stream is mirrored at
     both ends so that they do not meet.
@@ -35,7 +44,8 @@ def smooth(
     weight = np.divide(signal, total, out=np.ones(bins), where=total > 0)
     difference = values - expected
     mirrored = np.concatenate([difference, difference[::-1]])
-    return np.asarray(expected + np.fft.irfft(np.fft.rfft(mirrored) * weight, n=mirrored.size)[: values.size])
+    estimate = expected + np.fft.irfft(np.fft.rfft(mirrored) * weight, n=mirrored.size)[: values.size]
+    return with_sums(np.asarray(estimate), weight * noise, sums)
 
 
 def _profile(values: Array, profile: ArrayLike | None) -> Array:
