@@ -6,6 +6,7 @@ Command modules import the numerical code inside their functions, so that `gauss
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -59,6 +60,8 @@ for _command in (sketch, logistic, gp, mixture, sample, forecast, audit, verify,
     app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
 for _group in (release_app, stream_app, budget_app, key_app):
     app.add_typer(_group)
+# The studio stands beside this room, so it is mounted by name: neither knows the other's code.
+app.command("studio", epilog=EXIT_CODE_HELP)(import_module("gaussveil.studio.command").studio)
 
 
 def main() -> None:

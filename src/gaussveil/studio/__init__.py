@@ -1,0 +1,1 @@
+"""The studio: explore, release, keep the books and verify in a browser. No formula and no mechanism of its own."""

@@ -1,0 +1,153 @@
+"""How the studio answers: JSON to programs, pieces of pages to HTMX, pages to people; and every error in one form.
+
+An error says its code, the rule and what to do. It never repeats what was sent, since that may be private.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from gaussveil.errors import (
+    AccountNotFoundError,
+    GaussveilError,
+    InputError,
+    LedgerError,
+    LedgerUnavailableError,
+    NumericalError,
+    PrivacyError,
+    SourceError,
+)
+from gaussveil.studio.plain_json import finite
+
+LOGGER = logging.getLogger("gaussveil.studio")
+
+_STATUS: tuple[tuple[type[GaussveilError], int], ...] = (
+    (AccountNotFoundError, 404),
+    (LedgerUnavailableError, 503),
+    (LedgerError, 409),
+    (PrivacyError, 409),
+    (InputError, 422),
+    (SourceError, 422),
+    (NumericalError, 422),
+)
+
+
+class ProblemDetail(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(description="Stable code: GV..., as in docs/exit-codes.md, or HTTP...")
+    message: str = Field(description="The rule and what to do; never a value of the data.")
+
+
+class Problem(BaseModel):
+    """Every error's form."""
+
+    error: ProblemDetail
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words}
+    for status, words in (
+        (401, "No token, or a wrong one"),
+        (403, "Not from our own pages, or without the token against forged requests"),
+        (404, "There is no such thing"),
+        (409, "The ledger or a promise does not allow it; nothing was spent"),
+        (413, "Too large"),
+        (421, "Not our name"),
+        (422, "The request breaks a rule"),
+        (503, "The ledger cannot be read or written now"),
+    )
+}
+
+
+@cache
+def environment() -> Environment:
+    """The templates of the pages; everything in them is escaped."""
+    made = Environment(
+        loader=PackageLoader("gaussveil.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters["short"] = short
+    return made
+
+
+def short(value: object) -> str:
+    """A number for people: six digits."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return "unbounded" if value is None else str(value)
+    return f"{value:.6g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def html(name: str, status: int = 200, **known: object) -> HTMLResponse:
+    """A page or a piece of one."""
+    return HTMLResponse(environment().get_template(name).render(**known), status)
+
+
+def wants_piece(request: Request) -> bool:
+    """Whether HTMX asks, which puts a piece of HTML into the page."""
+    return request.headers.get("hx-request") == "true"
+
+
+def answered(request: Request, template: str, value: Mapping[str, Any], status: int = 200) -> Response:
+    """The same answer to everybody: a piece of HTML for HTMX, else JSON."""
+    if wants_piece(request):
+        return html(template, status, **value)
+    return JSONResponse(finite(value), status)
+
+
+def status_of(error: GaussveilError) -> int:
+    """The HTTP status that stands for an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 422)
+
+
+def problem(request: Request, status: int, code: str, message: str) -> Response:
+    """An error in the form that the asker can show."""
+    if wants_piece(request):
+        return html("piece_problem.html", status, code=code, message=message)
+    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+        return html("problem.html", status, code=code, message=message)
+    return JSONResponse({"error": {"code": code, "message": message}}, status)
+
+
+async def on_our_error(request: Request, error: Exception) -> Response:
+    """One of our own errors: its message holds no value of the data."""
+    assert isinstance(error, GaussveilError)
+    return problem(request, status_of(error), error.code, str(error))
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """An unknown page, a wrong method, a request that is too large."""
+    assert isinstance(error, HTTPException)
+    reply = problem(request, error.status_code, f"HTTP{error.status_code}", str(error.detail))
+    reply.headers.update(error.headers or {})
+    return reply
+
+
+async def on_bad_request(request: Request, error: Exception) -> Response:
+    """A request that does not fit the documented form; what was sent is not repeated."""
+    assert isinstance(error, RequestValidationError)
+    rules = [
+        f"{'.'.join(str(part) for part in found['loc'][1:]) or 'the request'}: {found['msg']}"
+        for found in error.errors()[:5]
+    ]
+    # A custom rule's message may be ours only: pydantic's own messages name rules, never values.
+    return problem(request, 422, "GV100", "; ".join(rules))
+
+
+async def on_surprise(request: Request, error: Exception) -> Response:
+    """A mistake of ours: the log gets its kind and place, nobody gets its words, which may hold values."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    LOGGER.error("unexpected %s at %s:%s", type(error).__name__, last.filename, last.lineno)
+    return problem(request, 500, "GV000", "the studio made a mistake; nothing is known to be spent: see Budgets")

@@ -1,0 +1,79 @@
+"""`gaussveil studio`: start the server and say where it is. Mounted by the command line by name, without an import."""
+
+from __future__ import annotations
+
+import importlib.util
+import json as json_format
+import os
+import socket
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gaussveil.errors import MissingDependencyError, SourceError
+from gaussveil.studio.settings import MEBIBYTE, Settings, private_folder, read_password
+
+NEEDED = ("fastapi", "multipart", "uvicorn")
+# One thread for linear algebra and no compiler: pairs are small here, while threads and numba cost memory and a start.
+LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GAUSSVEIL_COMPILED": "0"}
+
+
+def studio(
+    ledger: Annotated[Path, typer.Option(help="Ledger file; made when the first account is opened.")] = Path(
+        "gaussveil.ledger"
+    ),
+    data: Annotated[
+        list[str] | None, typer.Option(help="Folder, file or address of tables that may be released; may be repeated.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
+    host: Annotated[str, typer.Option(help="Address; others than this machine need a password and TLS.")] = "127.0.0.1",
+    state: Annotated[Path | None, typer.Option(help="Folder of releases and uploads; beside the ledger.")] = None,
+    diagnostics: Annotated[bool, typer.Option("--diagnostics", help="Add the page of private diagnostics.")] = False,
+    upload_limit: Annotated[int, typer.Option(min=1, max=65536, help="Largest upload, MiB.")] = 256,
+    password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password; mode 600.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")] = True,
+    json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON object.")] = False,
+) -> None:
+    """Explore, release, keep the books and verify in a browser; serves until it is stopped (Ctrl-C).
+
+    Example: gaussveil studio --ledger home.ledger --data tables --no-browser
+    """
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        raise MissingDependencyError(f"the studio needs {', '.join(missing)}: pip install 'gaussveil[studio]'")
+    for name, value in LEAN.items():
+        os.environ.setdefault(name, value)
+    listener = _bound(host, port)
+    settings = Settings(
+        host=host, port=listener.getsockname()[1], ledger=ledger.absolute(), tables=tuple(data or ()),
+        state=private_folder((state or Path(f"{ledger}.studio")).absolute()), diagnostics=diagnostics,
+        upload_limit=upload_limit * MEBIBYTE, tls_certificate=tls_cert, tls_key=tls_key,
+        password=None if password_file is None else read_password(password_file),
+    )  # fmt: skip
+    if json:
+        print(json_format.dumps({"link": settings.link, "address": settings.address, "token": settings.token}))
+    else:
+        print(f"gaussveil studio: {settings.link}")
+    sys.stdout.flush()
+    if browser:
+        webbrowser.open(settings.link)
+    from gaussveil.studio.server import serve
+
+    serve(settings, listener)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()  # at once, so that whoever opens the link early waits instead of being refused
+    except OSError as error:
+        listener.close()
+        raise SourceError(f"cannot listen on {host}:{port} ({error.strerror})") from None
+    return listener

@@ -1,0 +1,85 @@
+"""Explore: a pair of Gaussians by sliders or by file, its exact curves, and the enclosure on request."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from gaussveil.errors import FormatError
+from gaussveil.studio import curves
+from gaussveil.studio.answers import REFUSALS, answered
+from gaussveil.studio.parts import Parts, page
+from gaussveil.studio.plain_json import finite
+
+router = APIRouter()
+
+PAIR_ENDINGS = (".json", ".npz", ".csv")
+Times = Annotated[int, Form(ge=1, le=100_000, description="How often the pair is composed with itself.")]
+
+
+class FileCurve(BaseModel):
+    """The curve of a pair in a file; `pair` holds the sliders that stand for it, where there are few enough."""
+
+    pair: curves.PairState | None
+    curve: curves.Curve
+    summary: curves.Summary
+
+
+@router.get("/explore", include_in_schema=False)
+async def explore(request: Request) -> Response:
+    """The page; its state is in the address, so that a link shows the same to everybody."""
+    return page(request, "explore.html", most=curves.MOST_COORDINATES)
+
+
+@router.post("/api/curve", responses=REFUSALS, response_model=curves.Curve, tags=["explore"])
+def curve(asked: curves.CurveRequest) -> Response:
+    """delta(epsilon) of a pair, exact in both directions, with the Renyi bound for comparison."""
+    return JSONResponse(finite(curves.curve(asked.loss(), asked.points, asked.epsilon_max)))
+
+
+@router.post("/api/summary", responses=REFUSALS, response_model=curves.Summary, tags=["explore"])
+def summary(asked: curves.SummaryRequest) -> Response:
+    """Epsilon at one delta, exact and by the Renyi bound, and the trade-off curve."""
+    return JSONResponse(finite(curves.summary(asked.loss(), asked.delta, asked.points)))
+
+
+@router.post("/api/enclosure", responses=REFUSALS, response_model=curves.Ends, tags=["explore"])
+def enclosure(request: Request, parts: Parts, asked: curves.EnclosureRequest) -> Response:
+    """Rigorous ends of delta at one epsilon, by ball arithmetic."""
+    pair = asked.model_dump(exclude={"epsilon"})
+    return answered(request, "piece_enclosure.html", parts.desk.ask("enclose", pair=pair, epsilon=asked.epsilon))
+
+
+@router.post("/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"])
+async def curve_of_file(
+    parts: Parts,
+    file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
+    times: Times = 1,
+) -> Response:
+    """The curve of a pair in a file."""
+    body = await file.read()
+    found = await run_in_threadpool(
+        with_file, parts, file.filename or "", body, "curve_of_file", times=times, points=81
+    )
+    return JSONResponse(found)
+
+
+def with_file(parts: Parts, name: str, body: bytes, task: str, **arguments: Any) -> dict[str, Any]:
+    """Let the desk read an uploaded file that is kept for this one task only."""
+    ending = Path(name).suffix.lower()
+    if ending not in PAIR_ENDINGS:
+        raise FormatError(f"the file must end in {', '.join(PAIR_ENDINGS)}")
+    with tempfile.TemporaryDirectory(dir=parts.settings.state) as folder:
+        path = Path(folder) / f"file{ending}"
+        path.write_bytes(body)
+        try:
+            return parts.desk.ask(task, path=str(path), **arguments)
+        except FormatError as error:
+            raise FormatError(str(error).replace(str(path), "the file")) from None

@@ -1,0 +1,126 @@
+"""The way in: the first page, the login, the page about the API, and what is on the shelf."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from gaussveil.studio.answers import REFUSALS, answered, html, wants_piece
+from gaussveil.studio.parts import Parts, page
+
+router = APIRouter()
+
+
+class Table(BaseModel):
+    """A table that may be released."""
+
+    id: str = Field(description="What to send as `table`.")
+    name: str
+    uploaded: bool
+
+
+class Tables(BaseModel):
+    """All of them."""
+
+    tables: list[Table]
+
+
+class Column(BaseModel):
+    """A column, whose name and type count as public."""
+
+    name: str
+    type: str
+
+
+class Columns(BaseModel):
+    """Columns of a table."""
+
+    columns: list[Column]
+
+
+class About(BaseModel):
+    """What this studio is."""
+
+    version: str
+    accounts: list[str]
+    diagnostics: bool
+
+
+@router.get("/", include_in_schema=False)
+async def first_page() -> Response:
+    """Begin with Explore."""
+    return RedirectResponse("/explore", 303)
+
+
+@router.get("/login", include_in_schema=False)
+async def login_page(parts: Parts) -> Response:
+    """Ask for the password."""
+    return html("login.html", wrong=False) if parts.access.asks_for_password else RedirectResponse("/", 303)
+
+
+@router.post("/login", include_in_schema=False)
+async def login(parts: Parts, password: Annotated[str, Form(max_length=1000)]) -> Response:
+    """Let the bearer of the password in; after a few failures everybody waits."""
+    if parts.access.wait() > 0:
+        await anyio.sleep(0.2)
+        return html("login.html", 429, wrong=True)
+    right = parts.access.asks_for_password and parts.access.opens(password)
+    parts.access.note(right)
+    if not right:
+        return html("login.html", 401, wrong=True)
+    return RedirectResponse("/", 303, headers={"set-cookie": parts.access.cookie})
+
+
+@router.get("/api", include_in_schema=False)
+async def api_page(request: Request) -> Response:
+    """The API for people."""
+    operations = [
+        (method.upper(), path, found)
+        for path, methods in request.app.openapi()["paths"].items()
+        for method, found in methods.items()
+    ]
+    return page(request, "api.html", operations=operations)
+
+
+@router.get("/api/about", responses=REFUSALS, response_model=About, tags=["studio"])
+def about(request: Request, parts: Parts) -> Response:
+    """Version and accounts."""
+    known = {
+        "version": request.app.version, "accounts": parts.accounts(), "diagnostics": parts.settings.diagnostics,
+    }  # fmt: skip
+    return answered(request, "piece_about.html", known)
+
+
+@router.get("/api/tables", responses=REFUSALS, response_model=Tables, tags=["release"])
+def tables(request: Request, parts: Parts) -> Response:
+    """Tables that may be released."""
+    known = [
+        Table(id=table.id, name=table.name, uploaded=table.uploaded).model_dump() for table in parts.shelf.tables()
+    ]
+    return answered(request, "piece_tables.html", {"tables": known, "chosen": None})
+
+
+@router.post("/api/tables", responses=REFUSALS, response_model=Table, tags=["release"], status_code=201)
+async def upload(
+    request: Request, parts: Parts, file: Annotated[UploadFile, File(description="CSV, Parquet or NPY.")]
+) -> Response:
+    """Upload a table; it stays on this machine, readable by its owner only, until the studio stops."""
+    added = await run_in_threadpool(parts.shelf.add, file.filename or "", file.file)
+    known = Table(id=added.id, name=added.name, uploaded=True).model_dump()
+    if wants_piece(request):
+        listed = [vars(table) for table in parts.shelf.tables()]
+        return html("piece_tables.html", 201, tables=listed, chosen=added.id)
+    return answered(request, "piece_tables.html", known, 201)
+
+
+@router.get("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
+def columns(request: Request, parts: Parts, table: str) -> Response:
+    """Columns of a table, read from its schema."""
+    found = parts.desk.ask("describe_table", address=parts.shelf.find(table).address)
+    return answered(request, "piece_columns.html", found)

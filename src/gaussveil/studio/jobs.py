@@ -1,0 +1,207 @@
+"""Releases under way and done, each in a folder of its own that is named by its key.
+
+Making the folder is the moment that decides: it succeeds once, so whatever arrives under the same key finds the same
+release. The work runs in a process that outlives a lost connection and a stopped server; what became of it is read from
+the folder and from the ledger, where the key is the entry's id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gaussveil.accounting import Ledger
+from gaussveil.accounting.records import Entry
+from gaussveil.errors import LedgerStateError, ParameterError, SourceError
+from gaussveil.studio.settings import Settings, private_folder
+
+PATIENCE = 3.0  # seconds for a cancelled process to tidy up
+FINISHED = ("released", "refused", "cancelled", "interrupted")
+FILES = ("certificate.json", "report.html")
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """What is known of a release."""
+
+    key: str
+    state: str
+    message: str
+    stage: int
+    stages: int
+    account: str
+    mechanism: str
+    ledger_state: str | None
+    done: dict[str, Any] | None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self.state in FINISHED
+
+
+class Jobs:
+    """Starts releases, watches them, and stops them where nothing was debited yet."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._ledger = settings.ledger
+        self._folder = private_folder(settings.state / "releases")
+        self._lock = threading.Lock()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def exists(self, key: str) -> bool:
+        """Whether anything was started under the key."""
+        return (self._folder / key).is_dir()
+
+    def start(self, key: str, request: dict[str, Any], address: str | None, table_name: str) -> None:
+        """Start a release once; the same request again changes nothing, another one under the same key is refused."""
+        folder = self._folder / key
+        with self._lock:
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                if (_read(folder / "request.json") or {}).get("request") not in (None, request):
+                    raise LedgerStateError("the key was used for another release; take a new one") from None
+                return
+            order = {"request": request, "address": address, "table_name": table_name, "ledger": str(self._ledger)}
+            write_json(folder / "request.json", order)
+            self._processes[key] = subprocess.Popen(
+                [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )  # fmt: skip
+
+    def status(self, key: str) -> JobStatus:
+        """Where a release stands."""
+        folder = self._folder / key
+        if not folder.is_dir():
+            raise ParameterError("there is no release under that key")
+        order = (_read(folder / "request.json") or {}).get("request", {})
+        done = _read(folder / "done.json")
+        progress = _read(folder / "progress.json") or {}
+        alive = self._is_alive(key, progress.get("pid")) and done is None
+        if done is None and not alive:
+            done = _read(folder / "done.json")  # it may have ended between the two looks
+        entry = self._entry(order.get("account"), key)
+        ledger_state = None if entry is None else entry.state
+        if done is not None:
+            state, message = done["state"], done["message"]
+        elif alive:
+            state, message = "running", progress.get("words", "starting")
+            if (folder / "cancelled").exists():
+                message = "cancelling, unless the account is being debited at this moment"
+        elif (folder / "cancelled").exists():
+            state, message = "cancelled", ""
+        else:
+            state, message = "interrupted", "The work was interrupted."
+        if state in ("cancelled", "interrupted", "refused"):
+            message = f"{message} {IN_THE_LEDGER[ledger_state]}".strip()
+        return JobStatus(
+            key, state, message, progress.get("stage", 0), progress.get("stages", 4), order.get("account", ""),
+            order.get("order", {}).get("mechanism", ""), ledger_state, done,
+        )  # fmt: skip
+
+    def cancel(self, key: str) -> JobStatus:
+        """Stop a release that has not been debited; a debit is never undone here without saying so."""
+        now = self.status(key)
+        if now.finished:
+            return now
+        if now.ledger_state is not None:
+            raise LedgerStateError("the account is debited already, so the release is finished; a debit is not undone")
+        folder = self._folder / key
+        (folder / "cancelled").touch()
+        process = self._processes.get(key)
+        identifier = process.pid if process is not None else (_read(folder / "progress.json") or {}).get("pid")
+        if identifier is not None:
+            # The process stops at once, unless it is about to debit: then it ignores this and finishes.
+            _signal(identifier, signal.SIGTERM)
+        until = time.monotonic() + PATIENCE
+        while self._is_alive(key, identifier) and time.monotonic() < until:
+            time.sleep(0.02)
+        return self.status(key)
+
+    def file(self, key: str, name: str) -> Path:
+        """A file of a finished release."""
+        done = self.status(key).done
+        if done is None or done["state"] != "released" or name not in (*FILES, done["file"]):
+            raise SourceError("there is no such file")
+        return self._folder / key / name
+
+    def keys(self) -> list[str]:
+        """All keys, the latest first."""
+        found = [(entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(self._folder) if entry.is_dir()]
+        return [name for _, name in sorted(found, reverse=True)]
+
+    def request(self, key: str) -> dict[str, Any]:
+        """What was asked for under a key."""
+        return _read(self._folder / key / "request.json") or {}
+
+    def wait(self, seconds: float) -> None:
+        """Give running releases time to finish; they go on by themselves if it is not enough."""
+        until = time.monotonic() + seconds
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                return
+
+    def _is_alive(self, key: str, identifier: int | None) -> bool:
+        process = self._processes.get(key)
+        if process is not None:
+            return process.poll() is None
+        if identifier is None:
+            return False
+        try:  # started by an earlier server; a number may have been given to somebody else meanwhile
+            return key.encode() in Path(f"/proc/{identifier}/cmdline").read_bytes()
+        except OSError:
+            return False
+
+    def _entry(self, account: str | None, key: str) -> Entry | None:
+        if account is None or not self._ledger.exists():
+            return None
+        ledger = Ledger(self._ledger)
+        if account not in ledger.accounts():
+            return None
+        return next((entry for entry in ledger.entries(account) if entry.id == key), None)
+
+
+IN_THE_LEDGER = {
+    None: "Nothing was debited, so nothing was spent.",
+    "void": "The debit was given back before anything was drawn; the ledger's log says so.",
+    "debited": "The account is debited and stays so; nothing was drawn, so `gaussveil budget void` may give it back.",
+    "drawing": "The account is debited and stays so, since the draw had begun. The result is lost.",
+    "released": "The account is debited and the release was drawn.",
+}
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a file that is complete or absent, and durable."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with partial.open("w", encoding="utf-8") as stream:
+        json.dump(value, stream, allow_nan=False)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(partial, path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _signal(identifier: int, number: int) -> None:
+    try:
+        os.kill(identifier, number)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,32 @@
+"""What the studio can release: one file per mechanism, each calling the mechanism below and nothing else."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gaussveil.studio.offers.offer import Offer, Plan
+
+_HOMES = {
+    "vector": "VectorOffer", "sketch": "SketchOffer", "mixture": "MixtureOffer", "forecast": "ForecastOffer",
+    "stream": "StreamOffer",
+}  # fmt: skip
+
+
+def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
+    """The offer behind an order; its module loads now."""
+    mechanism = order["mechanism"]
+    made: Offer = getattr(import_module(f"{__name__}.{mechanism}"), _HOMES[mechanism])(order, address, table_name)
+    return made
+
+
+def preview(asked: dict[str, Any]) -> dict[str, Any]:
+    """Facts, accuracy against epsilon, and the account before and after; nothing is drawn or spent."""
+    from gaussveil.studio.offers.affordability import before_and_after
+
+    plan: Plan = make_offer(asked["order"], asked["address"], asked["table_name"]).plan()
+    return {
+        "facts": [list(fact) for fact in plan.facts],
+        "accuracy": None if plan.accuracy is None else plan.accuracy.to_dict(),
+        "budget": before_and_after(asked["ledger"], asked["account"], plan) if asked["account"] else None,
+    }

@@ -1,0 +1,84 @@
+"""Offer: a load forecast that hides which household of its cluster it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gaussveil.accounting import Account
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
+from gaussveil.report.number_files import encode_columns
+from gaussveil.studio.offers.offer import Offer, Outcome, Picture, Plan
+from gaussveil.studio.offers.tables import open_source
+from gaussveil.timeseries import read_readings
+
+ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
+MOST_DRAWN = 6
+
+
+class ForecastOffer(Offer):
+    """The next hours of one household, or of a whole cluster."""
+
+    @property
+    def file_name(self) -> str:  # type: ignore[override]
+        """Name of the download."""
+        return f"forecast.{self.order['file_format']}"
+
+    def _forecaster(self) -> PrivateForecaster:
+        order = self.order
+        if not order["household"]:
+            raise ParameterError("name the household whose forecast, or whose cluster's forecasts, to release")
+        return PrivateForecaster(
+            horizon=order["horizon"], epsilon=order["epsilon"], delta=order["delta"], clusters=order["clusters"],
+            model=order["past"],
+        )  # fmt: skip
+
+    def plan(self) -> Plan:
+        """What is promised. The noise depends on forecasts, which come from readings, so it is not shown before."""
+        self._forecaster()
+        return Plan(
+            facts=(
+                ("Hidden", "which household of its cluster the forecast belongs to"),
+                ("Horizon", str(self.order["horizon"])),
+                ("Noise", "the smallest that keeps the promise, searched from the readings; the certificate states it"),
+                ("Assumed public", "which household is in which cluster, and the models of the households"),
+            )
+        )
+
+    def prepare(self) -> int:
+        """Read the readings, fit the models, search the noise."""
+        readings = read_readings(open_source(self.needed_table()), unit=self.order["unit"])
+        forecaster = self._known["forecaster"] = self._forecaster().fit(readings)
+        # Designs the noise now, so that whatever is refused is refused before the debit.
+        forecaster.diagnostics(self.order["household"], whole=self.order["whole_cluster"])
+        return ROOM
+
+    def release(self, account: Account) -> Outcome:
+        """Draw."""
+        forecaster, name = self._known["forecaster"], self.order["household"]
+        forecaster.account = account
+        release = forecaster.release_cluster_of(name) if self.order["whole_cluster"] else forecaster.release(name)
+        known = release.certificate.parameters
+        return Outcome(
+            body=encode_columns(release.value.columns(), f".{self.order['file_format']}"),
+            certificate=release.certificate,
+            facts=(
+                ("Released", release.certificate.released),
+                ("Hidden among", f"{known['cluster_size']} households"),
+                ("Error", f"mean squared, {float(known['accuracy']):.4g} in log power"),
+            ),
+            picture=_picture(release.value),
+        )
+
+
+def _picture(value: PrivateForecast) -> Picture:
+    times = [str(time).replace("T", " ") for time in value.times.astype("datetime64[m]")]
+    series: dict[str, Any] = {}
+    for index, row in enumerate(np.atleast_2d(value.kw)[:MOST_DRAWN]):
+        series["released" if value.kw.ndim == 1 else f"row {index + 1}"] = row.tolist()
+    if value.kw.ndim == 1:
+        band = f"{value.coverage:.0%} band"
+        series |= {f"{band}, lower end": value.lower_kw.tolist(), f"{band}, upper end": value.upper_kw.tolist()}
+    return Picture("Released forecast", times, series, "time", "kW")

@@ -1,0 +1,86 @@
+"""Offer: a private random projection of a numeric table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gaussveil.accounting import Account, Adjacency
+from gaussveil.mechanisms import PrivateSketch
+from gaussveil.mechanisms.sketch_plan import SketchPlan
+from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
+from gaussveil.studio.offers.tables import open_source
+
+MOST_DRAWN = 12
+
+
+class SketchOffer(Offer):
+    """Second moments through a sketch."""
+
+    file_name = "sketch.npz"
+
+    def _mechanism(self, account: Account | None = None) -> PrivateSketch:
+        order = self.order
+        return PrivateSketch(
+            epsilon=order["epsilon"], delta=order["delta"], row_norm=order["row_norm"],
+            n_components=order["components"], row_bound=order["row_bound"], columns=names(order["columns"]),
+            account=account,
+        )  # fmt: skip
+
+    def _planned(self, mechanism: PrivateSketch) -> SketchPlan:
+        listed = mechanism.columns or open_source(self.needed_table()).schema.names
+        return mechanism.plan(len(listed))
+
+    def plan(self) -> Plan:
+        """The ridge and the error of second moments; from the schema alone."""
+        mechanism = self._mechanism()
+        plan = self._planned(mechanism)
+        rows = plan.row_bound or 0.0
+        errors = [replace(mechanism, epsilon=one).plan(plan.size).gram_error(rows) for one in EPSILONS]
+        return Plan(
+            facts=(
+                ("Sketch", f"{plan.size} columns, {plan.components} components"),
+                ("Ridge", f"{plan.ridge:.6g} is added to every column's sum of squares, in proportion"),
+                ("Comparison", plan.compare()),
+            ),
+            charge=plan.charge,
+            adjacency=Adjacency.add_remove("record"),
+            accuracy=Picture(
+                "Error of the Gram matrix against epsilon",
+                EPSILONS,
+                {"root mean square error": errors},
+                "epsilon",
+                "squared unit of the rows",
+                log_x=True,
+                log_y=True,
+            ),
+        )
+
+    def prepare(self) -> int:
+        """Open the table and plan."""
+        plan = self._planned(self._mechanism())
+        return 8 * plan.size * plan.components + 256 * plan.size + 65536
+
+    def release(self, account: Account) -> Outcome:
+        """Read the table once and draw."""
+        table = open_source(self.needed_table())
+        release = self._mechanism(account).release(table, released=f"sketch of {self.table_name}")
+        found = release.value
+        count = min(MOST_DRAWN, len(found.columns))
+        parts = found.pca(count)
+        low = [max(value - 2 * error, 0.0) for value, error in zip(parts.value.tolist(), parts.standard_error.tolist())]
+        high = [value + 2 * error for value, error in zip(parts.value.tolist(), parts.standard_error.tolist())]
+        return Outcome(
+            body=found.to_bytes(),
+            certificate=release.certificate,
+            facts=(
+                ("Released", f"{len(found.columns)} x {found.matrix.shape[1]} numbers, ridge {found.ridge:.6g}"),
+                ("Read it with", "gaussveil.mechanisms.Sketch.from_file"),
+            ),
+            picture=Picture(
+                "Largest eigenvalues of the Gram matrix, estimated from the sketch",
+                list(range(1, count + 1)),
+                {"estimate": parts.value.tolist(), "two errors less": low, "two errors more": high},
+                "principal component",
+                "eigenvalue",
+            ),
+        )

@@ -1,0 +1,37 @@
+"""How a release reads its table: through the embedded engine, or as plain numbers from one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaussveil.errors import SourceError
+
+if TYPE_CHECKING:
+    from gaussveil.report.number_files import Numbers
+    from gaussveil.statistics import Source
+
+
+def open_source(address: str) -> Source:
+    """The table as a Source."""
+    from gaussveil.engines import open as open_table
+    from gaussveil.statistics import as_source
+
+    if Path(address).suffix.lower() == ".npy":
+        return as_source(read_plain(address).values)
+    return open_table(address)
+
+
+def read_plain(address: str) -> Numbers:
+    """The numbers of one file, in its own order."""
+    from gaussveil.report.number_files import ENDINGS, read_numbers
+
+    if Path(address).suffix.lower() not in ENDINGS or "://" in address or "#" in address:
+        raise SourceError(f"a vector is read from one file that ends in {', '.join(ENDINGS)}")
+    return read_numbers(Path(address))
+
+
+def describe(address: str) -> dict[str, Any]:
+    """Columns and their types: the schema counts as public, the number of rows does not."""
+    schema = open_source(address).schema
+    return {"columns": [{"name": field.name, "type": str(field.type)} for field in schema]}

@@ -1,0 +1,70 @@
+"""Diagnostics from private data: on a page of their own, only where the studio was started with --diagnostics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from gaussveil.errors import ParameterError
+from gaussveil.studio.answers import REFUSALS, answered
+from gaussveil.studio.offers.orders import KEY, Text
+from gaussveil.studio.parts import Parts, page
+
+router = APIRouter()
+
+
+class CompareRequest(BaseModel):
+    """Which release to compare with its table."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str = Field(pattern=KEY)
+
+
+class AuditRequest(BaseModel):
+    """The sum of a table's rows with Gaussian noise, and what is claimed of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    table: Text
+    variance: float = Field(gt=0, le=1e12, description="Variance of the noise on every column's sum.")
+    epsilon: float = Field(ge=0, le=1e4)
+    delta: float = Field(ge=0, le=1)
+
+
+class PrivateFigures(BaseModel):
+    """Figures that must not leave the house."""
+
+    warning: str
+    facts: list[tuple[str, str]]
+
+
+@router.get("/diagnostics", include_in_schema=False)
+def diagnostics(request: Request, parts: Parts) -> Response:
+    """The page."""
+    found = [parts.jobs.status(key) for key in parts.jobs.keys()[:50]]
+    done = [vars(one) for one in found if one.state == "released" and one.mechanism in ("vector", "mixture")]
+    return page(request, "diagnostics.html", releases=done, tables=[vars(table) for table in parts.shelf.tables()])
+
+
+@router.post("/api/diagnostics/release", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
+def compare(request: Request, parts: Parts, asked: CompareRequest) -> Response:
+    """How far a release is from its table. Private."""
+    status = parts.jobs.status(asked.key)
+    if status.state != "released" or status.done is None:
+        raise ParameterError("there is no finished release under that key")
+    order = parts.jobs.request(asked.key)
+    file = parts.jobs.file(asked.key, status.done["file"])
+    found = parts.desk.ask("diagnose", order=order["request"]["order"], address=order["address"], file=str(file))
+    return answered(request, "piece_figures.html", found)
+
+
+@router.post("/api/diagnostics/audit", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
+def audit(request: Request, parts: Parts, asked: AuditRequest) -> Response:
+    """The exact delta of a noisy sum on every neighbour of a table, against a claim. Private."""
+    table = parts.shelf.find(asked.table)
+    found = parts.desk.ask(
+        "diagnose", address=table.address, variance=asked.variance, epsilon=asked.epsilon, delta=asked.delta
+    )
+    return answered(request, "piece_figures.html", found)

@@ -1,0 +1,107 @@
+"""One release, in a process of its own: read, plan, take the files' room, debit, draw, write.
+
+Whatever can be refused is refused before the debit. From the debit on a cancel is ignored: what is paid is delivered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from gaussveil.errors import GaussveilError
+from gaussveil.studio.desk_work import quiet
+from gaussveil.studio.jobs import write_json
+from gaussveil.studio.plain_json import finite
+
+STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
+ROOM = 4 << 20  # bytes for the certificate and for the page
+
+
+class CancelledError(BaseException):
+    """The user changed their mind."""
+
+
+def cancelled(_number: int, _frame: FrameType | None) -> None:
+    """Stop where nothing is spent yet."""
+    raise CancelledError
+
+
+def run(folder: Path) -> None:
+    """Do the release that the folder's request asks for; say in done.json what became of it."""
+    signal.signal(signal.SIGTERM, cancelled)
+    try:
+        done = release(folder)
+    except GaussveilError as error:
+        done = {"state": "refused", "code": error.code, "message": f"{_named(folder, str(error))}."}
+    except CancelledError:
+        done = {"state": "cancelled", "code": "", "message": "Cancelled."}
+    write_json(folder / "done.json", finite(done))
+
+
+def release(folder: Path) -> dict[str, Any]:
+    """Prepare, then spend."""
+    tell(folder, 0)
+    from gaussveil.accounting import Account
+    from gaussveil.accounting.transaction import release_id_given
+    from gaussveil.report.certificate import certificate_report
+    from gaussveil.report.files import read_json, reserved
+    from gaussveil.report.html import render
+    from gaussveil.studio.offers import make_offer
+    from gaussveil.studio.verdicts import explained
+
+    asked: Any = read_json(folder / "request.json")
+    request = asked["request"]
+    offer = make_offer(request["order"], asked["address"], asked["table_name"])
+    tell(folder, 1)
+    room = offer.prepare()
+    with ExitStack() as files:
+        body = files.enter_context(reserved(folder / offer.file_name, room))
+        note = files.enter_context(reserved(folder / "certificate.json", ROOM))
+        page = files.enter_context(reserved(folder / "report.html", ROOM))
+        tell(folder, 2)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if (folder / "cancelled").exists():
+            raise CancelledError
+        with release_id_given(request["key"]):
+            outcome = offer.release(Account(asked["ledger"], request["account"]))
+        tell(folder, 3)
+        body.write(outcome.body)
+        note.write(outcome.certificate.to_json().encode())
+        page.write(render(certificate_report(outcome.certificate)).encode())
+    return {
+        "state": "released",
+        "code": "",
+        "message": "Released.",
+        "file": offer.file_name,
+        "facts": [list(fact) for fact in outcome.facts],
+        "explained": explained(outcome.certificate),
+        "picture": None if outcome.picture is None else outcome.picture.to_dict(),
+        "certificate": {
+            "epsilon": outcome.certificate.epsilon,
+            "delta": outcome.certificate.delta,
+            "delta_upper": outcome.certificate.delta_upper,
+        },
+    }
+
+
+def tell(folder: Path, stage: int) -> None:
+    """Say how far the work is."""
+    words = STAGES[stage]
+    write_json(folder / "progress.json", {"stage": stage, "stages": len(STAGES), "words": words, "pid": os.getpid()})
+
+
+def _named(folder: Path, message: str) -> str:
+    """Our errors may name the table's file; a page says what the user calls it, not where it lies."""
+    asked = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    return message.replace(str(asked["address"]), str(asked["table_name"])).replace(f"{folder}/", "").rstrip(".")
+
+
+if __name__ == "__main__":
+    sys.excepthook = quiet
+    run(Path(sys.argv[1]))

@@ -1,0 +1,29 @@
+"""Runs the application: one process, one event loop, our own log."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from gaussveil.studio.application import make_application
+from gaussveil.studio.settings import Settings
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Serve on an open socket until the process is told to stop."""
+    log = logging.getLogger("gaussveil.studio")
+    log.setLevel(logging.INFO)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    log.propagate = False
+    config = uvicorn.Config(
+        make_application(settings), log_level="error", access_log=False, server_header=False, date_header=True,
+        timeout_graceful_shutdown=5, h11_max_incomplete_event_size=1 << 16, ws="none",
+        ssl_certfile=None if settings.tls_certificate is None else str(settings.tls_certificate),
+        ssl_keyfile=None if settings.tls_key is None else str(settings.tls_key),
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[listener])

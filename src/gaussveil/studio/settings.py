@@ -1,0 +1,97 @@
+"""What the studio was started with: address, ledger, tables, limits. Nothing here changes afterwards."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gaussveil.errors import ParameterError, SourceError
+
+MEBIBYTE = 1 << 20
+SHORTEST_PASSWORD = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that a request cannot change."""
+
+    host: str = "127.0.0.1"
+    port: int
+    ledger: Path
+    tables: tuple[str, ...] = ()
+    state: Path
+    diagnostics: bool = False
+    upload_limit: int = 256 * MEBIBYTE
+    password: str | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+
+    def __post_init__(self) -> None:
+        if not is_loopback(self.host) and (self.password is None or self.tls_certificate is None):
+            raise ParameterError(
+                f"--host {self.host} can be reached by others: give --password-file, --tls-cert and --tls-key, "
+                "or stay on 127.0.0.1"
+            )
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ParameterError("--tls-cert and --tls-key must be given together")
+
+    @property
+    def scheme(self) -> str:
+        """How the address begins."""
+        return "http" if self.tls_certificate is None else "https"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Values of the Host header that are ours; any other name is somebody else's idea."""
+        plain = f"[{self.host}]" if ":" in self.host else self.host
+        known = [plain, "localhost"] if is_loopback(self.host) else [plain]
+        default = 80 if self.scheme == "http" else 443
+        return tuple(f"{name}:{self.port}" for name in known) + tuple(known if self.port == default else ())
+
+    @property
+    def address(self) -> str:
+        """Where the studio is."""
+        return f"{self.scheme}://{self.names[0]}"
+
+    @property
+    def link(self) -> str:
+        """What the user opens: the token is in it, unless a password is asked for."""
+        return f"{self.address}/" if self.password is not None else f"{self.address}/?token={self.token}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_password(path: Path) -> str:
+    """The first line of a file that nobody else can read."""
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ParameterError(f"{path.name}: others can read the password; run chmod 600 on it")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path.name}: the password file cannot be read ({type(error).__name__})") from None
+    if not lines or len(lines[0]) < SHORTEST_PASSWORD:
+        raise ParameterError(f"{path.name}: the password must have at least {SHORTEST_PASSWORD} characters")
+    return lines[0]
+
+
+def private_folder(path: Path) -> Path:
+    """A folder that only its owner can enter, made if need be."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.chmod(path, 0o700)
+    except OSError as error:
+        raise SourceError(f"{path.name}: the folder cannot be made ({error.strerror})") from None
+    return path

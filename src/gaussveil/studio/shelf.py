@@ -1,0 +1,134 @@
+"""The tables that may be released: those the studio was started with, and uploads. Nothing else can be named.
+
+A table has an id that we gave it. Ids lead to files below the given folders only: names that climb out, hidden files
+and links to other places are not on the shelf.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.studio.settings import Settings, private_folder
+
+ENDINGS = (".csv", ".parquet", ".npy")
+MOST_LISTED = 500
+MOST_UPLOADS = 32
+DEEPEST = 4
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class ShelfTable:
+    """A table: our id for it, what people call it, where it is, and whether it was uploaded."""
+
+    id: str
+    name: str
+    address: str
+    uploaded: bool = False
+
+
+class Shelf:
+    """Finds tables by id."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = settings.upload_limit
+        self._folders: list[Path] = []
+        self._fixed: list[ShelfTable] = []
+        self._uploads: dict[str, ShelfTable] = {}
+        self._store = private_folder(settings.state / "uploads")
+        self.clear()
+        for index, address in enumerate(settings.tables):
+            path = Path(address)
+            if path.is_dir():
+                self._folders.append(path.resolve())
+            elif "://" in address or "#" in address:
+                self._fixed.append(ShelfTable(f"address-{index}", _label(address), address))
+            elif path.is_file():
+                self._fixed.append(ShelfTable(f"address-{index}", path.name, str(path.resolve())))
+            else:
+                raise SourceError(f"--data {address}: there is no such folder, file or table")
+
+    def clear(self) -> None:
+        """Remove what was uploaded: at the start what a killed server left, at the end our own."""
+        for file in self._store.iterdir():
+            file.unlink()
+        self._uploads.clear()
+
+    def tables(self) -> list[ShelfTable]:
+        """Every table, uploads first."""
+        found = [*self._uploads.values(), *self._fixed]
+        for number, folder in enumerate(self._folders):
+            found += [ShelfTable(f"folder-{number}/{name}", name, str(folder / name)) for name in _files(folder)]
+        return found[:MOST_LISTED]
+
+    def find(self, identifier: str) -> ShelfTable:
+        """The table of an id."""
+        if identifier in self._uploads:
+            return self._uploads[identifier]
+        for table in self._fixed:
+            if table.id == identifier:
+                return table
+        place, _, name = identifier.partition("/")
+        number = place.removeprefix("folder-")
+        if place.startswith("folder-") and number.isdecimal() and int(number[:9]) < len(self._folders):
+            folder = self._folders[int(number)]
+            if name and "\0" not in name and is_inside(folder, name):
+                return ShelfTable(identifier, name, str(folder / name))
+        raise ParameterError("there is no table of that id; see the list of tables")
+
+    def add(self, name: str, content: BinaryIO) -> ShelfTable:
+        """Keep an upload, readable by nobody else, until the server stops."""
+        shown = Path(name.replace("\\", "/")).name[:100]
+        ending = Path(shown).suffix.lower()
+        if ending not in ENDINGS:
+            raise FormatError(f"a table must end in {', '.join(ENDINGS)}")
+        if len(self._uploads) >= MOST_UPLOADS:
+            raise SourceError(f"there are {MOST_UPLOADS} uploads already; restart the studio to clear them")
+        identifier = f"upload-{secrets.token_hex(8)}"
+        # The ending says the format; the rest of the user's name is for the eye only.
+        target = self._store / f"{identifier}{ending}"
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            shutil.copyfileobj(content, stream, CHUNK)
+        if target.stat().st_size > self._limit:
+            target.unlink()
+            raise SourceError("the upload is too large")
+        self._uploads[identifier] = ShelfTable(identifier, shown, str(target), uploaded=True)
+        return self._uploads[identifier]
+
+
+def is_inside(folder: Path, name: str) -> bool:
+    """Whether a name leads to a table below the folder, links followed."""
+    parts = Path(name).parts
+    if Path(name).is_absolute() or any(part.startswith(".") for part in parts) or len(parts) > DEEPEST:
+        return False
+    try:
+        target = (folder / name).resolve(strict=True)
+    except (OSError, ValueError):
+        return False
+    return target.is_relative_to(folder) and target.is_file() and target.suffix.lower() in ENDINGS
+
+
+def _files(folder: Path) -> list[str]:
+    found = []
+    for place, folders, files in os.walk(folder):
+        below = Path(place).relative_to(folder)
+        folders[:] = (
+            sorted(name for name in folders if not name.startswith(".")) if len(below.parts) < DEEPEST - 1 else []
+        )
+        found += [str(below / name) for name in sorted(files) if is_inside(folder, str(below / name))]
+        if len(found) >= MOST_LISTED:
+            break
+    return found
+
+
+def _label(address: str) -> str:
+    """What pages call an address: neither the server nor a password that it may hold."""
+    place, _, table = address.partition("#")
+    name = place.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return f"{name}#{table}" if table else name

@@ -1,0 +1,55 @@
+// What every page does: forms become JSON, requests carry the token against forgery, new pieces get their charts.
+(() => {
+  "use strict";
+  const token = document.querySelector('meta[name="csrf-token"]').content;
+
+  // {"order.epsilon": "1"} -> {order: {epsilon: "1"}}; empty fields are left out, so that the server's defaults hold.
+  function nested(pairs, leaveOut) {
+    const made = {};
+    for (const [name, value] of pairs) {
+      if (value === "" || value instanceof File || leaveOut.includes(name)) continue;
+      const path = name.split(".");
+      const last = path.pop();
+      path.reduce((place, part) => (place[part] ??= {}), made)[last] = value;
+    }
+    return made;
+  }
+
+  document.addEventListener("htmx:config:request", (event) => {
+    const request = event.detail.ctx.request;
+    request.headers["X-CSRF-Token"] = token;
+  });
+
+  document.addEventListener("htmx:before:request", (event) => {
+    const { request, sourceElement } = event.detail.ctx;
+    if (!(request.body instanceof URLSearchParams)) return;
+    request.body = JSON.stringify(nested(request.body, (sourceElement.dataset.leaveOut || "").split(",")));
+    request.headers["Content-Type"] = "application/json";
+  });
+
+  document.addEventListener("htmx:after:swap", () => studioCharts.drawAll(document));
+
+  // A file dropped anywhere on its field is chosen there.
+  for (const place of document.querySelectorAll(".drop")) {
+    const input = place.querySelector("input[type=file]");
+    place.addEventListener("dragover", (event) => { event.preventDefault(); place.classList.add("over"); });
+    place.addEventListener("dragleave", () => place.classList.remove("over"));
+    place.addEventListener("drop", (event) => {
+      event.preventDefault();
+      place.classList.remove("over");
+      if (event.dataTransfer.files.length) input.files = event.dataTransfer.files;
+    });
+  }
+
+  // Ask the API; errors come back as {error: {code, message}}.
+  async function ask(path, body) {
+    const form = body instanceof FormData;
+    const reply = await fetch(path, { method: "POST", body: form ? body : JSON.stringify(body), headers: { "X-CSRF-Token": token, ...(form ? {} : { "Content-Type": "application/json" }) } });
+    return { ok: reply.ok, found: await reply.json() };
+  }
+
+  // Coming back through the browser's memory: ask the server what became of the release.
+  window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  window.studio = { ask };
+  document.addEventListener("DOMContentLoaded", () => studioCharts.drawAll(document));
+})();

@@ -1,0 +1,83 @@
+"""Verify and audit: a certificate recomputed and explained; a pair and a claim, held or refuted."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from gaussveil.studio import curves
+from gaussveil.studio.answers import REFUSALS, answered
+from gaussveil.studio.explore_pages import Times, with_file
+from gaussveil.studio.parts import Parts, page
+
+router = APIRouter()
+
+
+class CertificateVerdict(BaseModel):
+    """A certificate recomputed."""
+
+    verdict: str
+    verified: bool
+    private: bool
+    epsilon: float
+    delta: float
+    delta_lower: float
+    delta_upper: float
+    signature: str
+    problems: list[str]
+    explained: list[tuple[str, str]]
+    certificate: dict[str, object]
+
+
+class Claimed(BaseModel):
+    """A claim."""
+
+    epsilon: float
+    delta: float
+
+
+class ClaimVerdict(BaseModel):
+    """A claim decided: the upper end certifies, the lower end refutes."""
+
+    verdict: Literal["holds", "refuted", "undecided"]
+    claim: Claimed
+    times: int
+    ends: curves.Ends
+    curve: curves.Curve
+
+
+@router.get("/verify", include_in_schema=False)
+async def verify(request: Request) -> Response:
+    """The page."""
+    return page(request, "verify.html")
+
+
+@router.post("/api/certificate", responses=REFUSALS, response_model=CertificateVerdict, tags=["verify"])
+async def certificate(
+    request: Request, parts: Parts, file: Annotated[UploadFile, File(description="A certificate, JSON.")]
+) -> Response:
+    """Recompute a certificate from its own contents and explain it."""
+    body = await file.read()
+    found = await run_in_threadpool(with_file, parts, "certificate.json", body, "verify_certificate")
+    return answered(request, "piece_certificate.html", found)
+
+
+@router.post("/api/claim", responses=REFUSALS, response_model=ClaimVerdict, tags=["verify"])
+async def claim(
+    request: Request,
+    parts: Parts,
+    file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
+    epsilon: Annotated[float, Form(ge=0, le=1e4, description="Claimed epsilon.")],
+    delta: Annotated[float, Form(ge=0, le=1, description="Claimed delta.")],
+    times: Times = 1,
+) -> Response:
+    """Decide a claimed (epsilon, delta) of a pair by rigorous enclosures of both directions."""
+    body = await file.read()
+    found = await run_in_threadpool(
+        with_file, parts, file.filename or "", body, "check_claim", times=times, epsilon=epsilon, delta=delta
+    )
+    return answered(request, "piece_claim.html", found)
