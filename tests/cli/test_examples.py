@@ -80,7 +80,7 @@ def prepare(command: str, folder: Path) -> None:
         (meter,) = json.loads((folder / "meter.json").read_text(encoding="utf-8"))["meters"]
         reading = json.dumps({"meter": meter["name"], "seq": 0, "kw": 0.4})
         (folder / "readings.jsonl").write_text(reading + "\n", encoding="utf-8")
-    if command == "forecast":
+    if command in ("forecast", "demo"):
         town = simulate_households(10, 16, step_minutes=60, seed=1)
         table = {
             "household": np.repeat(["ID", *town.households[1:]], town.count).tolist(),
@@ -90,7 +90,7 @@ def prepare(command: str, folder: Path) -> None:
         pq.write_table(pa.table(table), folder / "readings.parquet")
 
 
-@pytest.mark.parametrize("command", [name for name in DOCS if name != "stream run"])
+@pytest.mark.parametrize("command", [name for name in DOCS if name not in ("stream run", "studio")])
 def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(folder)
     for step in (*BEFORE.get(command, ()), command):
@@ -108,6 +108,16 @@ def test_the_example_of_the_gateway_runs(run: Run, folder: Path, monkeypatch: py
     subprocess.run(line, shell=True, check=True, capture_output=True)
     (answer,) = (folder / "private.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(answer)["seq"] == 0
+
+
+def test_the_example_of_the_studio_runs(folder: Path) -> None:
+    (folder / "tables").mkdir()
+    command = [str(Path(sys.executable).parent / "gaussveil"), *shlex.split(example("studio"))[1:]]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        words = process.stdout.readline()
+        process.terminate()
+    assert re.fullmatch(r"gaussveil studio: http://127\.0\.0\.1:\d+/\?token=\S{43}\n", words)
 
 
 @pytest.mark.parametrize("command", DOCS)

@@ -64,8 +64,8 @@ def make_application(settings: Settings) -> ASGIApp:
     ):  # fmt: skip
         app.include_router(router)
     if settings.diagnostics:
-        from gaussveil.studio import private_pages
+        from gaussveil.studio.private_pages import router as private_router
 
-        app.include_router(private_pages.router)
+        app.include_router(private_router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     return Guard(app, settings, access)
