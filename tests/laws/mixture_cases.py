@@ -10,7 +10,7 @@ from scipy.linalg import block_diag
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_budget import RADIUS_BINS, RefinementScales
+from gaussveil.mechanisms.mixture_budget import INNER_BALL, RADIUS_BINS, RefinementScales
 from gaussveil.mechanisms.mixture_passes import PrivatePasses
 from gaussveil.mechanisms.mixture_plan import _for_stages
 from gaussveil.mechanisms.mixture_records import read_records
@@ -24,7 +24,7 @@ Data = tuple[Any, Any]
 # No record against one so far away that it is clipped in every pass: what it adds never depends on earlier outputs.
 NOBODY: Data = (np.empty((0, 1)), np.empty(0, dtype=np.int64))
 SOMEBODY: Data = (np.array([[1e9]]), np.array([0]))
-SIZE, RADIUS = 50, 2.0
+SIZE, RADIUS = 50, 2.0  # so few that the first sums are clipped to the smallest inner ball
 
 
 class RecordedPasses(PrivatePasses):
@@ -60,7 +60,7 @@ def draws(mechanism: PrivateGaussianMixture, data: Data, count: int) -> Matrix:
 
 def blocks(certificate: Certificate) -> list[Matrix]:
     """Covariances of what the passes hand out, in their order, as the certificate declares them."""
-    (ball, histogram, refinements) = certificate.parameters["noise"].values()  # type: ignore[attr-defined]
+    (_, ball, histogram, refinements) = certificate.parameters["noise"].values()  # type: ignore[attr-defined]
     found = [np.array([[scale**2]]) for scale in ball]
     found += [histogram**2 * np.eye(RADIUS_BINS)]
     for scales in refinements:
@@ -69,7 +69,7 @@ def blocks(certificate: Certificate) -> list[Matrix]:
 
 
 def centre(data: Data) -> Matrix:
-    one = [1.0, RADIUS, *[0.0] * (RADIUS_BINS - 1), 1.0, *[1.0, 1.0, 1.0] * 4]
+    one = [1.0, INNER_BALL * RADIUS, *[0.0] * (RADIUS_BINS - 1), 1.0, *[1.0, 1.0, 1.0] * 4]
     return np.array(one) * len(data[0])
 
 

@@ -59,7 +59,10 @@ def test_the_stages_spend_the_whole_budget_and_no_more(size: float, shift: float
     radius = 7.0
     for first in (None, 0.25):
         budget = stage_budget(size, shift, classes, d, radius, first)
-        spent = 1 / budget.count_scale**2 + (radius / budget.total_scale) ** 2 + 1 / budget.histogram_scale**2
+        spent = (
+            1 / budget.count_scale**2 + (budget.centre_radius / budget.total_scale) ** 2 + 1 / budget.histogram_scale**2
+        )
+        assert 0.7 * radius <= budget.centre_radius <= radius
         spent += sum(one.squared_loss(d) for one in budget.refinements)
         assert spent == pytest.approx(shift**2, rel=1e-9)
 

@@ -25,6 +25,7 @@ ENOUGH = 2.5
 CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left unclipped, per refinement
 EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
 RADIUS_BINS = 14
+INNER_BALL = 0.7  # of the public radius: where noise outweighs it, sums of shortened records tell more
 
 
 def noise_scales(mean_shift: float, weights: Float, squared_sensitivities: Float) -> Float:
@@ -81,6 +82,7 @@ class RefinementScales:
 class StageBudget:
     """Noise of every stage, and the public targets that go with it."""
 
+    centre_radius: float
     count_scale: float
     total_scale: float
     histogram_scale: float
@@ -90,8 +92,9 @@ class StageBudget:
     caps: tuple[float, ...]
 
     def describe(self) -> dict[str, object]:
-        """Standard deviations of the noise for the certificate, in the order of the passes."""
+        """Standard deviations of the noise for the certificate, in the order of the passes, and the first clipping."""
         return {
+            "radius of the first sums": self.centre_radius,
             "counts and sums in the ball": [self.count_scale, self.total_scale],
             "distance histogram": self.histogram_scale,
             "refinements (count, sum, traceless second moments, sum of 1 - |z|^2)": [
@@ -108,6 +111,11 @@ def records_per_class(size: float, mean_shift: float, classes: int) -> float:
 def inner_mass(strength: Float | float, floor: float, cap: float) -> Float:
     """Share of a class that a refinement leaves unclipped: more where its records stand out of the noise."""
     return np.clip(0.5 + 0.25 * np.log2(np.asarray(strength) / 50), floor, cap)
+
+
+def centre_radius(strength: float, radius: float) -> float:
+    """Radius of the ball that the first sums are clipped to: smaller than the public one where noise rules."""
+    return radius * float(np.clip(INNER_BALL + 0.1 * math.log2(strength / 50), INNER_BALL, 1.0))
 
 
 def stage_budget(
@@ -128,5 +136,6 @@ def stage_budget(
         rho = radius_from_quantile(inner_mass(strength, floor, cap), dimension)
         gains = (float(gain(rho, np.ones(()), dimension)) for gain in (mean_gain, shape_gain))
         split.append(RefinementScales.split(shift, dimension, *gains))
-    count, total = centre_scales(centres, radius, dimension) if centres > 0 else (math.inf, math.inf)
-    return StageBudget(count, total, 1 / radii, quantile, tuple(split), floors, caps)
+    inner = centre_radius(strength, radius)
+    count, total = centre_scales(centres, inner, dimension) if centres > 0 else (math.inf, math.inf)
+    return StageBudget(inner, count, total, 1 / radii, quantile, tuple(split), floors, caps)

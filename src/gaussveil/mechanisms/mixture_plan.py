@@ -185,8 +185,7 @@ def _staged(
             passes, classes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size
         )
     guess = run_stages(passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start)
-    records = guess.records
-    return records / records.sum(), guess.means, guess.covariances
+    return guess.weights, guess.means, guess.covariances
 
 
 def _for_stages(mean_shift: float) -> float:

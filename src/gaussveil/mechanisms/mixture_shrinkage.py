@@ -89,9 +89,13 @@ def shape_factors(shapes: Float, noise_variances: Float) -> Float:
 
 
 def lifted(matrices: Float, variances: Float) -> Float:
-    """Symmetric matrices whose eigenvalues are kept away from zero by the noise they carry."""
+    """Symmetric matrices whose eigenvalues are kept away from zero by the noise they carry.
+
+    The fewer the columns, the closer the noise's extreme eigenvalues are to one entry's deviation: less is needed.
+    """
     values, vectors = np.linalg.eigh(matrices)
-    floors = positive(values, np.sqrt(variances)[:, None])
+    part = float(np.clip((matrices.shape[-1] - 1) / 4, 0.5, 1.0))
+    floors = positive(values, np.sqrt(part * variances)[:, None])
     return np.asarray((vectors * floors[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 

@@ -39,6 +39,7 @@ Float = NDArray[np.float64]
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
 MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
+WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ class Guess:
     def records(self) -> Float:
         """Counts kept positive."""
         return positive(self.counts, np.sqrt(self.count_variances))
+
+    @property
+    def weights(self) -> Float:
+        """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
+        kept = positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
+        return np.asarray(kept / kept.sum())
 
     def with_counts(self, counts: Float, variance: float) -> tuple[Float, Float]:
         """Counts averaged with another noisy count, each weighted by its exactness."""
@@ -86,21 +93,24 @@ def run_stages(
 
 
 def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Float, radius: float) -> Guess:
-    """Noisy counts and sums in the public ball; centres shrunk to the pooled one."""
+    """Noisy counts and sums in the inner ball; centres shrunk to the pooled one."""
     d = passes.dimension
-    scales = budget.count_scale, budget.total_scale
-    counts, sums = passes.counts_and_sums(middle, radius, scales)
+    inner, scales = budget.centre_radius, (budget.count_scale, budget.total_scale)
+    counts, sums = passes.counts_and_sums(middle, inner, scales)
     records = positive(counts, scales[0])
     raw = sums / records[:, None]
-    noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), radius**2) * scales[0] ** 2 / d) / records**2
+    noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), inner**2) * scales[0] ** 2 / d) / records**2
     centres, noise = towards_pool(raw, noise)
-    # Nothing lies outside the ball, so no centre does.
+    # No clipped record lies outside the inner ball, so no centre does.
     lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-    centres = centres * np.minimum(1.0, radius / np.maximum(lengths, radius))
-    left = np.minimum(noise, radius**2 / d)
+    centres = centres * np.minimum(1.0, inner / np.maximum(lengths, inner))
+    left = np.minimum(noise, inner**2 / d)
+    # A centre near the inner ball's surface may stand for records between the two balls: doubt along its direction.
+    doubt = (radius - inner) / inner * centres * np.minimum(1.0, lengths / inner) ** 3
     eye = np.eye(d)
     return Guess(
-        counts, np.full(passes.groups, scales[0] ** 2), middle + centres, left[:, None, None] * eye,
+        counts, np.full(passes.groups, scales[0] ** 2), middle + centres,
+        left[:, None, None] * eye + doubt[:, :, None] * doubt[:, None, :],
         np.broadcast_to(radius**2 / d * eye, (passes.groups, d, d)),
     )  # fmt: skip
 
