@@ -66,6 +66,7 @@ numbers: $(DEV_STAMP) ## Rerun the quick studies and write their figures into RE
 
 images: $(USER_STAMP) ## Redraw the pictures of README and docs
 	$(BIN)/gaussveil demo --out out --picture docs/images/privacy-curves.svg
+	$(BIN)/python docs/draw_pictures.py
 
 components: ## Print each system component the suite needs and whether it is there
 	@scripts/components.sh
