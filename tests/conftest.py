@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 settings.register_profile("gaussveil", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("gaussveil")
@@ -23,9 +29,33 @@ def full(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The one Spark session; tests that use it belong to the xdist group "spark"."""
+    from gaussveil.engines.spark import start_session
+
+    session = start_session("local[2,3]")  # two cores; a task may fail twice
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
 def real_data() -> Path:
     """Folder of the real data sets; a test that needs it says so where it is absent."""
     folder = os.environ.get("GAUSSVEIL_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs the real data sets: set GAUSSVEIL_DATA to their folder")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium through Playwright; tests that use it belong to the xdist group "browser", so that one runs."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium")
+    assert program is not None, "chromium is missing: apt-get install chromium (`make components` lists what is needed)"
+    with sync_playwright() as play:
+        # Chromium's own sandbox does not start as root, as in containers; every page here is one that we wrote.
+        opened = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()

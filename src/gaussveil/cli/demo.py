@@ -48,7 +48,7 @@ def demo(
     the owner alone. Your own readings are a long table (household, time, kw) or a wide one (time and a column per
     household).
 
-    Example: gaussveil demo --homes 60 --out town
+    Example: gaussveil demo --data readings.parquet --out town
     """
     from gaussveil import __version__
     from gaussveil.mechanisms.progress import shown_progress

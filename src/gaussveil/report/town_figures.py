@@ -141,7 +141,8 @@ def stream_figure(times: Times, kw: Floats, day_kwh: Floats, truth: Floats | Non
         if truth is not None:
             left.plot(hours, truth[shown], color=INK, linewidth=1.2, label="true")
             left.legend(loc="upper right", fontsize=8)
-            right.legend(loc="lower right", fontsize=8)
+            right.set_ylim(top=1.18 * right.get_ylim()[1])
+            right.legend(loc="upper right", ncols=2, fontsize=8)
         return figure
 
 
