@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms import MeterStream
 from gaussveil.report.figures import svg
-from gaussveil.studies.spectral import TABLE_I, distances, published_rows, read_home, repaired_row, trajectory_balls
-from gaussveil.studies.stream_figures import distance_figure, spectra_figure, streams_figure
+from gaussveil.studies.spectral import distances, figures, read_home
 from gaussveil.studies.stream_receiver import MONTH, PERIOD, Home
+from gaussveil.studies.stream_tables import PAPER_BALL, TABLE_I, AsPrinted, tables_2_and_3, trajectory_balls
 from gaussveil.studies.stream_utility import EPSILONS, energies, measure, snr_db
 
 # Noise sd, smoothed correlation, daily %, 28-day %, peak hour %, for 0.5 kW for 1 h at epsilon 1, 2 and 5, as measured
@@ -82,30 +83,46 @@ def test_distances_grow_in_time_and_not_between_spectra(home: Home) -> None:
 
 
 def test_published_stream_gives_its_event_and_its_spectrum_away(home: Home) -> None:
-    rows, refuted = published_rows(home)
-    assert refuted["event_epsilon"] > 2 * TABLE_I["epsilon"]
-    errors = list(refuted["attack_error_kw2h_by_days"].values())
-    assert errors == sorted(errors, reverse=True)
-    assert rows[0]["name"].startswith("SpDP as printed")
-    sds = {row["name"]: row["noise_sd"] for row in rows}
-    assert sds["TrDP 1 week, exact"] < 0.7 * sds["TrDP 1 week, published"]
+    """With the paper's own ball: longer streams are read better, and one event costs 15 times epsilon."""
+    refuted = AsPrinted.of(home, PAPER_BALL).refutation(home)
+    assert refuted["event_epsilon"] > 10 * TABLE_I["epsilon"]
+    first, second, last = refuted["attack_error_kw2h_by_days"].values()
+    assert first > 1.5 * second > 2.2 * last
+    assert refuted["reduction_gain"] < 0.8, "Table I's gain is not feasible on this home"
 
 
-def test_repaired_stream_states_both_guarantees(home: Home) -> None:
-    row = repaired_row(home)
-    assert row["spectrum"]["epsilon"] == row["trajectory"]["epsilon"] == 1.0
-    assert row["together"]["epsilon"] > 1.3
-    assert row["noise_sd"] > 6.46, "shaped like the spectrum it needs more noise than white"
+def test_tables_have_the_papers_parameters_and_ours_with_both_guarantees(home: Home) -> None:
+    rows = {(row.name, row.parameters): row for row in tables_2_and_3(home)}
+    assert len(rows) == 14
+    paper, ours = "epsilon 0.69, delta 0.01, published", "epsilon 1, delta 1e-05, exact"
+    for radius, name in ((0.2, "TrDP printed 4 h"), (39.0, "TrDP printed 1 week")):
+        row = rows[name, paper]
+        tail = norm.isf(0.01)  # SpDP eq. (2)
+        wanted = radius * (tail + math.sqrt(tail**2 + 2 * math.log(2))) / (2 * math.log(2))
+        assert row.noise_sd == pytest.approx(wanted, rel=1e-6)
+        assert row.snr_db == pytest.approx(20 * math.log10(home.protected.std() / wanted), abs=1e-4)
+        assert row.sd == pytest.approx(math.hypot(home.protected.std(), wanted), rel=0.02)
+    sds = [rows[f"TrDP {name}", ours].noise_sd for name in ("4 h", "48 h", "1 week")]
+    assert sds == sorted(sds)
+    assert min(sds) > 10 * rows["ours, shape", ours].noise_sd
+    repaired = rows["SpDP repaired", ours]
+    assert repaired.noise_sd > rows["ours, shape", ours].noise_sd, "shaped like the spectrum it needs more than white"
+    assert "with the stream (1.47" in repaired.spectrum_guarantee
+    assert rows["SpDP as printed", "paper's"].spectrum_guarantee.endswith("gives the spectrum away")
+    for row in rows.values():
+        assert row.trajectory_guarantee
+        assert row.smoothed_correlation > row.correlation
+    # the same event of 3 kW costs the same in all designs with the same promise, and nearly nothing under TrDP
+    events = [rows[name, ours].event_epsilon for name in ("ours, shape", "ours, energy", "ours, billing")]
+    assert events == pytest.approx([events[0]] * 3, rel=1e-3)
+    assert rows["TrDP 1 week", ours].event_epsilon < 0.2
 
 
 def test_figures_draw(home: Home) -> None:
-    figures = (
-        distance_figure(distances(home)),
-        spectra_figure(home, 0.12, TABLE_I),
-        streams_figure(home, trajectory_balls(home), TABLE_I),
-    )
-    for figure in figures:
-        assert "<svg" in svg(figure, "figure", "a figure")
+    drawn = figures(home)
+    assert [name[:8] for name in drawn] == [f"figure-{number}" for number in range(1, 7)] + ["smoothed"]
+    for name, figure in drawn.items():
+        assert "<svg" in svg(figure, name, "a figure")
 
 
 def test_decibels_are_of_variances() -> None:
