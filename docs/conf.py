@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+from typing import Any
 
 project = "gaussveil"
 author = "The gaussveil developers"
@@ -27,7 +28,7 @@ nitpicky = False
 def plain_paragraphs(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Show docstrings as they were written: they are plain text with formulas, not reStructuredText.
 
-    Special characters are escaped outside of ``literals``; a paragraph with a layout of its own becomes a block.
+    What stands in backticks is code, other special characters are escaped; a paragraph with its own layout is a block.
     """
     paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip())
     lines.clear()
@@ -36,11 +37,11 @@ def plain_paragraphs(app: object, what: str, name: str, thing: object, options: 
         if any(row.startswith((" ", "- ", "* ")) for row in rows) or "::" in paragraph:
             lines += ["::", "", *(f"    {row}" for row in rows), ""]
         else:
-            parts = re.split(r"(``.+?``)", paragraph)
-            escaped = [part if k % 2 else re.sub(r"([\\*|`_])", r"\\\1", part) for k, part in enumerate(parts)]
-            lines += [*"".join(escaped).split("\n"), ""]
+            parts = re.split(r"`+(.+?)`+", paragraph)
+            shown = [f"``{part}``" if k % 2 else re.sub(r"([\\*|_])", r"\\\1", part) for k, part in enumerate(parts)]
+            lines += [*"".join(shown).split("\n"), ""]
 
 
-def setup(app: object) -> None:
+def setup(app: Any) -> None:
     """Sphinx calls this once."""
-    app.connect("autodoc-process-docstring", plain_paragraphs)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-docstring", plain_paragraphs)
