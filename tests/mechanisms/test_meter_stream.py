@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import toeplitz
+from scipy.linalg import block_diag, toeplitz
 from scipy.signal import lfilter
 
 from gaussveil.accounting import Ledger, Release, verify
@@ -25,6 +25,7 @@ from gaussveil.timeseries import welch_psd
 
 PROMISE = {"sample_period": "5min", "epsilon": 1.0, "delta": 1e-5}
 EVENT = {**PROMISE, "event": (0.5, "1h")}
+PURPOSES = ("shape", "energy", "billing", "spectrum")
 RNG = np.random.default_rng(11)
 
 
@@ -61,17 +62,24 @@ def test_a_month_of_the_same_event_is_stated(purpose: str, factor: float) -> Non
     assert figure["epsilon"] == pytest.approx(float(epsilon))
 
 
-@pytest.mark.parametrize("purpose", ["shape", "energy", "spectrum"])
-@pytest.mark.parametrize("horizon", [1, 13, 150])
+@pytest.mark.parametrize("purpose", PURPOSES)
+@pytest.mark.parametrize("horizon", [1, 13, 310])
 def test_delta_on_finite_horizons_is_within_the_promise(purpose: str, horizon: int, private_psd: Release[Any]) -> None:
-    """The Gaussian pair of the first `horizon` outputs, for events at every place and of several signs."""
+    """The Gaussian pair of the first `horizon` outputs and of the registers closed by then, for events at every place
+    (also across the end of a day) and of several signs."""
     design = stream(purpose, private_psd).design_
     filters = design.filter
-    covariance = toeplitz(fourier(filters.noise_power, horizon))
     signal = np.array(filters.signal) / 2.0**filters.signal_bits
     path = toeplitz(np.concatenate([signal, np.zeros(horizon)])[:horizon], np.zeros(horizon))
+    covariance = toeplitz(fourier(filters.noise_power, horizon))
+    for register in design.registers:
+        for last in range(register.samples, horizon + 1, register.samples):
+            window = (np.arange(horizon) >= last - register.samples) & (np.arange(horizon) < last)
+            path = np.vstack([path, window.astype(float)])
+            covariance = block_diag(covariance, register.noise_sd**2)
+    assert len(path) == horizon + (purpose == "billing" and horizon > 288)
     shifts = []
-    for first in {0, horizon // 2, max(0, horizon - 12)}:
+    for first in {0, horizon // 2, max(0, horizon - 12), min(282, horizon - 1)}:
         for signs in (np.ones(12), (-1.0) ** np.arange(12), np.sign(np.sin(np.arange(12) + 0.5))):
             event = np.zeros(horizon + 12)
             event[first : first + 12] = 0.5 * signs
@@ -80,6 +88,17 @@ def test_delta_on_finite_horizons_is_within_the_promise(purpose: str, horizon: i
     worst = shifts[int(np.argmax(distances))]
     assert max(distances) <= design.mean_shift**2
     assert float(GaussianPair(worst, covariance, 0 * worst, covariance).dp_delta(1.0)) <= 1e-5
+
+
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_noise_does_not_depend_on_the_horizon(purpose: str, private_psd: Release[Any]) -> None:
+    """A day or thirty years: the same filters and registers, but for the lattice's own share of delta."""
+    designs = [stream(purpose, private_psd, sample_limit=limit).design_ for limit in (288, 30 * 105_192)]
+    assert designs[1].noise_sd == pytest.approx(designs[0].noise_sd, rel=2e-3)
+    assert designs[1].filter.noise_power(turn(64)) == pytest.approx(designs[0].filter.noise_power(turn(64)), rel=4e-3)
+    assert [r.noise_sd for r in designs[1].registers] == pytest.approx(
+        [r.noise_sd for r in designs[0].registers], rel=2e-3
+    )
 
 
 def test_the_worst_event_reaches_the_promise_on_long_horizons() -> None:
@@ -104,18 +123,21 @@ def test_starting_the_noise_filter_at_zero_would_break_the_promise() -> None:
     assert event @ np.linalg.solve(stationary, event) <= design.mean_shift**2
 
 
-def test_noise_has_its_spectrum_from_the_first_sample_on() -> None:
-    """4000 starts: variances and neighbouring covariances of the first outputs are those of the stationary noise."""
-    filters = stream("energy", balance=(0.9, 0.4)).design_.filter
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_noise_has_its_spectrum_from_the_first_sample_on(purpose: str, private_psd: Release[Any]) -> None:
+    """4000 starts: covariances of the first outputs, and of later ones, are those of the stationary noise."""
+    balance = {"balance": (0.9, 0.4)} if purpose == "energy" else {}
+    filters = stream(purpose, private_psd, **balance).design_.filter
     bank, generator = FilterBank([filters] * 4000), SeededGenerator(5)
     bank.start(generator)
-    noise = bank.push(np.zeros((6, 4000), np.int64), generator)[0] * filters.grid
+    noise = bank.push(np.zeros((80, 4000), np.int64), generator)[0] * filters.grid
     expected = toeplitz(fourier(filters.noise_power, 6))
-    error = (noise @ noise.T / 4000 - expected) / expected[0, 0]
-    assert np.abs(error).max() < 5 * math.sqrt(2 / 4000)
+    for part in (noise[:6], noise[-6:]):
+        error = (part @ part.T / 4000 - expected) / expected[0, 0]
+        assert np.abs(error).max() < 5 * math.sqrt(2 / 4000)
 
 
-@pytest.mark.parametrize("purpose", ["shape", "energy", "billing", "spectrum"])
+@pytest.mark.parametrize("purpose", PURPOSES)
 def test_blocks_and_single_readings_and_saved_streams_agree_to_the_bit(
     purpose: str, private_psd: Release[Any], tmp_path: Path
 ) -> None:
@@ -135,7 +157,7 @@ def test_blocks_and_single_readings_and_saved_streams_agree_to_the_bit(
     assert len(block.energies) == (2 if purpose == "billing" else 0)
 
 
-@pytest.mark.parametrize("purpose", ["shape", "energy", "spectrum"])
+@pytest.mark.parametrize("purpose", PURPOSES)
 def test_long_run_spectrum_and_cross_correlation(purpose: str, private_psd: Release[Any], full: bool) -> None:
     """PSD(x~) = |F|^2 PSD(x) + gamma, within Welch's own sampling error; R_xx~ = R_xx * f (SpDP Proposition 3)."""
     count = 10**6 if full else 60_000
