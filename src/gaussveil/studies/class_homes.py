@@ -50,8 +50,8 @@ class Row:
     retained: float
 
 
-def read_homes(folder: Path | None = None, homes: int = 100) -> Readings:
-    """The first homes of the Swiss data set, over the training days."""
+def read_homes(folder: Path | None = None, homes: int = 100, days: int = TRAINING_DAYS) -> Readings:
+    """The first homes of the Swiss data set, over the training days or as many as asked for."""
     from pyarrow import csv
 
     place = folder or Path(os.environ.get("GAUSSVEIL_DATA", "."))
@@ -59,7 +59,7 @@ def read_homes(folder: Path | None = None, homes: int = 100) -> Readings:
     if not path.is_file():
         raise MissingDataError(f"{FILE} was not found; name its folder, or set GAUSSVEIL_DATA to it")
     readings = read_readings(csv.read_csv(path))
-    return readings.window(0, TRAINING_DAYS * readings.steps_per_day).select(readings.households[:homes])
+    return readings.window(0, days * readings.steps_per_day).select(readings.households[:homes])
 
 
 def table(
