@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from gaussveil.errors import GaussveilError
-from gaussveil.studio import answers, budget_pages, explore_pages, front_pages, release_pages, verify_pages
+from gaussveil.studio import answers, budget_pages, curves, explore_pages, front_pages, release_pages, verify_pages
 from gaussveil.studio.access import Access
 from gaussveil.studio.desk import Desk
 from gaussveil.studio.guard import Guard
@@ -34,6 +34,11 @@ Every error has the form of `Problem`. Nothing that is refused is debited.
 """
 
 
+def _warm_up() -> None:
+    """Draw one curve before the first visitor does: what loads on first use loads now."""
+    curves.curve(curves.PairState(variance_ratio=[1.2], mean_shift=[0.5]).loss(), 3)
+
+
 def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
@@ -42,6 +47,7 @@ def make_application(settings: Settings) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = MOST_THREADS
+        await anyio.to_thread.run_sync(_warm_up)
         yield
         studio.desk.close()
         studio.jobs.wait(LAST_WORDS)

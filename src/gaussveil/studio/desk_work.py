@@ -48,6 +48,15 @@ def verify_certificate(path: str) -> dict[str, Any]:
     return certificate_verdict(Path(path))
 
 
+def report_page(path: str) -> dict[str, Any]:
+    """A page about a certificate, to keep or to print."""
+    from gaussveil.accounting import Certificate
+    from gaussveil.report.certificate import certificate_report
+    from gaussveil.report.html import render
+
+    return {"page": render(certificate_report(Certificate.read(path)))}
+
+
 def describe_table(address: str) -> dict[str, Any]:
     """Public facts about a table: its columns and their types."""
     from gaussveil.studio.offers.tables import describe
@@ -71,7 +80,16 @@ def diagnose(**order: Any) -> dict[str, Any]:
 
 TASKS: dict[str, Task] = {
     task.__name__: task
-    for task in (curve_of_file, enclose, check_claim, verify_certificate, describe_table, preview, diagnose)
+    for task in (
+        curve_of_file,
+        enclose,
+        check_claim,
+        verify_certificate,
+        report_page,
+        describe_table,
+        preview,
+        diagnose,
+    )
 }
 
 

@@ -25,7 +25,7 @@ from gaussveil.studio.settings import Settings, private_folder
 
 PATIENCE = 3.0  # seconds for a cancelled process to tidy up
 FINISHED = ("released", "refused", "cancelled", "interrupted")
-FILES = ("certificate.json", "report.html")
+CERTIFICATE = "certificate.json"
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Jobs:
     def file(self, key: str, name: str) -> Path:
         """A file of a finished release."""
         done = self.status(key).done
-        if done is None or done["state"] != "released" or name not in (*FILES, done["file"]):
+        if done is None or done["state"] != "released" or name not in (CERTIFICATE, done["file"]):
             raise SourceError("there is no such file")
         return self._folder / key / name
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import REFUSALS, answered, wants_piece
-from gaussveil.studio.jobs import JobStatus
+from gaussveil.studio.jobs import CERTIFICATE, JobStatus
 from gaussveil.studio.offers.form_fields import form_fields
 from gaussveil.studio.offers.orders import KEY, ORDERS, TITLES, PreviewRequest, ReleaseRequest
 from gaussveil.studio.parts import Parts, Studio, page
@@ -135,9 +135,12 @@ def cancel(request: Request, parts: Parts, key: Key) -> Response:
 )  # fmt: skip
 def download(parts: Parts, key: Key, name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")]) -> Response:
     """The released file, its certificate (certificate.json) or a page about it (report.html)."""
-    path = parts.jobs.file(key, name)
     # Always a download: a page of its own would run under this server's name.
-    return FileResponse(path, media_type="application/octet-stream", filename=name)
+    if name == "report.html":
+        made = parts.desk.ask("report_page", path=str(parts.jobs.file(key, CERTIFICATE)))["page"]
+        named = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(made, media_type="application/octet-stream", headers=named)
+    return FileResponse(parts.jobs.file(key, name), media_type="application/octet-stream", filename=name)
 
 
 def _table(parts: Studio, identifier: str | None) -> tuple[str | None, str]:

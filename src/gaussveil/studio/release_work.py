@@ -20,7 +20,7 @@ from gaussveil.studio.jobs import write_json
 from gaussveil.studio.plain_json import finite
 
 STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
-ROOM = 4 << 20  # bytes for the certificate and for the page
+ROOM = 4 << 20  # bytes for the certificate
 
 
 class CancelledError(BaseException):
@@ -49,9 +49,7 @@ def release(folder: Path) -> dict[str, Any]:
     tell(folder, 0)
     from gaussveil.accounting import Account
     from gaussveil.accounting.transaction import release_id_given
-    from gaussveil.report.certificate import certificate_report
     from gaussveil.report.files import read_json, reserved
-    from gaussveil.report.html import render
     from gaussveil.studio.offers import make_offer
     from gaussveil.studio.verdicts import explained
 
@@ -63,7 +61,6 @@ def release(folder: Path) -> dict[str, Any]:
     with ExitStack() as files:
         body = files.enter_context(reserved(folder / offer.file_name, room))
         note = files.enter_context(reserved(folder / "certificate.json", ROOM))
-        page = files.enter_context(reserved(folder / "report.html", ROOM))
         tell(folder, 2)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if (folder / "cancelled").exists():
@@ -73,7 +70,6 @@ def release(folder: Path) -> dict[str, Any]:
         tell(folder, 3)
         body.write(outcome.body)
         note.write(outcome.certificate.to_json().encode())
-        page.write(render(certificate_report(outcome.certificate)).encode())
     return {
         "state": "released",
         "code": "",

@@ -98,8 +98,8 @@
   function curve(element, found, name) {
     const tint = colours();
     const option = base(tint);
-    option.xAxis = axis(name || "epsilon", false, tint, { min: 0, max: found.epsilon[found.epsilon.length - 1], axisLabel: { color: tint.ink, hideOverlap: true, formatter: (v) => String(Number(v.toPrecision(3))) }, splitLine: { show: false } });
-    option.yAxis = axis("", true, tint, { min: LOWEST, max: 1 });
+    option.xAxis = axis(name || "epsilon", false, tint, { min: 0, max: found.epsilon[found.epsilon.length - 1], axisLabel: { color: tint.ink, hideOverlap: true, showMaxLabel: false, formatter: (v) => String(Number(v.toPrecision(3))) }, splitLine: { show: false } });
+    option.yAxis = axis("", true, tint, { min: LOWEST, max: 1, interval: 2 });
     const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: found.epsilon.map((x, i) => [x, positive(values, true)[i]]) });
     option.series = [
       line("Rényi bound", found.renyi, { color: tint.faint, type: "dotted" }),

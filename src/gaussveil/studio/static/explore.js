@@ -10,7 +10,7 @@
   const positionOf = (ratio) => Math.log10(ratio);
   const timesOf = (position) => Math.round(10 ** Number(position));
   const pair = () => ({ variance_ratio: state.ratio, mean_shift: state.shift, times: state.times });
-  const say = (value, digits = 5) => (value === null ? "unbounded" : Number(value).toPrecision(digits));
+  const say = (value, digits = 5) => (value === null ? "unbounded" : value === 0 ? "0" : Number(value).toPrecision(digits));
 
   function fromLink() {
     const known = new URLSearchParams(location.search);
@@ -84,7 +84,7 @@
 
   function shown(found) {
     latestSummary = found;
-    take("reading").textContent = `At delta ${found.delta}: epsilon ${say(found.epsilon)} exactly, ${say(found.renyi_epsilon)} by the Rényi bound.`;
+    take("reading").textContent = `At delta ${found.delta.toExponential()}: epsilon ${say(found.epsilon)} exactly, ${say(found.renyi_epsilon)} by the Rényi bound.`;
     studioCharts.tradeoff(take("tradeoff"), found.tradeoff);
     const body = document.querySelector("#numbers tbody");
     if (!latestCurve) return;

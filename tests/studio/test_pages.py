@@ -1,0 +1,156 @@
+"""Every page in a real browser: it works, says nothing on the console and asks nobody but us."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gaussveil.accounting import Adjacency, Charge
+from gaussveil.report import style
+from gaussveil.spectrum import GaussianPair
+from gaussveil.studio.curves import PairState, summary
+
+if TYPE_CHECKING:
+    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+STATIC = Path(__file__).parents[2] / "src" / "gaussveil" / "studio" / "static"
+Come = Callable[..., "Visit"]
+
+
+def drawings(page: Any, chart: str) -> int:
+    return int(page.get_attribute(chart, "data-drawn") or 0)
+
+
+def test_explore_draws_the_exact_curve_and_follows_the_sliders(visit: Come, studio: Running) -> None:
+    page = visit().page
+    page.wait_for_selector("#curve[data-drawn]")
+    page.wait_for_selector("#tradeoff[data-drawn]")
+    before, address = drawings(page, "#curve"), page.url
+    page.focus("#shift")
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"Number(document.querySelector('#curve').dataset.drawn) > {before}")
+    page.wait_for_url(lambda url: url != address)
+    assert "m=0.55,0.55,0.55" in page.url
+    page.wait_for_function("document.querySelector('#reading').textContent.includes('exactly')")
+    expected = summary(PairState(variance_ratio=[1.202] * 3, mean_shift=[0.55] * 3).loss(), 1e-6, 3)["epsilon"]
+    page.wait_for_function(f"document.querySelector('#reading').textContent.includes('{expected:.4f}')")
+
+
+def test_a_link_shows_the_same_to_everybody(visit: Come, studio: Running) -> None:
+    state = "/explore?r=1.5,0.8&m=0.25,1&k=10&d=0.0001"
+    page = visit(state).page
+    page.wait_for_function("document.querySelector('#reading').textContent.includes('exactly')")
+    pair = PairState(variance_ratio=[1.5, 0.8], mean_shift=[0.25, 1.0], times=10)
+    assert f"{summary(pair.loss(), 1e-4, 3)['epsilon']:.5g}" in page.inner_text("#reading")
+    assert page.inner_text("#times-shown") == "10 times"
+    assert page.inner_text("#ratio-shown") == "differs"
+
+
+def test_the_enclosure_comes_on_request_and_a_file_sets_the_sliders(
+    visit: Come, studio: Running, tmp_path: Path
+) -> None:
+    page = visit().page
+    page.wait_for_selector("#tradeoff[data-drawn]")
+    page.click("text=Enclose")
+    page.wait_for_selector("#enclosure .proof")
+    low, high = map(float, re.findall(r"\[(.*), (.*)\]", page.inner_text("#enclosure"))[0])
+    loss = PairState(variance_ratio=[1.202] * 3, mean_shift=[0.5] * 3).loss()
+    assert low <= float(loss.dp_delta(1.0)) * (1 + 1e-12)
+    assert float(loss.dp_delta(1.0)) <= high * (1 + 1e-12)
+    assert high - low < 1e-12
+    pair = tmp_path / "pair.json"
+    pair.write_text(json.dumps({"variance_gap": [0.2, -0.5], "mean_gap": [0.1, 0.3]}), encoding="utf-8")
+    page.set_input_files("#pair-file", str(pair))
+    page.wait_for_url(re.compile(r"r=0\.8,1\.5"))
+    assert page.inner_text("#dimension-shown") == "2"
+
+
+def test_budgets_show_accounts_history_and_exports(visit: Come, studio: Running) -> None:
+    name = studio.account()
+    for _ in range(3):
+        studio.ledger.debit(name, Charge(GaussianPair.mean_shift(0.2)), Adjacency.add_remove("record"))
+    page = visit("/budgets").page
+    page.fill("#new-name", "opened <b>here</b>")
+    page.click("button:text('Open')")
+    page.wait_for_selector("th:has-text('opened <b>here</b>')")
+    page.click(f"a:text-is('{name}')")
+    page.wait_for_selector(".chart[data-drawn]")
+    spent = studio.ledger.statement(name).spent_epsilon
+    assert f"{spent:.6g}" in page.inner_text("main")
+    assert page.locator("tbody tr").count() == 3
+    with page.expect_download() as found:
+        page.click("text=Export JSON")
+    assert json.loads(Path(found.value.path()).read_text())["statement"]["account"] == name
+
+
+def test_verify_recomputes_certificates_and_decides_claims(visit: Come, studio: Running, tmp_path: Path) -> None:
+    from gaussveil.mechanisms import GaussianRelease
+
+    certificate = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([1.0]).certificate
+    good, forged = tmp_path / "good.json", tmp_path / "forged.json"
+    good.write_text(certificate.to_json(), encoding="utf-8")
+    forged.write_text(certificate.to_json().replace('"delta": 1e-06', '"delta": 1e-09'), encoding="utf-8")
+    page = visit("/verify").page
+    for file, words in ((good, "Verified"), (forged, "Does not verify")):
+        page.set_input_files("#certificate-file", str(file))
+        page.click("button:text('Verify')")
+        page.wait_for_selector(f"#certificate .verdict:has-text('{words}')")
+    pair = tmp_path / "pair.csv"
+    pair.write_text("variance_gap,mean_gap\n0,1\n", encoding="utf-8")
+    exact = float(GaussianPair.mean_shift(1.0).dp_delta(1.0))
+    for delta, words in ((exact * 1.001, "holds"), (exact * 0.999, "refuted")):
+        page.set_input_files("#claim-file", str(pair))
+        page.fill("#claim-delta", repr(delta))
+        page.click("button:text('Decide')")
+        page.wait_for_selector(f"#claim .verdict:has-text('{words}')")
+    page.wait_for_selector("#claim .chart[data-drawn]")
+
+
+@pytest.mark.parametrize("path", ["/explore", "/release", "/budgets", "/verify", "/diagnostics", "/api"])
+def test_pages_fit_a_phone_in_the_dark_and_name_their_fields(visit: Come, studio: Running, path: str) -> None:
+    page = visit(path, viewport={"width": 360, "height": 740}, color_scheme="dark").page
+    page.wait_for_selector("h1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    unnamed = """[...document.querySelectorAll('main input:not([type=hidden]), main select, main button')]
+        .filter(e => !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
+    assert page.evaluate(unnamed) == 0
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_private_figures_are_marked_and_have_a_page_of_their_own(visit: Come, studio: Running) -> None:
+    page = visit("/diagnostics").page
+    assert "Private." in page.inner_text(".private")
+    page.select_option("#audit-table", "folder-0/small.csv")
+    page.click("button:text('Audit')")
+    page.wait_for_selector("#audited:has-text('refuted')")
+    assert "do not share" in page.inner_text("#audited")
+
+
+def test_colours_are_those_of_the_reports() -> None:
+    css = (STATIC / "studio.css").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"--series-\d: (#[0-9a-f]{6})", css)) == style.SERIES
+    assert f"--ink: {style.INK}" in css
+
+
+def test_every_asset_is_ours_and_vendored_ones_carry_their_licence() -> None:
+    names = {path.name for path in (STATIC / "vendor").iterdir()}
+    assert names == {
+        "htmx-4.0.0.min.js", "htmx-LICENSE.txt", "echarts-6.1.0.simple.min.js", "echarts-LICENSE.txt",
+        "echarts-NOTICE.txt",
+    }  # fmt: skip
+    pages = [*STATIC.glob("*.*"), *(STATIC.parent / "templates").iterdir()]
+    for path in pages:
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|style=|onclick|<script>", text), path

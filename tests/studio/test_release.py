@@ -1,0 +1,209 @@
+"""The release flow in a real browser, and what goes wrong in it: the account is debited once, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from gaussveil.accounting import Certificate, verify
+from gaussveil.timeseries import simulate_households
+
+if TYPE_CHECKING:
+    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Come = Callable[..., "Visit"]
+SECRET = "77777"
+
+
+def fill(page: Any, account: str, table: str = "folder-0/small.csv") -> None:
+    page.select_option("#table", table)
+    page.select_option("#account", account)
+
+
+def key_of(page: Any) -> str:
+    return str(page.url.split("/release/")[1].split("?")[0])
+
+
+def test_double_click_refresh_and_back_debit_once(visit: Come, studio: Running) -> None:
+    account = studio.account()
+    page = visit("/release").page
+    key = key_of(page)
+    fill(page, account)
+    page.click("button:text('Preview')")
+    page.wait_for_selector("#preview:has-text('standard deviation 4.22')")
+    page.wait_for_selector("#preview .chart[data-drawn]")
+    assert studio.entries(account) == []
+    page.dblclick("#release-button")
+    page.wait_for_selector("h2:text('Released')")
+    assert studio.entries(account) == [(key, "released")]
+    page.reload()
+    page.wait_for_selector("h2:text('Released')")
+    page.wait_for_selector(".chart[data-drawn]")
+    page.goto(studio.address + "/budgets")
+    page.go_back()
+    page.wait_for_selector("h2:text('Released')")
+    page.go_back()  # to where the form was
+    page.wait_for_selector("h2:text('Released')")
+    assert page.locator("#release-button").count() == 0
+    assert studio.entries(account) == [(key, "released")]
+    with page.expect_download() as found:
+        page.click("text=Download release.csv")
+    assert np.loadtxt(found.value.path(), delimiter=",", skiprows=1).shape == (12, 2)
+    with page.expect_download() as found:
+        page.click("a:text('Certificate')")
+    certificate = Certificate.from_json(Path(found.value.path()).read_text(encoding="utf-8"))
+    assert (certificate.release_id, certificate.account) == (key, account)
+    assert verify(certificate).private
+    with page.expect_download() as found:
+        page.click("a:text('Report')")
+    assert key in Path(found.value.path()).read_text(encoding="utf-8")
+
+
+def test_a_lost_connection_debits_once(studio: Running) -> None:
+    account = studio.account()
+    order = studio.order(account)
+    body = json.dumps(order).encode()
+    host, port = studio.address.removeprefix("http://").split(":")
+    head = (
+        f"POST /api/releases HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {studio.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    for cut in (len(body) - 5, len(body), len(body)):  # broken off while sending, then before the answer, twice
+        with socket.create_connection((host, int(port)), timeout=30) as line:
+            line.sendall(head.encode() + body[:cut])
+        if cut < len(body):
+            time.sleep(0.3)
+            assert studio.client.get(f"/api/releases/{order['key']}").status_code == 422  # nothing was started
+    assert studio.client.post("/api/releases", json=order).status_code == 202
+    assert studio.finished(order["key"])["state"] == "released"
+    assert studio.client.post("/api/releases", json=order).status_code == 202
+    assert studio.entries(account) == [(order["key"], "released")]
+
+
+def test_a_key_serves_one_request_only(studio: Running) -> None:
+    account = studio.account()
+    order = studio.order(account, "stream", None)
+    assert studio.client.post("/api/releases", json=order).status_code == 202
+    other = {**order, "order": {"mechanism": "stream", "epsilon": 2.0}}
+    assert studio.client.post("/api/releases", json=other).status_code == 409
+    assert studio.finished(order["key"])["state"] == "released"
+    assert studio.entries(account) == [(order["key"], "released")]
+
+
+def test_too_small_a_budget_is_told_before_and_refused_after(visit: Come, studio: Running) -> None:
+    account = studio.account(epsilon=0.01)
+    page = visit("/release").page
+    fill(page, account)
+    page.click("button:text('Preview')")
+    page.wait_for_selector("#preview .verdict.bad")
+    page.click("#release-button")
+    page.wait_for_selector("h2:text('Refused')")
+    assert "Nothing was debited" in page.inner_text("main")
+    assert studio.entries(account) == []
+
+
+def test_a_bad_file_is_refused_without_showing_what_is_in_it(visit: Come, studio: Running, tmp_path: Path) -> None:
+    account = studio.account()
+    bad = tmp_path / "bad.csv"
+    bad.write_text("a,b\n1,hidden77\n", encoding="utf-8")
+    page = visit("/release").page
+    page.set_input_files("#file", str(bad))
+    page.wait_for_selector("#table option:checked:has-text('bad.csv')", state="attached")
+    page.select_option("#account", account)
+    page.click("button:text('Preview')")
+    page.wait_for_selector("#preview .problem")
+    page.click("#release-button")
+    page.wait_for_selector("h2:text('Refused')")
+    assert "hidden77" not in page.content()
+    assert "bad.csv" not in studio.log
+    assert studio.entries(account) == []
+    page.goto(studio.address + "/release")
+    worse = tmp_path / "worse.exe"
+    worse.write_bytes(b"MZ")
+    page.set_input_files("#file", str(worse))
+    page.wait_for_selector("#table-choice .problem")
+
+
+def test_cancel_stops_before_the_debit_and_never_undoes_one(studio: Running) -> None:
+    account = studio.account()
+    order = studio.order(account)
+    studio.client.post("/api/releases", json=order)
+    stopped = studio.client.post(f"/api/releases/{order['key']}/cancel").json()
+    assert stopped["state"] == "cancelled"
+    assert "nothing was spent" in stopped["message"]
+    assert studio.client.post("/api/releases", json=order).json()["state"] == "cancelled"  # not started again
+    assert studio.entries(account) == []
+    done = studio.order(account)
+    studio.client.post("/api/releases", json=done)
+    assert studio.finished(done["key"])["state"] == "released"
+    assert studio.client.post(f"/api/releases/{done['key']}/cancel").json()["state"] == "released"
+    assert studio.entries(account) == [(done["key"], "released")]
+
+
+def test_a_killed_release_says_what_the_ledger_says(studio: Running) -> None:
+    account = studio.account()
+    order = studio.order(account)
+    studio.client.post("/api/releases", json=order)
+    progress = studio.folder / "home.ledger.studio" / "releases" / order["key"] / "progress.json"
+    until = time.monotonic() + 60
+    while not progress.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(json.loads(progress.read_text())["pid"], signal.SIGKILL)
+    found = studio.finished(order["key"])
+    words = {"interrupted": "", "released": "released"}
+    assert found["state"] in words
+    assert ("nothing was spent" in found["message"]) == (studio.entries(account) == [])
+    assert len(studio.entries(account)) <= 1
+    assert studio.client.post("/api/releases", json=order).json()["state"] == found["state"]
+    assert len(studio.entries(account)) <= 1
+
+
+def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Running) -> None:
+    homes = simulate_households(6, 15, step_minutes=60, seed=1)
+    lines = [
+        f"{home},{str(time).replace('T', ' ')}:00,{kw!r}"
+        for home, row in zip(homes.households, homes.values.tolist())
+        for time, kw in zip(homes.times.astype("datetime64[m]"), row)
+    ]
+    table = studio.folder / "tables" / "homes.csv"
+    table.write_text("\n".join(["household,time,kw", *lines]) + "\n", encoding="utf-8")
+    orders = [
+        studio.order(studio.account(), "sketch", row_norm=2.0, components=8),
+        studio.order(
+            studio.account(), "mixture", "folder-0/kinds.csv", radius=3.0, label="kind", classes="a,b", nominal_size=400
+        ),
+        studio.order(
+            studio.account(), "forecast", "folder-0/homes.csv", household=homes.households[2], clusters=1, horizon="2h",
+            delta=1e-5,
+        ),
+    ]  # fmt: skip
+    for order in orders:
+        asked = {name: value for name, value in order.items() if name != "key"}
+        found = studio.client.post("/api/preview", json=asked)
+        assert found.status_code == 200, found.text
+        assert SECRET not in found.text
+        assert studio.entries(order["account"]) == []
+        assert studio.client.post("/api/releases", json=order).status_code == 202
+    for order in orders:
+        found = studio.finished(order["key"])
+        assert found["state"] == "released", found["message"]
+        assert studio.entries(order["account"]) == [(order["key"], "released")]
+        body = studio.client.get(f"/api/releases/{order['key']}/files/{found['result']['file']}")
+        assert body.status_code == 200
+        assert body.headers["content-disposition"].startswith("attachment")
+        text = studio.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
+        assert verify(Certificate.from_json(text)).private
+    assert SECRET not in studio.log
+    compared = studio.client.post("/api/diagnostics/release", json={"key": orders[1]["key"]}).json()
+    assert compared["warning"] == "contains private data, do not share"
