@@ -128,7 +128,6 @@ def sketches(options: Options, progress: Progress) -> Part:
             "Figure 1: the ridge must be l^2/p*",
             "l^2/p*",
             f"l^2(1/p*-1): {shown(saved)} times less at epsilon {epsilons[-1]:g}",
-            refuted=saved > 1,
             because="leverage is s/(1+s) with s <= l^2/lambda, and that is attained (N4)",
         ),
         judged(

@@ -114,7 +114,7 @@ def refutations(options: Options, progress: Progress) -> Part:
             "Proposition 7: a record moves all eigenvalues of the logistic posterior, here 10",
             "10",
             str(moved),
-            refuted=moved < 10,
+            refuted=moved != 10,
             because="one rank, and no number of records, which is private (N5)",
         ),
         judged(
