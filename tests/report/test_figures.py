@@ -9,7 +9,7 @@ import pytest
 
 from gaussveil.errors import FormatError
 from gaussveil.report.figures import Comparison, compared_curves, privacy_curves, save, svg, tradeoff_curves
-from gaussveil.report.style import SERIES, house_style
+from gaussveil.report.style import house_style
 from gaussveil.spectrum import GaussianPair
 
 SHIFT = GaussianPair.mean_shift(1.0)
@@ -73,17 +73,3 @@ def test_the_callers_own_style_is_neither_used_nor_changed() -> None:
         with house_style():
             assert mpl.rcParams["font.size"] == 9.0
         assert mpl.rcParams["font.size"] == 30.0
-
-
-def brightness(colour: str) -> float:
-    """Return the relative luminance of WCAG 2."""
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize("colour", SERIES)
-def test_series_are_readable_on_white_and_on_the_dark_page(colour: str) -> None:
-    on_white = 1.05 / (brightness(colour) + 0.05)
-    on_dark = (brightness(colour) + 0.05) / (brightness("#14181d") + 0.05)
-    assert min(on_white, on_dark) >= 3.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from gaussveil.report.style import FAINT, GRID, INK, PAPER
+from gaussveil.report.style import FAINT, GRID, INK, PAPER, SERIES
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,11 @@ def environment() -> Environment:
 
 
 def themed(element: str) -> Markup:
-    """Let a figure of ours follow the page: its neutral inks become the page's colours."""
+    """Let a figure of ours follow the page, light or dark: its inks and hues become the page's colours."""
     for ink, variable in ((INK, "--ink"), (FAINT, "--faint"), (GRID, "--rule"), (PAPER, "--paper")):
         element = element.replace(f": {ink}", f": var({variable})")
+    for index, hue in enumerate(SERIES):
+        element = element.replace(f": {hue}", f": var(--series-{index})")
     # The SVG was made by our own figures.py from numbers: the one text that is not escaped.
     return Markup(element)
 

@@ -15,8 +15,10 @@ INK = "#24292f"
 FAINT = "#6e7781"
 GRID = "#d8dee4"
 
-# Hues that stay apart under deuteranopia, protanopia and in greyscale (lightness differs), on white and on near-black.
-SERIES = ("#2f7fc4", "#d9730d", "#12907f", "#b0559f", "#8c6d1f", "#5c7cfa")
+# Hues chosen by search, which the tests hold to: seen with any colour blindness the first four stay 20 apart in CIE Lab
+# and all six 15; in grey the first four differ by 7 in lightness; all stand 3:1 against white. On dark pages the report
+# swaps these strings, too, for lighter ones.
+SERIES = ("#5c6bb4", "#de7900", "#06946d", "#8d4476", "#6b5310", "#5f81ff")
 
 _SETTINGS: dict[str, Any] = {
     "axes.axisbelow": True,
