@@ -16,7 +16,7 @@ FAINT = "#6e7781"
 GRID = "#d8dee4"
 
 # Hues chosen by search, which the tests hold to: seen with any colour blindness the first four stay 20 apart in CIE Lab
-# and all six 15; in grey the first four differ by 7 in lightness; all stand 3:1 against white. On dark pages the report
+# and all six 15; in grey the first four differ by 6 in lightness; all stand 3:1 against white. On dark pages the report
 # swaps these strings, too, for lighter ones.
 SERIES = ("#5c6bb4", "#de7900", "#06946d", "#8d4476", "#6b5310", "#5f81ff")
 
