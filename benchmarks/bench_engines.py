@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from gaussveil.engines import open
 from gaussveil.statistics import Affine, Gram, Labels, Moments, as_source
+from gaussveil.timeseries import fit_arma, mmse_forecast, simulate_households
 
 FULL = bool(os.environ.get("FULL"))
 CLASSES, DIMENSION, COLUMNS = 10, 12, 50
@@ -107,7 +108,7 @@ def moments() -> list[dict[str, Any]]:
 
 
 def spark() -> list[dict[str, Any]]:
-    """Wall seconds on one and two cores; starting the session is shown apart. SPARK=1 runs it: it takes minutes."""
+    """Wall seconds on one and two cores; starting the session is shown apart."""
     from gaussveil.engines.spark import start_session
 
     rows = 10**7 if FULL else 10**6
@@ -134,6 +135,46 @@ def spark() -> list[dict[str, Any]]:
         row(f"Spark moments {rows:.0e} x 12: local[2] / local[1]", passes[2], passes[1], 1 / 1.6, "wall seconds"),
         row(f"Spark moments {rows:.0e} x 12: local[2] / DuckDB", passes[2], embedded, None, "wall seconds"),
         row("Spark local[2]: first start of a session / one pass", starts[1], passes[2], None, "wall seconds"),
+    ]
+
+
+def forecast_home(rows: pa.Table) -> Any:
+    """One household's job: ARMA(6,5) of log power, and a day ahead."""
+    series = np.log(np.maximum(rows["kw"].to_numpy(), 0.01))[None]
+    centre = series.mean()
+    return mmse_forecast(fit_arma(series - centre), series - centre, 24).mean + centre
+
+
+def households() -> list[dict[str, Any]]:
+    """Wall seconds of the same jobs in the embedded pool and on Spark, two cores each; starting either is apart."""
+    from gaussveil.engines.spark import start_session
+
+    homes = 10**4 if FULL else 500
+    town = simulate_households(homes, 16, step_minutes=60, seed=0)
+    name = f"{homes} households, ARMA fit and forecast each"
+    seconds: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "readings.parquet"
+        home = np.repeat(np.arange(homes), town.count)
+        hour = np.tile(np.arange(town.count), homes)
+        pq.write_table(pa.table({"home": home, "hour": hour, "kw": town.values.ravel()}), path)
+        begin = time.perf_counter()
+        session = start_session("local[2]")
+        source = {"pool": open(path), "spark": open(path, engine="spark", session=session)}
+        source["spark"].select(["home", "kw"]).bounded("home", 1).map_groups(len, by="home")
+        seconds["start"] = time.perf_counter() - begin
+        source["pool"].select(["home", "kw"]).bounded("home", 1).map_groups(len, by="home", jobs=2)
+        for _ in range(1 if FULL else 2):
+            results = {}
+            for engine, table in source.items():
+                begin = time.perf_counter()
+                results[engine] = table.map_groups(forecast_home, by="home", order=["hour"], jobs=2)
+                seconds[engine] = min(seconds.get(engine, np.inf), time.perf_counter() - begin)
+            assert [key for key, _ in results["pool"]] == [key for key, _ in results["spark"]]
+        session.stop()
+    return [
+        row(f"{name}: Spark local[2] / embedded pool of 2", seconds["spark"], seconds["pool"], 2.0, "wall seconds"),
+        row("Spark local[2]: start and first task / this work", seconds["start"], seconds["spark"], None, "wall"),
     ]
 
 
@@ -176,7 +217,7 @@ def gram() -> list[dict[str, Any]]:
 
 
 def run() -> list[dict[str, Any]]:
-    return moments() + gram() + (spark() if os.environ.get("SPARK") else [])
+    return moments() + gram() + households() + spark()
 
 
 if __name__ == "__main__":

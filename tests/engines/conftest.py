@@ -1,10 +1,9 @@
-"""One table in every place, one Spark session for all tests."""
+"""One table in every place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +14,6 @@ from gaussveil.engines import open
 from gaussveil.statistics import Source, as_source
 
 Opener = Callable[[Path], Source]
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    from gaussveil.engines.spark import start_session
-
-    session = start_session("local[2,3]")  # two cores; a task may fail twice
-    yield session
-    session.stop()
 
 
 @pytest.fixture(

@@ -62,6 +62,42 @@ def test_households_are_mapped_and_windowed_alike(opener: Opener, parquet: Path,
     assert repr(windows) == repr(expected)  # repr, for NaN equals NaN there
 
 
+def test_windows_reach_the_driver_one_partition_at_a_time(spark: Any, parquet: Path) -> None:
+    from gaussveil.engines import open
+
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup
+        windows = open(parquet, engine="spark", session=spark).windows(by="home", order="hour", length=4)
+        next(windows)
+        begun = len(jobs())
+        assert sum(1 for _ in windows) > 100
+        assert len(jobs()) > begun + 2
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+
+
+def test_whole_tables_sorted_and_by_arrows_protocol(opener: Opener, parquet: Path, table: pa.Table) -> None:
+    source = opener(parquet).select(["hour", "class"])
+    rows = source.table(["class"], order=["hour"])
+    expected = table.sort_by([("hour", "ascending"), ("class", "ascending")])
+    assert rows.column_names == ["class"]
+    assert rows["class"].to_pylist() == expected["class"].to_pylist()
+    assert pa.table(source)["hour"].to_pylist() == expected["hour"].to_pylist()
+    with pytest.raises(SchemaError, match="'kwh' is missing"):
+        source.table(["kwh"])
+
+
+def test_workers_draw_from_generators_of_their_own(opener: Opener, parquet: Path) -> None:
+    def draw(_rows: pa.Table) -> bytes:
+        from gaussveil.noise import default_generator
+
+        return default_generator().random_bytes(16)
+
+    drawn = opener(parquet).map_groups(draw, by="home", jobs=2)
+    assert len({draw for _, draw in drawn}) == 80
+
+
 def test_schema_mistakes_are_refused_without_reading(opener: Opener, parquet: Path) -> None:
     source = opener(parquet)
     with pytest.raises(SchemaError, match="'kwh' is missing"):
@@ -112,6 +148,24 @@ def test_a_corrupt_file_is_refused_without_quoting_it(engine: dict[str, Any], pa
     assert caught.value.__cause__ is None
     with pytest.raises(SourceError, match="no file matches"):
         open(tmp_path / "absent.parquet", **engine)
+
+
+def test_a_lost_worker_and_a_failing_function_are_told_without_their_words(spark: Any, parquet: Path) -> None:
+    from gaussveil.engines import open
+
+    source = open(parquet, engine="spark", session=spark)
+
+    def dies(_rows: pa.Table) -> None:
+        os._exit(1)
+
+    def quotes(rows: pa.Table) -> None:
+        raise ValueError(f"bad value {rows['kw'][0]} of home 3")
+
+    for function in (dies, quotes):
+        with pytest.raises(SourceError, match="a task failed on a worker") as caught:
+            source.map_groups(function, by="home")
+        assert "home 3" not in str(caught.value)
+        assert caught.value.__cause__ is None
 
 
 def test_a_worker_that_dies_after_its_work_changes_nothing(spark: Any, parquet: Path, tmp_path: Path) -> None:

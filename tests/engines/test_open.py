@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import duckdb
@@ -52,21 +54,47 @@ def test_a_table_of_a_database(table: pa.Table, reference: np.ndarray, tmp_path:
         open(f"{path}#no such table")
 
 
-def test_sqlite_asks_for_its_extension(tmp_path: Path) -> None:
-    import sqlite3
+def sqlite_file(path: Path, columns: str, rows: list[tuple[object, ...]]) -> Path:
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(f'CREATE TABLE "the readings" ({columns})')
+        database.executemany(f'INSERT INTO "the readings" VALUES ({", ".join("?" * len(rows[0]))})', rows)
+    return path
 
-    path = tmp_path / "meters.sqlite"
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE readings (kw REAL)")
-        database.executemany("INSERT INTO readings VALUES (?)", [(1.0,), (2.0,)])
-    database.close()
+
+def test_a_table_of_a_sqlite_file(table: pa.Table, reference: np.ndarray, tmp_path: Path) -> None:
+    rows = list(zip(*(table[name].to_pylist() for name in ("home", "hour", "kw", "volt", "class"))))
+    kinds = 'home TEXT, hour INTEGER, kw DOUBLE, volt REAL, "class" BIGINT'
+    path = sqlite_file(tmp_path / "meters.sqlite", kinds, rows)
+    source = open(f"{path}#the readings")
+    assert source.schema.field("hour").type == pa.int64()
+    plain = source.aggregate(Moments(clip=300.0), columns=["kw", "volt"]).total.limbs
+    assert np.array_equal(plain, as_source(table).aggregate(Moments(clip=300.0), columns=["kw", "volt"]).total.limbs)
+    with pytest.raises(SourceError, match="no table"):
+        open(f"{path}#no such table")
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute('DELETE FROM "the readings" WHERE hour = 3')
+    with pytest.raises(SourceError, match="changed between two passes"):
+        source.row_count()
+
+
+def test_sqlite_cells_of_another_type_are_missing(tmp_path: Path) -> None:
+    rows = [("a", 1.5, "2024-01-01 00:15:00"), ("b", "oops", "yesterday"), (3, 2, None), ("d", None, "2024-01-02")]
+    path = sqlite_file(tmp_path / "mixed.db", "home TEXT, kw REAL, time TIMESTAMP", rows)
+    found = open(f"{path}#the readings").table(order=["kw"])
+    assert found["kw"].to_pylist() == [1.5, 2.0, None, None]
+    assert found["home"].to_pylist() == ["a", "3", "b", "d"]
+    assert [str(time) for time in found["time"].to_pylist()[:2]] == ["2024-01-01 00:15:00", "None"]
+    (tmp_path / "broken.sqlite").write_bytes(b"no database at all" * 100)
+    with pytest.raises(SourceError, match="could not be read"):
+        open(f"{tmp_path / 'broken.sqlite'}#readings")
+
+
+def test_postgres_asks_for_its_extension() -> None:
     probe = duckdb.connect()
-    found = probe.sql("SELECT installed FROM duckdb_extensions() WHERE extension_name = 'sqlite_scanner'").fetchall()
-    if found[0][0]:
-        assert open(f"{path}#readings").row_count() == 2
-    else:
-        with pytest.raises(MissingDependencyError, match="INSTALL sqlite"):
-            open(f"{path}#readings")
+    found = probe.sql("SELECT installed FROM duckdb_extensions() WHERE extension_name = 'postgres_scanner'").fetchall()
+    refused = SourceError if found[0][0] else MissingDependencyError
+    with pytest.raises(refused, match="could not be read" if found[0][0] else "INSTALL postgres"):
+        open("postgresql://nobody@127.0.0.1:1/none#readings")
 
 
 def test_csv_cells_that_do_not_parse_are_missing(tmp_path: Path) -> None:

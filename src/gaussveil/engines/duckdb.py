@@ -18,6 +18,7 @@ from duckdb.func import ARROW, SPECIAL
 
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.sql import kept_rows, select_rows
+from gaussveil.engines.sqlite import SqliteTable
 from gaussveil.errors import MissingDependencyError, SourceError
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
@@ -97,14 +98,14 @@ class DuckDBSource(Source):
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         cursor = self._connection.cursor()
         if self._arrow is not None:
-            cursor.register("gaussveil_arrow", self._arrow)
+            cursor.register("gaussveil_arrow", self._arrow())
         return cursor
 
 
 def _attach(
     connection: duckdb.DuckDBPyConnection, location: Location, types: Mapping[str, str]
-) -> tuple[str, pa.dataset.Dataset | None]:
-    """SQL that names the table, and the Arrow object it reads, if any."""
+) -> tuple[str, Callable[[], Any] | None]:
+    """SQL that names the table, and what makes the Arrow object that a pass reads, if any."""
     files = "[" + ", ".join(map(_text, location.files())) + "]"
     match location.kind:
         case "parquet":
@@ -112,11 +113,15 @@ def _attach(
         case "csv":
             return _csv(connection, location, files, types), None
         case "arrow":
-            return "gaussveil_arrow", pa.dataset.dataset(location.files(), format="ipc")
+            dataset = pa.dataset.dataset(location.files(), format="ipc")
+            return "gaussveil_arrow", lambda: dataset
     if location.kind != "duckdb":
         try:
             connection.load_extension(location.kind)
         except duckdb.Error:
+            if location.kind == "sqlite":
+                database = SqliteTable(location.address, location.table)
+                return database.sql("gaussveil_arrow"), database.reader
             raise MissingDependencyError(
                 f"DuckDB's {location.kind} extension is not installed: run INSTALL {location.kind} in DuckDB once."
             ) from None

@@ -41,8 +41,9 @@ _NAMES = itertools.count()
 class SparkSource(Source):
     """A Parquet or CSV table that Spark scans; statistics run on the workers, only clipped sums reach the driver.
 
-    Pass an existing ``session``, or a ``master`` ("local[2]", "spark://host:7077"). gaussveil must be installed on the
-    workers. ``batches`` and ``windows`` bring rows to the driver: on large tables use ``aggregate`` and ``map_groups``.
+    Pass an existing ``session``, or a ``master`` ("local[2]", "spark://host:7077"; by default GAUSSVEIL_SPARK_MASTER,
+    or all cores here). gaussveil must be installed on the workers. ``batches`` and ``windows`` bring rows to the
+    driver, one partition at a time: where the work itself is large, ``map_groups`` leaves it on the workers.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class SparkSource(Source):
         *,
         types: Mapping[str, str] | None = None,
         session: SparkSession | None = None,
-        master: str = "local[*]",
+        master: str | None = None,
     ) -> None:
         self._location = locate(uri)
         self._session = session or start_session(master)
@@ -80,9 +81,10 @@ class SparkSource(Source):
             return repr(self._session.sql(f"{sums} {self._table} AS t").collect())
 
     def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The rows of the view, in whatever order Spark finds them, or sorted; collected to the driver."""
+        """The rows of the view, in whatever order Spark finds them, or sorted; a partition at a time."""
         with _readable():
-            yield from self._frame(columns, order).toArrow().to_batches()
+            for row in self._frame(columns, order).mapInArrow(_enveloped, "batches binary").toLocalIterator():
+                yield from pa.ipc.open_stream(row["batches"])
 
     def _frame(self, columns: Sequence[str], order: Sequence[str] = ()) -> DataFrame:
         return self._session.sql(select_rows(self.view, self._rows, _names, columns, order))
@@ -123,16 +125,21 @@ class SparkSource(Source):
 
         def apply(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
             ordered = table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
-            result = pickle.dumps((group[0].as_py(), function(ordered)))
+            result = pickle.dumps((group[0].as_py(), _quietly(function, ordered)))
             return pa.table({"result": pa.array([result], type=pa.binary())})
 
         frame = self._frame(self.view.columns).where(f"{_names([by])} IS NOT NULL")
-        results = frame.groupBy(by).applyInArrow(apply, "result binary").toArrow()
+        with _working():
+            results = frame.groupBy(by).applyInArrow(apply, "result binary").toArrow()
         return sorted((pickle.loads(one) for one in results["result"].to_pylist()), key=lambda pair: pair[0])
 
 
-def start_session(master: str) -> SparkSession:
-    """A session whose workers run this Python."""
+def start_session(master: str | None = None) -> SparkSession:
+    """A session whose workers run this Python; one that runs already is taken as it is."""
+    running = SparkSession.getActiveSession()
+    if running is not None and master is None:
+        return running
+    master = master or os.environ.get("GAUSSVEIL_SPARK_MASTER", "local[*]")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("gaussveil")
     options = {
@@ -153,7 +160,8 @@ def start_session(master: str) -> SparkSession:
 
 
 def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -> DataFrame:
-    files = location.files()
+    # Java keeps the folder it was started in, whatever this process does later.
+    files = [os.path.abspath(file) if location.local else file for file in location.files()]
     if location.kind == "parquet":
         return session.read.parquet(*files)
     if location.kind != "csv":
@@ -176,6 +184,35 @@ def _readable() -> Iterator[None]:
             f"the table could not be read ({type(error).__name__}): "
             "check that it is whole and of the kind its name says."
         ) from None
+
+
+@contextlib.contextmanager
+def _working() -> Iterator[None]:
+    """Say that a household's task failed for good, without repeating a message that may quote a value of the data."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SourceError(
+            f"a task failed on a worker, also when it was tried again ({type(error).__name__}): "
+            "call the function on one household's rows here to see why."
+        ) from None
+
+
+def _quietly(function: Callable[[pa.Table], Any], rows: pa.Table) -> Any:
+    """The function's result; its exception loses its words, which may quote a value and would reach Spark's logs."""
+    try:
+        return function(rows)
+    except Exception as error:
+        raise RuntimeError(f"the function raised {type(error).__name__}") from None
+
+
+def _enveloped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as one binary value, so that a partition reaches the driver without becoming Python rows."""
+    for batch in batches:
+        envelope = pa.BufferOutputStream()
+        with pa.ipc.new_stream(envelope, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch([pa.array([envelope.getvalue().to_pybytes()], type=pa.binary())], names=["batches"])
 
 
 def _hashing(key: bytes) -> Callable[..., pa.Array]:

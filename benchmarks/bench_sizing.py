@@ -1,0 +1,213 @@
+"""What one core does, and what a million or a hundred million meters need: measured here, extrapolated in the open.
+
+usage: python benchmarks/bench_sizing.py --write docs/sizing.md
+
+Rates are per CPU second of one core, so other load on the machine does not enter, except for Spark, whose processes are
+timed by the clock. Extrapolation is a division, with nothing taken off for networks, replication or peaks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gaussveil.engines import open as open_table
+from gaussveil.mechanisms.meter_stream import MeterStream
+from gaussveil.mechanisms.stream_noise import FilterBank
+from gaussveil.noise import SecureGenerator
+from gaussveil.statistics import Moments
+from gaussveil.streaming import Gateway, Message, Meter, StreamState, write_meters
+from gaussveil.streaming.replay import MeterReplay
+from gaussveil.timeseries import fit_arma, mmse_forecast, simulate_households
+
+METERS, SPARK_METERS, HOMES, ROWS = 10_000, 1_000, 40, 10**6
+MINUTES = 15
+PER_DAY = 24 * 60 // MINUTES
+TOWNS = (10**6, 10**8)
+
+BANK = "filters and secure noise alone: readings"
+GATEWAY = "gateway, message by message, logged: readings"
+GATEWAY_BYTES = "gateway: bytes of state a meter"
+FILTERS = "Spark stream, our part alone: readings"
+SPARK = "Spark stream, end to end: readings"
+SPARK_BYTES = "Spark stream: bytes of state a meter"
+MOMENTS = "DuckDB, moments of 12 columns: rows"
+FITS = "ARMA fit and forecast: households"
+
+
+def rate(work: Callable[[], Any], size: float, seconds: float = 1.0) -> float:
+    """How much of `size` one CPU second does; the best of several runs."""
+    work()
+    best, begin = 0.0, time.process_time()
+    while time.process_time() - begin < seconds or not best:
+        start = time.process_time()
+        work()
+        best = max(best, size / (time.process_time() - start))
+    return best
+
+
+def designed() -> MeterStream:
+    return MeterStream.design(
+        sample_period=f"{MINUTES}min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"), purpose="energy", sample_limit=10**6
+    )
+
+
+def streams() -> dict[str, float]:
+    stream, generator = designed(), SecureGenerator()
+    certificate = stream.open()
+    bank = FilterBank([stream.design_.filter] * METERS)
+    bank.start(generator)
+    steps = np.full((1, METERS), 10**6)
+    found = {BANK: rate(lambda: bank.push(steps, generator), METERS)}
+    meters = [Meter(f"m{k}", stream.design_, certificate) for k in range(METERS)]
+    with tempfile.TemporaryDirectory() as folder:
+        state = StreamState.open(folder, meters)
+        gateway, sequence = Gateway(meters, state), iter(range(10**6))
+
+        def answer() -> None:
+            number = next(sequence)
+            gateway.answer([Message(meter.name, number, np.array([0.5])) for meter in meters])
+
+        found[GATEWAY] = rate(answer, METERS)
+        found[GATEWAY_BYTES] = state.bytes_per_meter
+        state.close()
+    replay, readings = MeterReplay(meters[0]), iter(range(10**9))
+    stored, _ = replay.answer(bytes(32), None, [(next(readings), 0.5)])
+
+    def micro_batch() -> None:
+        nonlocal stored
+        stored, _ = replay.answer(bytes(32), stored, [(next(readings), 0.5)])
+
+    return {**found, FILTERS: rate(micro_batch, 1), SPARK_BYTES: float(len(stored))}
+
+
+def spark_streams() -> dict[str, float]:
+    """Micro-batches of one reading a meter on two cores; the first one, which starts the workers, is left out."""
+    from gaussveil.engines.spark import start_session
+    from gaussveil.streaming.spark import SparkStream
+
+    session = start_session("local[2]")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    stream = designed()
+    certificate = stream.open()
+    names = [f"m{k}" for k in range(SPARK_METERS)]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "in").mkdir()
+        write_meters([Meter(name, stream.design_, certificate) for name in names], folder / "meter.json")
+        for batch in range(4):
+            table = {"meter": names, "seq": [batch] * SPARK_METERS, "kw": [0.5] * SPARK_METERS}
+            pq.write_table(pa.table(table), folder / "in" / f"{batch}.parquet")
+        made = SparkStream(folder / "meter.json", folder / "checkpoint", session=session)
+        source = session.readStream.schema("meter string, seq bigint, kw double").option("maxFilesPerTrigger", 1)
+        private = made.private(source.parquet(str(folder / "in")))
+        query = made.start(private, "parquet", trigger={"availableNow": True}, path=str(folder / "out"))
+        query.awaitTermination()
+        batches = [progress["durationMs"]["addBatch"] for progress in query.recentProgress if progress["numInputRows"]]
+    session.stop()
+    return {SPARK: SPARK_METERS / (min(batches[1:]) / 1000) / 2}
+
+
+def tables() -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        pq.write_table(pa.table({f"x{j}": rng.normal(size=ROWS) for j in range(12)}), path)
+        moments = rate(lambda: open_table(path).aggregate(Moments(clip=3.0)), ROWS)
+    series = np.log(np.maximum(simulate_households(HOMES, 16, step_minutes=60, seed=0).values, 0.01))
+    series -= series.mean(axis=1, keepdims=True)
+
+    def fits() -> None:
+        for home in series:
+            mmse_forecast(fit_arma(home[None]), home[None], 24)
+
+    return {MOMENTS: moments, FITS: rate(fits, HOMES)}
+
+
+def needs(measured: dict[str, float], meters: int) -> list[tuple[str, str, str]]:
+    """What a town needs: what, how much, how computed."""
+    a_second = meters / (MINUTES * 60)
+    rows = meters * PER_DAY / 12
+    return [
+        ("readings a second", number(a_second), f"meters / {MINUTES * 60} s"),
+        ("gateway: cores", number(a_second / measured[GATEWAY]), "readings a second / rate"),
+        ("gateway: memory", gibibytes(meters * measured[GATEWAY_BYTES]), "meters x bytes"),
+        ("Spark stream: cores", number(a_second / measured[SPARK]), "readings a second / rate"),
+        ("Spark stream: state", gibibytes(meters * measured[SPARK_BYTES]), "meters x bytes"),
+        ("moments of a day, 12 readings a row: core-minutes", number(rows / measured[MOMENTS] / 60), "rows / rate"),
+        ("a forecast for every home: core-hours", number(meters / measured[FITS] / 3600), "homes / rate"),
+    ]
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+
+
+def gibibytes(count: float) -> str:
+    return f"{number(count / 2**30)} GiB"
+
+
+def page(measured: dict[str, float]) -> str:
+    where = f"{len(os.sched_getaffinity(0))} cores of {os.uname().machine}"
+    meters = number(measured[GATEWAY] * MINUTES * 60)
+    lines = [
+        "# Sizing",
+        "",
+        "Written by `python benchmarks/bench_sizing.py --write docs/sizing.md`.",
+        "",
+        f"| one core a second, on {where} | measured |",
+        "|---|---|",
+        *(f"| {name} | {number(value)} |" for name, value in measured.items()),
+        "",
+        f"One core behind the gateway serves {meters} meters that send a reading every {MINUTES} minutes.",
+        "",
+        "## Extrapolated",
+        "",
+        "Divisions of the figures above and nothing else: no network, no replication, no peaks, perfect scaling. Plan",
+        "twice the cores. One gateway process serves one file of meters; more meters are more files and processes.",
+        "The rate of Spark is one reading a meter and micro-batch, by the clock, with whatever else the machine did;",
+        "most of it is what Spark takes for a key of state. It suits streams where Spark runs already. Longer",
+        "micro-batches, with more readings a meter in each, cost little more than short ones.",
+        "",
+        "| need | " + " | ".join(f"{number(town)} meters" for town in TOWNS) + " | how |",
+        "|---|" + "---|" * (len(TOWNS) + 1),
+    ]
+    for one, *others in zip(*(needs(measured, town) for town in TOWNS)):
+        lines.append("| " + " | ".join([one[0], one[1], *(other[1] for other in others), one[2]]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def measure() -> dict[str, float]:
+    return {**streams(), **spark_streams(), **tables()}
+
+
+def run() -> list[dict[str, Any]]:
+    measured = measure()
+    needed = 10**6 / (MINUTES * 60)
+    memory = measured[GATEWAY_BYTES] * 1e6 / 2**30
+    name = f"sizing: cores for 10^6 meters, a reading in {MINUTES} minutes,"
+    rows: list[tuple[str, float, float, float | None]] = [
+        (f"{name} in the gateway / one core", needed / measured[GATEWAY], 1.0, 1.0),
+        (f"{name} on Spark / in the gateway", needed / measured[SPARK], needed / measured[GATEWAY], None),
+        ("sizing: GiB of gateway state for 10^6 meters / 16 GiB", memory, 16.0, 1.0),
+    ]
+    return [
+        {"name": what, "ours": ours, "peer": peer, "ratio": ours / peer, "goal": goal, "met": not goal or ours <= peer}
+        for what, ours, peer, goal in rows
+    ]
+
+
+if __name__ == "__main__":
+    text = page(measure())
+    if sys.argv[1:2] == ["--write"]:
+        Path(sys.argv[2]).write_text(text, encoding="utf-8")
+    print(text)

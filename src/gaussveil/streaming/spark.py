@@ -1,0 +1,217 @@
+"""Meter streams on Spark Structured Streaming: the gateway's filters, with each meter's state in Spark's state store.
+
+    stream = SparkStream("meter.json", "checkpoint", session=spark)
+    readings = spark.readStream.schema("meter string, seq bigint, kw double").json("readings/")
+    query = stream.start(stream.private(readings), "parquet", path="private/")
+
+Output is exactly-once where the sink is (files); on sinks that may repeat a row (Kafka) the repeated row is the very
+same bytes. See docs/sources.md, "Streams on Spark".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaussveil.errors import AssumptionError, FormatError, MissingDependencyError, ParameterError, SchemaError
+from gaussveil.noise.keyed import KEY_BYTES
+from gaussveil.streaming.messages import encode_energy, encode_readings
+from gaussveil.streaming.meters import Meter, digest_of, read_meters
+from gaussveil.streaming.replay import readings_of, replay_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+COLUMNS = "meter string, seq bigint, kw double, register string, samples bigint, kwh double"
+PAYLOADS = "key string, value binary"
+STATE = "state binary"
+
+
+class SparkStream:
+    """Private streams of the meters in a file, continued from a checkpoint and a secret key.
+
+    The key lies beside the file of meters (``meter.json.key``, or ``key_file``), readable by its owner only. Key and
+    checkpoint belong together: if one is gone, what was answered before is not known any more, and ``reset_from`` must
+    name a sequence number that was never answered. Filters and noise then start anew together, under a new key.
+    """
+
+    def __init__(
+        self,
+        meters_file: str | os.PathLike[str],
+        checkpoint: str | os.PathLike[str],
+        *,
+        session: SparkSession | None = None,
+        master: str | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        reset_from: int | None = None,
+    ) -> None:
+        from gaussveil.engines.spark import start_session
+
+        self.meters = {meter.name: meter for meter in read_meters(meters_file)}
+        self.checkpoint = os.fspath(checkpoint)
+        self._session = session or start_session(master)
+        key_path = Path(key_file) if key_file is not None else Path(f"{os.fspath(meters_file)}.key")
+        self._secret, self.first_sequence = self._agreed(key_path, reset_from)
+
+    def private(self, readings: DataFrame, *, payloads: bool = False) -> DataFrame:
+        """Private readings of a streaming frame with columns ``meter`` and either ``seq`` and ``kw``, or ``payload``.
+
+        ``payload`` holds the gateway's messages (JSON or binary batch). The result has one row per private reading and
+        per closed register; with ``payloads`` the columns ``key`` (the meter) and ``value`` (JSON), as for Kafka.
+        """
+        from pyspark.sql.streaming.state import GroupStateTimeout
+
+        form = ("meter", "payload") if "payload" in readings.columns else ("meter", "seq", "kw")
+        if missing := [name for name in form if name not in readings.columns]:
+            raise SchemaError(f"the readings lack the columns {', '.join(missing)}; they have {readings.columns}.")
+        meters = self._session.sparkContext.broadcast(self.meters)
+        secret, first_sequence = self._secret, self.first_sequence
+
+        def answered(key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
+            yield _micro_batch(meters.value, secret, first_sequence, key[0], frames, state, payloads)
+
+        grouped = readings.select(*form).where("meter IS NOT NULL").groupBy("meter")
+        return grouped.applyInPandasWithState(
+            answered, PAYLOADS if payloads else COLUMNS, STATE, "append", GroupStateTimeout.NoTimeout
+        )
+
+    def kafka_readings(self, servers: str, topic: str, options: Mapping[str, str] | None = None) -> DataFrame:
+        """A Kafka topic whose keys are meters and whose values are the gateway's messages; options go to Spark."""
+        reader = self._session.readStream.format("kafka").options(**(options or {}))
+        reader = reader.option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+        with _connector(self._session.version):
+            return reader.load().selectExpr("CAST(key AS STRING) AS meter", "value AS payload")
+
+    def start(
+        self, private: DataFrame, sink: str, *, trigger: Mapping[str, Any] | None = None, **options: Any
+    ) -> StreamingQuery:
+        """Start the query on the checkpoint; ``trigger`` and ``options`` are Spark's own."""
+        if "checkpointLocation" in options:
+            raise ParameterError("the checkpoint belongs to the stream's key: name it when you make the SparkStream.")
+        writer = private.writeStream.format(sink).outputMode("append").options(**options)
+        if trigger:
+            writer = writer.trigger(**trigger)
+        with _connector(self._session.version):
+            return writer.option("checkpointLocation", self.checkpoint).start()
+
+    def _agreed(self, key_path: Path, reset_from: int | None) -> tuple[bytes, int]:
+        """The key and the first sequence number, after making sure that key and checkpoint belong together."""
+        digest = digest_of(tuple(self.meters.values()))
+        started = self._files("gaussveil-key-*")
+        if reset_from is None and bool(started) != key_path.exists():
+            gone = "checkpoint" if not started else "key"
+            raise AssumptionError(
+                f"these meters were started before, but their {gone} is gone. Reset from a sequence number that was "
+                "never answered, on a new checkpoint: filters and noise then start anew together."
+            )
+        if reset_from is not None and started:
+            raise ParameterError("a reset needs a new checkpoint: the old one holds the state that shall be forgotten.")
+        if reset_from is not None or not started:
+            _write_key(key_path, digest, reset_from or 0)
+        secret, first_sequence = _read_key(key_path, digest)
+        mark = f"gaussveil-key-{hashlib.sha256(secret).hexdigest()[:16]}"
+        if started and started != [mark]:
+            raise AssumptionError("the checkpoint belongs to another key. Use the key that it was started with.")
+        if not started:
+            self._create(mark)
+        return secret, first_sequence
+
+    def _files(self, pattern: str) -> list[str]:
+        files, path = self._place(pattern)
+        return [status.getPath().getName() for status in files.globStatus(path) or ()]
+
+    def _create(self, name: str) -> None:
+        if "://" not in self.checkpoint:
+            Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold readings and noise
+        files, path = self._place(name)
+        files.createNewFile(path)
+
+    def _place(self, name: str) -> tuple[Any, Any]:
+        """Spark's own file systems, so that a checkpoint may lie wherever Spark can write."""
+        context: Any = self._session.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(f"{self.checkpoint}/{name}")
+        return path.getFileSystem(context._jsc.hadoopConfiguration()), path
+
+
+def _micro_batch(
+    meters: Mapping[str, Meter],
+    secret: bytes,
+    first_sequence: int,
+    name: str,
+    frames: Iterator[Any],
+    state: Any,
+    payloads: bool,
+) -> Any:
+    """All new readings of one meter: state in, state and private rows out."""
+    import pandas as pd
+
+    rows: list[tuple[Any, ...]] = []
+    if name in meters:
+        found = pd.concat(list(frames))
+        if "payload" in found:
+            readings = readings_of(name, found["payload"])
+        else:
+            found = found[found["seq"].notna()]
+            readings = list(zip(found["seq"].astype("int64").tolist(), found["kw"].astype("float64").tolist()))
+        stored = bytes(state.get[0]) if state.exists else None
+        kept, answers = replay_of(meters[name], first_sequence).answer(secret, stored, readings)
+        state.update((kept,))
+        for answer in answers:
+            for first, values in answer.runs:
+                if payloads:
+                    rows += [(name, payload) for payload in encode_readings(first, values)]
+                else:
+                    rows += [(name, first + k, value, None, None, None) for k, value in enumerate(values.tolist())]
+            for energy in answer.energies:
+                whole = (name, energy.first, None, energy.name, energy.samples, energy.kwh)
+                rows.append((name, encode_energy(energy)) if payloads else whole)
+    form = PAYLOADS if payloads else COLUMNS
+    columns = [part.split()[0] for part in form.split(", ")]
+    return pd.DataFrame(rows, columns=columns, dtype=object)
+
+
+def _write_key(path: Path, digest: str, first_sequence: int) -> None:
+    """A new secret key, on the disk before anything is drawn from it."""
+    record = {"format": 1, "secret": os.urandom(KEY_BYTES).hex(), "meters": digest, "from": first_sequence}
+    part = path.with_name(path.name + ".part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump(record, stream)
+        stream.flush()
+        os.fsync(handle)
+    os.replace(part, path)
+
+
+def _read_key(path: Path, digest: str) -> tuple[bytes, int]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        secret, first_sequence, meters = bytes.fromhex(record["secret"]), int(record["from"]), record["meters"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise FormatError(f"{path}: not a key of a stream") from None
+    if len(secret) != KEY_BYTES or meters != digest:
+        raise FormatError(f"{path}: belongs to other meters or another version")
+    return secret, first_sequence
+
+
+class _connector:
+    """Say which jar is missing where Spark knows no Kafka."""
+
+    def __init__(self, version: str) -> None:
+        self._version = version
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from pyspark.errors import AnalysisException
+
+        if isinstance(error, AnalysisException) and "kafka" in str(error).lower():
+            raise MissingDependencyError(
+                "Spark's Kafka connector is not on its class path. Start Spark with --packages "
+                f"org.apache.spark:spark-sql-kafka-0-10_2.13:{self._version}."
+            ) from None
