@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, PrivateDiagnostics
@@ -117,6 +117,7 @@ def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics |
             if "truth_kw" in diagnostics:
                 axes.plot(hours, _shown(diagnostics, "truth_kw"), color=INK, linewidth=1.2, label="truth")
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda kw, _: f"{kw:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(f"hours from {str(origin).replace('T', ' ')}")
