@@ -47,7 +47,7 @@ def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
             f"{item.exact_epsilon:.2f} exact", (item.exact_epsilon, index + 0.19), (4, 0), "data", "offset points",
             va="center", fontsize=8, fontweight="bold",
         )  # fmt: skip
-    axes.set_yticks(range(len(spending)), [item.account.replace(" ", "\n", 1) for item in spending])
+    axes.set_yticks(range(len(spending)), ["\n".join(item.account.rsplit(" ", 1)) for item in spending])
     axes.set_ylim(len(spending) - 0.5, -0.5)
     axes.set_xlim(0.0, 1.4 * max(item.summed_epsilon for item in spending))
     axes.grid(axis="y", visible=False)
@@ -176,6 +176,7 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
         axes.set_xticks(places, sketch.columns)
         axes.set_title("second moment of log power, summed over the homes", fontweight="normal", color=FAINT)
         if truth is not None:
+            axes.set_ylim(top=1.25 * axes.get_ylim()[1])
             axes.legend(loc="upper left", ncols=3, fontsize=8)
         return figure
 
