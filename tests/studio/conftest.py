@@ -126,7 +126,7 @@ def write_tables(folder: Path) -> None:
     generator = np.random.default_rng(0)
     rows = np.round(generator.normal(size=(12, 2)), 3)
     rows[3, 1] = SECRET
-    np.savetxt(tables / "small.csv", rows, delimiter=",", header="a,b", comments="", fmt="%r")
+    np.savetxt(tables / "small.csv", rows, delimiter=",", header="a,b", comments="", fmt="%.3f")
     kinds = generator.integers(2, size=400)
     points = generator.normal(size=(400, 2)) * 0.3 + np.where(kinds, 1.0, -1.0)[:, None]
     lines = [f"{x:.4f},{y:.4f},{'ab'[kind]}" for (x, y), kind in zip(points, kinds)]

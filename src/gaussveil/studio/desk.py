@@ -13,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gaussveil import errors
@@ -35,8 +37,18 @@ class Desk:
         self._process: subprocess.Popen[bytes] | None = None
         self._timer: threading.Timer | None = None
 
-    def ask(self, task: str, seconds: float = LIMIT_SECONDS, **arguments: Any) -> dict[str, Any]:
-        """Do one task there and give its answer; raise the error that it raised there."""
+    def ask(
+        self,
+        task: str,
+        *,
+        called: Mapping[str, str] = MappingProxyType({}),
+        seconds: float = LIMIT_SECONDS,
+        **arguments: Any,
+    ) -> dict[str, Any]:
+        """Do one task there and give its answer; raise the error that it raised there.
+
+        `called` says what people call the files whose paths an error may name.
+        """
         with self._lock:
             self._stop_timer()
             try:
@@ -44,7 +56,10 @@ class Desk:
             finally:
                 self._start_timer()
         if "error" in reply:
-            raise KINDS.get(reply["error"]["code"], GaussveilError)(reply["error"]["message"])
+            message = reply["error"]["message"]
+            for path, name in called.items():
+                message = message.replace(path, name)
+            raise KINDS.get(reply["error"]["code"], GaussveilError)(message)
         answer: dict[str, Any] = reply["answer"]
         return answer
 

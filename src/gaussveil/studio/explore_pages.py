@@ -79,7 +79,4 @@ def with_file(parts: Parts, name: str, body: bytes, task: str, **arguments: Any)
     with tempfile.TemporaryDirectory(dir=parts.settings.state) as folder:
         path = Path(folder) / f"file{ending}"
         path.write_bytes(body)
-        try:
-            return parts.desk.ask(task, path=str(path), **arguments)
-        except FormatError as error:
-            raise FormatError(str(error).replace(str(path), "the file")) from None
+        return parts.desk.ask(task, called={str(path): "the file"}, path=str(path), **arguments)

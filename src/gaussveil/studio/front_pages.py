@@ -122,5 +122,6 @@ async def upload(
 @router.get("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
 def columns(request: Request, parts: Parts, table: str) -> Response:
     """Columns of a table, read from its schema."""
-    found = parts.desk.ask("describe_table", address=parts.shelf.find(table).address)
+    chosen = parts.shelf.find(table)
+    found = parts.desk.ask("describe_table", called={chosen.address: chosen.name}, address=chosen.address)
     return answered(request, "piece_columns.html", found)

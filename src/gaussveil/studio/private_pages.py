@@ -56,7 +56,10 @@ def compare(request: Request, parts: Parts, asked: CompareRequest) -> Response:
         raise ParameterError("there is no finished release under that key")
     order = parts.jobs.request(asked.key)
     file = parts.jobs.file(asked.key, status.done["file"])
-    found = parts.desk.ask("diagnose", order=order["request"]["order"], address=order["address"], file=str(file))
+    found = parts.desk.ask(
+        "diagnose", order=order["request"]["order"], address=order["address"], file=str(file),
+        called={str(order["address"]): order["table_name"], str(file): "the release"},
+    )  # fmt: skip
     return answered(request, "piece_figures.html", found)
 
 
@@ -65,6 +68,7 @@ def audit(request: Request, parts: Parts, asked: AuditRequest) -> Response:
     """The exact delta of a noisy sum on every neighbour of a table, against a claim. Private."""
     table = parts.shelf.find(asked.table)
     found = parts.desk.ask(
-        "diagnose", address=table.address, variance=asked.variance, epsilon=asked.epsilon, delta=asked.delta
-    )
+        "diagnose", address=table.address, variance=asked.variance, epsilon=asked.epsilon, delta=asked.delta,
+        called={table.address: table.name},
+    )  # fmt: skip
     return answered(request, "piece_figures.html", found)

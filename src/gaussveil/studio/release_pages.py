@@ -90,7 +90,7 @@ def preview(request: Request, parts: Parts, asked: PreviewRequest) -> Response:
     address, name = _table(parts, asked.table)
     found = parts.desk.ask(
         "preview", order=asked.order.model_dump(), address=address, table_name=name, account=asked.account,
-        ledger=str(parts.settings.ledger),
+        ledger=str(parts.settings.ledger), called={} if address is None else {address: name},
     )  # fmt: skip
     return answered(request, "piece_preview.html", found)
 
