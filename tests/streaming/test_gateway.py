@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from gaussveil.errors import FormatError, SourceError
 from gaussveil.noise import SeededGenerator
 from gaussveil.streaming import Gateway, Message, Meter, StreamState, read_meters, write_meters
+from gaussveil.streaming.meters import LARGEST_FILE
 from gaussveil.streaming.state import _ARRAYS, CHECKPOINT_RECORDS, KEPT
 
 Meters = tuple[Meter, ...]
@@ -237,6 +239,54 @@ def test_meters_file_round_trip_and_bad_files(meters: Meters, tmp_path: Path) ->
     write_meters([meters[0], meters[0]], path)
     with pytest.raises(FormatError, match="each name once"):
         read_meters(path)
-    path.write_text("{}")
-    with pytest.raises(FormatError):
+    for body, said in (
+        ("{}", "lacks the field 'format'"), ("[" * 100_000 + "]" * 100_000, "nested"), ("[" * 40 + "]" * 40, "nested"),
+        ('{"format": 1' + "0" * 5000 + "}", "must be JSON"), ('{"a": 1e999}', "finite"), ('{"a": NaN}', "finite"),
+        ('{"a": 1' + "0" * 400 + "}", "whole number"), ('{"a": 1, "a": 2}', "repeat a key"), ("\ud800", "JSON"),
+        ('{"format": "gaussveil meters", "version": 1, "meters": {}}', "not a file of meters"),
+        ('{"format": "gaussveil meters", "version": 1, "meters": []}', "at least one"),
+        ('{"format": "gaussveil meters", "version": 1, "meters": [3]}', "must be a JSON object"),
+    ):  # fmt: skip
+        path.write_bytes(body.encode("utf-8", "replace"))
+        with pytest.raises(FormatError, match=said):
+            read_meters(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(FormatError, match="UnicodeDecodeError"):
+        read_meters(path)
+    with path.open("wb") as stream:
+        stream.truncate(LARGEST_FILE + 1)
+    with pytest.raises(FormatError, match="must not be larger"):
+        read_meters(path)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("design", "filter", "white"), 1e-6), (("design", "filter", "white"), "6"),
+        (("design", "filter", "pole"), 0.5),
+        (("design", "filter", "signal"), [1.5]), (("design", "filter", "signal"), []), (("design", "filter"), None),
+        (("design", "filter", "signal"), [2**60]), (("design", "filter", "taps"), [0.0] * 5000),
+        (("design", "filter", "width"), 28.0), (("design", "filter", "signal_bits"), -1),
+        (("design", "sample_limit"), 10**15), (("design", "sample_limit"), True), (("design", "sample_limit"), 1.5),
+        (("design", "registers", 0, "noise_sd"), 1e-9), (("design", "registers", 0, "noise_sd"), -1.0),
+        (("design", "registers", 0, "samples"), 0), (("design", "registers"), []), (("design", "registers"), [{}] * 9),
+        (("design", "limits"), [0.0]), (("design", "limits"), [-1e6, 1e6]), (("design", "substitute"), 1.0),
+        (("design", "promise", "samples"), 200), (("design", "promise"), []), (("design", "purpose"), 7),
+        (("design", "mean_shift"), 0.0), (("name",), 5), (("name",), "a/b"), (("name",), ""), (("certificate",), {}),
+        (("certificate",), None), (("design",), "x"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_designs_other_than_those_paid_for_and_odd_fields_are_refused(
+    meters: Meters, tmp_path: Path, where: tuple[str | int, ...], value: object
+) -> None:
+    """A file that asks for less noise than its certificate covers is refused, like one that is only malformed."""
+    path = write_meters(meters, tmp_path / "m.json")
+    record = json.loads(path.read_text())
+    part = record["meters"][2]
+    for key in where[:-1]:
+        part = part[key]
+    part[where[-1]] = value
+    path.write_text(json.dumps(record))
+    with pytest.raises(FormatError, match="meter 2 of"):
         read_meters(path)

@@ -69,10 +69,13 @@ def test_bad_lines_are_counted_and_the_rest_is_answered(meters_file: Path) -> No
     bad = [b"{", b"\xff\xfe\n", b"[1]\n", b'{"meter": "white"}\n', b'{"meter": 3, "seq": 0}\n', line("white", "0", 1.0),
            line("white", True, 1.0)]  # fmt: skip
     bad[0] = b"{\n"
+    bad += [b'{"meter": "white", "seq": 0, "kw": ' + b"[" * 3000 + b"]" * 3000 + b"}\n",
+            b'{"meter": "white", "seq": 0, "kw": 1, "x": "' + b"y" * 30_000 + b'"}\n',
+            b'{"meter": "white", "seq": 0, "kw": 1' + b"0" * 5000 + b"}\n"]  # fmt: skip
     odd = [line("white", 0, "much"), line("white", 1, None), line("stranger", 0, 1.0), line("white", 2, 10**400)]
     rows, health = run(meters_file, *bad, *odd, b"\n", line("white", 3, 1.0)[:-1])
     assert [json.loads(row)["seq"] for row in rows] == [0, 1, 2, 3]
-    assert (health["malformed"], health["unknown"], health["substituted"], health["accepted"]) == (7, 1, 2, 2)
+    assert (health["malformed"], health["unknown"], health["substituted"], health["accepted"]) == (10, 1, 2, 2)
 
 
 def test_lost_state_is_noticed_and_needs_a_reset(meters_file: Path) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, Release, transaction
+from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import AssumptionError, FormatError, ParameterError
 from gaussveil.mechanisms.containers import real_array, real_number
 from gaussveil.mechanisms.spectral import PrivateSpectrum
@@ -37,7 +38,7 @@ from gaussveil.mechanisms.stream_design import (
 )
 from gaussveil.mechanisms.stream_events import Array
 from gaussveil.mechanisms.stream_noise import FilterBank, to_steps
-from gaussveil.mechanisms.stream_record import design_from_dict, design_to_dict, stream_draft
+from gaussveil.mechanisms.stream_record import check_paid, design_from_dict, design_to_dict, stream_draft
 from gaussveil.mechanisms.stream_registers import Energy, RegisterBank
 from gaussveil.noise import Generator, default_generator
 from gaussveil.timeseries import NoisySum
@@ -295,7 +296,7 @@ class MeterStream:
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> MeterStream:
         """Inverse of `save`; continue one saved stream once only."""
         try:
-            record = json.loads(Path(path).read_text(encoding="utf-8"))
+            record: Any = parse_json(Path(path).read_text(encoding="utf-8"), f"the meter stream {path}")
             if record["format"] != FORMAT or record["version"] != VERSION:
                 raise FormatError(f"{path} is not a meter stream of version {VERSION}")
             spectrum = None if record["spectrum"] is None else Certificate.from_dict(record["spectrum"])
@@ -307,6 +308,7 @@ class MeterStream:
             if record["open"] is not None:
                 bank = made._prepare()
                 made.certificate_ = Certificate.from_dict(record["open"]["certificate"])
+                check_paid(made.design_, made.certificate_)
                 bank.states[:, 0] = record["open"]["states"]
                 bank.past[:, 0] = record["open"]["past"]
                 made._registers.sums = [int(value) for value in record["open"]["sums"]]

@@ -33,6 +33,7 @@ Integers = NDArray[np.int64]
 
 WIDTHS = (28, 36, 45)  # log2 of s/g: three, four or five table draws per discrete Gaussian
 LARGEST_STEPS = 2**60
+LONGEST = 4096
 CHUNK_WORDS = 1 << 19
 FEW_METERS = 8
 UNIT = 2.0**-52
@@ -57,6 +58,10 @@ class StreamFilter:
     def __post_init__(self) -> None:
         if not (self.white > 0 and abs(self.pole) < 1 and self.width in WIDTHS and any(self.signal)):
             raise ParameterError("a stream filter needs white > 0, |pole| < 1, a known width and a signal tap")
+        if max(len(self.taps), len(self.signal)) > LONGEST or not 0 <= self.signal_bits <= 52:
+            raise ParameterError(f"a stream filter has at most {LONGEST} taps, and 0 to 52 bits of its signal's")
+        if max(map(abs, self.signal)) > 2**52:
+            raise ParameterError("a stream filter's signal taps must be below 2^52")
 
     @property
     def coloured(self) -> bool:
@@ -137,9 +142,12 @@ class StreamFilter:
     def from_dict(cls, record: Mapping[str, Any]) -> StreamFilter:
         """Inverse of `to_dict`."""
         try:
-            fields = {**record, "taps": tuple(map(float, record["taps"])), "signal": tuple(map(int, record["signal"]))}
-            return cls(**fields)
-        except (TypeError, KeyError, ValueError) as error:
+            return cls(
+                white=float(record["white"]), direct=float(record["direct"]), pole=float(record["pole"]),
+                taps=tuple(map(float, record["taps"])), signal=tuple(map(_whole, record["signal"])),
+                signal_bits=_whole(record["signal_bits"]), width=_whole(record["width"]),
+            )  # fmt: skip
+        except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise FormatError("not a stream filter of this version") from error
 
 
@@ -268,6 +276,12 @@ def _outer(white: float, grid: float) -> DiscreteGaussian:
 @lru_cache
 def _inner(width: int) -> DiscreteGaussian:
     return DiscreteGaussian(Fraction(4**width) + LATTICE_VARIANCE)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("a whole number is needed")
+    return value
 
 
 def _combined(words: Integers, multipliers: Integers) -> Integers:

@@ -9,9 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Guarantee
+from gaussveil.accounting.canonical import fields, number, tame, text
 from gaussveil.errors import FormatError
-from gaussveil.mechanisms.stream_design import Promise, RegisterDesign, StreamDesign
+from gaussveil.mechanisms.stream_design import REGISTER_DAYS, Promise, RegisterDesign, StreamDesign
 from gaussveil.mechanisms.stream_noise import StreamFilter
+
+LARGEST_COUNT = 2**62
 
 
 def design_to_dict(design: StreamDesign) -> dict[str, Any]:
@@ -26,18 +29,72 @@ def design_to_dict(design: StreamDesign) -> dict[str, Any]:
     }
 
 
-def design_from_dict(record: Mapping[str, Any]) -> StreamDesign:
-    """Inverse of `design_to_dict`."""
+def design_from_dict(record: object) -> StreamDesign:
+    """Inverse of `design_to_dict`; the record may come from a stranger, so every field is checked."""
+    what = "the design of a meter stream"
+    plain = fields(tame(record, what), what, (*_SIMPLE, "limits", "promise", "filter", "registers"))
+    promise = fields(plain["promise"], "its promise", ("size", "samples", "l2_ball"))
+    registers = plain["registers"]
+    if not isinstance(registers, list) or len(registers) > len(REGISTER_DAYS):
+        raise FormatError(f"{what} has at most {len(REGISTER_DAYS)} registers in a list")
     try:
         return StreamDesign(
-            **{name: record[name] for name in _SIMPLE},
-            limits=(float(record["limits"][0]), float(record["limits"][1])),
-            promise=Promise(**record["promise"]),
-            filter=StreamFilter.from_dict(record["filter"]),
-            registers=tuple(RegisterDesign(**register) for register in record["registers"]),
+            purpose=text(plain, "purpose", what),
+            **{name: number(plain, name, what) for name in _NUMBERS},
+            sample_limit=_count(plain, "sample_limit", 1),
+            limits=_limits(plain["limits"]),
+            promise=Promise(
+                size=number(promise, "size", what),
+                samples=_count(promise, "samples", 0),
+                l2_ball=number(promise, "l2_ball", what),
+            ),
+            filter=StreamFilter.from_dict(
+                fields(plain["filter"], "its filter", tuple(StreamFilter(white=1.0).to_dict()))
+            ),
+            registers=tuple(_register(register) for register in registers),
         )
-    except (TypeError, KeyError, ValueError) as error:
-        raise FormatError("not the design of a meter stream of this version") from error
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise FormatError(f"not the design of a meter stream of this version: {error}") from error
+
+
+def _register(record: object) -> RegisterDesign:
+    found = fields(record, "a register", ("name", "samples", "noise_sd"))
+    sd = number(found, "noise_sd", "a register")
+    if not sd > 0:
+        raise FormatError("a register's noise must be positive")
+    return RegisterDesign(name=text(found, "name", "a register"), samples=_count(found, "samples", 1), noise_sd=sd)
+
+
+def _limits(value: object) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise FormatError("the limits of a meter stream are two numbers")
+    ends = {"low": value[0], "high": value[1]}
+    return number(ends, "low", "the limits"), number(ends, "high", "the limits")
+
+
+def _count(record: Mapping[str, object], name: str, least: int) -> int:
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_COUNT:
+        raise FormatError(f"the field {name!r} must be a whole number from {least} to {LARGEST_COUNT}")
+    return value
+
+
+def check_paid(design: StreamDesign, certificate: Certificate) -> None:
+    """Refuse a design that is not the one the certificate was written for."""
+    promise = design.promise
+    written = {
+        "purpose": design.purpose, "sample_limit": design.sample_limit, "sample_period_hours": design.sample_period,
+        "filter": _plain(design.filter.to_dict()), "registers": [asdict(register) for register in design.registers],
+        "limits": list(design.limits), "substitute": design.substitute,
+    }  # fmt: skip
+    trajectory = certificate.parameters.get("trajectory")
+    same = isinstance(trajectory, Mapping) and all(
+        trajectory.get(name) == value
+        for name, value in (("event_kw", promise.size), ("event_samples", promise.samples),
+                            ("l2_ball", promise.l2_ball), ("mean_shift", design.mean_shift))
+    )  # fmt: skip
+    if not same or any(certificate.parameters.get(name) != value for name, value in written.items()):
+        raise FormatError("the design is not the one that its certificate covers")
 
 
 def stream_draft(
@@ -109,7 +166,7 @@ def _figure(design: StreamDesign, shift: float) -> dict[str, float]:
     return {"mean_shift": shift, "epsilon": epsilon, "delta": delta}
 
 
-_SIMPLE = (
-    "purpose", "sample_period", "epsilon", "delta", "mean_shift", "sampler_error", "sample_limit", "substitute",
-    "spectrum_mean_shift",
+_NUMBERS = (
+    "sample_period", "epsilon", "delta", "mean_shift", "sampler_error", "substitute", "spectrum_mean_shift",
 )  # fmt: skip
+_SIMPLE = ("purpose", "sample_limit", *_NUMBERS)

@@ -20,6 +20,7 @@ from gaussveil.streaming.gateway import Floats, Message
 MARK = b"GVB1"
 HEAD = struct.Struct("<4sQ")
 LARGEST_BATCH = 4096
+LARGEST_TEXT = 4096  # bytes of one JSON reading; ours have fewer than a hundred
 _JSON = json.JSONDecoder()
 
 
@@ -36,11 +37,17 @@ def decode(meter: str, payload: bytes) -> Message | None:
             return None
         _, sequence = HEAD.unpack_from(payload)
         return Message(meter, sequence, np.frombuffer(payload, "<f8", offset=HEAD.size))
+    return from_record(meter, parse_record(payload))
+
+
+def parse_record(body: bytes) -> object:
+    """JSON of a reading; None where it is none, or too long to be one."""
+    if len(body) > LARGEST_TEXT:
+        return None
     try:
-        record = _JSON.decode(str(payload, "utf-8"))
+        return _JSON.decode(str(body, "utf-8"))
     except (UnicodeDecodeError, ValueError, RecursionError):
         return None
-    return from_record(meter, record)
 
 
 def from_record(meter: str, record: object) -> Message | None:

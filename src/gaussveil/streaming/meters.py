@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gaussveil.accounting import Certificate
+from gaussveil.accounting.canonical import fields, parse_json, text
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.mechanisms.stream_design import StreamDesign
-from gaussveil.mechanisms.stream_record import design_from_dict, design_to_dict
+from gaussveil.mechanisms.stream_record import check_paid, design_from_dict, design_to_dict
 
 FORMAT = "gaussveil meters"
 VERSION = 1
+LARGEST_FILE = 1 << 28  # some 50,000 meters
 FORBIDDEN = set("/+#\0\n")
 
 
@@ -55,20 +57,33 @@ def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:
 
 
 def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
-    """Inverse of `write_meters`."""
+    """Inverse of `write_meters`; the file may be anybody's: size, depth, numbers and every field are checked."""
+    what = f"the file of meters {path}"
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-        if record["format"] != FORMAT or record["version"] != VERSION:
-            raise FormatError(f"{path} is not a file of meters of version {VERSION}")
-        meters = tuple(
-            Meter(item["name"], design_from_dict(item["design"]), Certificate.from_dict(item["certificate"]))
-            for item in record["meters"]
-        )
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"the file of meters {path} cannot be read: {type(error).__name__}: {error}") from error
+        if (size := Path(path).stat().st_size) > LARGEST_FILE:
+            raise FormatError(f"{what} must not be larger than {LARGEST_FILE} bytes. Got {size}. Serve them in parts.")
+        body = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{what} cannot be read: {type(error).__name__}: {error}") from error
+    record = fields(parse_json(body, what), what, ("format", "version", "meters"))
+    listed = record["meters"]
+    if record["format"] != FORMAT or record["version"] != VERSION or not isinstance(listed, list):
+        raise FormatError(f"{path} is not a file of meters of version {VERSION}")
+    meters = tuple(_meter(item, f"meter {number} of {path}") for number, item in enumerate(listed))
     if not meters or len({meter.name for meter in meters}) != len(meters):
-        raise FormatError(f"the file of meters {path} must hold at least one meter, each name once")
+        raise FormatError(f"{what} must hold at least one meter, each name once")
     return meters
+
+
+def _meter(item: object, what: str) -> Meter:
+    found = fields(item, what, ("name", "design", "certificate"))
+    try:
+        certificate = Certificate.from_dict(fields(found["certificate"], f"the certificate of {what}", ()))
+        meter = Meter(text(found, "name", what), design_from_dict(found["design"]), certificate)
+        check_paid(meter.design, meter.certificate)
+    except (FormatError, ParameterError) as error:
+        raise FormatError(f"{what} is refused: {error}") from error
+    return meter
 
 
 def digest_of(meters: Sequence[Meter]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from gaussveil.streaming.gateway import Answer, Gateway, Message
-from gaussveil.streaming.messages import encode_energy, encode_readings, from_record
+from gaussveil.streaming.messages import LARGEST_TEXT, encode_energy, encode_readings, from_record, parse_record
 
 GROUP_BYTES = 1 << 16
 
@@ -30,10 +30,7 @@ def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO) -> None:
 
 
 def _parse(gateway: Gateway, line: bytes) -> Message | None:
-    try:
-        record = json.loads(line)
-    except (UnicodeDecodeError, ValueError, RecursionError):
-        record = None
+    record = parse_record(line)
     meter = record.get("meter") if isinstance(record, dict) else None
     message = from_record(meter, record) if isinstance(meter, str) else None
     if message is None:
@@ -63,6 +60,7 @@ def _groups(source: BinaryIO) -> Iterator[list[bytes]]:
                 break
             chunk += more
         *lines, rest = (rest + chunk).split(b"\n")
+        rest = rest[: LARGEST_TEXT + 1]  # of a line that long no more is kept: it is refused when it ends
         if filled := [line for line in lines if line.strip()]:
             yield filled
     if rest.strip():
