@@ -10,9 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from gaussveil.calibration.class_common import Cover, common_noise, enclosing_centre
-from gaussveil.calibration.class_gradient import LabelModels, WorstDelta, WorstShift
+from gaussveil.calibration.class_gradient import LabelModels, WorstDelta, WorstShift, log_delta_of
 from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.calibration.class_search import Noise, PerLabel, Shared
+from gaussveil.calibration.class_sequential import least_figure
 from gaussveil.calibration.label_graph import label_edges
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair
@@ -68,6 +69,40 @@ def test_the_slopes_of_the_mahalanobis_distance_are_differences() -> None:
     assert around.slopes(point, found.shifts, found.spreads) @ direction == pytest.approx(
         (ahead - back) / 2e-5, abs=1e-6
     )
+
+
+@pytest.mark.parametrize("kind", ["one order", "swap", "distance"])
+def test_slopes_of_every_edge_are_differences(kind: str) -> None:
+    generator = np.random.default_rng(7)
+    models = LabelModels(LINE, 0 * wishart(1) if kind == "distance" else wishart(1))
+    objective = WorstShift(models, FOUR) if kind == "distance" else WorstDelta(models, FOUR, 1.0, kind == "swap")
+    shifts, spreads = 0.1 * generator.normal(size=(4, 2)), np.tile(0.6 * np.eye(2), (4, 1, 1))
+    ways = generator.normal(size=(4, 2)), generator.normal(size=(4, 2, 2))
+    ways = ways[0], ways[1] + ways[1].transpose(0, 2, 1)
+    if kind == "distance":  # one spread for all
+        ways = ways[0], np.tile(ways[1][0], (4, 1, 1))
+    figures, shift_slopes, spread_slopes = objective.each(shifts, spreads)
+    ahead, back = (
+        objective.each(shifts + side * 1e-5 * ways[0], spreads + side * 1e-5 * ways[1])[0] for side in (1, -1)
+    )
+    along = np.einsum("eli,li->e", shift_slopes, ways[0]) + np.einsum("elij,lij->e", spread_slopes, ways[1])
+    np.testing.assert_allclose(along, (ahead - back) / 2e-5, atol=1e-6)
+    assert np.max(figures) == pytest.approx(np.max(objective.smooth(shifts, spreads, 1.0).figures), abs=1e-12)
+
+
+def test_small_problems_are_solved_to_one_optimum_from_every_start(full: bool) -> None:
+    """Random starts of the quadratic steps agree with the design, so that no search could do visibly better."""
+    cases = [(means, rho, seed) for means in (False, True) for rho in (0.5, 1.0) for seed in range(6)]
+    generator = np.random.default_rng(8)
+    for means, rho, seed in cases if full else cases[2:3]:
+        objective = WorstDelta(LabelModels(LINE, wishart(seed)), FOUR, 1.0)
+        design = design_class_noise(LINE, wishart(seed), FOUR, epsilon=1.0, accuracy=rho, noise_means=means)
+        for _ in range(3):
+            roots = generator.normal(size=(4, 2, 2))
+            start = Noise(np.zeros((4, 2)), np.asarray(roots @ roots.transpose(0, 2, 1)), math.inf).within(2 * rho)
+            found = least_figure(objective, start, 2 * rho, means, False)
+            assert found.cost <= 2 * rho * (1 + 1e-12)
+            assert log_delta_of(found.figure) == pytest.approx(design.log_worst_delta, abs=3e-4)
 
 
 def test_enclosing_ball_of_known_points() -> None:

@@ -19,9 +19,11 @@ from scipy.sparse.csgraph import connected_components
 
 from gaussveil.calibration.class_gradient import Array, Edges, LabelModels, WorstShift
 from gaussveil.calibration.class_search import Noise, Report, Shared, descend, measured
+from gaussveil.calibration.class_sequential import is_small, least_figure
 from gaussveil.calibration.ellipsoid import covering_ellipsoid
 
 BALL_STEPS = 2000
+NEARLY_CENTRE = 0.98  # of the squared radius: with less noise than that quadratic steps stall
 FLOOR = 1e-4  # smallest variance of the start against the mean one
 SHARPNESS = (40.0, 160.0, 640.0, 2500.0)
 
@@ -58,6 +60,13 @@ class Cover:
         shifts = taken * (self.centres - models.means)
         left = budget - (taken * self.radius) ** 2
         return Noise(shifts, self.spread(len(shifts), left), np.inf)
+
+    def reaching(self, models: LabelModels, square: float, means: bool) -> Noise:
+        """The cheapest such noise, or without `means` of any, with worst squared Mahalanobis distance `square`."""
+        trace = float(np.trace(self.covariance))
+        if not means:
+            return Noise(0 * models.means, self.spread(len(models.means), trace / square), np.inf)
+        return self.shrunk(models, 1 / (square / trace + 1 / self.radius**2))
 
     def spread(self, count: int, trace: float) -> Array:
         """The covering covariance with a given trace, once per label."""
@@ -108,6 +117,8 @@ def common_noise(
     if not means:
         # the covering ellipsoid is the exact answer
         return measured(objective, Noise(0 * models.means, cover.spread(len(models.means), budget), np.inf))
+    if is_small(models, means, common=True) and budget < NEARLY_CENTRE * cover.radius**2:
+        return least_figure(objective, cover.shrunk(models, budget), budget, means, True)
     starts = [cover.shrunk(models, budget)] + ([] if begin is None else [begin.within(budget)])
     start = min((measured(objective, one) for one in starts), key=lambda noise: noise.figure)
     return descend(

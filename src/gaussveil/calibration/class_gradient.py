@@ -38,6 +38,9 @@ class Objective(Protocol):
     def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """log-sum-exp of `sharpness` times the figures of the chosen edges, over `sharpness`, with gradients."""
 
+    def each(self, shifts: Array, spreads: Array) -> tuple[Array, Array, Array]:
+        """Every figure, with rows of gradients in all shifts and all spreads."""
+
 
 @dataclass(frozen=True, eq=False)
 class LabelModels:
@@ -65,25 +68,47 @@ class WorstDelta:
     def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """Smooth maximum over the chosen edges and both their orders."""
         edges = self.edges if chosen is None else self.edges[chosen]
-        first, second = edges[:, 0], edges[:, 1]
-        centres, covariances = self.models.means + shifts, self.models.covariances + spreads
-        sides = [centres[first], covariances[first], centres[second], covariances[second]]
-        found = [_to_numpy(one) for one in self._gradients(*self._placed(sides))]
-        logs = np.stack([np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1)
+        logs, found = self._found(shifts, spreads, edges)
         deltas = np.minimum(np.exp(logs), NEAR_ONE)
         figures = logs - np.log1p(-deltas)
         value, weights = _log_sum_exp(figures, sharpness)
         weights = np.where(logs > SMALLEST_LOG, weights / (1 - deltas), 0.0)
-        shift_slopes, spread_slopes = np.zeros_like(centres), np.zeros_like(covariances)
+        shift_slopes, spread_slopes = np.zeros_like(self.models.means), np.zeros_like(self.models.covariances)
         mean, cov_x, cov_y = (
             sum(_scaled(weights[:, side], getattr(one, name)) for side, one in enumerate(found))
             for name in ("mean_x", "cov_x", "cov_y")
         )
+        first, second = edges[:, 0], edges[:, 1]
         np.add.at(shift_slopes, first, mean)
         np.subtract.at(shift_slopes, second, mean)
         np.add.at(spread_slopes, first, cov_x)
         np.add.at(spread_slopes, second, cov_y)
         return Smooth(value, shift_slopes, spread_slopes, figures)
+
+    def each(self, shifts: Array, spreads: Array) -> tuple[Array, Array, Array]:
+        """Every figure, one order after the other, with rows of gradients in all shifts and all spreads."""
+        logs, found = self._found(shifts, spreads, self.edges)
+        deltas = np.minimum(np.exp(logs), NEAR_ONE)
+        weights = np.where(logs > SMALLEST_LOG, 1 / (1 - deltas), 0.0)
+        count, (labels, size) = len(self.edges), self.models.means.shape
+        shift_slopes = np.zeros((len(found), count, labels, size))
+        spread_slopes = np.zeros((len(found), count, labels, size, size))
+        rows, first, second = np.arange(count), self.edges[:, 0], self.edges[:, 1]
+        for side, one in enumerate(found):
+            mean = _scaled(weights[:, side], one.mean_x)
+            shift_slopes[side, rows, first], shift_slopes[side, rows, second] = mean, -mean
+            spread_slopes[side, rows, first] = _scaled(weights[:, side], one.cov_x)
+            spread_slopes[side, rows, second] = _scaled(weights[:, side], one.cov_y)
+        figures = (logs - np.log1p(-deltas)).T.ravel()
+        return figures, shift_slopes.reshape(-1, labels, size), spread_slopes.reshape(-1, labels, size, size)
+
+    def _found(self, shifts: Array, spreads: Array, edges: Edges) -> tuple[Array, list[PairGradient]]:
+        """log deltas of the edges, one column per order, and their gradients."""
+        first, second = edges[:, 0], edges[:, 1]
+        centres, covariances = self.models.means + shifts, self.models.covariances + spreads
+        sides = [centres[first], covariances[first], centres[second], covariances[second]]
+        found = [_to_numpy(one) for one in self._gradients(*self._placed(sides))]
+        return np.stack([np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1), found
 
     def _gradients(self, *sides: Any) -> list[PairGradient]:
         pair = whiten(*sides)
@@ -109,19 +134,33 @@ class WorstShift:
     def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """Smooth maximum over the chosen edges."""
         edges = self.edges if chosen is None else self.edges[chosen]
-        first, second = edges[:, 0], edges[:, 1]
-        centres = self.models.means + shifts
-        gaps = centres[first] - centres[second]
-        solved = np.linalg.solve(spreads[0], gaps.T).T
-        squares = np.maximum(np.einsum("ei,ei->e", gaps, solved), 1e-300)
+        squares, solved = self._found(shifts, spreads, edges)
         figures = np.log(squares)[:, None]
         value, weights = _log_sum_exp(figures, sharpness)
         pull = (weights[:, 0] / squares)[:, None] * solved
-        shift_slopes, spread_slopes = np.zeros_like(centres), np.zeros_like(spreads)
-        np.add.at(shift_slopes, first, 2 * pull)
-        np.subtract.at(shift_slopes, second, 2 * pull)
+        shift_slopes, spread_slopes = np.zeros_like(shifts), np.zeros_like(spreads)
+        np.add.at(shift_slopes, edges[:, 0], 2 * pull)
+        np.subtract.at(shift_slopes, edges[:, 1], 2 * pull)
         spread_slopes[0] = -pull.T @ solved
         return Smooth(value, shift_slopes, spread_slopes, figures)
+
+    def each(self, shifts: Array, spreads: Array) -> tuple[Array, Array, Array]:
+        """Every figure, with rows of gradients in all shifts and in the spread of all labels, kept at the first."""
+        squares, solved = self._found(shifts, spreads, self.edges)
+        count, (labels, size) = len(self.edges), shifts.shape
+        rows = np.arange(count)
+        pull = solved / squares[:, None]
+        shift_slopes, spread_slopes = np.zeros((count, labels, size)), np.zeros((count, labels, size, size))
+        shift_slopes[rows, self.edges[:, 0]], shift_slopes[rows, self.edges[:, 1]] = 2 * pull, -2 * pull
+        spread_slopes[:, 0] = -pull[:, :, None] * solved[:, None, :]
+        return np.log(squares), shift_slopes, spread_slopes
+
+    def _found(self, shifts: Array, spreads: Array, edges: Edges) -> tuple[Array, Array]:
+        """Squared distances of the edges' centres and the gaps over the spread."""
+        centres = self.models.means + shifts
+        gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
+        solved = np.linalg.solve(spreads[0], gaps.T).T
+        return np.maximum(np.einsum("ei,ei->e", gaps, solved), 1e-300), solved
 
 
 def log_delta_of(figure: float) -> float:

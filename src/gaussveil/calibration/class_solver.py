@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from gaussveil.calibration.class_common import Cover, common_noise
-from gaussveil.calibration.class_gradient import Edges, LabelModels, WorstDelta
+from gaussveil.calibration.class_gradient import Edges, LabelModels, Objective, WorstDelta, WorstShift
 from gaussveil.calibration.class_search import (
     FLOOR,
     SHARPNESS,
@@ -22,12 +22,16 @@ from gaussveil.calibration.class_search import (
     floored,
     measured,
 )
+from gaussveil.calibration.class_sequential import is_small, least_budget, least_figure
+from gaussveil.calibration.gaussian import mean_shift_for
 
 FLOORS = (0.03, 0.3)  # of the mean variance, added where a search starts: under-floored starts stall
 DRAWN_FLOOR = 1e-4  # smallest variance of a label's noise against its mean one
 SMALLEST_VARIANCE = 1e-8  # and against the largest trace of all labels
 CENTRE_VARIANCE = 1e-6  # of the mean variance, where every label releases its centre and needs no noise at all
 SMALL_PROBLEM = 60  # labels times dimensions up to which further starts cost little
+TOLERANCE = 1e-4  # of the budget of one covariance, where it is not exact
+ROUGH = 2e-2  # of the budget of one covariance per label, before it is refined
 QUICK = (20.0, 320.0)  # sharpness while the budget is still being found
 INSIDE = 1 - 1e-9  # targets are met with room for rounding
 
@@ -56,10 +60,15 @@ class Search:
         return Cover.of(self.models, self.edges)
 
     def drawable(self, noise: Noise) -> Noise:
-        """The noise with a floor under its variances, at the same cost: it must be drawn on a grid common to all."""
-        spreads = floored(noise.spreads, DRAWN_FLOOR)
-        least = SMALLEST_VARIANCE * float(np.max(np.trace(spreads, axis1=1, axis2=2)))
-        lifted = replace(noise, spreads=spreads + least * np.eye(spreads.shape[-1]))
+        """The noise with a floor under its variances, at the same cost: it must be drawn on a grid common to all.
+
+        All labels are lifted alike: a direction in which none has noise must not tell them apart by their floors.
+        """
+        traces = np.trace(noise.spreads, axis1=1, axis2=2)
+        size = noise.spreads.shape[-1]
+        least = max(DRAWN_FLOOR * float(np.min(traces)) / size, SMALLEST_VARIANCE * float(np.max(traces)))
+        lift = max(0.0, least - float(np.min(np.linalg.eigvalsh(noise.spreads))))
+        lifted = replace(noise, spreads=noise.spreads + lift * np.eye(size))
         return measured(self.objective, lifted.within(noise.cost))
 
     def white(self, budget: float) -> Noise:
@@ -77,12 +86,19 @@ class Search:
         shifts = self.cover.centres - self.models.means
         return Noise(shifts, np.tile(np.eye(size) * 0.9 * noise / size, (len(shifts), 1, 1)), -math.inf)
 
+    def small(self, common: bool) -> bool:
+        """Whether the problem can be solved as it stands, without smooth maxima."""
+        return is_small(self.models, self.means, common)
+
     def shared(self, budget: float, begin: Noise | None = None, iterations: int = 200) -> Noise:
         """The best common covariance: a convex problem for constant queries."""
         if self.models.constant:
             found = common_noise(
                 self.models, self.edges, self.cover, budget, self.means, begin=begin, iterations=iterations
             )
+        elif self.small(common=True):
+            start = self.white(budget) if begin is None else begin
+            found = least_figure(self.objective, start, budget, self.means, True)
         else:
             shape = partial(Shared.around, budget=budget, means=self.means)
             begin = self.white(budget) if begin is None else begin.within(budget)
@@ -98,6 +114,8 @@ class Search:
         floor: float = FLOOR,
     ) -> Noise:
         """The best covariance per label that a search from `begin` finds."""
+        if self.small(common=False):
+            return self.drawable(least_figure(self.objective, begin, budget, self.means, False))
         shape = partial(PerLabel.around, budget=budget, means=self.means, floor=floor)
         return self.drawable(
             descend(self.objective, begin.within(budget), shape, sharpness=sharpness, iterations=iterations)
@@ -108,6 +126,8 @@ class Search:
         white, shared = found["white"], found["common"]
         lifted = [replace(shared, spreads=floored(shared.spreads, floor)) for floor in FLOORS]
         if self.models.constant:
+            if self.small(common=False):
+                return [partial(self.own, budget, lifted[0])]
             # the common optimum is sharp already: once from far above it, once from close by
             near = partial(self.own, budget, shared, SHARPNESS[1:], floor=FLOOR / 10)
             return [partial(self.own, budget, lifted[0]), near]
@@ -137,25 +157,59 @@ class Search:
         """The smallest budget whose best noise reaches delta: first with one covariance, then with one per label."""
         target = math.log(delta * INSIDE) - math.log1p(-delta * INSIDE)
         found = {"white": _root(self.white, target, self._unit(), 1e-9)}
-        limit = found["white"].cost
         if self.means and self.models.constant and (radius := self.cover.radius) > 0:
             centre = self.centre(radius**2 * (1 + 2 * CENTRE_VARIANCE))
             found |= {"centre": centre} if centre is not None else {}
-            limit = min(limit, radius**2 * (1 - 1e-6))
         self.report("one covariance for all labels", 0.1)
-        warm = _Warm(lambda budget, begin: self.shared(budget, begin, iterations=80))
-        if warm(limit).figure <= target:
-            found["common"] = _root(warm, target, limit, 1e-3)
+        found["common"] = self._cheapest_shared(found["white"], target, delta)
         if not self.common:
-            begin = found.get("common", found["white"])
-            warm = _Warm(lambda budget, begin: self.own(budget, begin or found["white"], QUICK, 25), begin)
-            rough = _root(warm, target, begin.cost, 2e-2)
-            self.report("one covariance per label", 0.6)
-            found["own"] = self._refined(rough, target, warm.slope())
+            self.report("one covariance per label", 0.5)
+            found["own"] = self._cheapest_own(found, target)
         self.report("done", 1.0)
         reached = {name: noise for name, noise in found.items() if noise.figure <= target}
         kind = min(reached, key=lambda name: reached[name].cost)
         return {kind: reached[kind]}
+
+    def _cheapest_shared(self, white: Noise, target: float, delta: float) -> Noise:
+        """One covariance: the exact covering ellipsoid without means; else from a closed form or from white noise."""
+        if not self.models.constant:
+            if self.small(common=True):
+                return self._tightened(self.objective, white, target, target, common=True) or white
+            return _root(_Warm(lambda budget, begin: self.shared(budget, begin, 80)), target, white.cost, TOLERANCE)
+        if self.cover.radius == 0:
+            return white
+        # two labels that change places are twice as far apart in squares
+        square = mean_shift_for(self.epsilon, delta * INSIDE) ** 2 / (2 if self.swap else 1)
+        begin = self.cover.reaching(self.models, square, self.means)
+        if not self.means:
+            return _root(self.shared, target, begin.cost, 1e-9)
+        distance = WorstShift(self.models, self.edges)
+        if self.small(True) and (found := self._tightened(distance, begin, math.log(square), target, common=True)):
+            return found
+        return _root(_Warm(lambda budget, begin: self.shared(budget, begin, 80)), target, begin.cost, TOLERANCE)
+
+    def _cheapest_own(self, found: dict[str, Noise], target: float) -> Noise:
+        """One covariance per label, from what is known with one for all."""
+        starts = [found["white"], found["common"]]
+        if self.small(common=False):
+            begins = starts[1:] if self.models.constant else starts
+            lifted = [replace(one, spreads=floored(one.spreads, FLOORS[0])) for one in begins]
+            tried = [self._tightened(self.objective, one, target, target, common=False) for one in lifted]
+            return min((one for one in [*starts, *tried] if one is not None), key=lambda noise: noise.cost)
+        begin = min((one for one in starts if one.figure <= target), key=lambda noise: noise.cost)
+        warm = _Warm(lambda budget, begin: self.own(budget, begin or found["white"], QUICK, 25), begin)
+        rough = _root(warm, target, begin.cost, ROUGH)
+        return self._refined(rough, target, warm.slope())
+
+    def _tightened(self, goal: Objective, begin: Noise, aim: float, target: float, common: bool) -> Noise | None:
+        """Cheapest noise whose worst figure of `goal` is `aim` and that reaches the target once it can be drawn."""
+        begin = measured(goal, begin)
+        for _ in range(4):
+            found = self.drawable(least_budget(goal, begin, aim, self.means, common))
+            if found.figure <= target:
+                return found
+            aim -= 2 * (found.figure - target)  # what the floor under the variances took
+        return None
 
     def _unit(self) -> float:
         """A budget of the size of the models themselves, where a bracket may start."""
@@ -199,14 +253,16 @@ class _Warm:
 
 def _root(noise_at: Callable[[float], Noise], target: float, guess: float, tolerance: float) -> Noise:
     """The cheapest noise found on the private side of the target: secant steps in a bracket of log budgets."""
-    high, low = guess, guess / 2
-    best = noise_at(high)
+    step, high = 1.05, guess
+    best = below = noise_at(high)
+    low = high
     while best.figure > target:
-        low, high = high, 4 * high
+        low, below = high, best
+        high, step = high * step, step**2
         best = noise_at(high)
-    below = noise_at(low)
     while below.figure <= target:
-        best, high, low = below, low, low / 4
+        best, high = below, low
+        low, step = low / step, step**2
         if low < 1e-15 * guess:
             return best
         below = noise_at(low)
