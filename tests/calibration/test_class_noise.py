@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import combinations
 
+import array_api_strict
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from gaussveil.calibration.class_common import Cover, common_noise, enclosing_centre
-from gaussveil.calibration.class_gradient import LabelModels, WorstDelta, WorstShift, log_delta_of
+from gaussveil.calibration.class_gradient import DEVICE_EDGES, LabelModels, WorstDelta, WorstShift, log_delta_of
 from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.calibration.class_search import Noise, PerLabel, Shared
 from gaussveil.calibration.class_sequential import least_figure
@@ -88,6 +90,31 @@ def test_slopes_of_every_edge_are_differences(kind: str) -> None:
     along = np.einsum("eli,li->e", shift_slopes, ways[0]) + np.einsum("elij,lij->e", spread_slopes, ways[1])
     np.testing.assert_allclose(along, (ahead - back) / 2e-5, atol=1e-6)
     assert np.max(figures) == pytest.approx(np.max(objective.smooth(shifts, spreads, 1.0).figures), abs=1e-12)
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_another_array_library_gives_the_same_numbers(swap: bool) -> None:
+    """The path of a GPU, on the strict array namespace: it takes batches that are large enough."""
+    generator = np.random.default_rng(9)
+    roots = generator.normal(size=(24, 2, 2))
+    models = LabelModels(generator.normal(size=(24, 2)), np.asarray(roots @ roots.transpose(0, 2, 1)))
+    edges = np.array(list(combinations(range(24), 2)))
+    assert len(edges) >= DEVICE_EDGES
+    spreads = np.tile(0.5 * np.eye(2), (24, 1, 1))
+    ours, other = (
+        WorstDelta(models, edges, 1.0, swap, device).smooth(0 * models.means, spreads, 20.0)
+        for device in (None, array_api_strict)
+    )
+    for one, same in zip(ours, other):
+        np.testing.assert_allclose(same, one, rtol=1e-9, atol=1e-12)
+
+
+def test_a_device_without_its_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    edges = np.tile([[0, 1]], (DEVICE_EDGES, 1))
+    objective = WorstDelta(LabelModels(np.zeros((2, 1)), np.ones((2, 1, 1))), edges, 1.0, device="cuda")
+    with pytest.raises(ParameterError, match="needs PyTorch"):
+        objective.smooth(np.zeros((2, 1)), np.ones((2, 1, 1)), 20.0)
 
 
 def test_small_problems_are_solved_to_one_optimum_from_every_start(full: bool) -> None:

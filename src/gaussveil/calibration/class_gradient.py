@@ -8,15 +8,18 @@ queries, where delta grows with the squared Mahalanobis distance of the two cent
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil.errors import ParameterError
 from gaussveil.spectrum.gradient import PairGradient, both_gradients, swap_gradient, whiten
 
 Array = NDArray[np.float64]
 Edges = NDArray[np.intp]
+Device = str | ModuleType | None  # a PyTorch device, an array namespace such as the module cupy, or NumPy
 
 SMALLEST_LOG = -60.0  # below this a delta counts as zero: nobody needs less, and gradients would be noise
 NEAR_ONE = 1 - 1e-13
@@ -63,7 +66,7 @@ class WorstDelta:
     edges: Edges
     epsilon: float
     swap: bool = False
-    device: str | None = None
+    device: Device = None
 
     def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """Smooth maximum over the chosen edges and both their orders."""
@@ -119,8 +122,15 @@ class WorstDelta:
     def _placed(self, sides: list[Array]) -> list[Any]:
         if self.device is None or len(sides[0]) < DEVICE_EDGES:
             return list(sides)
-        import torch  # only where a device was asked for
-
+        if not isinstance(self.device, str):
+            return [self.device.asarray(side) for side in sides]
+        try:
+            import torch  # only where a device was asked for
+        except ImportError:
+            raise ParameterError(
+                f"device={self.device!r} needs PyTorch, which is not installed. Install it, pass an array namespace "
+                "such as the module cupy, or leave device out: NumPy gives the same numbers."
+            ) from None
         return [torch.asarray(side, dtype=torch.float64, device=self.device) for side in sides]
 
 
@@ -183,4 +193,12 @@ def _log_sum_exp(figures: Array, sharpness: float) -> tuple[float, Array]:
 def _to_numpy(found: PairGradient) -> PairGradient:
     if isinstance(found.log_delta, np.ndarray):
         return found
-    return PairGradient(*(column.cpu().numpy() for column in found))
+    return PairGradient(*(_on_host(column) for column in found))
+
+
+def _on_host(column: Any) -> Array:
+    """An array of PyTorch, CuPy or another namespace of the standard as NumPy's."""
+    for away in ("cpu", "get"):  # the way off the GPU in PyTorch and in CuPy
+        if hasattr(column, away):
+            column = getattr(column, away)()
+    return np.asarray(column if isinstance(column, np.ndarray) else np.from_dlpack(column), dtype=np.float64)

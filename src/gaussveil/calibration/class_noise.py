@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil.calibration.class_gradient import Array, LabelModels, log_delta_of
+from gaussveil.calibration.class_gradient import Array, Device, LabelModels, log_delta_of
 from gaussveil.calibration.class_search import Noise, Report
 from gaussveil.calibration.class_solver import Search
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
@@ -54,7 +54,7 @@ def design_class_noise(
     noise_means: bool = True,
     common_covariance: bool = False,
     swap: bool = False,
-    device: str | None = None,
+    device: Device = None,
     report: Report | None = None,
 ) -> ClassNoise:
     """The noise with the smallest worst delta at `accuracy`, or the smallest accuracy figure that meets `delta`.
@@ -69,7 +69,8 @@ def design_class_noise(
         noise_means: whether the noise may have label-dependent means.
         common_covariance: whether all labels must share one noise covariance.
         swap: take the delta of two labels changing places, for releases of all labels at once (docs/corrections, K5).
-        device: a PyTorch device for the batches of integrals, for example "cuda"; NumPy by default.
+        device: where batches of integrals are evaluated: a PyTorch device, for example "cuda", or an array namespace,
+            for example the module cupy; NumPy by default. Small batches stay with NumPy.
         report: called with a word and a fraction as the search goes on.
     """
     models = checked_models(means, covariances)

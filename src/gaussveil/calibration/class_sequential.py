@@ -69,7 +69,7 @@ class _Chart:
 def is_small(models: LabelModels, means: bool, common: bool) -> bool:
     """Whether a search has few enough parameters."""
     labels, size = len(models.means), int(models.means.shape[1])
-    return MOST_PARAMETERS >= (labels * size if means else 0) + (1 if common else labels) * size**2
+    return (labels * size if means else 0) + (1 if common else labels) * size**2 <= MOST_PARAMETERS
 
 
 def least_figure(objective: Objective, begin: Noise, budget: float, means: bool, common: bool) -> Noise:

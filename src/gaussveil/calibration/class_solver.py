@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from gaussveil.calibration.class_common import Cover, common_noise
-from gaussveil.calibration.class_gradient import Edges, LabelModels, Objective, WorstDelta, WorstShift
+from gaussveil.calibration.class_gradient import Device, Edges, LabelModels, Objective, WorstDelta, WorstShift
 from gaussveil.calibration.class_search import (
     FLOOR,
     SHARPNESS,
@@ -46,7 +46,7 @@ class Search:
     means: bool
     common: bool
     swap: bool
-    device: str | None
+    device: Device
     report: Report
 
     @cached_property

@@ -32,7 +32,7 @@ from gaussveil.accounting import (
     transaction,
 )
 from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration.class_gradient import LabelModels
+from gaussveil.calibration.class_gradient import Device, LabelModels
 from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
 from gaussveil.calibration.label_graph import Graph, label_edges
 from gaussveil.errors import NumericalError, ParameterError
@@ -71,7 +71,7 @@ class ClassLabelNoise:
         account: where a release is debited before it is drawn; without one the certificate says "not recorded".
         privacy_unit: what carries the label.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
-        device: PyTorch device for the search, for example "cuda"; NumPy by default.
+        device: for the search: a PyTorch device, for example "cuda", or an array namespace; NumPy by default.
         progress: show a progress bar during the design.
 
     After `design` read `worst_delta_`, `accuracy_` and, beside it, `retained_variance_`: near 0 all labels release
@@ -89,7 +89,7 @@ class ClassLabelNoise:
     account: Account | None = None
     privacy_unit: str = "record"
     generator: Generator | None = None
-    device: str | None = None
+    device: Device = None
     progress: bool = False
     plan_: ClassLabelPlan = field(init=False, repr=False)
     design_: ClassNoise = field(init=False, repr=False)
