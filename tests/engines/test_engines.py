@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -150,10 +150,18 @@ def test_a_corrupt_file_is_refused_without_quoting_it(engine: dict[str, Any], pa
         open(tmp_path / "absent.parquet", **engine)
 
 
-def test_a_lost_worker_and_a_failing_function_are_told_without_their_words(spark: Any, parquet: Path) -> None:
+@pytest.fixture
+def one_task(spark: Any) -> Iterator[Any]:
+    """A session that runs all households as one task: what dies is started again as rarely as possible."""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield spark
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
+
+
+def test_a_lost_worker_and_a_failing_function_are_told_without_their_words(one_task: Any, parquet: Path) -> None:
     from gaussveil.engines import open
 
-    source = open(parquet, engine="spark", session=spark)
+    source = open(parquet, engine="spark", session=one_task)
 
     def dies(_rows: pa.Table) -> None:
         os._exit(1)
@@ -168,7 +176,7 @@ def test_a_lost_worker_and_a_failing_function_are_told_without_their_words(spark
         assert caught.value.__cause__ is None
 
 
-def test_a_worker_that_dies_after_its_work_changes_nothing(spark: Any, parquet: Path, tmp_path: Path) -> None:
+def test_a_worker_that_dies_after_its_work_changes_nothing(one_task: Any, parquet: Path, tmp_path: Path) -> None:
     from gaussveil.engines import open
 
     mark = tmp_path / "died"
@@ -179,7 +187,7 @@ def test_a_worker_that_dies_after_its_work_changes_nothing(spark: Any, parquet: 
             os._exit(1)
         return int(rows.num_rows)
 
-    source = open(parquet, engine="spark", session=spark).bounded("home", 5)
+    source = open(parquet, engine="spark", session=one_task).bounded("home", 5)
     counts = source.map_groups(dies_once, by="home")
     assert mark.exists()
     assert counts == [(home, 5) for home in sorted(f"home {h}" for h in range(80))]

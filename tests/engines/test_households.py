@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,14 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("homes") / "readings.parquet"
     pq.write_table(pa.table({"home": HOMES * 6, "hour": np.arange(24), "kw": np.arange(24) / 10}), path)
     return path
+
+
+@pytest.fixture
+def one_task(spark: Any) -> Iterator[Any]:
+    """A session that runs all households as one task: what dies is started again as rarely as possible."""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    yield spark
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
 
 
 @pytest.fixture
@@ -88,9 +96,9 @@ def test_each_household_pays_once_and_a_second_run_gives_the_same_bytes(
 
 
 def test_a_task_that_dies_after_its_draw_is_repeated_without_a_second_debit(
-    spark: Any, readings: Path, account: Account, tmp_path: Path
+    one_task: Any, readings: Path, account: Account, tmp_path: Path
 ) -> None:
-    source, mark = open(readings, engine="spark", session=spark), tmp_path / "died"
+    source, mark = open(readings, engine="spark", session=one_task), tmp_path / "died"
     terms = {"by": "home", "job": "mean", "store": tmp_path / "store", "account": account}
     first = list(release_households(source, noisy_mean(mark=mark), **terms))
     assert mark.exists()
@@ -100,12 +108,12 @@ def test_a_task_that_dies_after_its_draw_is_repeated_without_a_second_debit(
     assert entries(account) == {home: ["released"] for home in HOMES}
 
 
-def test_a_job_that_fails_for_good_spends_and_shows_nothing(spark: Any, readings: Path, account: Account) -> None:
+def test_a_job_that_fails_for_good_spends_and_shows_nothing(one_task: Any, readings: Path, account: Account) -> None:
     def fails(rows: pa.Table) -> Release[Any]:
         noisy_mean()(rows)
         raise ValueError("after the draw")
 
-    source = open(readings, engine="spark", session=spark)
+    source = open(readings, engine="spark", session=one_task)
     store = Path(account.ledger).parent / "store"
     with pytest.raises(SourceError, match="a task failed"):
         list(release_households(source, fails, by="home", job="mean", store=store, account=account))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -123,7 +124,7 @@ def test_a_batch_that_is_run_again_says_the_same_bytes(session: Any, folder: Pat
 
 
 def test_payloads_through_an_exactly_once_file_sink(session: Any, folder: Path, meters: Meters) -> None:
-    payloads = [payload for k in range(3) for payload in encode_readings(k, [0.25 * k] * 1)]  # type: ignore[arg-type]
+    payloads = list(encode_readings(0, np.array([0.25, 0.5, 0.75])))
     table = pa.table({"meter": ["white"] * 4 + ["billing"], "payload": [*payloads, b"no reading", payloads[0]]})
     pq.write_table(table, folder / "in" / "0.parquet")
     for _ in range(2):  # the second time there is nothing new, and nothing is written
