@@ -187,3 +187,9 @@ def visit(browser: Browser, studio: Running) -> Iterator[Callable[..., Visit]]:
     for made in visits:
         assert made.problems == []
         assert made.outside == []
+
+
+@pytest.fixture
+def started_studio() -> Callable[..., Any]:
+    """Run another studio, with options of its own."""
+    return started

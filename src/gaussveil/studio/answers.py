@@ -138,12 +138,21 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 async def on_bad_request(request: Request, error: Exception) -> Response:
     """A request that does not fit the documented form; what was sent is not repeated."""
     assert isinstance(error, RequestValidationError)
-    rules = [
-        f"{'.'.join(str(part) for part in found['loc'][1:]) or 'the request'}: {found['msg']}"
-        for found in error.errors()[:5]
-    ]
-    # A custom rule's message may be ours only: pydantic's own messages name rules, never values.
-    return problem(request, 422, "GV100", "; ".join(rules))
+    return problem(request, 422, "GV100", "; ".join(_rule(found) for found in error.errors()[:5]))
+
+
+def _rule(found: Mapping[str, Any]) -> str:
+    """Where a rule is broken and which; the names of unknown fields and of unknown kinds were sent, so they go."""
+    place = [str(part) for part in found["loc"][1:]]
+    if found["type"] == "extra_forbidden":
+        place, words = place[:-1], "has a field that is not known here"
+    elif found["type"] == "union_tag_invalid":
+        words = "is of no known kind"
+    elif found["type"] == "json_invalid":
+        place, words = [], "is not valid JSON"
+    else:
+        words = found["msg"]
+    return f"{'.'.join(place) or 'the request'}: {words}"
 
 
 async def on_surprise(request: Request, error: Exception) -> Response:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from gaussveil.errors import MissingDependencyError, SourceError
-from gaussveil.studio.settings import MEBIBYTE, Settings, private_folder, read_password
+from gaussveil.studio.settings import MEBIBYTE, Settings, private_folder, read_password, require_protection
 
 NEEDED = ("fastapi", "multipart", "uvicorn")
 # One thread for linear algebra and no compiler: pairs are small here, while threads and numba cost memory and a start.
@@ -30,6 +30,9 @@ def studio(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     host: Annotated[str, typer.Option(help="Address; others than this machine need a password and TLS.")] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None, typer.Option(help="Name by which others reach this machine; may be repeated.")
+    ] = None,
     state: Annotated[Path | None, typer.Option(help="Folder of releases and uploads; beside the ledger.")] = None,
     diagnostics: Annotated[bool, typer.Option("--diagnostics", help="Add the page of private diagnostics.")] = False,
     upload_limit: Annotated[int, typer.Option(min=1, max=65536, help="Largest upload, MiB.")] = 256,
@@ -45,17 +48,20 @@ def studio(
     """
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise MissingDependencyError(f"the studio needs {', '.join(missing)}: pip install 'gaussveil[studio]'")
-    for name, value in LEAN.items():
-        os.environ.setdefault(name, value)
+    for variable, value in LEAN.items():
+        os.environ.setdefault(variable, value)
+    password = None if password_file is None else read_password(password_file)
+    require_protection(host, password, tls_cert, tls_key)
     listener = _bound(host, port)
     settings = Settings(
-        host=host, port=listener.getsockname()[1], ledger=ledger.absolute(), tables=tuple(data or ()),
-        state=private_folder((state or Path(f"{ledger}.studio")).absolute()), diagnostics=diagnostics,
-        upload_limit=upload_limit * MEBIBYTE, tls_certificate=tls_cert, tls_key=tls_key,
-        password=None if password_file is None else read_password(password_file),
+        host=host, port=listener.getsockname()[1], other_names=tuple(name or ()), ledger=ledger.absolute(),
+        tables=tuple(data or ()), state=private_folder((state or Path(f"{ledger}.studio")).absolute()),
+        diagnostics=diagnostics, upload_limit=upload_limit * MEBIBYTE, password=password, tls_certificate=tls_cert,
+        tls_key=tls_key,
     )  # fmt: skip
     if json:
-        print(json_format.dumps({"link": settings.link, "address": settings.address, "token": settings.token}))
+        token = None if password is not None else settings.token
+        print(json_format.dumps({"link": settings.link, "address": settings.address, "token": token}))
     else:
         print(f"gaussveil studio: {settings.link}")
     sys.stdout.flush()

@@ -21,6 +21,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int
+    other_names: tuple[str, ...] = ()
     ledger: Path
     tables: tuple[str, ...] = ()
     state: Path
@@ -32,13 +33,7 @@ class Settings:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     def __post_init__(self) -> None:
-        if not is_loopback(self.host) and (self.password is None or self.tls_certificate is None):
-            raise ParameterError(
-                f"--host {self.host} can be reached by others: give --password-file, --tls-cert and --tls-key, "
-                "or stay on 127.0.0.1"
-            )
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ParameterError("--tls-cert and --tls-key must be given together")
+        require_protection(self.host, self.password, self.tls_certificate, self.tls_key)
 
     @property
     def scheme(self) -> str:
@@ -49,7 +44,7 @@ class Settings:
     def names(self) -> tuple[str, ...]:
         """Values of the Host header that are ours; any other name is somebody else's idea."""
         plain = f"[{self.host}]" if ":" in self.host else self.host
-        known = [plain, "localhost"] if is_loopback(self.host) else [plain]
+        known = [*self.other_names, plain, *(["localhost"] if is_loopback(self.host) else [])]
         default = 80 if self.scheme == "http" else 443
         return tuple(f"{name}:{self.port}" for name in known) + tuple(known if self.port == default else ())
 
@@ -72,6 +67,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def require_protection(host: str, password: str | None, certificate: Path | None, key: Path | None) -> None:
+    """Refuse an address that others can reach without a password and TLS; to be called before anything listens."""
+    if (certificate is None) != (key is None):
+        raise ParameterError("--tls-cert and --tls-key must be given together")
+    if not is_loopback(host) and (password is None or certificate is None):
+        raise ParameterError(
+            f"--host {host} can be reached by others: give --password-file, --tls-cert and --tls-key, "
+            "or stay on 127.0.0.1"
+        )
+    for file in (certificate, key):
+        if file is not None and not file.is_file():
+            raise SourceError(f"{file}: there is no such file")
 
 
 def read_password(path: Path) -> str:

@@ -76,7 +76,12 @@ class Shelf:
                 return table
         place, _, name = identifier.partition("/")
         number = place.removeprefix("folder-")
-        if place.startswith("folder-") and number.isdecimal() and int(number[:9]) < len(self._folders):
+        if (
+            place.startswith("folder-")
+            and number.isascii()
+            and number.isdecimal()
+            and int(number[:9]) < len(self._folders)
+        ):
             folder = self._folders[int(number)]
             if name and "\0" not in name and is_inside(folder, name):
                 return ShelfTable(identifier, name, str(folder / name))

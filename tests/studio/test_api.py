@@ -1,0 +1,75 @@
+"""The API as it is documented, fuzzed: no fault of ours, no traceback, and nothing spent by what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from tests.studio.conftest import Running  # type: ignore[import-not-found]
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+REQUESTS, ALL_REQUESTS = 300, 10_000
+
+
+def spent(studio: Running) -> str:
+    """Everything the ledger says."""
+    return hashlib.sha256(repr(studio.ledger.history()).encode()).hexdigest()
+
+
+def test_the_description_is_complete(studio: Running) -> None:
+    described = studio.client.get("/api/openapi.json").json()
+    for path, methods in described["paths"].items():
+        assert path.startswith("/api/")
+        for method, known in methods.items():
+            assert known["description"], (method, path)
+            assert {"401", "403", "422"} <= known["responses"].keys()
+    shown = studio.client.get("/api").text
+    assert all(path in shown for path in described["paths"])
+    order = described["components"]["schemas"]["VectorOrder"]["properties"]
+    assert all(known.get("description") for name, known in order.items() if name != "mechanism")
+
+
+def test_nothing_documented_breaks_whatever_is_sent(studio: Running, full: bool) -> None:
+    schema = schemathesis.openapi.from_dict(studio.client.get("/api/openapi.json").json())
+    operations = [found.ok() for found in schema.get_all_operations()]
+    each = -(-(ALL_REQUESTS if full else REQUESTS) // len(operations))
+    studio.account()  # there must be something to lose
+    sent = 0
+
+    def fuzz(operation: Any) -> None:
+        modes = [operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode]
+
+        @settings(
+            max_examples=each, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+            derandomize=True, deadline=None,
+        )  # fmt: skip
+        @given(case=st.one_of(modes))
+        def send(case: Any) -> None:
+            nonlocal sent
+            before = spent(studio)
+            answer = case.call(
+                base_url=studio.address, session=studio.client.session, timeout=120,
+                headers={"authorization": f"Bearer {studio.token}"},
+            )  # fmt: skip
+            sent += 1
+            assert answer.status_code < 500, (case.as_curl_command(), answer.text)
+            assert "Traceback" not in answer.text
+            assert 'File "' not in answer.text
+            if answer.status_code >= 400:
+                assert spent(studio) == before
+                assert "error" in answer.json() or answer.status_code == 405
+
+        send()
+
+    for operation in operations:
+        fuzz(operation)
+    assert sent >= 0.8 * each * len(operations)
+    assert "unexpected" not in studio.log
+    studio.ledger.check()
