@@ -1,5 +1,5 @@
-"""Class-label noise on a GPU: the smooth worst delta of 100 labels in 12 dimensions with its gradients, by PyTorch and by
-CuPy, against NumPy's numbers and time.
+"""Class-label noise on a GPU: the smooth worst delta of 100 labels in 12 dimensions and its gradients, by PyTorch and
+by CuPy, against NumPy's numbers and time.
 
 Run on a machine with an NVIDIA GPU: `python benchmarks/gpu_class_noise.py [labels] [--design]`. Goal: the same numbers
 to 1e-9. With `--design` a whole design is searched on each, too.
