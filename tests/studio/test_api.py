@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,9 @@ REQUESTS, ALL_REQUESTS = 300, 10_000
 
 
 def spent(studio: Running) -> str:
-    """Everything the ledger says."""
-    return hashlib.sha256(repr(studio.ledger.history()).encode()).hexdigest()
+    """The last link of the ledger's log, whose hash covers everything before it."""
+    with closing(sqlite3.connect(f"file:{studio.folder}/home.ledger?mode=ro", uri=True)) as connection:
+        return str(connection.execute("SELECT seq, chain FROM events ORDER BY seq DESC LIMIT 1").fetchone())
 
 
 def test_the_description_is_complete(studio: Running) -> None:

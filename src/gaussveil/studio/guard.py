@@ -72,7 +72,7 @@ class Guard:
                 await self.app(scope, _limited(receive, self._limit(scope["path"])), answer)
         finally:
             LOGGER.info(
-                "%s %s %d %.0f ms", scope["method"], scope["path"][:200].encode("ascii", "replace").decode(), status,
+                "%s %s %d %.0f ms", scope["method"], quote(scope["path"][:200]), status,
                 1e3 * (time.perf_counter() - started),
             )  # fmt: skip
 

@@ -20,6 +20,8 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)
     log.propagate = False
+    # Whatever else libraries would like to say, they may say with values in it: nobody prints it.
+    logging.getLogger().addHandler(logging.NullHandler())
     config = uvicorn.Config(
         make_application(settings), log_level="error", access_log=False, server_header=False, date_header=True,
         timeout_graceful_shutdown=5, h11_max_incomplete_event_size=1 << 16, ws="none",
