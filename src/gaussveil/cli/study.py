@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gaussveil.cli.output import print_json, print_line, print_table
+from gaussveil.cli.output import print_json, print_line
 from gaussveil.errors import ParameterError, SourceError
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def study(
         if json:
             print_json({"studies": [{"name": s.name, "summary": s.summary, "data": s.files} for s in studies]})
         else:
-            print_table(("study", "about"), [(s.name, s.summary) for s in studies])
+            rows = [[Text(s.name), Text(s.summary)] for s in studies]
+            _console().print(_table("", ("study", "about"), rows, right=False))
         return
     wanted = study_named(name)
 
@@ -91,9 +92,7 @@ def _data_from_environment() -> Path | None:
 def _print(outcome: Outcome) -> None:
     from gaussveil.studies.study import shown
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PIPED_WIDTH)
+    console = _console()
     print_line(outcome.study.title)
     for part in outcome.parts.values():
         print_line(f"\n{part.title}")
@@ -111,6 +110,11 @@ def _print(outcome: Outcome) -> None:
         for claim in outcome.claims
     ]  # fmt: skip
     console.print(_table("Verdict", ("claim", "printed", "ours", "", "because"), lines, right=False))
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, right: bool) -> RichTable:

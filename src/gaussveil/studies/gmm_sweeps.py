@@ -98,12 +98,15 @@ def columns_of(knob: str) -> dict[str, str]:
 def figure_of(sweeps: Mapping[str, Sequence[Row]]) -> Figure:
     """KL(released || fitted), as the paper draws it, one panel per knob; ours solid, what is not private dashed."""
     with house_style():
-        figure = Figure(figsize=(max(3.0 * len(sweeps), 4.6) + 1.8, 3.2), layout="constrained")
-        panels = np.atleast_1d(figure.subplots(1, len(sweeps)))
-        for axes, (knob, rows) in zip(panels, sweeps.items()):
+        columns = min(len(sweeps), 2)
+        lines = -(-len(sweeps) // columns)
+        figure = Figure(figsize=(7.6 if columns > 1 else 6.2, 2.7 * lines + 0.3), layout="constrained")
+        grid = figure.subplots(lines, columns, squeeze=False)
+        for axes, (knob, rows) in zip(grid.flat, sweeps.items()):
             _panel(axes, knob, rows)
-        panels[0].set_ylabel("KL(released || fitted)")
-        handles, labels = panels[0].get_legend_handles_labels()
+        for axes in grid[:, 0]:
+            axes.set_ylabel("KL(released || fitted)")
+        handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")
         return figure
 
@@ -143,7 +146,7 @@ def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], colum
                     ink, dashes = (INK, "--") if name == "fitted" else (SERIES[index - 1], "-")
                     axes.plot(places, norm.pdf(places, mean, deviation), color=ink, linestyle=dashes, linewidth=1.3,
                               label=name)  # fmt: skip
-                axes.set(ylim=(0, 1.6 * top), yticks=[])
+                axes.set(ylim=(0, 1.15 * top), yticks=[])
                 axes.grid(visible=False)
                 axes.set_title(f"class {label + 1}, {len(rows)} rows" if column == columns[0] else "", color=FAINT,
                                fontweight="normal", fontsize=8)  # fmt: skip

@@ -133,7 +133,7 @@ def _accountant_claim(name: str, rows: Sequence[Composition], everything: Sequen
 def distributions(options: Options, progress: Progress) -> Part:
     """gx2 and Davies on named and on random pairs."""
     progress("named pairs", 0.1)
-    rows = quadratic_forms()
+    rows = quadratic_forms(count=options.pick(1, 3, 3))
     progress("random pairs", 0.4)
     surveyed = survey(options.pick(4, 40, 200), options.seed)
     claims = []
