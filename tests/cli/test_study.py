@@ -1,0 +1,116 @@
+"""Every study runs at its smallest size through the command; its verdict has the expected lines; results are kept."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gaussveil.studies.catalogue import names
+from gaussveil.studies.study import Verdict
+
+Run = Callable[..., tuple[int, str, str]]
+
+# Lines that must be there; those that refute a printed statement must go on refuting it.
+REFUTED = {
+    "ndis": {"lemma-2-reverse", "n3-ptr", "figure-3-scale", "variance-process-n100-b0.01", "n2-delta", "n2-variance",
+             "n5-rank", "n7-auditor"},
+    "class": {"k1-one-sided", "k2-surrogate", "k4-algorithm-1", "figure-4-residual"},
+    "gmm": {"figure-1", "figure-5", "figure-9", "g-a-wishart", "g-c-noise", "g-d-mass"},
+    "spectral": {"s4b-stream", "s4b-attack", "s6-hours", "s6-decibels", "table-3-event"},
+    "peers": set(),
+    "simulator": set(),
+}  # fmt: skip
+AGREES = {
+    "ndis": {"figure-2-least", "lemma-2", "lemma-3", "theorem-4-2"},
+    "class": {"figure-2"},
+    "gmm": {"figure-10"},
+    "spectral": {"figure-3-time", "figure-3-spectra"},
+    "peers": {"calibration-dp-accounting"},
+    "simulator": {"simulator.mean"},
+}
+PRESENT = {
+    "ndis": {"theorem-5-2", "n4-ridge", "breast-cancer-score", "linnerud-score"},
+    "class": {"figure-3", "figure-4", "figure-4-white"},
+    "gmm": {"figure-2", "figure-3", "figure-4", "figure-7"},
+    "spectral": {"s1-calibration", "table-2-spdp", "table-3-week"},
+    "peers": {"calibration-diffprivlib", "accountant-prv-accountant", "forms-gx2", "forms-davies"},
+    "simulator": set(),
+}
+NO_DATA = {"class": "synthetic", "gmm": "iris", "spectral": "calibration"}  # steps that need none
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_study_runs_is_kept_and_ends_in_its_verdict(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, real_data: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)  # no environments of peers there: only what is installed beside us answers
+    arguments = ("study", name, "--tiny", "--data", real_data, "--cache", tmp_path / "cache")
+    code, out, err = run(*arguments, "--out", tmp_path / "one")
+    assert (code, err) == (0, "")
+    assert "Verdict" in out
+    folder = tmp_path / "one" / f"study-{name}"
+    with (folder / "verdict.csv").open(encoding="utf-8") as stream:
+        verdict = {line["key"]: line for line in csv.DictReader(stream)}
+    assert {*REFUTED[name], *AGREES[name], *PRESENT[name]} <= set(verdict)
+    for key in REFUTED[name]:
+        assert verdict[key]["verdict"] == Verdict.REFUTED, verdict[key]
+    for key in AGREES[name]:
+        assert verdict[key]["verdict"] == Verdict.AGREES, verdict[key]
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert len(list(folder.glob("*.svg"))) == page.count("<figure>")
+
+    # What is kept is what is shown: a word changed in the cache appears, and all else is the same to the byte.
+    kept = sorted((tmp_path / "cache").glob(f"{name}-*.json"))[0]
+    part = json.loads(kept.read_text(encoding="utf-8"))
+    old, part["title"] = part["title"], "Read from the cache"
+    kept.write_text(json.dumps(part), encoding="utf-8")
+    assert run(*arguments, "--out", tmp_path / "two")[0] == 0
+    for file in folder.iterdir():
+        again = (tmp_path / "two" / folder.name / file.name).read_text(encoding="utf-8")
+        assert again.replace("Read from the cache", _escaped(old)) == file.read_text(encoding="utf-8")
+        assert ("Read from the cache" in again) == (file.name == "report.html")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("'", "&#39;")
+
+
+@pytest.mark.parametrize("name", NO_DATA)
+def test_without_its_data_a_study_says_what_is_missing_and_shows_the_rest(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv("GAUSSVEIL_DATA", raising=False)
+    code, out, err = run("study", name, "--tiny", "--no-cache", "--out", tmp_path, "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert answer["missing"]
+    assert any(table.startswith(NO_DATA[name]) for table in answer["tables"])
+    assert all(missing in Path(answer["report"]).read_text(encoding="utf-8") for missing in answer["missing"])
+
+
+def test_the_list_names_every_study(run: Run) -> None:
+    code, out, _ = run("study", "list")
+    assert code == 0
+    assert all(name in out for name in ("ndis", "class", "gmm", "spectral", "peers", "simulator"))
+    listed = json.loads(run("study", "--json")[1])["studies"]
+    assert [study["name"] for study in listed] == names()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ndsi",), "there is no study 'ndsi'"),
+        (("ndis", "--full", "--tiny"), "exclude each other"),
+        (("ndis", "--data", "nowhere"), "is no folder"),
+    ],
+)
+def test_mistakes_are_named(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    code, _, err = run("study", *arguments)
+    assert code == 2
+    assert words in err
