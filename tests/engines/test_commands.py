@@ -114,6 +114,9 @@ def test_rows_need_an_order_where_the_table_has_none(folder: Path, spark: Any, t
     sorted_rows = pq.read_table(folder / "rows").sort_by("hour")
     assert released.shape == (40, 2)
     assert np.abs(released[:, 0] - sorted_rows["a"].to_numpy()).max() < 1e-4
+    labelled = [folder / "labelled" if word == folder / "rows" else word for word in words]
+    with pytest.raises(GaussveilError, match="tell every two rows apart"):
+        call(*labelled, "--order", "label", "--force", "--json")
     with pytest.raises(GaussveilError, match="'absent' is missing"):
         call(*words, "--order", "absent", "--force", "--json")
 

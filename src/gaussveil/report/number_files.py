@@ -48,6 +48,9 @@ def sorted_rows(table: Source, order: Sequence[str], leave_out: Sequence[str] = 
     found = table.table([*names, *leave_out], order=order)
     if any(found[name].null_count for name in leave_out):
         raise FormatError("a column of --order has missing values; rows need a public order")
+    # Among equal keys private values would decide the order, and neighbours could lie further apart than was promised.
+    if leave_out and len(found.select(leave_out).group_by(list(leave_out)).aggregate([])) != len(found):
+        raise FormatError("two rows agree in all columns of --order; name columns that tell every two rows apart")
     values = np.stack([found[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
     if not np.all(np.isfinite(values)):
         raise FormatError("every entry must be a finite number; impute missing ones by a public rule first")
