@@ -62,7 +62,7 @@ bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results 
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 numbers: $(DEV_STAMP) ## Rerun the quick studies and write their figures into README and docs (CONTRIBUTING.md)
-	$(BIN)/python scripts/write_numbers.py
+	$(BIN)/python scripts/write_numbers.py $(STUDIES)
 
 images: $(USER_STAMP) ## Redraw the pictures of README and docs
 	$(BIN)/gaussveil demo --out out --picture docs/images/privacy-curves.svg

@@ -1,6 +1,6 @@
 """`make numbers`: rerun the quick studies, read the kept benchmarks, write docs/numbers.json and every marked place.
 
-usage: python scripts/write_numbers.py   rerun and write
+usage: python scripts/write_numbers.py [STUDY...]   rerun all or some studies, and write
        python scripts/write_numbers.py --check   compare the marked places with docs/numbers.json; exit 1 if they differ
        python scripts/write_numbers.py --fill   write the marked places from docs/numbers.json, without rerunning
 
@@ -120,48 +120,57 @@ def from_benchmarks(body: Any) -> dict[str, str]:
     return numbers
 
 
-def from_studies(data: Path | None) -> Store:
-    """Run every quick study; claims and tables as text."""
-    from gaussveil.studies.catalogue import names, study_named
+def from_study(name: str, data: Path | None) -> Store:
+    """Run a quick study; its claims and tables as text."""
+    from gaussveil.studies.catalogue import study_named
     from gaussveil.studies.study import Options, shown
     from gaussveil.studies.study_run import default_cache, run_study
 
     store: Store = {"numbers": {}, "tables": {}}
-    for name in names():
-        print(f"study {name}", flush=True)
-        outcome = run_study(study_named(name), Options(data), default_cache(), lambda _word, _share: None)
-        if outcome.missing:
-            print(f"  without {', '.join(outcome.missing)}: what needs it keeps its former figures")
-        store["numbers"] |= {f"{name}.{claim.key}": claim.ours for claim in outcome.claims}
-        for step, part in outcome.parts.items():
-            for table in part.tables:
-                rows = [[shown(value) for value in row] for row in table.rows]
-                store["tables"][f"{name}.{step}-{table.name}"] = {"columns": list(table.columns), "rows": rows}
+    print(f"study {name}", flush=True)
+    outcome = run_study(study_named(name), Options(data), default_cache(), lambda _word, _share: None)
+    if outcome.missing:
+        print(f"  without {', '.join(outcome.missing)}: what needs it keeps its former figures")
+    store["numbers"] = {f"{name}.{claim.key}": claim.ours for claim in outcome.claims}
+    for step, part in outcome.parts.items():
+        for table in part.tables:
+            rows = [[shown(value) for value in row] for row in table.rows]
+            store["tables"][f"{name}.{step}-{table.name}"] = {"columns": list(table.columns), "rows": rows}
     return store
 
 
-def rerun(root: Path, data: Path | None) -> None:
-    """Write docs/numbers.json anew."""
-    store, new = read_store(root), from_studies(data)
-    if (root / BENCHMARKS).exists():
-        new["numbers"] |= from_benchmarks(json.loads((root / BENCHMARKS).read_text(encoding="utf-8")))
+def keep(root: Path, new: Store) -> None:
+    """Merge figures into docs/numbers.json."""
+    store = read_store(root)
     merged = {kind: dict(sorted((store[kind] | new[kind]).items())) for kind in ("numbers", "tables")}
-    text = json.dumps(merged, indent=1, ensure_ascii=False) + "\n"
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=root / "docs", delete=False) as stream:
-        stream.write(text)
+        stream.write(json.dumps(merged, indent=1, ensure_ascii=False) + "\n")
     os.chmod(stream.name, 0o644)
     os.replace(stream.name, root / STORE)
 
 
+def rerun(root: Path, names: list[str], data: Path | None) -> None:
+    """Write docs/numbers.json anew, study by study."""
+    if (root / BENCHMARKS).exists():
+        kept = json.loads((root / BENCHMARKS).read_text(encoding="utf-8"))
+        keep(root, {"numbers": from_benchmarks(kept), "tables": {}})
+    for name in names:
+        keep(root, from_study(name, data))
+
+
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Do what the command line asks."""
-    if arguments not in ([], ["--check"], ["--fill"]):
+    from gaussveil.studies.catalogue import names
+
+    options = [argument for argument in arguments if argument.startswith("-")]
+    wanted = [argument for argument in arguments if not argument.startswith("-")]
+    if options not in ([], ["--check"], ["--fill"]) or (options and wanted) or not set(wanted) <= set(names()):
         print(__doc__, file=sys.stderr)
         return 2
-    if not arguments:
+    if not options:
         named = os.environ.get("GAUSSVEIL_DATA")
-        rerun(root, Path(named) if named else None)
-    wrong = check(root) if arguments == ["--check"] else fill(root)
+        rerun(root, wanted or names(), Path(named) if named else None)
+    wrong = check(root) if options == ["--check"] else fill(root)
     for problem in wrong:
         print(problem, file=sys.stderr)
     return 1 if wrong else 0

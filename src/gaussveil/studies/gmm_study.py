@@ -63,8 +63,8 @@ def synthetic_figures(options: Options, progress: Progress) -> Part:
          f"{sets} data sets. Both directions of the divergence are given: noise that drops classes wins the first "
          "alone (G-h).",),
         tuple(Table.of(f"over-{knob}", rows, columns_of(knob)) for knob, rows in found.items()),
-        (Picture.of("divergences", figure_of(found), "Figures 1 to 4: median divergence from the fit without privacy, against "
-                    "epsilon, records, classes and columns. Solid is private, dashed is not."),),
+        (Picture.of("divergences", figure_of(found), "Figures 1 to 4: median divergence from the fit without "
+                    "privacy, against epsilon, records, classes and columns. Solid is private, dashed is not."),),
         claims,
     )  # fmt: skip
 
