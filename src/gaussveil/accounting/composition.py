@@ -21,7 +21,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from gaussveil.accounting.charge import Charge, Part, Source, fold
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
@@ -161,6 +160,7 @@ class Composition:
 
     def _solve(self, ideal: Callable[[float], float], delta: float, low: float) -> float:
         """Smallest epsilon above `low`, which is not private, at which `ideal` and the sampler's share fit in delta."""
+        from scipy.optimize import brentq  # 20 MB that reading a ledger does not need
 
         def value(epsilon: float) -> float:
             return ideal(epsilon) + sampler_delta(epsilon, self.sampler_error)

@@ -21,7 +21,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
@@ -75,6 +74,8 @@ class Budget:
 
 @lru_cache(maxsize=256)
 def _largest_mean_shift(epsilon: float, delta: float) -> float:
+    from scipy.optimize import brentq
+
     def excess(log_shift: float) -> float:
         return float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)) - math.log(delta)
 
@@ -130,6 +131,7 @@ def renyi_usage(budget: Budget, order: float, charges: Iterable[tuple[Charge, in
 
 def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     """Order s at which a Renyi filter admits the most repetitions of the charge, to four digits."""
+    from scipy.optimize import minimize_scalar
 
     def used(log_order: float) -> float:
         return renyi_usage(budget, math.exp(log_order), [(charge, 1)], symmetric=symmetric).used

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from gaussveil.errors import ParameterError
@@ -111,6 +110,8 @@ def _hull(envelope: GaussianEnvelope) -> tuple[float, float, float, float, float
 
     def slope(epsilon: float) -> float:
         return (float(envelope._pair_delta(np.asarray(epsilon))) - sharp) / (exp(epsilon) - exp(at))
+
+    from scipy.optimize import minimize_scalar  # 20 MB that only these envelopes need
 
     far = at + 0.125
     while float(envelope._pair_delta(np.asarray(far))) > 0.01 * sharp and far < 512.0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
@@ -10,16 +9,11 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gaussveil.accounting import Adjacency, Ledger
-from gaussveil.accounting.export import account_csv, account_json
-from gaussveil.accounting.records import Statement
-from gaussveil.errors import AccountNotFoundError
 from gaussveil.studio.answers import REFUSALS, answered, wants_piece
 from gaussveil.studio.offers.orders import Text
 from gaussveil.studio.parts import Parts, Studio, page
-from gaussveil.studio.plain_json import finite
 
 router = APIRouter()
-MOST_POINTS = 60
 
 Name = Annotated[str, Path(min_length=1, max_length=200, description="Name of the account.")]
 
@@ -71,7 +65,7 @@ class AccountHistory(BaseModel):
 @router.get("/budgets", include_in_schema=False)
 def budgets(request: Request, parts: Parts) -> Response:
     """All accounts."""
-    return page(request, "budgets.html", accounts=_statements(parts), ledger=parts.settings.ledger.name)
+    return page(request, "budgets.html", **_statements(parts), ledger=parts.settings.ledger.name)
 
 
 @router.get("/budgets/{name:path}", include_in_schema=False)
@@ -83,7 +77,7 @@ def budget(request: Request, parts: Parts, name: Name) -> Response:
 @router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["budgets"])
 def accounts(request: Request, parts: Parts) -> Response:
     """All accounts and what they have spent."""
-    return answered(request, "piece_accounts.html", {"accounts": _statements(parts)})
+    return answered(request, "piece_accounts.html", _statements(parts))
 
 
 @router.post("/api/accounts", responses=REFUSALS, response_model=AccountStatement, tags=["budgets"], status_code=201)
@@ -96,8 +90,8 @@ def open_account(request: Request, parts: Parts, asked: NewAccount) -> Response:
     book = Ledger(path) if path.exists() else Ledger.create(path)
     book.open_account(asked.name, epsilon=asked.epsilon, delta=asked.delta, dataset=asked.dataset, adjacency=relation)
     if wants_piece(request):
-        return answered(request, "piece_accounts.html", {"accounts": _statements(parts)}, 201)
-    return JSONResponse(finite(book.statement(asked.name).to_dict()), 201)
+        return answered(request, "piece_accounts.html", _statements(parts), 201)
+    return JSONResponse(_history(parts, asked.name)["statement"], 201)
 
 
 @router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["budgets"])
@@ -113,50 +107,14 @@ def export(
     form: Annotated[Literal["json", "csv"], Query(description="All of it in JSON, or the entries in CSV.")] = "json",
 ) -> Response:
     """An account as a file."""
-    text = (account_csv if form == "csv" else account_json)(_book(parts), account)
+    text = parts.desk.ask("exported", ledger=str(parts.settings.ledger), account=account, form=form)["text"]
     named = {"content-disposition": f'attachment; filename="account.{form}"'}
     return Response(text, media_type="application/octet-stream", headers=named)
 
 
-def _book(parts: Studio) -> Ledger:
-    if not parts.settings.ledger.exists():
-        raise AccountNotFoundError("there is no ledger yet: open an account first")
-    return Ledger(parts.settings.ledger)
+def _statements(parts: Studio) -> dict[str, Any]:
+    return parts.desk.ask("statements", ledger=str(parts.settings.ledger))
 
 
-def _statements(parts: Studio) -> list[dict[str, Any]]:
-    if not parts.settings.ledger.exists():
-        return []
-    book = _book(parts)
-    return [finite(book.statement(name).to_dict()) for name in book.accounts()]
-
-
-def _history(parts: Studio, name: str) -> dict[str, Any]:
-    book = _book(parts)
-    statement, entries = book.statement(name), book.entries(name)
-    times, spent = _over_time(statement, [(one.charge, one.debited_at) for one in entries if one.state != "void"])
-    listed = [
-        {"id": one.id, "state": one.state, "what": one.what, "debited_at": one.debited_at, "guarantee": one.guarantee}
-        for one in entries
-    ]
-    found: dict[str, Any] = finite(
-        {"statement": statement.to_dict(), "entries": listed, "times": times, "spent": spent}
-    )
-    return found
-
-
-def _over_time(statement: Statement, debits: list[tuple[str, str]]) -> tuple[list[str], list[float]]:
-    """Epsilon at the account's delta after some of the debits, each the exact composition of all before it."""
-    charges = {charge.digest: charge for charge, _ in statement.charges}
-    step = max(1, -(-len(debits) // MOST_POINTS))
-    ends = sorted({*range(step, len(debits) + 1, step), len(debits)} - {0})
-    times, spent = [statement.terms.opened_at], [0.0]
-    for end in ends:
-        counts: dict[str, int] = {}
-        for digest, _ in debits[:end]:
-            counts[digest] = counts.get(digest, 0) + 1
-        # A release of another process may come between the two readings.
-        folded = tuple((charges[digest], count) for digest, count in counts.items() if digest in charges)
-        times.append(debits[end - 1][1])
-        spent.append(replace(statement, charges=folded).spent_epsilon)
-    return times, spent
+def _history(parts: Studio, account: str) -> dict[str, Any]:
+    return parts.desk.ask("history", ledger=str(parts.settings.ledger), account=account)

@@ -48,7 +48,7 @@ class CurveRequest(PairState):
     epsilon_max: float | None = Field(
         default=None, gt=0, le=1e5, description="Right end; by default where the Renyi bound reaches 1e-10."
     )
-    points: int = Field(default=81, ge=2, le=401)
+    points: int = Field(default=61, ge=2, le=401)
 
 
 class SummaryRequest(PairState):

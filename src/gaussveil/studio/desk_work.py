@@ -57,6 +57,27 @@ def report_page(path: str) -> dict[str, Any]:
     return {"page": render(certificate_report(Certificate.read(path)))}
 
 
+def statements(ledger: str) -> dict[str, Any]:
+    """Every account."""
+    from gaussveil.studio import books
+
+    return books.statements(ledger)
+
+
+def history(ledger: str, account: str) -> dict[str, Any]:
+    """One account."""
+    from gaussveil.studio import books
+
+    return books.history(ledger, account)
+
+
+def exported(ledger: str, account: str, form: str) -> dict[str, Any]:
+    """An account as a file."""
+    from gaussveil.studio import books
+
+    return books.exported(ledger, account, form)
+
+
 def describe_table(address: str) -> dict[str, Any]:
     """Public facts about a table: its columns and their types."""
     from gaussveil.studio.offers.tables import describe
@@ -81,16 +102,10 @@ def diagnose(**order: Any) -> dict[str, Any]:
 TASKS: dict[str, Task] = {
     task.__name__: task
     for task in (
-        curve_of_file,
-        enclose,
-        check_claim,
-        verify_certificate,
-        report_page,
-        describe_table,
-        preview,
-        diagnose,
+        curve_of_file, enclose, check_claim, verify_certificate, report_page, statements, history, exported,
+        describe_table, preview, diagnose,
     )
-}
+}  # fmt: skip
 
 
 def answer(line: bytes) -> dict[str, Any]:

@@ -44,6 +44,8 @@
     element.dataset.drawn = String(Number(element.dataset.drawn || 0) + 1);
   }
 
+  const paired = (xs, ys) => xs.map((x, i) => [x, ys[i]]);
+
   function positive(values, log) {
     return log ? values.map((v) => (v === null || v < LOWEST ? null : v)) : values;
   }
@@ -62,7 +64,7 @@
     option.series = names.map((name, index) => ({
       name, type: known.kind === "bar" ? "bar" : "line", step: known.kind === "step" ? "end" : false, showSymbol: known.x.length <= 40, symbolSize: 5,
       lineStyle: { width: 2, type: dashes[index % dashes.length] },
-      data: numeric ? known.x.map((x, i) => [x, positive(known.series[name], known.log_y)[i]]) : positive(known.series[name], known.log_y),
+      data: numeric ? paired(known.x, positive(known.series[name], known.log_y)) : positive(known.series[name], known.log_y),
     }));
     if (known.line_at !== undefined && option.series.length) {
       option.series.push({ name: known.line_name, type: "line", showSymbol: false, lineStyle: { width: 1.5, type: "dotted", color: tint.ink }, itemStyle: { color: tint.ink }, data: numeric ? known.x.map((x) => [x, known.line_at]) : known.x.map(() => known.line_at) });
@@ -100,7 +102,7 @@
     const option = base(tint);
     option.xAxis = axis(name || "epsilon", false, tint, { min: 0, max: found.epsilon[found.epsilon.length - 1], axisLabel: { color: tint.ink, hideOverlap: true, showMaxLabel: false, formatter: (v) => String(Number(v.toPrecision(3))) }, splitLine: { show: false } });
     option.yAxis = axis("", true, tint, { min: LOWEST, max: 1, interval: 2 });
-    const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: found.epsilon.map((x, i) => [x, positive(values, true)[i]]) });
+    const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: paired(found.epsilon, positive(values, true)) });
     option.series = [
       line("Rényi bound", found.renyi, { color: tint.faint, type: "dotted" }),
       line("X against Y", found.delta_x_y, { color: tint.series[0], type: "solid" }),
@@ -112,7 +114,7 @@
   function tradeoff(element, found) {
     const tint = colours();
     const option = base(tint);
-    const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: found.type_one.map((x, i) => [x, values[i]]) });
+    const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: paired(found.type_one, values) });
     option.xAxis = axis("false alarms (type I error)", false, tint, { min: 0, max: 1, splitLine: { show: false } });
     option.yAxis = axis("", false, tint, { min: 0, max: 1 });
     option.series = [

@@ -1,0 +1,114 @@
+"""Studio: first chart at most 1 s, slider to redraw at most 100 ms for d <= 12, the server at most 150 MB resident.
+
+Measured in Debian's Chromium against the real command, each as the median over visits or movements. The peer of a
+movement is the same curve computed in Python without server and browser: the ratio is what the pages add.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from gaussveil.studio.curves import PairState, curve
+
+VISITS, MOVEMENTS = 7, 40
+# The moment of the first drawing, on the page's own clock, which starts with the visit.
+WATCH = """new MutationObserver(() => {
+  if (!window.firstDrawn && document.querySelector('#curve[data-drawn]')) window.firstDrawn = performance.now();
+}).observe(document, {subtree: true, childList: true, attributes: true, attributeFilter: ['data-drawn']});"""
+MOVE = """async (position) => {
+  const slider = document.querySelector('#shift'), chart = document.querySelector('#curve');
+  const began = performance.now();
+  const redrawn = new Promise((done) => {
+    const watch = new MutationObserver(() => { watch.disconnect(); done(performance.now() - began); });
+    watch.observe(chart, {attributes: true, attributeFilter: ['data-drawn']});
+  });
+  slider.value = position;
+  slider.dispatchEvent(new Event('input'));
+  return redrawn;
+}"""
+
+
+def run() -> list[dict[str, Any]]:
+    program = shutil.which("chromium")
+    assert program is not None, "chromium is missing: apt-get install chromium"
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        command = [str(Path(sys.executable).parent / "gaussveil"), "studio", "--no-browser", "--json"]
+        server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert server.stdout is not None
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            link = json.loads(server.stdout.readline())["link"]
+            rows = [_first_chart(browser, link)]
+            rows += [_redraw(browser, link, dimension) for dimension in (3, 12)]
+            rows.append(_resident(browser, link, server.pid))
+        finally:
+            browser.close()
+            server.terminate()
+            server.wait(30)
+    return rows
+
+
+def _open(browser: Browser, link: str) -> Page:
+    page = browser.new_context().new_page()
+    page.add_init_script(WATCH)
+    page.goto(link)
+    page.wait_for_selector("#tradeoff[data-drawn]", timeout=60_000)
+    return page
+
+
+def _first_chart(browser: Browser, link: str) -> dict[str, Any]:
+    times = []
+    for _ in range(VISITS + 1):
+        page = _open(browser, link)
+        times.append(float(page.evaluate("window.firstDrawn")) / 1e3)
+        page.context.close()
+    ours = statistics.median(times[1:])  # the first visit also starts Chromium's own processes
+    note = f"median of {VISITS} visits with an empty cache; the very first took {times[0]:.2f} s"
+    return _row("first chart, s", ours, None, 1.0, note)
+
+
+def _redraw(browser: Browser, link: str, dimension: int) -> dict[str, Any]:
+    state = f"/explore?r={','.join(['1.2'] * dimension)}&m={','.join(['0.5'] * dimension)}&k=1&d=0.000001"
+    page = _open(browser, link)
+    page.goto(link.split("/?")[0] + state)
+    page.wait_for_selector("#tradeoff[data-drawn]", timeout=60_000)
+    times, alone = [], []
+    for step in range(MOVEMENTS):
+        shift = 0.5 + 0.02 * step
+        times.append(float(page.evaluate(MOVE, str(shift))))
+        page.wait_for_timeout(20)
+        pair = PairState(variance_ratio=[1.2] * dimension, mean_shift=[shift] * dimension)
+        began = time.perf_counter()
+        curve(pair.loss(), 61)
+        alone.append(1e3 * (time.perf_counter() - began))
+    page.context.close()
+    slow = sorted(times)[int(0.95 * len(times))]
+    note = f"median of {MOVEMENTS} movements, 95 % within {slow:.0f} ms; peer: the curve alone, in Python"
+    return _row(
+        f"slider to redraw, d = {dimension}, ms", statistics.median(times), statistics.median(alone), 100.0, note
+    )
+
+
+def _resident(browser: Browser, link: str, process: int) -> dict[str, Any]:
+    page = _open(browser, link)
+    for path in ("/release", "/budgets", "/verify", "/api"):
+        page.goto(link.split("/?")[0] + path)
+    known = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    now, most = (int(known[name].split()[0]) * 1024 / 1e6 for name in ("VmRSS", "VmHWM"))
+    note = f"after every page; at most {most:.0f} MB; previews and releases run in processes of their own that end"
+    return _row("server resident, MB", now, None, 150.0, note)
+
+
+def _row(name: str, ours: float, peer: float | None, goal: float, note: str) -> dict[str, Any]:
+    ratio = None if peer is None else ours / peer
+    return {"name": name, "ours": ours, "peer": peer, "ratio": ratio, "goal": goal, "met": ours <= goal, "note": note}
