@@ -148,9 +148,11 @@ def test_private_figures_are_marked_and_have_a_page_of_their_own(visit: Come, st
 
 
 def test_colours_are_those_of_the_reports() -> None:
-    css = (STATIC / "studio.css").read_text(encoding="utf-8")
-    assert tuple(re.findall(r"--series-\d: (#[0-9a-f]{6})", css)) == style.SERIES
-    assert f"--ink: {style.INK}" in css
+    ours = re.findall(r"--series-\d: (#[0-9a-f]{6})", (STATIC / "studio.css").read_text(encoding="utf-8"))
+    report = STATIC.parents[1] / "report" / "templates" / "report.css"
+    theirs = re.findall(r"--series-\d: (#[0-9a-f]{6})", report.read_text(encoding="utf-8"))
+    assert tuple(ours[:6]) == style.SERIES
+    assert ours == theirs[:12]  # in the light and in the dark
 
 
 def test_every_asset_is_ours_and_vendored_ones_carry_their_licence() -> None:
