@@ -36,9 +36,12 @@ Brokers = Callable[..., Mosquitto]
 class Receiver:
     """Somebody who may see private readings, and who can also send readings."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, password: str | None = None, authority: Path | None = None) -> None:
         self.seen: queue.Queue[tuple[str, bytes]] = queue.Queue()
         self.client = Client(CallbackAPIVersion.VERSION2)
+        if password is not None and authority is not None:
+            self.client.username_pw_set("gateway", password)
+            self.client.tls_set(ca_certs=str(authority))
         self.client.on_message = lambda _c, _d, message: self.seen.put((message.topic, message.payload))
         self.client.connect("127.0.0.1", port)
         self.client.loop_start()
@@ -178,6 +181,40 @@ def test_the_broker_may_go_away_for_a_while(mosquitto: Brokers, gateway: Gateway
     gateway.state.close()
 
 
+def test_a_broker_that_breaks_off_in_a_flood_loses_and_doubles_nothing(mosquitto: Brokers, gateway: Gateway) -> None:
+    """The broker forgets everything; the meter sends all of it again: what was answered is answered identically."""
+    broker = mosquitto()
+    service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
+    service.start()
+    outputs: dict[int, bytes] = {}
+
+    def take(receiver: Receiver, count: int) -> None:
+        for _, payload in receiver.receive(count):
+            assert outputs.setdefault(json.loads(payload)["seq"], payload) == payload
+
+    receiver = Receiver(broker.port)
+    for sequence in range(200):
+        receiver.client.publish("meters/coloured/power", reading(sequence, sequence / 7), qos=1)
+    take(receiver, 20)
+    broker.stop()
+    receiver.close()
+    broker.start()
+    receiver = Receiver(broker.port)
+    deadline = time.monotonic() + 60
+    while len(outputs) < 200 and time.monotonic() < deadline:
+        for sequence in range(200):
+            receiver.client.publish("meters/coloured/power", reading(sequence, sequence / 7), qos=1)
+        time.sleep(0.5)
+        take(receiver, receiver.seen.qsize())
+    assert sorted(outputs) == list(range(200))
+    receiver.close()
+    service.stop()
+    health = gateway.health()
+    assert health["accepted"] == 200
+    assert health["conflicts"] == health["late"] == health["substituted"] == 0
+    gateway.state.close()
+
+
 def test_tls_and_password(mosquitto: Brokers, gateway: Gateway, tmp_path: Path) -> None:
     key, certificate = self_signed(tmp_path)
     password_file = tmp_path / "passwords"
@@ -186,6 +223,14 @@ def test_tls_and_password(mosquitto: Brokers, gateway: Gateway, tmp_path: Path) 
     known = {"host": "127.0.0.1", "port": broker.port, "user": "gateway", "certificate_authority": str(certificate)}
     service = MqttGateway(gateway, Broker(**known, password="secret"))
     service.start()
+    receiver = Receiver(broker.port, "secret", certificate)
+    sent = [encode_batch(first, np.linspace(0, 1, 200)) for first in range(0, 8000, 200)]  # more than a TLS record
+    for payload in sent:
+        receiver.client.publish("meters/white/power", payload, qos=1)
+    got = receiver.receive(len(sent))
+    assert [HEAD.unpack_from(payload)[1] for _, payload in got] == list(range(0, 8000, 200))
+    assert all(len(payload) == len(sent[0]) for _, payload in got)
+    receiver.close()
     service.stop()
     with pytest.raises(GaussveilError, match="refused"):
         MqttGateway(gateway, Broker(**known, password="guess")).start()
