@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -21,12 +21,25 @@ from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import encode_columns
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
     from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
     from gaussveil.timeseries import Readings
+    from gaussveil.timeseries.readings import Unit
 
 PRIVATE = (".json", ".html")
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
+
+
+class Gaps(StrEnum):
+    """What to do about missing readings."""
+
+    refuse = "refuse"
+    interpolate = "interpolate"
+    hold = "hold"
+    week = "week"
 
 
 class PastModel(StrEnum):
@@ -57,7 +70,7 @@ def forecast(
     time_column: Annotated[str, typer.Option(help="Column of times.")] = "time",
     power_column: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw",
     unit: Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")] = "kW",
-    gaps: Annotated[str, typer.Option(help="Missing readings: refuse, interpolate, hold or week.")] = "refuse",
+    gaps: Annotated[Gaps, typer.Option(help="Missing readings.")] = Gaps.refuse,
     time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None,
     engine: EngineOption = Engine.duckdb,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
@@ -92,7 +105,7 @@ def forecast(
     check_targets(out, certificate_file, report, diagnostics, inputs=[local_file(source)], ledger=ledger, force=force)
     readings = read_readings(
         read_table(source, engine), household=household_column, time=time_column, power=power_column,
-        unit=unit, gaps=gaps, time_zone=time_zone,  # type: ignore[arg-type]
+        unit=cast("Unit", unit), gaps=gaps.value, time_zone=time_zone,  # another unit is refused there, by name
     )  # fmt: skip
     check_unit(readings, unit)
     past, future = _split(readings, at)
@@ -150,12 +163,19 @@ def _private(
     from gaussveil.report.forecast import noise_curves
 
     found = forecaster.diagnostics(name, whole=whole)
-    steps = len(found["times"])  # type: ignore[arg-type]
+    steps = len(_numbers(found, "plain_kw"))
     if future is not None and future.count >= steps:
         found = found.merged(truth_kw=future.values[future.households.index(name), :steps])
     if forecaster.model != PastModel.known.value:
         return found, None
-    return found, noise_curves(found["cluster_log_forecasts"])  # type: ignore[arg-type]
+    return found, noise_curves(_numbers(found, "cluster_log_forecasts"))
+
+
+def _numbers(found: PrivateDiagnostics, name: str) -> NDArray[np.float64]:
+    """An array among the owner's figures."""
+    import numpy as np
+
+    return np.asarray(found[name], dtype=np.float64)
 
 
 def _write_private(

@@ -20,7 +20,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -80,12 +80,11 @@ def worst_delta(means: Array, noise: ClassNoise) -> float:
     return float(np.max(pair.delta(noise.epsilon)))
 
 
-def compared(means: Array, shares: Sequence[float], epsilons: Sequence[float]) -> list[Row]:
-    """All kinds on one set."""
+def compared(means: Array, shares: Sequence[float], epsilons: Sequence[float]) -> Iterator[Row]:
+    """All kinds on one set, row by row: a large set takes a while."""
     edges = np.array(list(combinations(range(len(means)), 2)))
     cover = Cover.of(checked_models(means, None), edges)
     size, reach, trace = means.shape[1], cover.radius**2, float(np.trace(cover.covariance))
-    rows = []
     for share in shares:
         budget = share * reach
         accuracy = budget / size
@@ -95,33 +94,30 @@ def compared(means: Array, shares: Sequence[float], epsilons: Sequence[float]) -
             )
             ours = design_class_noise(means, None, edges, epsilon=epsilon, accuracy=accuracy)
             shift = math.sqrt(trace * (1 / budget - 1 / reach))
-            rows.append(
-                Row(
-                    homes=len(means),
-                    share=share,
-                    accuracy=accuracy,
-                    epsilon=epsilon,
-                    white=ours.candidates["white"],
-                    covariance_only=worst_delta(means, alone),
-                    shrink=float(GaussianPair.mean_shift(shift).delta(epsilon)),
-                    common=ours.candidates["common"],
-                    own=ours.candidates["own"],
-                    ours=worst_delta(means, ours),
-                    kind=ours.kind,
-                    retained=ours.retained_variance,
-                )
+            yield Row(
+                homes=len(means),
+                share=share,
+                accuracy=accuracy,
+                epsilon=epsilon,
+                white=ours.candidates["white"],
+                covariance_only=worst_delta(means, alone),
+                shrink=float(GaussianPair.mean_shift(shift).delta(epsilon)),
+                common=ours.candidates["common"],
+                own=ours.candidates["own"],
+                ours=worst_delta(means, ours),
+                kind=ours.kind,
+                retained=ours.retained_variance,
             )
-    return rows
 
 
-def described(rows: Sequence[Row]) -> str:
-    """The table as text."""
-    lines = ["homes  share of R^2/k  epsilon   white      no means   shrink     common     per home   ours       kept"]
-    for row in rows:
-        deltas = (row.white, row.covariance_only, row.shrink, row.common, row.own, row.ours)
-        shown = "  ".join(f"{delta:<9.4g}" for delta in deltas)
-        lines.append(f"{row.homes:5d}  {row.share:14.3f}  {row.epsilon:7.1f}   {shown}  {row.retained:.3f}")
-    return "\n".join(lines)
+HEADER = "homes  share of R^2/k  epsilon   white      no means   shrink     common     per home   ours       kept"
+
+
+def described(row: Row) -> str:
+    """A row of the table as text, below `HEADER`."""
+    deltas = (row.white, row.covariance_only, row.shrink, row.common, row.own, row.ours)
+    shown = "  ".join(f"{delta:<9.4g}" for delta in deltas)
+    return f"{row.homes:5d}  {row.share:14.3f}  {row.epsilon:7.1f}   {shown}  {row.retained:.3f}"
 
 
 def main(data: Path | None = None, out: Path | None = None) -> dict[str, Any]:
@@ -129,9 +125,11 @@ def main(data: Path | None = None, out: Path | None = None) -> dict[str, Any]:
     begin = time.perf_counter()
     found = forecasts(read_homes(data))
     rows: list[Row] = []
+    print(HEADER)
     for count, epsilons in SETS.items():
-        rows += compared(nearest(found, count), SHARES, epsilons)
-    print(described(rows))
+        for row in compared(nearest(found, count), SHARES, epsilons):
+            print(described(row), flush=True)
+            rows.append(row)
     print(f"{time.perf_counter() - begin:.0f} s")
     results = {"rows": [asdict(row) for row in rows]}
     if out is not None:
