@@ -11,7 +11,7 @@ import pytest
 
 from gaussveil.studies.study import Options, Part, Picture, Progress, Size, Step, Study, Table, Verdict, judged, shown
 from gaussveil.studies.study_output import write_outcome
-from gaussveil.studies.study_run import content_key, run_study
+from gaussveil.studies.study_run import MOST_KEPT, content_key, run_study
 
 CALLS: list[int] = []
 
@@ -55,6 +55,15 @@ def test_a_damaged_part_is_computed_again(data: Path) -> None:
         CALLS.clear()
         run_study(STUDY, Options(data), data / "cache", silent)
         assert CALLS == [0]
+
+
+def test_old_results_are_dropped(data: Path) -> None:
+    for seed in range(MOST_KEPT + 3):
+        run_study(STUDY, Options(data, seed=seed), data / "cache", silent)
+    assert len(list((data / "cache").iterdir())) == MOST_KEPT
+    CALLS.clear()
+    run_study(STUDY, Options(data, seed=MOST_KEPT + 2), data / "cache", silent)
+    assert CALLS == []
 
 
 def test_the_name_changes_with_everything_a_result_depends_on(data: Path) -> None:

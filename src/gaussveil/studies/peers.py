@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +121,17 @@ def compositions(folder: Path = Path(), cases: Sequence[tuple[float, int, float]
     """Every accountant on every case, ours first; one without an answer says why."""
     rows = []
     for sigma, count, epsilon in cases:
-        loss = GaussianPair.mean_shift(1.0 / sigma)
-        exact, seconds = cpu_seconds(lambda: float((loss**count if count > 1 else loss).dp_delta(epsilon)))  # noqa: B023
+        exact, seconds = cpu_seconds(partial(_exact_delta, sigma, count, epsilon))
         rows.append(Composition("gaussveil", sigma, count, epsilon, exact, 1.0, seconds, "exact"))
         for peer, task in ACCOUNTANTS.items():
             answer = peer.ask(task, {"sigma": sigma, "count": count, "epsilon": epsilon}, folder)
             rows.append(_composed(peer.name, sigma, count, epsilon, exact, answer))
     return rows
+
+
+def _exact_delta(sigma: float, count: int, epsilon: float) -> float:
+    loss = GaussianPair.mean_shift(1.0 / sigma)
+    return float((loss**count if count > 1 else loss).dp_delta(epsilon))
 
 
 def _composed(name: str, sigma: float, count: int, epsilon: float, exact: float, answer: dict[str, Any]) -> Composition:

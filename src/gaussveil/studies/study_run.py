@@ -21,6 +21,7 @@ from typing import Any
 import gaussveil
 from gaussveil.studies.study import Claim, Options, Outcome, Part, Picture, Progress, Step, Study, Table, Verdict
 
+MOST_KEPT = 12  # results of one step, for other sizes, seeds and versions
 ABOVE = ("cli", "studio")  # rooms that import studies and that no study may import
 
 
@@ -62,6 +63,9 @@ def _cached(study: Study, step: Step, options: Options, folder: Path | None, pro
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         json.dump(asdict(part), stream)
     os.replace(name, path)
+    older = sorted(folder.glob(f"{study.name}-{step.name}-*.json"), key=lambda kept: kept.stat().st_mtime)[:-MOST_KEPT]
+    for kept in older:
+        kept.unlink(missing_ok=True)
     return part
 
 
