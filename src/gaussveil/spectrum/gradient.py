@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from gaussveil.spectrum.contour import HOCKEY_STICK, RULES, choose_bend, log_integrand, saddle
+from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
+from gaussveil.spectrum.rules import HOCKEY_STICK, RULES
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, loss_limits
 

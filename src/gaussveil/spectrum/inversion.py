@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gaussveil.errors import NumericalError
-from gaussveil.spectrum import contour
+from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 
@@ -93,8 +93,8 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
     threshold = 0 * level
     mean, variance = cumulant_slopes(terms, -1 + 0 * level)
     sides = (
-        ((level > 0) & (level <= 0.5), contour.TAIL_Y, 1.0),
-        ((level > 0.5) & (level < 1), contour.TAIL_Y_COMPLEMENT, -1.0),
+        ((level > 0) & (level <= 0.5), rules.TAIL_Y, 1.0),
+        ((level > 0.5) & (level < 1), rules.TAIL_Y_COMPLEMENT, -1.0),
     )
     for wanted, region, side in sides:
         rows = where(wanted & (highest > lowest))
@@ -112,7 +112,7 @@ def threshold_at_tail(terms: Terms, level: Array) -> Array:
     return threshold
 
 
-def _log_tail_of(terms: Terms, region: contour.Region) -> Callable[[Array, Array], tuple[Array, Array]]:
+def _log_tail_of(terms: Terms, region: rules.Region) -> Callable[[Array, Array], tuple[Array, Array]]:
     def evaluate(rows: Array, threshold: Array) -> tuple[Array, Array]:
         value, slope, _ = contour.integrate(terms.rows(rows), threshold, region)  # a bound will do far from the root
         return value - threshold, slope - 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
-from gaussveil.spectrum import contour
+from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.exact import ExactTerms, Source
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
@@ -110,7 +110,7 @@ class PrivacyLoss:
 
         Not a bound for mechanisms the pair only dominates.
         """
-        return self._tail(epsilon, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
+        return self._tail(epsilon, rules.TAIL_X, rules.TAIL_X_COMPLEMENT)
 
     @np.errstate(all="ignore")
     def renyi(self, order: Any) -> Array:
@@ -153,7 +153,7 @@ class PrivacyLoss:
             return _plain(xp.reshape(1 - flat, shape))
         chosen = terms.rows(rows)
         threshold = threshold_at_tail(chosen, take_rows(flat, rows))
-        found = contour.tail_probability(chosen, threshold, contour.TAIL_X, contour.TAIL_X_COMPLEMENT)
+        found = contour.tail_probability(chosen, threshold, rules.TAIL_X, rules.TAIL_X_COMPLEMENT)
         return _plain(xp.reshape(put_rows(1 - flat, rows, 1 - found), shape))
 
     def enclose(self, epsilon: Any) -> Enclosure:
@@ -217,16 +217,11 @@ class PrivacyLoss:
     def _hockey_stick(self, epsilon: Any) -> Array:
         terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap))
         xp = array_namespace(flat)
-        _, supremum = loss_limits(terms)
-        rows = where(flat < supremum)
-        log_delta = xp.full_like(flat, -xp.inf)
-        if rows.shape[0] == 0:
-            return _plain(xp.reshape(log_delta, shape))
-        values, _, error = contour.log_hockey_stick(terms.rows(rows), take_rows(flat, rows))
+        values, _, error = contour.log_delta(terms, flat)
         doubtful = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(values), xp.ones_like(values)))  # NaN is doubtful too
         doubtful = doubtful & ~(values < HOPELESS)  # such a value is an upper bound already
-        log_delta = put_rows(log_delta, rows, xp.minimum(values, xp.zeros_like(values)))
-        again = take_rows(rows, where(doubtful))
+        log_delta = xp.minimum(values, xp.zeros_like(values))
+        again = where(doubtful)
         for row in (int(again[place]) for place in range(again.shape[0])):
             log_delta[row] = self._enclosed_log_delta(row, shape, float(flat[row]))
         return _plain(xp.reshape(log_delta, shape))
@@ -241,7 +236,7 @@ class PrivacyLoss:
         return float(found.log_upper)
 
     @np.errstate(all="ignore")
-    def _tail(self, epsilon: Any, upper: contour.Region, lower: contour.Region) -> Array:
+    def _tail(self, epsilon: Any, upper: rules.Region, lower: rules.Region) -> Array:
         threshold = float_array("epsilon", epsilon, self._terms.variance_gap)
         xp = array_namespace(threshold)
         if bool(xp.any(xp.isnan(threshold))):

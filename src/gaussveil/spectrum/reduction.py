@@ -14,17 +14,17 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, ShapeError
+from gaussveil.spectrum.acceleration import compiled_reduction
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.exact import ExactMatrices
+from gaussveil.spectrum.reduction_rules import agree, definite, is_noise, log_ratio_of, scale_of, spans_decades
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 
 Array = Any
 
-SYMMETRY_TOLERANCE = 1e-10
-UNIT_ROUNDOFF = 2.0**-53
-WIDE_RATIO = 1e-4  # variance ratios below this (against the largest) are taken from singular values
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23
+COMPILED_DIMENSION = 64  # above it LAPACK's blocked algorithms win
 
 
 def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMatrices:
@@ -66,7 +66,7 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
     pieces = []
     for start in range(0, max(rows, 1), at_once):
         stop = min(start + at_once, rows)
-        pieces.append(_reduce_rows(start, *(array[start:stop, ...] for array in flat)))
+        pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
     gap, log_ratio, mean_gap = (xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))
     return gap, log_ratio, mean_gap
 
@@ -85,28 +85,41 @@ def _require_one_dimension(arrays: dict[str, Array]) -> None:
         raise ShapeError(f"mean_x, cov_x, mean_y and cov_y must share one dimension d. Got {sorted(sizes)}.")
 
 
-def _reduce_rows(
-    first_row: int, mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array
-) -> tuple[Array, Array, Array]:
+def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
+    """A piece of the batch: compiled where that is at hand, all rows or the rest by the array library."""
+    xp = array_namespace(arrays[1])
+    rows = xp.arange(arrays[0].shape[0], device=arrays[0].device)
+    compiled = compiled_reduction(arrays[1]) if arrays[1].shape[-1] <= COMPILED_DIMENSION else None
+    if compiled is None:
+        return _reduce_rows(first_row + rows, *arrays)
+    *found, left = compiled.reduce_rows(*arrays)
+    rest = where(left)
+    if rest.shape[0]:
+        again = _reduce_rows(first_row + rest, *(take_rows(array, rest) for array in arrays))
+        found = [put_rows(column, rest, update) for column, update in zip(found, again)]
+    return tuple(found)
+
+
+def _reduce_rows(places: Array, mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> tuple[Array, Array, Array]:
+    """The reduction of a flat batch whose rows have the given places in the whole."""
     xp = array_namespace(cov_y)
     dimension = cov_y.shape[-1]
-    scale = _power_of_two_scale(cov_y, first_row)
+    scale = _power_of_two_scale(cov_y, places)
     cov_x, cov_y = (
         _symmetric(name, cov) * scale[:, :, None] * scale[:, None, :]
         for name, cov in (("cov_x", cov_x), ("cov_y", cov_y))
     )
-    factor_y = _cholesky("cov_y", cov_y, first_row)
+    factor_y = _cholesky("cov_y", cov_y, places)
     shift = ((mean_x - mean_y) * scale)[:, :, None]
     whitened = xp.linalg.solve(factor_y, xp.concat([cov_y - cov_x, shift], axis=-1))
     difference = xp.linalg.solve(factor_y, xp.matrix_transpose(whitened[:, :, :dimension]))
     gap, axes = xp.linalg.eigh((difference + xp.matrix_transpose(difference)) / 2)
     gap = _rounded_away(gap)
     mean_gap = _rounded_away((xp.matrix_transpose(axes) @ whitened[:, :, dimension:])[:, :, 0])
-    log_ratio = xp.log1p(-xp.minimum(gap, xp.full_like(gap, 1 - UNIT_ROUNDOFF)))
-    largest = xp.maximum(1 - xp.min(gap, axis=-1), 1 + 0 * gap[:, 0])
-    wide = where(1 - xp.max(gap, axis=-1) < WIDE_RATIO * largest)
+    log_ratio = log_ratio_of(xp, gap)
+    wide = where(spans_decades(xp, xp.min(gap, axis=-1), xp.max(gap, axis=-1)))
     if wide.shape[0]:  # every singular or indefinite cov_x is among these
-        factor_x = _cholesky("cov_x", take_rows(cov_x, wide), first_row, wide)
+        factor_x = _cholesky("cov_x", take_rows(cov_x, wide), take_rows(places, wide))
         left, roots, _ = xp.linalg.svd(xp.linalg.solve(take_rows(factor_y, wide), factor_x))
         shifts = take_rows(whitened, wide)[:, :, dimension:]
         gap = put_rows(gap, wide, (1 - roots) * (1 + roots))
@@ -116,55 +129,48 @@ def _reduce_rows(
 
 
 def _rounded_away(values: Array) -> Array:
-    """Zero for what is rounding noise beside the largest: a gap of 1e-17 would pretend an unbounded loss."""
+    """Zero for what is rounding noise beside the largest."""
     xp = array_namespace(values)
     largest = xp.max(xp.abs(values), axis=-1, keepdims=True)
-    return xp.where(xp.abs(values) <= 4 * values.shape[-1] * UNIT_ROUNDOFF * largest, 0.0 * values, values)
+    return xp.where(is_noise(xp, values, largest, values.shape[-1]), 0.0, values)
 
 
-def _power_of_two_scale(cov_y: Array, first_row: int) -> Array:
-    """Exact scaling that brings the variances of Y near one, so that graded matrices keep their digits."""
+def _power_of_two_scale(cov_y: Array, places: Array) -> Array:
     xp = array_namespace(cov_y)
     variances = xp.linalg.diagonal(cov_y)
     if not bool(xp.all(variances > 0)):
         row = int(xp.argmax(xp.astype(xp.any(variances <= 0, axis=-1), xp.int8)))
-        raise _not_definite("cov_y", first_row + row)
-    return 2.0 ** -xp.round(xp.log2(variances) / 2)
+        raise _not_definite("cov_y", places[row])
+    return scale_of(xp, variances)
 
 
 def _symmetric(name: str, cov: Array) -> Array:
     xp = array_namespace(cov)
     transposed = xp.matrix_transpose(cov)
-    variances = xp.sqrt(xp.abs(xp.linalg.diagonal(cov)))
-    allowed = SYMMETRY_TOLERANCE * variances[:, :, None] * variances[:, None, :]
-    if not bool(xp.all(xp.abs(cov - transposed) <= allowed)):
+    variances = xp.linalg.diagonal(cov)
+    if not bool(xp.all(agree(xp, cov, transposed, variances[:, :, None], variances[:, None, :]))):
         raise NotSymmetricError(
             f"'{name}' must be symmetric. Got a matrix that differs from its transpose; pass (C + C.T) / 2."
         )
     return (cov + transposed) / 2
 
 
-def _cholesky(name: str, cov: Array, first_row: int, rows: Array | None = None) -> Array:
+def _cholesky(name: str, cov: Array, places: Array) -> Array:
     """Lower factor; singular to working precision counts as not positive definite."""
     xp = array_namespace(cov)
     try:
         factor = xp.linalg.cholesky(cov)
     except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
         smallest = xp.min(xp.linalg.eigvalsh(cov), axis=-1)
-        raise _not_definite(name, first_row + _place(xp.argmin(smallest), rows)) from None
-    pivots = xp.linalg.diagonal(factor) ** 2 / xp.linalg.diagonal(cov)
-    weakest = xp.min(pivots, axis=-1)
-    if not bool(xp.all(weakest > 4 * cov.shape[-1] * UNIT_ROUNDOFF)):
-        raise _not_definite(name, first_row + _place(xp.argmin(weakest), rows))
+        raise _not_definite(name, places[int(xp.argmin(smallest))]) from None
+    weakest = xp.min(xp.linalg.diagonal(factor) ** 2 / xp.linalg.diagonal(cov), axis=-1)
+    if not bool(xp.all(definite(weakest, cov.shape[-1]))):
+        raise _not_definite(name, places[int(xp.argmin(weakest))])
     return factor
 
 
-def _place(row: Array, rows: Array | None) -> int:
-    return int(row) if rows is None else int(rows[int(row)])
-
-
-def _not_definite(name: str, row: int) -> NotPositiveDefiniteError:
+def _not_definite(name: str, place: Array) -> NotPositiveDefiniteError:
     return NotPositiveDefiniteError(
-        f"'{name}' must be positive definite. Got a singular or indefinite matrix (flat batch index {row}). A "
+        f"'{name}' must be positive definite. Got a singular or indefinite matrix (flat batch index {int(place)}). A "
         "degenerate output has no Gaussian density: add noise to it or drop the redundant coordinates."
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gaussveil.spectrum import formulas
 from gaussveil.spectrum.selection import array_namespace, take_rows
 
 Array = Any
@@ -37,8 +38,11 @@ class Terms:
         """Terms whose variance ratio is exactly 1 - variance_gap."""
         xp = array_namespace(variance_gap)
         tiny = (variance_gap != 0) & (xp.abs(variance_gap) < SMALLEST)
-        variance_gap = xp.where(tiny, SMALLEST * xp.sign(variance_gap), variance_gap)
-        energy = xp.where((energy > 0) & (energy < SMALLEST**2), xp.full_like(energy, SMALLEST**2), energy)
+        if bool(xp.any(tiny)):
+            variance_gap = xp.where(tiny, SMALLEST * xp.sign(variance_gap), variance_gap)
+        faint = (energy > 0) & (energy < SMALLEST**2)
+        if bool(xp.any(faint)):
+            energy = xp.where(faint, xp.full_like(energy, SMALLEST**2), energy)
         return cls(variance_gap, xp.log1p(-variance_gap), multiplicity, energy)
 
     @property
@@ -56,7 +60,7 @@ class Terms:
 
     def read_only(self) -> Terms:
         """The same terms; NumPy arrays refuse to be written to, so that a loss stays what it was."""
-        for column in self._columns():
+        for column in self.columns():
             if isinstance(column, np.ndarray):
                 column.setflags(write=False)
         return self
@@ -64,7 +68,7 @@ class Terms:
     def flat(self, batch_shape: tuple[int, ...]) -> Terms:
         """The terms as (batch, terms); a single loss stays one row so that broadcasting needs no copy."""
         xp = array_namespace(self.variance_gap)
-        columns = self._columns()
+        columns = self.columns()
         if all(size == 1 for size in self.batch_shape):
             return Terms(*(xp.reshape(column, (1, -1)) for column in columns))
         count = self.variance_gap.shape[-1]
@@ -84,53 +88,39 @@ class Terms:
         """The losses of a flat batch that an index array selects; a single shared row serves every selection."""
         if self.variance_gap.shape[0] == 1:
             return self
-        return Terms(*(take_rows(column, index) for column in self._columns()))
+        return Terms(*(take_rows(column, index) for column in self.columns()))
 
     def span(self, start: int, stop: int) -> Terms:
         """The losses start..stop-1 of a flat batch."""
         if self.variance_gap.shape[0] == 1:
             return self
-        return Terms(*(column[start:stop, :] for column in self._columns()))
+        return Terms(*(column[start:stop, :] for column in self.columns()))
 
-    def _columns(self) -> tuple[Array, Array, Array, Array]:
+    def columns(self) -> tuple[Array, Array, Array, Array]:
+        """Variance gaps, logs of ratios, multiplicities and energies."""
         return self.variance_gap, self.log_ratio, self.multiplicity, self.energy
 
 
 def cumulant(terms: Terms, order: Array) -> Array:
     """K(s) = log E_X[exp(s L)] at real s; +inf where it does not exist (mathematics: docs/math/spectrum)."""
     xp = array_namespace(terms.variance_gap)
-    gap, order = terms.variance_gap, order[..., None]
-    spread = 1 + order * gap
-    exists = xp.all(spread > 0, axis=-1)
-    safe = xp.where(spread > 0, spread, xp.ones_like(spread))
-    covariance_part = (
-        -0.5 * terms.multiplicity * (order * terms.log_ratio + xp.log1p(xp.where(spread > 0, order * gap, 0.0 * gap)))
-    )
-    mean_part = terms.energy * order * (1 + order) / (2 * safe)
-    total = xp.sum(covariance_part + mean_part, axis=-1)
-    return xp.where(exists, total, xp.full_like(total, xp.inf))
+    return xp.sum(formulas.cumulant_term(xp, order[..., None], *terms.columns()), axis=-1)
 
 
 def cumulant_slopes(terms: Terms, order: Array) -> tuple[Array, Array]:
     """K'(s) and K''(s) at real s inside the domain of K."""
     xp = array_namespace(terms.variance_gap)
-    gap, order = terms.variance_gap, order[..., None]
-    inverse = 1 / (1 + order * gap)
-    square, lean = inverse * inverse, gap * inverse
-    slope = xp.vecdot(terms.energy, (1 + 2 * order + order * order * gap) * square)
-    slope = 0.5 * (slope - xp.vecdot(terms.multiplicity, terms.log_ratio + lean))
-    curvature = 0.5 * xp.vecdot(terms.multiplicity, lean * lean)
-    return slope, curvature + xp.vecdot(terms.energy * xp.exp(terms.log_ratio), inverse * square)
+    mean, covariance, lean, cube = formulas.slope_parts(order[..., None], terms.variance_gap, terms.log_ratio)
+    slope = 0.5 * (xp.vecdot(terms.energy, mean) - xp.vecdot(terms.multiplicity, covariance))
+    curvature = 0.5 * xp.vecdot(terms.multiplicity, lean)
+    return slope, curvature + xp.vecdot(terms.energy * xp.exp(terms.log_ratio), cube)
 
 
 def order_limits(terms: Terms) -> tuple[Array, Array]:
     """The open interval (s_min, s_max) on which K(s) is finite: all 1 + s g > 0."""
     xp = array_namespace(terms.variance_gap)
     lowest, highest = xp.min(terms.variance_gap, axis=-1), xp.max(terms.variance_gap, axis=-1)
-    infinite, unit = xp.full_like(lowest, xp.inf), xp.ones_like(lowest)
-    above = xp.where(lowest < 0, -1 / xp.where(lowest < 0, lowest, unit), infinite)
-    below = xp.where(highest > 0, -1 / xp.where(highest > 0, highest, unit), -infinite)
-    return below, above
+    return formulas.lowest_order(xp, highest), formulas.highest_order(xp, lowest)
 
 
 def loss_limits(terms: Terms) -> tuple[Array, Array]:

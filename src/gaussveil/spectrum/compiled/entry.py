@@ -1,0 +1,39 @@
+"""Compilation: helpers on first use, entry points once per machine, kept in numba's cache where one can be written."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from numba import float64, njit, types
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# 1/0 is infinite, as in NumPy; other threads may run meanwhile.
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
+# Any strides, and read-only arrays too, so that each entry point is compiled for exactly one signature.
+Numbers = types.Array(float64, 1, "A", readonly=True)
+Table = types.Array(float64, 2, "A", readonly=True)
+Tables = types.Array(float64, 3, "A", readonly=True)
+
+
+def compiled(function: Function) -> Function:
+    """The function, compiled when an entry point that calls it is."""
+    return cast(Function, njit(function, **OPTIONS))
+
+
+def revision_of(*modules: ModuleType) -> int:
+    """A number that changes with the sources: numba's cache looks only at the file of the entry point itself."""
+    text = "\n".join(inspect.getsource(module) for module in modules)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+
+
+def entry_point(signature: Any, function: Function) -> Function:
+    """The function compiled for the signature; without a cache where no folder for one can be written."""
+    try:
+        return cast(Function, njit(signature, cache=True, **OPTIONS)(function))
+    except (RuntimeError, OSError):
+        return cast(Function, njit(signature, **OPTIONS)(function))
