@@ -1,7 +1,8 @@
-"""What mechanisms accept: numbers, arrays in and arrays out, frames in and frames out with the same labels."""
+"""What mechanisms accept and give: arrays in and arrays out, frames in and frames of the same library out."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -46,3 +47,37 @@ def like(value: Any, numbers: NDArray[np.float64]) -> Any:
     if library == "polars" and name == "Series":
         return kind(value.name, numbers)
     return numbers
+
+
+def library_of(value: Any) -> str:
+    """The library that a frame or series belongs to, "pandas" or "polars"; empty for anything else."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    return library if library in ("pandas", "polars") and kind.__name__ in ("DataFrame", "Series") else ""
+
+
+def frame(library: str, columns: Mapping[str, Any]) -> Any:
+    """A table of named columns in the library that the input came in; an Arrow table where it came in none."""
+    plain = {name: _ticks(np.asarray(column)) for name, column in columns.items()}
+    if library == "pandas":
+        import pandas
+
+        return pandas.DataFrame(plain)
+    if library == "polars":
+        import polars
+
+        return polars.DataFrame(plain)
+    import pyarrow
+
+    return pyarrow.table({name: pyarrow.array(column.tolist() if column.dtype.kind == "U" else column)
+                          for name, column in plain.items()})  # fmt: skip
+
+
+def series(library: str, name: str, values: NDArray[Any]) -> Any:
+    """One named column in the library that the input came in, an array where it came in none."""
+    return frame(library, {name: values})[name] if library else values
+
+
+def _ticks(column: NDArray[Any]) -> NDArray[Any]:
+    # Neither library knows times in minutes; both know microseconds.
+    return column.astype("datetime64[us]") if column.dtype.kind == "M" else column

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, PrivateDiagnostics, Release
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
-from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.containers import library_of, real_number
 from gaussveil.mechanisms.forecast_models import (
     Array,
     HouseholdModels,
@@ -143,12 +143,17 @@ class PrivateForecaster:
     progress: bool = False
     certificate_: Certificate = field(init=False, repr=False)
     _models: HouseholdModels = field(init=False, repr=False)
+    _library: str = field(init=False, repr=False, default="")
     _windows: dict[tuple[Any, ...], _Window] = field(init=False, repr=False, default_factory=dict)
     _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(init=False, repr=False, default_factory=list)
 
     def fit(self, readings: Any, **rules: Any) -> PrivateForecaster:
-        """Fit season, ARMA and clusters on the owner's side; a table is read with `read_readings(table, **rules)`."""
+        """Fit season, ARMA and clusters on the owner's side; a table is read with `read_readings(table, **rules)`.
+
+        From a pandas or polars frame, the forecasts' `frame()` is one, too.
+        """
         self._check()
+        self._library = library_of(readings)
         table = readings if isinstance(readings, Readings) else read_readings(readings, **rules)
         steps_ahead(self.horizon, table.step_minutes)
         self._models = HouseholdModels.fit(
@@ -290,7 +295,8 @@ class PrivateForecaster:
 
     def _released(self, window: _Window, log_kw: Array, certificate: Certificate) -> Release[PrivateForecast]:
         self.certificate_ = certificate
-        return Release(window.scale.forecast(log_kw, window.times, self.coverage), certificate)
+        value = window.scale.forecast(log_kw, window.times, self.coverage)
+        return Release(dataclasses.replace(value, library=self._library), certificate)
 
     def _fitted(self) -> HouseholdModels:
         self._check()

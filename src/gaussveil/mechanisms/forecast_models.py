@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from scipy.special import logsumexp, ndtri
 from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
+from gaussveil.mechanisms.containers import frame
 from gaussveil.timeseries import (
     ArmaModels,
     Readings,
@@ -179,6 +181,11 @@ class PrivateForecast:
     lower_kw: Array
     upper_kw: Array
     coverage: float
+    library: str = ""
+
+    def frame(self) -> Any:
+        """The columns as a frame of the library that the readings came in, pandas or polars; otherwise Arrow."""
+        return frame(self.library, self.columns())
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Columns of a table: time, row (of a whole cluster), kw, lower_kw, upper_kw, log_kw."""

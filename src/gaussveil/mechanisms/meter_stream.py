@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, Release, transaction
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import AssumptionError, FormatError, ParameterError
-from gaussveil.mechanisms.containers import real_array, real_number
+from gaussveil.mechanisms.containers import library_of, like, real_array, real_number
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.mechanisms.stream_design import (
     HOURS_PER_YEAR,
@@ -212,8 +212,11 @@ class MeterStream:
         """The private reading; None or NaN stands for a missing one and is answered all the same."""
         return float(self.push_many(np.array([math.nan if reading is None else reading]))[0])
 
-    def push_many(self, readings: ArrayLike) -> Array:
-        """A block of private readings; the same as one by one. Finished registers are appended to `energies`."""
+    def push_many(self, readings: ArrayLike) -> Any:
+        """A block of private readings; the same as one by one. Finished registers are appended to `energies`.
+
+        An array; for a pandas or polars series, one with the same name and index.
+        """
         values = real_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
             raise ParameterError(f"readings must be one vector. Got {values.ndim} axes instead.")
@@ -221,7 +224,8 @@ class MeterStream:
             raise AssumptionError(
                 f"the certificate covers {self.design_.sample_limit} readings, not more. Design a new stream."
             )
-        return self._push(values) if self.is_open else self._open_with(values)
+        outputs = self._push(values) if self.is_open else self._open_with(values)
+        return like(readings, outputs) if library_of(readings) else outputs
 
     def _open_with(self, first: Array) -> Array:
         """The first block is drawn inside the transaction, like every other release."""

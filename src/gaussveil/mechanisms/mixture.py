@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussveil.accounting import Account, PrivateDiagnostics, transaction
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.containers import frame, library_of, real_number, series
 from gaussveil.mechanisms.mixture_diagnostics import diagnose
 from gaussveil.mechanisms.mixture_model import MixtureModel
 from gaussveil.mechanisms.mixture_plan import FitPlan, Promise, label_plan, record_plan
@@ -108,6 +108,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         self.certificate_ = debit.certificate
         self.classes_ = np.array(records.classes)
         self.n_features_in_ = len(records.columns)
+        self._library = library_of(X)
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(records.columns, dtype=object)
         return self
@@ -166,11 +167,17 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         check_is_fitted(self, "model_")
         return np.asarray(self.model_.covariances)
 
-    def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Float, NDArray[Any]]:
-        """Synthetic rows and their classes; free, being post-processing."""
+    def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Any, Any]:
+        """Synthetic rows and their classes; free, being post-processing.
+
+        Two arrays; after a fit to a pandas or polars frame, a frame with the same columns and a series of classes.
+        """
         check_is_fitted(self, "model_")
         rows, index = self.model_.sample(n_samples, random_state)
-        return rows, self.classes_[index]
+        if not self._library:
+            return rows, self.classes_[index]
+        columns = dict(zip(self.model_.columns, rows.T))
+        return frame(self._library, columns), series(self._library, "class", self.classes_[index])
 
     def score_samples(self, X: Any) -> Float:
         """Log density of every row under the released mixture."""

@@ -24,7 +24,7 @@ import numpy as np
 from gaussveil.accounting import Account, Adjacency, Certificate, CertificateDraft, Guarantee, Release, transaction
 from gaussveil.calibration.random_projection import FAILURE_SHARES
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.containers import library_of, real_number
 from gaussveil.mechanisms.sketch_estimates import Estimate, LinearEstimate, PrincipalComponents, Sketch
 from gaussveil.mechanisms.sketch_plan import SketchPlan, design
 from gaussveil.noise import Generator
@@ -139,7 +139,7 @@ class PrivateSketch:
             matrix, ridge = debit.draw(lambda: plan.draw(gram, self.generator))
         self.sketch_, self.ridge_, self.leverage_ = matrix, ridge, plan.leverage
         self.certificate_ = debit.certificate
-        self.released_ = Sketch(matrix, ridge, plan.row_norm, names, plan.rate)
+        self.released_ = Sketch(matrix, ridge, plan.row_norm, names, plan.rate, library_of(X))
         return Release(self.released_, debit.certificate)
 
     def gram(self) -> Estimate:

@@ -13,22 +13,30 @@ import math
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError, NumericalError, ParameterError, ShapeError
+from gaussveil.mechanisms.containers import frame
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate and its standard error, entry by entry."""
+    """An estimate and its standard error, entry by entry; `names` are the sketched columns."""
 
     value: Floats
     standard_error: Floats
+    names: tuple[str, ...] = field(default=(), kw_only=True)
+    library: str = field(default="", kw_only=True)
+
+    def frame(self, part: str = "value") -> Any:
+        """The matrix with its names, or with `part="standard_error"` its errors: pandas or polars as the input was."""
+        return frame(self.library, {"column": self.names, **dict(zip(self.names, getattr(self, part).T))})
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,11 @@ class LinearEstimate(Estimate):
     """Coefficients of a regression: `columns` names the predictors in their order."""
 
     columns: tuple[str, ...]
+
+    def frame(self, part: str = "") -> Any:
+        """One row per predictor, with its coefficient and standard error."""
+        found = {"column": self.columns, "value": self.value, "standard_error": self.standard_error}
+        return frame(self.library, found)
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,13 @@ class PrincipalComponents:
     standard_error: Floats
     components: Floats
     angle_error: Floats
+    names: tuple[str, ...] = field(default=(), kw_only=True)
+    library: str = field(default="", kw_only=True)
+
+    def frame(self) -> Any:
+        """One row per component: eigenvalue, its error, the direction's error, and the direction by column."""
+        numbers = {name: getattr(self, name) for name in ("value", "standard_error", "angle_error")}
+        return frame(self.library, {**numbers, **dict(zip(self.names, self.components.T))})
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +80,7 @@ class Sketch:
     row_norm: float
     columns: tuple[str, ...]
     rate: float = 1.0
+    library: str = ""
 
     def to_bytes(self) -> bytes:
         """The sketch as the contents of an .npz file, for `from_file`."""
@@ -106,7 +127,7 @@ class Sketch:
         variance = (moment**2 + np.outer(scale, scale)) / (self.components * self.rate**2)
         energy = np.maximum(np.diagonal(value), 0.0)
         sampling = (1 - self.rate) / self.rate * self.row_norm**2 * np.minimum.outer(energy, energy)
-        return Estimate(value, np.sqrt(variance + sampling))
+        return Estimate(value, np.sqrt(variance + sampling), names=self.columns, library=self.library)
 
     def covariance(self, rows: float) -> Estimate:
         """Second moments per record, G/rows: the covariance of centred data. `rows` is public or released on its own.
@@ -116,7 +137,7 @@ class Sketch:
         if not (math.isfinite(rows) and rows > 0):
             raise ParameterError(f"rows must be a positive number of records. Got {rows!r} instead.")
         gram = self.gram()
-        return Estimate(gram.value / rows, gram.standard_error / rows)
+        return replace(gram, value=gram.value / rows, standard_error=gram.standard_error / rows)
 
     def least_squares(self, target: str | int, predictors: Sequence[str | int] | None = None) -> LinearEstimate:
         """Coefficients that minimise |y - Xb|^2 over the records; predictors are all other columns unless given.
@@ -157,7 +178,9 @@ class Sketch:
         half = np.linalg.solve(matrix, spread)
         covariance = np.linalg.solve(matrix, half.T) / self.components
         error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        return LinearEstimate(value, error, tuple(self.columns[i] for i in chosen))
+        return LinearEstimate(
+            value, error, tuple(self.columns[i] for i in chosen), names=self.columns, library=self.library
+        )
 
     def pca(self, k: int) -> PrincipalComponents:
         """The k largest eigenvalues of the Gram matrix and their directions (not centred).
@@ -174,7 +197,10 @@ class Sketch:
         terms = np.where(gaps == 0, 0.0, values[:k, None] * values[None, :] / np.where(gaps == 0, 1.0, gaps) ** 2)
         angles = np.minimum(np.sqrt(terms.sum(axis=1) / self.components), math.pi / 2)
         errors = values[:k] * math.sqrt(2 / self.components) / self.rate
-        return PrincipalComponents((values[:k] - self.ridge) / self.rate, errors, vectors[:, :k].T.copy(), angles)
+        return PrincipalComponents(
+            (values[:k] - self.ridge) / self.rate, errors, vectors[:, :k].T.copy(), angles,
+            names=self.columns, library=self.library,
+        )  # fmt: skip
 
     def _place(self, column: str | int) -> int:
         if isinstance(column, str) and column in self.columns:
