@@ -49,7 +49,7 @@ class VectorOffer(Offer):
             facts=(
                 ("Table", f"{' x '.join(map(str, shape))} numbers; shape and names of columns are taken as public"),
                 ("Noise", f"standard deviation {deviation:.6g} on every number"),
-                ("Half of the numbers", f"will be off by less than {0.6745 * deviation:.4g}"),
+                ("Accuracy", "about two numbers in three will be off by less than that"),
                 ("Grid", f"numbers are rounded to multiples of {plan.noise.grid:.3g}"),
             ),
             charge=plan.charge,
