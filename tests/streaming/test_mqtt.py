@@ -20,8 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
-from gaussveil.errors import GaussveilError, SourceError
+from gaussveil.errors import GaussveilError, ParameterError, SourceError
 from gaussveil.streaming import Gateway, Meter, StreamState, mqtt, write_meters
 from gaussveil.streaming.messages import HEAD, encode_batch
 from gaussveil.streaming.mqtt import Broker, MqttGateway
@@ -234,6 +236,18 @@ def test_tls_and_password(mosquitto: Brokers, gateway: Gateway, tmp_path: Path) 
     service.stop()
     with pytest.raises(GaussveilError, match="refused"):
         MqttGateway(gateway, Broker(**known, password="guess")).start()
+    gateway.state.close()
+
+
+def test_a_refused_subscription_is_named(mosquitto: Brokers, gateway: Gateway) -> None:
+    """Mosquitto's lists never refuse a subscription, other brokers do: their answer, after a real start."""
+    broker = mosquitto()
+    service = MqttGateway(gateway, Broker(host="127.0.0.1", port=broker.port))
+    service.start()
+    service._on_subscribe(None, None, 1, [ReasonCode(PacketTypes.SUBACK, identifier=0x80)], None)
+    with pytest.raises(ParameterError, match="refused the subscription"):
+        service.wait(30)
+    service.stop()
     gateway.state.close()
 
 

@@ -6,6 +6,7 @@ and answered identically. One thread reads whatever has arrived, answers it as o
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import threading
 import time
@@ -59,7 +60,7 @@ class MqttGateway:
         if broker.certificate_authority is not None:
             self._client.tls_set(ca_certs=broker.certificate_authority, tls_version=ssl.PROTOCOL_TLS_CLIENT)
         self._client.on_connect = self._on_connect
-        self._client.on_subscribe = lambda *_: self._ready.set()
+        self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
         self._client.on_publish = lambda _client, _data, number, _reason, _properties: self._taken(number)
 
@@ -101,6 +102,12 @@ class MqttGateway:
             self._stopping.set()
             self._ready.set()
 
+    def _on_subscribe(self, _client: Any, _data: Any, _number: int, reasons: Any, _properties: Any) -> None:
+        if any(reason.is_failure for reason in reasons):
+            self.failure = ParameterError(f"the broker refused the subscription to {self.broker.source}/+/power.")
+            self._stopping.set()
+        self._ready.set()
+
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         try:
             meter = message.topic.split("/")[-2]
@@ -121,13 +128,14 @@ class MqttGateway:
                     self._delay = min(2 * self._delay, LONGEST_DELAY)
                     self._reconnect()
             done = True
-            self._client.disconnect()
-            self._client.write()
         except (OSError, SourceError) as error:  # the log cannot be written: nothing more may be answered
             self.failure = error
         finally:
             if not done and self.failure is None:
                 self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
+            with contextlib.suppress(OSError):
+                self._client.disconnect()
+                self._client.write()
             self._ready.set()
             self._stopped.set()
 
