@@ -56,7 +56,7 @@ def test_a_table_comes_back_with_its_columns(library: str) -> None:
 
 @cache
 def designed() -> ClassLabelNoise:
-    means = np.random.default_rng(0).normal(size=(3, KW.size))
+    means = np.stack([KW, *np.random.default_rng(0).normal(size=(2, KW.size))])
     return ClassLabelNoise(**PROMISE, common_covariance=True).design(means, labels=("a", "b", "c"))
 
 
