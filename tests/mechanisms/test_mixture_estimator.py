@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from gaussveil.accounting import PrivateDiagnostics, verify
 from gaussveil.errors import FormatError, GaussveilError
-from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
+from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture, mixture_model
 from gaussveil.noise import SeededGenerator
 
 EXEMPT = {
@@ -90,13 +92,46 @@ def test_samples_match_the_model_and_predictions_its_densities() -> None:
     assert made.score_samples(rows[:50]) == pytest.approx(np.log(plain))
 
 
+def model_file() -> dict[str, Any]:
+    one = MixtureModel(np.array([0.25, 0.75]), np.zeros((2, 2)), np.stack([np.eye(2)] * 2), ("a", "b"), ("x", "y"))
+    return dict(one.to_dict())
+
+
 @pytest.mark.parametrize(
     "body",
-    ["", "[]", "{}", '{"format": "gaussveil mixture", "version": 99}', '{"format": "gaussveil mixture", "version": 1}'],
-)
-def test_damaged_model_files_are_refused(body: str) -> None:
+    ["", "[]", "{}", '{"format": "gaussveil mixture", "version": 99}', '{"format": "gaussveil mixture", "version": 1}',
+     "[" * 100_000, '{"format": ' + "9" * 10_000 + "}", '{"format": 1, "format": 2}', "NaN", "\x00"],
+    ids=lambda body: body[:40],
+)  # fmt: skip
+def test_damaged_model_files_are_refused(body: str, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(body, encoding="utf-8")
     with pytest.raises(FormatError):
-        MixtureModel.from_json(body)
+        MixtureModel.read(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"weights": [0.25, 1e400]}, {"weights": ["0.25", "0.75"]}, {"weights": [True, False]}, {"weights": {"a": 1}},
+     {"weights": [0.5, 10**400]}, {"means": [[0.0, 0.0], [0.0]]}, {"means": [[None, 0.0], [0.0, 0.0]]},
+     {"covariances": [[[1.0, 0.0], [0.0, -1.0]]] * 2}, {"covariances": [[[1.0, 0.9], [0.0, 1.0]]] * 2},
+     {"classes": ["a", "a"]}, {"classes": [["a"], "b"]}, {"classes": "ab"}, {"columns": [1, 2]},
+     {"columns": ["x", "x"]}, {"certificate": {"format": "other"}}, {"certificate": []}, {"version": True},
+     {"extra": 0},
+     {"classes": [], "columns": [], "weights": [], "means": [], "covariances": []}],
+    ids=str,
+)  # fmt: skip
+def test_model_files_with_a_wrong_field_are_refused(change: dict[str, Any]) -> None:
+    assert MixtureModel.from_json(json.dumps(model_file())).classes == ("a", "b")
+    with pytest.raises(FormatError):
+        MixtureModel.from_json(json.dumps({**model_file(), **change}))
+
+
+def test_a_model_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model_file()), encoding="utf-8")
+    monkeypatch.setattr(mixture_model, "LARGEST_FILE", 100)
+    with pytest.raises(FormatError, match="at most"):
+        MixtureModel.read(path)
 
 
 def test_divergences_agree_with_each_other() -> None:

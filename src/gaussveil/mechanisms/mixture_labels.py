@@ -19,6 +19,7 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -34,55 +35,64 @@ Parameters = tuple[Float, Float, Float]
 """Weights, means, covariances."""
 
 METHODS = ("response", "clusters", "sums")
+LARGE_CLASSES, NAMED = 300, 1.5
 SEPARATED = 0.3  # share of the features' scatter that lies within K clusters
-PRIOR_RECORDS = 1.0  # worth of the pooled covariance in every class
+PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class
 MOST_CELLS = 200
 RECORDS_PER_NOISE = 20  # cells are so large that an even share of one exceeds its noise
-EM_ROUNDS = 200
-TABLE_ROUNDS = 15
+TRIAL_ROUNDS, EM_ROUNDS, TABLE_ROUNDS = 15, 200, 30
+START_DOUBT = 0.02  # share of every record that a start leaves to the classes evenly
+SURE = 3.0  # noise scales above which an entry of the table is believed
 
 
-def choose_method(rows: Float, classes: int, epsilon: float, mean_shift: float) -> str:
-    """The rule for `method="auto"`, from N, K, d, epsilon and the features, none of which this adjacency protects.
+def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_shift: float) -> str:
+    """The rule for `method="auto"`: N, K, d, epsilon and delta (through its mean shift), nothing else.
 
-    Where the features fall into clusters, the labels have only to name them; elsewhere class sums are better, unless
-    there are too few records for the number of columns.
+    The noise of class sums vanishes as classes grow, whatever their shape: large classes are summed. Otherwise EM on
+    randomised labels, where a class's labels agree by more than chance in as many records as it has columns; below,
+    counts by cell, which have less noise than answers.
     """
-    size, d = rows.shape
-    keep, other = (float(value) for value in response_probabilities(classes, epsilon))
-    named = size / classes * (keep - other) ** 2 / d
-    if _scatter_within(rows, classes) < SEPARATED:
-        cell = size * epsilon / (classes * 4 * math.sqrt(2))
-        return "clusters" if named < 1 and cell >= 10 else "response"
-    if 2 * records_per_class(size, mean_shift / math.sqrt(2), classes) / (d * (d + 1)) >= ENOUGH:
+    strength = records_per_class(size, mean_shift / math.sqrt(2), classes)
+    if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= ENOUGH:
         return "sums"
-    return "response" if named >= 10 else "clusters"
+    keep, other = (float(value) for value in response_probabilities(classes, epsilon))
+    return "response" if size / classes * (keep - other) ** 2 / dimension >= NAMED else "clusters"
 
 
 def from_response(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
-    """Randomised labels, then EM in which a label is one more noisy observation of the class."""
+    """Randomised labels, then EM in which a label is one more noisy observation of the class.
+
+    The likelihood has several maxima: the most likely of a few starts is followed to its end.
+    """
     answers = randomised_response(codes, classes, epsilon, generator)
     keep, other = (float(value) for value in response_probabilities(classes, epsilon))
     unbiased = (np.eye(classes)[answers] - other) / (keep - other)
+    log_label = np.where(answers[:, None] == np.arange(classes), math.log(keep), math.log(other))
     counts = positive(unbiased.sum(axis=0), math.sqrt(len(rows) * other * (1 - other)) / (keep - other))
     middle = rows.mean(axis=0)
     means = middle + (unbiased.T @ (rows - middle)) / counts[:, None]
     _, _, covariances = _moments(rows, np.full((len(rows), classes), 1 / classes))
-    parameters = counts / counts.sum(), means, covariances
-    log_label = np.where(answers[:, None] == np.arange(classes), math.log(keep), math.log(other))
-    before = np.zeros(log_label.shape)
-    for _ in range(EM_ROUNDS):
-        shares = _shares(log_label + _log_joint(rows, *parameters))
-        if np.abs(shares - before).max() < 1e-4:
-            break
-        parameters, before = _moments(rows, shares), shares
-    return parameters
+    starts = [(counts / counts.sum(), means, covariances)]
+    for cells in (_clusters(rows, classes), _clusters(rows, 2 * classes)):
+        told = _on_simplex(_summed(cells, unbiased).T, np.bincount(cells))
+        starts.append(_from_cells(rows, cells, told))
+        evidence = _summed(cells, log_label)
+        pairs = np.stack(linear_sum_assignment(-evidence))
+        named = np.zeros(evidence.T.shape)
+        named[np.argmax(evidence, axis=1), np.arange(len(evidence))] = 1.0
+        named[:, pairs[0]] = 0.0
+        named[pairs[1], pairs[0]] = 1.0
+        starts.append(_from_cells(rows, cells, named))
+    trials = [_expectation_maximisation(rows, log_label, start, TRIAL_ROUNDS) for start in starts]
+    best = max(trials, key=lambda trial: trial[0])[1]
+    return _expectation_maximisation(rows, log_label, best, EM_ROUNDS)[1]
 
 
 def from_clusters(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
     """A noisy table of classes by cells of the features; the records of a cell share its classes.
 
-    Where the features fall into clusters, EM then shares a cell out by the classes' densities, its totals kept.
+    Where the features fall into clusters, only entries well above the noise count, and EM then shares cells out by the
+    classes' densities.
     """
     separated = _scatter_within(rows, classes) < SEPARATED
     cells = _cells(rows, classes, epsilon, separated)
@@ -91,30 +101,74 @@ def from_clusters(rows: Float, codes: Codes, classes: int, epsilon: float, gener
     np.add.at(table, (codes, cells), 1)
     noisy = (table + discrete_laplace(2 / epsilon, table.shape, generator)).astype(np.float64)
     told = _on_simplex(noisy, sizes)
-    parameters = _moments(rows, told[:, cells].T / sizes[cells][:, None])
-    offsets = np.log(told / np.maximum(sizes, 1) + 1e-6)
-    for _ in range(TABLE_ROUNDS if separated else 0):
-        joint = _log_joint(rows, np.ones(classes), *parameters[1:])
-        for _ in range(3):
-            shares = _shares(offsets[:, cells].T + joint)
-            found = np.zeros((len(sizes), classes))
-            np.add.at(found, cells, shares)
-            offsets = offsets + np.log((told + 0.5) / (found.T + 0.5))
-        parameters = _moments(rows, _shares(offsets[:, cells].T + joint))
-    return parameters
+    if not separated:
+        return _moments(rows, told[:, cells].T / sizes[cells][:, None])
+    told = _believed(noisy, told, SURE * 2 / epsilon)
+    told = told / np.maximum(told.sum(axis=0), 1e-9)
+    parameters = _from_cells(rows, cells, told, doubt=0.0)
+    offsets = np.log(told + START_DOUBT / classes)[:, cells].T
+    return _expectation_maximisation(rows, offsets, parameters, TABLE_ROUNDS, weighted=False)[1]
+
+
+def _believed(noisy: Float, told: Float, least: float) -> Float:
+    """Entries above the noise, and every class's best claim (one cell each, as far as there are cells)."""
+    kept = np.where(noisy >= least, told, 0.0)
+    rows, columns = linear_sum_assignment(-noisy)
+    for k, cell in zip(rows, columns):
+        if not kept[k].any():
+            kept[k, cell] = max(told[k, cell], 1.0)
+    for cell in np.flatnonzero(kept.sum(axis=0) == 0):
+        kept[np.argmax(noisy[:, cell]), cell] = 1.0
+    return np.asarray(kept)
+
+
+def _expectation_maximisation(
+    rows: Float, offsets: Float, start: Parameters, rounds: int, weighted: bool = True
+) -> tuple[float, Parameters]:
+    """Log-likelihood and parameters; `offsets` is what is known of every record's class beside its features."""
+    parameters, reached = start, -math.inf
+    even = np.ones(offsets.shape[1])
+    for _ in range(rounds):
+        joint = offsets + _log_joint(rows, parameters[0] if weighted else even, *parameters[1:])
+        likelihood = float(np.sum(logsumexp(joint, axis=1)))
+        if abs(likelihood - reached) < 1e-3:
+            break
+        parameters, reached = _moments(rows, _shares(joint)), likelihood
+    return reached, parameters
+
+
+def _from_cells(rows: Float, cells: Codes, shares: Float, doubt: float = START_DOUBT) -> Parameters:
+    """Moments where every record is shared out as its cell is (classes x cells)."""
+    part = (shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T
+    return _moments(rows, (1 - doubt) * part + doubt / len(shares))
+
+
+def _summed(cells: Codes, values: Float) -> Float:
+    total = np.zeros((int(cells.max()) + 1, values.shape[1]))
+    np.add.at(total, cells, values)
+    return total
+
+
+def _clusters(rows: Float, count: int) -> Codes:
+    """So many K-means cells of the standardised features, none of them empty."""
+    standard = rows / (rows.std(axis=0) + 1e-300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = KMeans(max(1, min(count, len(rows) // 4)), n_init=3, random_state=0).fit_predict(standard)
+    return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
 
 
 def _cells(rows: Float, classes: int, epsilon: float, separated: bool) -> Codes:
     """Cells of the features alone, none of them empty."""
+    if not separated:
+        return _clusters(
+            rows, int(np.clip(len(rows) * epsilon / (RECORDS_PER_NOISE * classes), 2 * classes, MOST_CELLS))
+        )
     standard = rows / (rows.std(axis=0) + 1e-300)
-    if separated:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            count = max(1, min(2 * classes, len(rows) // 4))
-            found = GaussianMixture(count, n_init=2, reg_covar=1e-3, random_state=0).fit_predict(standard)
-    else:
-        wanted = int(np.clip(len(rows) * epsilon / (RECORDS_PER_NOISE * classes), 2 * classes, MOST_CELLS))
-        found = KMeans(max(1, min(wanted, len(rows) // 4)), n_init=3, random_state=0).fit_predict(standard)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        count = max(1, min(classes, len(rows) // 4))
+        found = GaussianMixture(count, n_init=5, reg_covar=1e-3, random_state=0).fit_predict(standard)
     return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
 
 

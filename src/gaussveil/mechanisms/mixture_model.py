@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,16 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from gaussveil.accounting import Certificate
-from gaussveil.errors import FormatError, ParameterError, ShapeError
+from gaussveil.accounting.canonical import fields, parse_json
+from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
 from gaussveil.mechanisms.mixture_debias import gaussian_divergence, weights_divergence
 
 Float = NDArray[np.float64]
 
 FORMAT = "gaussveil mixture"
 VERSION = 1
+LARGEST_FILE = 2**28  # characters; ten classes in a thousand columns take a fifth of it
+_FIELDS = ("format", "version", "columns", "classes", "weights", "means", "covariances", "certificate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,11 @@ class MixtureModel:
             object.__setattr__(self, name, found)
         if not (self.weights >= 0).all() or not math.isclose(float(self.weights.sum()), 1.0, abs_tol=1e-6):
             raise ParameterError("weights must not be negative and must sum to one.")
+        if k == 0 or d == 0 or len(set(self.classes)) != k or len(set(self.columns)) != d:
+            raise ParameterError("a mixture needs at least one class and one column, all of them distinct.")
+        gaps = np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)).max(axis=(1, 2))
+        if not (gaps <= 1e-9 * np.abs(self.covariances).max(axis=(1, 2))).all():
+            raise ParameterError("covariances must be symmetric.")
         if not (np.linalg.eigvalsh(self.covariances) > 0).all():
             raise ParameterError("covariances must be positive definite.")
 
@@ -122,27 +130,31 @@ class MixtureModel:
 
     @classmethod
     def from_json(cls, body: str) -> MixtureModel:
-        """Inverse of `to_json`."""
-        try:
-            record = json.loads(body)
-        except json.JSONDecodeError as error:
-            raise FormatError(f"a mixture model must be JSON: {error}") from error
-        if not isinstance(record, Mapping) or record.get("format") != FORMAT:
+        """Inverse of `to_json`; refuses what is no model of this version, whatever it is instead."""
+        what = "a mixture model"
+        if len(body) > LARGEST_FILE:
+            raise FormatError(f"{what} must be a file of at most {LARGEST_FILE >> 20} MiB")
+        found = fields(parse_json(body, what), what, ("format", "version"))
+        if found["format"] != FORMAT:
             raise FormatError(f"the file is not a {FORMAT!r} file")
-        if record.get("version") != VERSION:
-            raise FormatError(f"a mixture model of version {VERSION} is needed; got {record.get('version')!r}")
+        if type(found["version"]) is not int or found["version"] != VERSION:
+            raise FormatError(f"a mixture model of version {VERSION} is needed; got {found['version']!r}")
+        found = fields(found, what, _FIELDS)
+        unknown = [name for name in found if name not in _FIELDS]
+        if unknown:
+            raise FormatError(f"{what} has a field that nobody reads: {unknown[0]!r}")
+        classes, columns, note = found["classes"], found["columns"], found["certificate"]
+        if not isinstance(classes, list) or not all(isinstance(name, str | int | float) for name in classes):
+            raise FormatError(f"{what} needs 'classes' as a list of text or numbers")
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise FormatError(f"{what} needs 'columns' as a list of text")
         try:
-            note = record["certificate"]
             return cls(
-                weights=np.asarray(record["weights"], dtype=np.float64),
-                means=np.asarray(record["means"], dtype=np.float64),
-                covariances=np.asarray(record["covariances"], dtype=np.float64),
-                classes=tuple(record["classes"]),
-                columns=tuple(map(str, record["columns"])),
-                certificate=None if note is None else Certificate.from_json(json.dumps(note)),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"the mixture model could not be read: {type(error).__name__}, {error}") from error
+                *(_numbers(found[name], name) for name in ("weights", "means", "covariances")), tuple(classes),
+                tuple(columns), None if note is None else Certificate.from_dict(note),
+            )  # fmt: skip
+        except InputError as error:
+            raise FormatError(f"the mixture model could not be read: {error}") from error
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the model file."""
@@ -154,6 +166,18 @@ class MixtureModel:
     def read(cls, path: str | os.PathLike[str]) -> MixtureModel:
         """Read a model file."""
         try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+            with Path(path).open(encoding="utf-8") as stream:
+                return cls.from_json(stream.read(LARGEST_FILE + 1))
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the mixture model {path} cannot be read: {error}") from error
+
+
+def _numbers(value: object, name: str) -> Float:
+    """Nested lists of numbers, all of them numbers, as an array."""
+    try:
+        found = np.array(value)
+    except ValueError:
+        found = np.array(None)  # lists of different lengths
+    if not isinstance(value, list) or found.dtype.kind not in "iuf":
+        raise FormatError(f"a mixture model needs {name!r} as nested lists of numbers of one length")
+    return found.astype(np.float64)

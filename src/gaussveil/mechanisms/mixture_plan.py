@@ -142,7 +142,8 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
         raise ShapeError(f"adjacency 'label' needs at least {2 * classes} complete records. Got {len(rows)} instead.")
     error = _sampler_error(classes, len(records.columns))
     mean_shift = promise.mean_shift(error)
-    chosen = choose_method(rows, classes, promise.epsilon, mean_shift) if method == "auto" else method
+    size, dimension = rows.shape
+    chosen = choose_method(size, classes, dimension, promise.epsilon, mean_shift) if method == "auto" else method
     if chosen not in METHODS:
         raise ParameterError(f"method must be 'auto' or one of {', '.join(METHODS)}. Got {method!r} instead.")
     draft = promise.draft(

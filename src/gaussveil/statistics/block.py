@@ -39,14 +39,16 @@ class Block:
         if self.codes is None:
             yield 0, self.values
             return
-        values = np.ascontiguousarray(self.values)
         order = np.argsort(
             self.codes.astype(np.int16 if self.groups < 2**15 else np.int64), kind="stable"
         )  # radix sort
         ends = np.cumsum(np.bincount(self.codes, minlength=self.groups))
+        by_record = bool(self.values.flags.f_contiguous)  # whole records are gathered faster than their columns
+        values = self.values.T if by_record else np.ascontiguousarray(self.values)
         for group, (start, end) in enumerate(zip([0, *ends[:-1]], ends)):
             if end > start:
-                yield group, np.take(values, order[start:end], axis=1)
+                part = np.take(values, order[start:end], axis=0 if by_record else 1)
+                yield group, np.ascontiguousarray(part.T) if by_record else part
 
 
 @dataclass(frozen=True)

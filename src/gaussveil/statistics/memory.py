@@ -82,7 +82,9 @@ class MemorySource(Source):
             if kept is not None:
                 rows = rows[kept[here]]
                 labels = None if labels is None else labels.filter(pa.array(kept[here]))
-            yield reader.block(np.array(rows, dtype=np.float64, order="C").T, labels)
+            # Groups are gathered from the block, so only a block without groups is overwritten and must be a copy.
+            own = np.array if reader.group is None else np.asarray
+            yield reader.block(own(rows, dtype=np.float64, order="C").T, labels)
 
     def _slices(self, columns: Sequence[str], kept: NDArray[np.bool_] | None) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([self.table_schema.field(name) for name in columns])
