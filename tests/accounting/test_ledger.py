@@ -217,7 +217,8 @@ def test_the_same_release_id_debits_once(ledger: Ledger, account: Account) -> No
     second = ledger.debit("homes", shift(0.2), HOME, release_id="batch-7")
     assert first == second
     assert (first.created, second.created) == (True, False)
-    assert len(ledger.entries("homes")) == 1
+    assert ledger.entries("homes") == [ledger.entry("batch-7")]
+    assert ledger.entry("batch-8") is None
     with pytest.raises(LedgerStateError, match="another account or charge"):
         ledger.debit("homes", shift(0.1), HOME, release_id="batch-7")
     ledger.open_account("others", epsilon=3.0, delta=1e-5)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from gaussveil.accounting import Certificate, verify
+from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.timeseries import simulate_households
 
 if TYPE_CHECKING:
@@ -207,3 +207,23 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
     assert SECRET not in studio.log
     compared = studio.client.post("/api/diagnostics/release", json={"key": orders[1]["key"]}).json()
     assert compared["warning"] == "contains private data, do not share"
+
+
+def test_a_killed_server_finds_its_releases_again(tmp_path: Path, started_studio: Any) -> None:
+    (tmp_path / "tables").mkdir()
+    Ledger.create(tmp_path / "home.ledger")
+    with started_studio(tmp_path) as first:
+        upload = first.client.post("/api/tables", files={"file": ("mine.csv", b"a\n1\n2\n")}).json()
+        order = first.order(first.account(), table=upload["id"])
+        assert first.client.post("/api/releases", json=order).status_code == 202
+        first.process.kill()
+        first.process.wait(30)
+    with started_studio(tmp_path) as second:
+        # The release went on by itself. If the new server took its upload away before it was read, nothing was spent.
+        found = second.finished(order["key"])
+        assert found["state"] in ("released", "refused")
+        spent = [(order["key"], "released")] if found["state"] == "released" else []
+        again = second.client.post("/api/releases", json=order)
+        assert (again.status_code, again.json()["state"]) == (202, found["state"])
+        assert second.entries(order["account"]) == spent
+        assert second.client.get("/api/columns", params={"table": upload["id"]}).status_code == 422

@@ -242,6 +242,11 @@ class Ledger:
                 records.weakest_guarantee(connection, number),
             )
 
+    def entry(self, identifier: str) -> records.Entry | None:
+        """The entry of an id; None where there is none."""
+        with self._database.reading() as connection:
+            return records.find_entry(connection, identifier)
+
     def entries(self, name: str) -> list[records.Entry]:
         """Every entry of an account, oldest first."""
         with self._database.reading() as connection:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Ledger
-from gaussveil.accounting.records import Entry
 from gaussveil.errors import LedgerStateError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
@@ -61,6 +60,11 @@ class Jobs:
         """Whether anything was started under the key."""
         return (self._folder / key).is_dir()
 
+    def require_same(self, key: str, request: dict[str, Any]) -> None:
+        """Refuse another request under a key that was used."""
+        if self.request(key).get("request") not in (None, request):
+            raise LedgerStateError("the key was used for another release; take a new one")
+
     def start(self, key: str, request: dict[str, Any], address: str | None, table_name: str) -> None:
         """Start a release once; the same request again changes nothing, another one under the same key is refused."""
         folder = self._folder / key
@@ -68,8 +72,7 @@ class Jobs:
             try:
                 folder.mkdir(mode=0o700)
             except FileExistsError:
-                if (_read(folder / "request.json") or {}).get("request") not in (None, request):
-                    raise LedgerStateError("the key was used for another release; take a new one") from None
+                self.require_same(key, request)
                 return
             order = {"request": request, "address": address, "table_name": table_name, "ledger": str(self._ledger)}
             write_json(folder / "request.json", order)
@@ -90,7 +93,7 @@ class Jobs:
         alive = self._is_alive(key, progress.get("pid")) and done is None
         if done is None and not alive:
             done = _read(folder / "done.json")  # it may have ended between the two looks
-        entry = self._entry(order.get("account"), key)
+        entry = Ledger(self._ledger).entry(key) if self._ledger.exists() else None
         ledger_state = None if entry is None else entry.state
         if done is not None:
             state, message = done["state"], done["message"]
@@ -163,14 +166,6 @@ class Jobs:
             return key.encode() in Path(f"/proc/{identifier}/cmdline").read_bytes()
         except OSError:
             return False
-
-    def _entry(self, account: str | None, key: str) -> Entry | None:
-        if account is None or not self._ledger.exists():
-            return None
-        ledger = Ledger(self._ledger)
-        if account not in ledger.accounts():
-            return None
-        return next((entry for entry in ledger.entries(account) if entry.id == key), None)
 
 
 IN_THE_LEDGER = {

@@ -98,13 +98,15 @@ def preview(request: Request, parts: Parts, asked: PreviewRequest) -> Response:
 @router.post("/api/releases", responses=REFUSALS, response_model=ReleaseStatus, tags=["release"], status_code=202)
 def start(request: Request, parts: Parts, asked: ReleaseRequest) -> Response:
     """Release once. The same key again, whatever happened in between, gives the same release and debits nothing."""
-    if not parts.jobs.exists(asked.key):
+    if parts.jobs.exists(asked.key):  # whatever has changed since, an upload that is gone for example
+        parts.jobs.require_same(asked.key, asked.model_dump())
+    else:
         if asked.account not in parts.accounts():
             raise ParameterError("there is no such account; open one on the page Budgets")
         if asked.table is None and asked.order.mechanism != "stream":
             raise ParameterError("choose a table, or upload one")
-    address, name = _table(parts, asked.table)
-    parts.jobs.start(asked.key, asked.model_dump(), address, name)
+        address, name = _table(parts, asked.table)
+        parts.jobs.start(asked.key, asked.model_dump(), address, name)
     reply = _answer(request, parts.jobs.status(asked.key), 202)
     if wants_piece(request):
         reply.headers["HX-Redirect"] = f"/release/{asked.key}"
