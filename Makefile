@@ -30,7 +30,7 @@ INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/p
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(USER_STAMP) ## Set up, then draw the privacy curves into out/demo.html (no root needed)
+demo: $(USER_STAMP) ## Set up, then do the whole job on a simulated town; report in out/demo.html (no root needed)
 	$(BIN)/gaussveil demo --out out
 
 test: components $(DEV_STAMP) ## Set up, then lint, types, import layers, tests, wheel and README example
@@ -65,7 +65,7 @@ numbers: $(DEV_STAMP) ## Rerun the quick studies and write their figures into RE
 	$(BIN)/python scripts/write_numbers.py $(STUDIES)
 
 images: $(USER_STAMP) ## Redraw the pictures of README and docs
-	$(BIN)/gaussveil demo --out out --picture docs/images/privacy-curves.svg
+	$(BIN)/gaussveil demo --repeatable --out out/images --picture docs/images/town.svg --curves docs/images/privacy-curves.svg
 	$(BIN)/python docs/draw_pictures.py
 
 components: ## Print each system component the suite needs and whether it is there

@@ -227,3 +227,20 @@ def test_an_output_never_replaces_the_data(run: Run, tmp_path: Path) -> None:
     assert "must not be the input" in err
     assert table.read_bytes() == kept
     assert os.listdir(tmp_path) == ["synthetic-days.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (("demo", "--homess", "9"), "--homes"),
+        (("demoo",), "Did you mean 'demo'"),
+        (("demo", "--homes", "3"), "--homes must lie between 8 and"),
+        (("demo", "--data", "absent.parquet", "--out", "x"), "absent.parquet: cannot be read"),
+    ],
+    ids=["option", "command", "number", "file"],
+)
+def test_slips_get_an_answer_to_act_on(run: Run, tmp_path: Path, arguments: tuple[str, ...], answer: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert answer in " ".join(err.split())
+    assert os.listdir(tmp_path) == []

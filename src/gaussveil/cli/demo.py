@@ -50,6 +50,11 @@ def demo(
 
     Example: gaussveil demo --data readings.parquet --out town
     """
+    if not 8 <= homes <= MOST_HOMES:
+        raise ParameterError(f"--homes must lie between 8 and {MOST_HOMES}; got {homes}")
+    if repeatable and data is not None:
+        raise ParameterError("--repeatable draws noise that protects nobody: it is for simulated towns, not for --data")
+
     from gaussveil import __version__
     from gaussveil.mechanisms.progress import shown_progress
     from gaussveil.noise import SeededGenerator
@@ -60,10 +65,6 @@ def demo(
     from gaussveil.studies.town_files import NAMES, new_ledger, write_run
     from gaussveil.timeseries import read_readings
 
-    if not 8 <= homes <= MOST_HOMES:
-        raise ParameterError(f"--homes must lie between 8 and {MOST_HOMES}; got {homes}")
-    if repeatable and data is not None:
-        raise ParameterError("--repeatable draws noise that protects nobody: it is for simulated towns, not for --data")
     private_input = None if data is None else local_file(data)
     check_targets(picture, curves, inputs=[private_input], force=True)
     if data is None:
