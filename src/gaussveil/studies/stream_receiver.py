@@ -7,6 +7,7 @@ the readings, told the registers where there are any. The peak hour is the one m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,8 @@ WEEK, MONTH = 7 * DAY, 28 * DAY
 BLUR = 1.15  # ratio of frequencies over which the public spectrum is averaged
 LEVEL_SD, DRIFT_SD, DRIFT_WEEKS = 0.3, 0.25, 6.0  # how far a home's level may lie from its past, and change
 LEAST_LEVEL = 0.05
-DRAWS = 2000  # of a day's hours, to count which is the largest
+KERNEL = 0.6  # of the variance about the profile: how far a day lies from the public day that it resembles
+COMPARED, DRAWS = 30, 200  # public days, and draws about each, to count which hour is the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,16 +121,29 @@ def _weekly_levels(home: Home, released: Floats, noise: Floats, signal: Floats, 
 
 
 def _peak_hours(home: Home, released: Floats, noise: Floats, expected: Floats, level: Floats) -> NDArray[np.int64]:
-    """The hour most likely to be the day's largest, given the day's released hourly means."""
+    """The hour most likely to be the day's largest, given the day's released hourly means.
+
+    A day is thought to be like one of the public days, its deviation from the profile scaled to the level, and to
+    differ from it by a part KERNEL of the hours' covariance.
+    """
     hours = [(hour * HOUR, (hour + 1) * HOUR) for hour in range(24)]
     noise_covariance = window_covariance(np.fft.irfft(noise)[:DAY], hours) / HOUR**2
     standard = np.random.default_rng(0).standard_normal((24, DRAWS))
+    past = math.sqrt(1 - KERNEL) * hourly(home.residual)
     peaks = []
     for mean, seen, scale in zip(hourly(expected), hourly(released), level.reshape(-1, DAY).mean(axis=1)):
-        prior = home.hourly_covariance * scale
-        gain = np.linalg.solve(prior + noise_covariance, prior).T
-        left, axes = np.linalg.eigh(prior - gain @ prior)
-        spread = axes * np.sqrt(np.maximum(left, 0))
-        likely = (mean + gain @ (seen - mean))[:, None] + spread @ standard
-        peaks.append(np.argmax(np.bincount(np.argmax(likely, axis=0), minlength=24)))
+        around = KERNEL * scale * home.hourly_covariance
+        precision = np.linalg.inv(around + noise_covariance)
+        days = mean + math.sqrt(scale) * past
+        missed = seen - days
+        log_weight = -0.5 * np.einsum("ij,jk,ik->i", missed, precision, missed)
+        likeliest = np.argsort(-log_weight)[:COMPARED]
+        weight = np.exp(log_weight[likeliest] - log_weight[likeliest[0]])
+        gain = around @ precision
+        left, axes = np.linalg.eigh(around - gain @ around)
+        spread = (axes * np.sqrt(np.maximum(left, 0))) @ standard
+        drawn = (days + missed @ gain.T)[likeliest, :, None] + spread
+        largest = np.argmax(drawn, axis=1)
+        votes = np.bincount(largest.ravel(), weights=np.repeat(weight, DRAWS), minlength=24)
+        peaks.append(np.argmax(votes))
     return np.array(peaks)
