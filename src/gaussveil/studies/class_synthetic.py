@@ -110,7 +110,7 @@ def contour_figure(draw: Draw) -> Figure:
                     axes.add_patch(Ellipse((float(centre[0]), float(centre[1])), width, height, angle=angle, **line))
                 axes.plot(*centre, "o", color=SERIES[label], markersize=4)
             axes.set_aspect("equal")
-            axes.set(xlim=(-6, 6), ylim=(-5, 5))
+            axes.set(xlim=(-6, 6), ylim=(-5, 5), xticks=(-4, -2, 0, 2, 4))
             axes.set_title(title, color=FAINT, fontweight="normal")
             axes.grid(visible=False)
         return figure
@@ -128,7 +128,7 @@ def curves_figure(found: Sequence[Draw]) -> Figure:
                 worst = [float(np.max(np.asarray(batch.delta(epsilon)))) for epsilon in CURVE]
                 axes.plot(CURVE, worst, color=inks[kind], label=kind, linestyle="--" if kind == "none" else "-")
             axes.axvline(EPSILON, color=INK, linewidth=0.6, linestyle=":")
-            axes.set(ylim=(0, 1), xlim=(0, CURVE[-1]), xlabel="epsilon")
+            axes.set(ylim=(0, 1), xlim=(0, CURVE[-1]), xticks=(0.5, 1.0, 1.5), xlabel="epsilon")
             axes.set_title(f"rho = {draw.rho:g}", color=FAINT, fontweight="normal")
         panels[0].set_ylabel("worst exact delta")
         handles, labels = panels[0].get_legend_handles_labels()
