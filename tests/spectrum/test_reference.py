@@ -15,6 +15,12 @@ from gaussveil.spectrum import GaussianPair
 TABLES = Path(__file__).parent.parent / "reference"
 
 
+@pytest.fixture(params=["compiled", "arrays"], autouse=True)
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every case by the compiled loops (where numba is installed) and by the array library."""
+    monkeypatch.setenv("GAUSSVEIL_COMPILED", "1" if request.param == "compiled" else "0")
+
+
 def cases() -> list[dict]:
     mp.dps = 40
     return [

@@ -58,7 +58,7 @@ def choose_bend(
         for spot in range(count):
             k = 1 + b * count + spot
             _, nodes.swing[k], nodes.offset[k], nodes.imag[k] = place(one_number, PROBES[spot], BENDS[b], width)
-    integrand(row, factors, centre, nodes, False)
+    integrand(row, factors, centre, nodes, 0)
     chosen, shortest, least = BENDS[0], reach, math.inf
     for b in range(len(BENDS)):
         for spot in range(count):
@@ -92,7 +92,7 @@ def integrate_at(
         nodes = first_nodes(room, count + 1)
         for k in range(count + 1):
             nodes.rise[k], nodes.swing[k], nodes.offset[k], nodes.imag[k] = place(one_number, step * k, bend, width)
-        integrand(row, factors, centre, nodes, True)
+        integrand(row, factors, centre, nodes, count + 1)
         peak = nodes.log_size[0]
         fine, coarse, moment, last, tail = 0.0, 0.0, 0.0, 0.0, 0.0
         for k in range(count + 1):

@@ -104,7 +104,7 @@ def factors_at(row: Row, poles: tuple[float, ...], centre: float) -> Factors:
 
 
 @compiled
-def sum_logs_of_product(factors: Factors, start: int, stop: int, nodes: Nodes, phased: bool) -> bool:
+def sum_logs_of_product(factors: Factors, start: int, stop: int, nodes: Nodes, phases: int) -> bool:
     """Add logarithms and angles of some factors by way of their product.
 
     A product, its turns around zero counted, takes a few operations for each factor instead of a logarithm and an
@@ -134,7 +134,7 @@ def sum_logs_of_product(factors: Factors, start: int, stop: int, nodes: Nodes, p
             return False
     for k in range(nodes.imag.size):
         nodes.log_size[k] += math.log(nodes.modulus[k])
-        if phased:
+        if k < phases:
             angle = math.atan2(nodes.product_imag[k], nodes.product_real[k])
             nodes.phase[k] += angle + 2 * math.pi * nodes.turns[k]
     return True
@@ -156,14 +156,14 @@ def sum_logs(factors: Factors, start: int, stop: int, many: bool, centre: float,
 
 
 @compiled
-def integrand(row: Row, factors: Factors, centre: float, nodes: Nodes, phased: bool) -> None:
-    """log |integrand|, and its phase when asked for, at all nodes."""
+def integrand(row: Row, factors: Factors, centre: float, nodes: Nodes, phases: int) -> None:
+    """log |integrand| at all nodes, and its phase at the first so many of them."""
     sum_means(row, nodes)
     nodes.log_size[:] = 0.0
     nodes.phase[:] = 0.0
     for start in range(0, factors.gap.size, TOGETHER):
         stop = min(start + TOGETHER, factors.gap.size)
-        if not factors.few or not sum_logs_of_product(factors, start, stop, nodes, phased):
+        if not factors.few or not sum_logs_of_product(factors, start, stop, nodes, phases):
             sum_logs(factors, start, stop, row.many, centre, nodes)
     for k in range(nodes.imag.size):
         real, imag = centre + nodes.offset[k], nodes.imag[k]

@@ -165,7 +165,9 @@ def diagonalise(diagonal: Array, beside: Array, vector: Array) -> bool:
 @compiled
 def clean(values: Array) -> None:
     """Set to zero what is rounding noise beside the largest."""
-    largest = np.max(np.abs(values))
+    largest = 0.0
+    for place in range(values.size):
+        largest = max(largest, abs(values[place]))
     for place in range(values.size):
         if is_noise(one_number, values[place], largest, values.size):
             values[place] = 0.0

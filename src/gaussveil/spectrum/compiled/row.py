@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from gaussveil.spectrum import formulas
 from gaussveil.spectrum.compiled import one_number
 from gaussveil.spectrum.compiled.entry import compiled
@@ -32,6 +30,8 @@ class Row(NamedTuple):
     multiplicity: Array
     energy: Array
     base: Array  # room for 1 + centre * gap
+    lowest: float  # variance gap
+    highest: float
     threshold: float
     drift: float
     many: bool  # so many coordinates that small logarithms need all their digits
@@ -45,9 +45,11 @@ def load(
     """The terms of a row of a batch; those of equal variances (gap zero), which are many at times, merge."""
     count, equal = 0, -1
     drift, total = 0.0, 0.0
+    lowest, highest = gap[row, 0], gap[row, 0]
     for term in range(gap.shape[1]):
         drift += multiplicity[row, term] * log_ratio[row, term]
         total += multiplicity[row, term]
+        lowest, highest = min(lowest, gap[row, term]), max(highest, gap[row, term])
         if gap[row, term] == 0.0 and log_ratio[row, term] == 0.0:
             if equal >= 0:
                 room[2, equal] += multiplicity[row, term]
@@ -65,6 +67,8 @@ def load(
         room[2, :count],
         room[3, :count],
         room[4, :count],
+        lowest,
+        highest,
         threshold,
         0.5 * drift + threshold,
         total > MANY,
@@ -99,9 +103,9 @@ def cumulant_slopes(row: Row, order: float) -> tuple[float, float]:
 def saddle(row: Row, region: Region) -> tuple[float, float]:
     """Where the contour crosses the real axis, and its width."""
     if region.direction > 0:
-        reach = highest_order(one_number, np.min(row.gap)) - region.base
+        reach = highest_order(one_number, row.lowest) - region.base
     else:
-        reach = region.base - lowest_order(one_number, np.max(row.gap))
+        reach = region.base - lowest_order(one_number, row.highest)
     inverse_reach = 1 / min(reach, region.limit)
     slope, curvature = cumulant_slopes(row, region.base)
     coordinate = first_coordinate(one_number, region.direction, row.threshold, inverse_reach, slope, curvature)

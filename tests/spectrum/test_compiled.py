@@ -1,0 +1,198 @@
+"""The compiled loops against the array library: the same formulas, so the same numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import float64
+
+from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError
+from gaussveil.spectrum import GaussianPair, PrivacyLoss, contour, rules
+from gaussveil.spectrum.acceleration import SWITCH, compiled_contour, compiled_reduction
+from gaussveil.spectrum.compiled import integrand, row
+from gaussveil.spectrum.compiled.entry import entry_point, revision_of
+from gaussveil.spectrum.terms import Terms, loss_limits
+
+TABLES = Path(__file__).parent.parent / "reference"
+Both = Callable[[Callable[[], object]], tuple]
+
+
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> Both:
+    """What a call gives by the compiled loops and by the array library."""
+
+    def evaluate(call: Callable[[], object]) -> tuple:
+        monkeypatch.delenv(SWITCH, raising=False)
+        compiled = call()
+        monkeypatch.setenv(SWITCH, "0")
+        return compiled, call()
+
+    return evaluate
+
+
+def test_the_compiled_loops_are_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert compiled_contour(np.zeros(1)) is not None
+    assert compiled_reduction(np.zeros(1)) is not None
+    monkeypatch.setenv(SWITCH, "0")
+    assert compiled_contour(np.zeros(1)) is None
+
+
+def reference_terms() -> list[tuple[Terms, float]]:
+    cases = [
+        case
+        for name in ("gaussian_pairs", "extra_pairs")
+        for case in json.loads((TABLES / f"{name}.json").read_text())["cases"]
+    ]
+    pairs = [GaussianPair.from_reduced([float(g) for g in c["nu"]], [float(b) for b in c["b"]]) for c in cases]
+    return [(pair._terms.flat((1,)), float(case["eps"])) for pair, case in zip(pairs, cases)]
+
+
+def random_terms(count: int, dimension: int, seed: int) -> tuple[Terms, np.ndarray]:
+    """Gaps and energies over 14 decades, of either sign, some of them zero, some repeated; epsilon up to 1000."""
+    rng = np.random.default_rng([seed, dimension])
+    shape = (count, dimension)
+    sign = np.where(rng.random((count, 1)) < 0.3, 1.0, rng.choice([-1.0, 1.0], shape))
+    gap = -sign * 10.0 ** rng.uniform(-10, 4, shape)
+    gap = np.where(gap > 0, gap / (1 + gap), gap) * (rng.random(shape) < 0.9)
+    energy = 10.0 ** rng.uniform(-10, 4, shape) * (rng.random(shape) < 0.9)
+    repeats = np.where(rng.random((count, 1)) < 0.5, 1.0, rng.choice([1.0, 2.0, 7.0, 3000.0], shape))
+    epsilon = np.where(rng.random(count) < 0.2, 0.0, 10.0 ** rng.uniform(-3, 3, count))
+    return Terms.from_gaps(gap, repeats, energy), epsilon
+
+
+def assert_same(compiled: rules.Integral, arrays: rules.Integral) -> None:
+    """The same value to 1e-13, or to the rounding that each path itself reports; the same verdict on settling."""
+    value, other = compiled.log_value, arrays.log_value
+    assert not np.any(np.isnan(value))
+    unsettled = np.isinf(arrays.log_error)
+    assert np.mean(unsettled != np.isinf(compiled.log_error)) <= 0.002  # a rule may just settle in one of them
+    both = ~unsettled & ~np.isinf(compiled.log_error)
+    rounding = np.maximum(arrays.log_error, compiled.log_error)[both] - 2e-12
+    allowed = 1e-13 * np.maximum(1.0, np.abs(other[both])) + 2 * np.maximum(rounding, 0.0)
+    assert np.all(np.abs(value - other)[both] <= allowed)
+    np.testing.assert_allclose(value[~both], other[~both], rtol=1e-9, atol=1e-9)
+
+
+def test_reference_cases(both: Both) -> None:
+    for terms, epsilon in reference_terms():
+        _, supremum = loss_limits(terms)
+        if epsilon >= supremum[0]:
+            continue
+        threshold = np.array([epsilon])
+        assert_same(*both(partial(contour.log_hockey_stick, terms, threshold)))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 12, 17, 40, 200])
+def test_random_losses(dimension: int, both: Both, full: bool) -> None:
+    count = (2000 if full else 300) // max(1, dimension // 20)
+    terms, epsilon = random_terms(count, dimension, 1)
+    with np.errstate(all="ignore"):
+        _, supremum = loss_limits(terms)
+        rows = np.flatnonzero(epsilon < supremum)
+    chosen, threshold = terms.rows(rows), epsilon[rows]
+    compiled, arrays = both(lambda: contour.log_hockey_stick(chosen, threshold))
+    assert_same(compiled, arrays)
+    assert np.all(compiled.log_value[~np.isinf(compiled.log_error)] <= 1e-9)
+
+
+def test_deltas_are_probabilities(both: Both) -> None:
+    for dimension in (1, 4, 30):
+        terms, epsilon = random_terms(60, dimension, 2)
+        loss = PrivacyLoss.from_terms(terms.variance_gap, terms.multiplicity, terms.energy)
+        for found in both(partial(loss.delta, epsilon)):
+            assert np.all((found >= 0) & (found <= 1))
+
+
+@pytest.mark.parametrize("region", [rules.TAIL_X, rules.TAIL_X_COMPLEMENT, rules.TAIL_Y, rules.TAIL_Y_COMPLEMENT])
+def test_tails(region: rules.Region, both: Both) -> None:
+    rng = np.random.default_rng(3)
+    gap, energy = rng.uniform(-3, 0.9, (200, 6)), rng.exponential(size=(200, 6))
+    terms = Terms.from_gaps(gap, np.ones_like(gap), energy)
+    threshold = rng.normal(size=200)
+    assert_same(*both(lambda: contour.integrate(terms, threshold, region)))
+
+
+def covariances(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+    roots = rng.normal(size=(count, dimension, dimension + 2)) * np.exp(rng.normal(size=(count, dimension, 1)))
+    return roots @ roots.swapaxes(1, 2)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 12, 40, 64])
+def test_reduction(dimension: int, both: Both) -> None:
+    """Eigenvalues to the precision of the matrix; energies of separated ones; delta to what rounding leaves of it."""
+    rng = np.random.default_rng(dimension)
+    cov_x, cov_y = covariances(rng, 20, dimension), covariances(rng, 20, dimension)
+    cov_x[3] = cov_y[3]  # no difference at all
+    cov_x[4] = cov_y[4] + 1e-9 * np.eye(dimension)
+    row_y = rng.normal(size=(dimension, 1))
+    cov_x[5] = cov_y[5] + row_y @ row_y.T  # rank one
+    mean_x = rng.normal(size=(20, dimension))
+    compiled, arrays = both(lambda: GaussianPair(mean_x, cov_x, np.zeros_like(mean_x), cov_y))
+    scale = np.max(np.abs(arrays.variance_gap), axis=-1, keepdims=True)
+    assert np.all(np.abs(compiled.variance_gap - arrays.variance_gap) <= 1e-11 * scale)
+    assert np.all(np.diff(compiled.variance_gap, axis=-1) >= 0)
+    assert compiled.variance_gap[3] == pytest.approx(0, abs=0)
+    np.testing.assert_allclose(compiled.energy.sum(-1), arrays.energy.sum(-1), rtol=1e-9)
+    if dimension <= 12:  # larger ones ask for ball arithmetic, which takes its time
+        np.testing.assert_allclose(compiled.log_delta(1.0), arrays.log_delta(1.0), rtol=1e-8, atol=1e-8)
+
+
+def test_special_rows_are_left_to_the_array_library(both: Both) -> None:
+    """Ratios over many decades need singular values; every other row keeps its own numbers beside them."""
+    rng = np.random.default_rng(6)
+    cov_x, cov_y = covariances(rng, 9, 4), covariances(rng, 9, 4)
+    cov_x[2], cov_x[7] = 1e-9 * cov_x[2], np.diag([1e-8, 1.0, 2.0, 3.0])
+    zero = np.zeros((9, 4))
+    compiled, arrays = both(lambda: GaussianPair(zero + 1, cov_x, zero, cov_y))
+    np.testing.assert_array_equal(compiled.variance_gap[[2, 7]], arrays.variance_gap[[2, 7]])
+    np.testing.assert_allclose(compiled.log_delta(2.0), arrays.log_delta(2.0), rtol=1e-9, atol=1e-9)
+
+
+def test_errors_name_the_row(both: Both) -> None:
+    def refused(cov_x: np.ndarray, cov_y: np.ndarray) -> Callable[[], str]:
+        def message() -> str:
+            with pytest.raises((NotPositiveDefiniteError, NotSymmetricError)) as caught:
+                GaussianPair(np.zeros((5, 2)), cov_x, np.zeros((5, 2)), cov_y)
+            return str(caught.value)
+
+        return message
+
+    good = np.broadcast_to(np.eye(2), (5, 2, 2))
+    for bad, row_of, text in (
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), 3, "index 3"),
+        (np.array([[1.0, 1.0], [1.0, 1.0]]), 2, "index 2"),
+        (np.array([[-1.0, 0.0], [0.0, 1.0]]), 4, "index 4"),
+        (np.array([[1.0, 0.5], [0.4, 1.0]]), 1, "symmetric"),
+    ):
+        spoiled = good.copy()
+        spoiled[row_of] = bad
+        for pair in ((spoiled, good), (good, spoiled)):
+            ours, theirs = both(refused(*pair))
+            assert ours == theirs
+            assert text in ours
+
+
+def test_compilation_without_a_cache_folder() -> None:
+    """A function without a file has no place for a cache, as in an installation that nobody may write to."""
+    scope: dict[str, Callable[[float], float]] = {}
+    exec("def twice(x):\n    return 2 * x\n", scope)
+    assert entry_point(float64(float64), scope["twice"])(3.0) == 6.0
+
+
+def test_the_cache_knows_the_formulas() -> None:
+    assert revision_of(row, integrand) != revision_of(row)
+    assert revision_of(row, integrand) == revision_of(row, integrand)
+
+
+def test_numba_waits_for_its_first_use() -> None:
+    code = "import sys, gaussveil; gaussveil.GaussianPair.mean_shift(1.0); assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ), timeout=120)
