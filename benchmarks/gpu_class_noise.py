@@ -54,9 +54,12 @@ def timed(objective: WorstDelta, shifts: Array, spreads: Array, repeats: int) ->
     return found, statistics.median(seconds)
 
 
-def difference(ours: Smooth, other: Smooth) -> float:
+def differences(ours: Smooth, other: Smooth) -> dict[str, float]:
     """Largest difference of value, gradients and figures, against the largest entry of each."""
-    return max(float(np.max(np.abs(np.subtract(a, b))) / np.max(np.abs(a))) for a, b in zip(ours, other))
+    return {
+        name: float(np.max(np.abs(np.subtract(a, b))) / np.max(np.abs(a)))
+        for name, a, b in zip(ours._fields, ours, other)
+    }
 
 
 def devices() -> dict[str, Any]:
@@ -83,9 +86,9 @@ def main() -> None:
         answer: dict[str, Any] = {"library": name, "labels": labels, "ordered_pairs": 2 * len(edges)}
         if device is not None:
             found, seconds = timed(WorstDelta(models, edges, EPSILON, device=device), shifts, spreads, 10)
-            apart = difference(plain, found)
+            apart = differences(plain, found)
             answer |= {"seconds_with_gradients": seconds, "times_faster": plain_seconds / seconds}
-            answer |= {"largest_relative_difference": apart, "met": apart <= SAME}
+            answer |= {"largest_relative_differences": apart, "met": max(apart.values()) <= SAME}
         else:
             answer["seconds_with_gradients"] = plain_seconds
         if "--design" in sys.argv:
