@@ -61,6 +61,22 @@ def test_the_certificate_is_the_exact_worst_delta_of_what_is_drawn(constant: Cla
     assert constant.accuracy_ == pytest.approx(float(np.max(spent)) / 2, rel=1e-12)
 
 
+def test_one_covariance_needs_one_term_per_edge() -> None:
+    """The certificate keeps the squared distance of every edge, and still verifies to the same delta."""
+    mechanism = ClassLabelNoise(epsilon=1.0, accuracy=0.2, common_covariance=True).design(HOMES, labels=NAMES)
+    plan = mechanism.plan_
+    assert plan.loss.energy.shape == (6, 1)
+    assert plan.pairs.energy.shape == (6, 2)
+    drawn = np.asarray(plan.noises[0].continuous_covariance)
+    gaps = plan.centres[plan.edges[:, 0]] - plan.centres[plan.edges[:, 1]]
+    squares = np.einsum("ei,ij,ej->e", gaps, np.linalg.inv(drawn), gaps)
+    np.testing.assert_allclose(plan.loss.energy[:, 0], squares, rtol=1e-9)
+    assert np.all(plan.loss.energy[:, 0] >= plan.pairs.energy.sum(axis=-1))
+    certificate = mechanism.release("north").certificate
+    assert verify(certificate).private
+    assert certificate.delta_upper == pytest.approx(worst(mechanism), rel=1e-9)
+
+
 def test_nothing_betrays_the_label(constant: ClassLabelNoise) -> None:
     bodies = []
     for label in NAMES:

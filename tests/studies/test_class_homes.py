@@ -7,7 +7,7 @@ import pytest
 
 from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
-from gaussveil.studies.class_homes import described, main, read_homes, table
+from gaussveil.studies.class_homes import described, main, read_homes, remark, table
 from gaussveil.timeseries import simulate_households
 
 
@@ -23,6 +23,8 @@ def test_our_noise_beats_white_noise_in_every_row(full: bool, request: pytest.Fi
         assert (row.ours == 0) == (row.centres == row.clusters)
     assert all(row.ours == 0 for row in rows if not row.season), "the centre meets rho for residual forecasts"
     assert described(rows).count("\n") == len(rows)
+    assert "the centre of the cluster alone meets rho = 0.45" in remark(rows)
+    assert "at no accuracy" in remark([row for row in rows if row.season])
 
 
 def test_shifts_of_two_homes_in_closed_form() -> None:

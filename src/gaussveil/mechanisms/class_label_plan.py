@@ -77,13 +77,25 @@ class ClassLabelPlan:
         return np.asarray(np.rint(centres / self.grid) * self.grid) if self.models.constant else centres
 
     @cached_property
-    def loss(self) -> PrivacyLoss:
+    def pairs(self) -> PrivacyLoss:
         """Dominating pairs, one per ordered edge; of a swap of two labels where all are released together."""
         first, second = self.edges[:, 0], self.edges[:, 1]
         drawn = np.stack([np.asarray(noise.continuous_covariance) for noise in self.noises])
         total = self.models.covariances + (drawn + drawn.transpose(0, 2, 1)) / 2
         pair = GaussianPair(self.centres[first], total[first], self.centres[second], total[second])
         return compose(pair, pair.reversed()) if self.swap else pair
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """The pairs' losses as an account keeps them: one term per edge, not k, where all labels share a covariance.
+
+        Mean gaps of equal covariances matter through the sum of their squares only; rounding it up keeps it sound.
+        """
+        pairs = self.pairs
+        if np.any(pairs.variance_gap):
+            return pairs
+        energy = np.sum(np.asarray(pairs.energy), axis=-1, keepdims=True) * ROUND_UP
+        return PrivacyLoss.from_terms(np.zeros_like(energy), np.ones_like(energy), energy)
 
     @property
     def sampler_error(self) -> float:
@@ -101,10 +113,9 @@ class ClassLabelPlan:
     @cached_property
     def delta(self) -> float:
         """Rigorous upper end of the worst delta at epsilon, sampler error included."""
+        exact = Charge(self.pairs, sampler_error=self.sampler_error)
         stored = Charge.from_json(self.charge.to_json())
-        uppers = (
-            Composition.of([(one, 1)], symmetric=False).delta_upper(self.epsilon) for one in (self.charge, stored)
-        )
+        uppers = (Composition.of([(one, 1)], symmetric=False).delta_upper(self.epsilon) for one in (exact, stored))
         return min(1.0, max(uppers) * ROUND_UP)
 
     @property

@@ -111,6 +111,18 @@ def described(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def remark(rows: Sequence[Row]) -> str:
+    """What a delta of zero means."""
+    alone = sorted({row.accuracy for row in rows if not row.season and row.centres == row.clusters})
+    if not alone:
+        return "Residual forecasts: at no accuracy does the centre of every cluster suffice."
+    met = ", ".join(f"{accuracy:g}" for accuracy in alone)
+    return (
+        "Residual forecasts of similar homes are so close together that the centre of the cluster alone meets rho = "
+        f"{met}: delta is 0, and the release tells nothing of the home but its cluster."
+    )
+
+
 def _shown(delta: float) -> str:
     """Three digits, of the complement where delta is close to 1."""
     return f"{delta:.3g}" if delta < 0.9995 else f"1-{1 - delta:.1g}"
@@ -123,6 +135,7 @@ def main(data: Path | None = None, out: Path | None = None) -> dict[str, Any]:
     print(f"{len(readings)} homes, {TRAINING_DAYS} days, {HORIZON} steps ahead, {CLUSTERS} clusters")
     rows = table(readings)
     print(described(rows))
+    print(remark(rows))
     print(f"{time.perf_counter() - begin:.0f} s")
     results = {"homes": len(readings), "rows": [asdict(row) for row in rows]}
     if out is not None:
