@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,24 +104,38 @@ def circumstances() -> str:
     return f"load average {os.getloadavg()[0]:.1f}, {'usual' if usual else 'real-time'} priority"
 
 
+@contextmanager
+def served(meters: int) -> Iterator[tuple[int, int]]:
+    """A broker and a gateway on it, as processes that end with the block: the port, and the gateway's process id."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as running:
+        folder = Path(name)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        (folder / "conf").write_text(
+            f"user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n"
+            "max_inflight_messages 400\nmax_queued_messages 0\nset_tcp_nodelay true\n"
+        )
+        program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+        broker = running.enter_context(
+            subprocess.Popen([program, "-c", str(folder / "conf")], stderr=subprocess.DEVNULL)
+        )
+        running.callback(broker.terminate)
+        time.sleep(1)
+        stream = designed()
+        write_meters([Meter(f"m{k}", stream.design_, stream.open()) for k in range(meters)], folder / "meters.json")
+        arguments = ["run", str(folder / "meters.json"), "--mqtt", f"127.0.0.1:{port}", "--metrics", "0"]
+        gateway = running.enter_context(
+            subprocess.Popen([sys.executable, "-c", GATEWAY, *arguments], stderr=subprocess.PIPE)
+        )
+        running.callback(gateway.terminate)
+        assert gateway.stderr is not None
+        gateway.stderr.readline()
+        yield port, gateway.pid
+
+
 def end_to_end(meters: int = 100, singles: int = 20_000, batches: int = 1500, batch: int = 96) -> list[dict[str, Any]]:
-    folder = Path(tempfile.mkdtemp())
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    (folder / "conf").write_text(
-        f"user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence false\nmax_inflight_messages 400\n"
-        "max_queued_messages 0\nset_tcp_nodelay true\n"
-    )
-    program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-    broker = subprocess.Popen([program, "-c", str(folder / "conf")], stderr=subprocess.DEVNULL)
-    time.sleep(1)
-    stream = designed()
-    write_meters([Meter(f"m{k}", stream.design_, stream.open()) for k in range(meters)], folder / "meters.json")
-    arguments = ["run", str(folder / "meters.json"), "--mqtt", f"127.0.0.1:{port}", "--metrics", "0"]
-    gateway = subprocess.Popen([sys.executable, "-c", GATEWAY, *arguments], stderr=subprocess.PIPE)
-    assert gateway.stderr is not None
-    gateway.stderr.readline()
+    """Rows of single and of batched readings."""
 
     def single(where: str, start: int) -> list[tuple[str, bytes]]:
         return [(where.format(k % meters), json.dumps({"seq": start + k // meters, "kw": 1.5}).encode())
@@ -129,32 +145,28 @@ def end_to_end(meters: int = 100, singles: int = 20_000, batches: int = 1500, ba
         values = np.ones(batch)
         return [(where.format(k % meters), encode_batch(start + batch * (k // meters), values)) for k in range(batches)]
 
-    rows = []
-    used = 0
-    for title, make, per, goal in (
+    rows, used = [], 0
+    kinds = (
         ("single JSON readings", single, 1, 5000),
         ("readings in batches of 96", batched, batch, 2e5),
-    ):
-        bare = LoadClient(port, "bare/#")
-        peer_messages = make("bare/m{}/power", 0)
-        peer = per * len(peer_messages) / bare.seconds(peer_messages)
-        bare.close()
-        through = LoadClient(port, "private/#")
-        messages = make("meters/m{}/power", used)
-        before = cpu_seconds(gateway.pid)
-        ours = per * len(messages) / through.seconds(messages)
-        alone = per * len(messages) / max(cpu_seconds(gateway.pid) - before, 0.01)
-        through.close()
-        used += math.ceil(len(messages) / meters) * per
-        name = f"gateway: {title} a second through Mosquitto, QoS 1, durable"
-        rows.append(row(f"{name}, against the promised", ours, goal, ours / goal, 1.0,
-                        f"bare broker with the same load {peer:.3g}, ratio {ours / peer:.2f}; "
-                        f"{alone:.3g} per CPU second of the gateway; {circumstances()}"))  # fmt: skip
-    gateway.terminate()
-    gateway.wait()
-    broker.terminate()
-    broker.wait()
-    shutil.rmtree(folder)
+    )
+    with served(meters) as (port, gateway):
+        for title, make, per, goal in kinds:
+            bare = LoadClient(port, "bare/#")
+            peer_messages = make("bare/m{}/power", 0)
+            peer = per * len(peer_messages) / bare.seconds(peer_messages)
+            bare.close()
+            through = LoadClient(port, "private/#")
+            messages = make("meters/m{}/power", used)
+            before = cpu_seconds(gateway)
+            ours = per * len(messages) / through.seconds(messages)
+            alone = per * len(messages) / max(cpu_seconds(gateway) - before, 0.01)
+            through.close()
+            used += math.ceil(len(messages) / meters) * per
+            name = f"gateway: {title} a second through Mosquitto, QoS 1, durable"
+            rows.append(row(f"{name}, against the promised", ours, goal, ours / goal, 1.0,
+                            f"bare broker with the same load {peer:.3g}, ratio {ours / peer:.2f}; "
+                            f"{alone:.3g} per CPU second of the gateway; {circumstances()}"))  # fmt: skip
     return rows
 
 
