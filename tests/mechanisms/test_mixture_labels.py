@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting import verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_labels import METHODS, _on_simplex
+from gaussveil.mechanisms.mixture_labels import METHODS, _on_simplex, choose_method, from_clusters, from_response
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
 
@@ -83,3 +84,30 @@ def test_tables_are_projected_on_the_known_sizes() -> None:
     assert (table >= 0).all()
     assert table.sum(axis=0) == pytest.approx([9, 6])
     assert table[:, 0] == pytest.approx([8.5, 0.5, 0.0])
+
+
+def test_the_rule_looks_at_sizes_and_promises_alone() -> None:
+    """Features moved about leave the method as it is; more records or a larger epsilon change it."""
+    rows, labels = three_classes(300)
+    methods = set()
+    for spread in (0.0, 1.0, 1e3):
+        made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label").fit(rows * [1.0, spread], labels)
+        methods.add(made.certificate_.parameters["method"])
+    assert len(methods) == 1
+    assert choose_method(1000, 5, 3, 0.5, 0.14) == "clusters"
+    assert choose_method(1000, 5, 3, 1.0, 0.27) == "response"
+    assert choose_method(10**6, 5, 3, 1.0, 0.27) == "sums"
+    assert choose_method(10**6, 5, 3, 1.0, 1e-6) != "sums"
+
+
+@pytest.mark.parametrize(("release", "epsilon"), [(from_response, 1.0), (from_clusters, 0.5)])
+def test_no_start_strands_em_in_a_wrong_maximum(release: Any, epsilon: float) -> None:
+    """Classes far apart: whatever the noise, each is found where it is (seeded, so for good)."""
+    generator = np.random.default_rng(8)
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+    codes = np.repeat(np.arange(4), [400, 300, 200, 100])
+    rows = places[codes] + generator.normal(size=(1000, 2))
+    for seed in range(5):
+        weights, means, _ = release(rows, codes, 4, epsilon, SeededGenerator(seed))
+        assert np.abs(means - places).max() < 1.0
+        assert np.abs(weights - [0.4, 0.3, 0.2, 0.1]).max() < 0.05

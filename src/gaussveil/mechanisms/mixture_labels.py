@@ -35,7 +35,8 @@ Parameters = tuple[Float, Float, Float]
 """Weights, means, covariances."""
 
 METHODS = ("response", "clusters", "sums")
-LARGE_CLASSES, NAMED = 300, 1.5
+LARGE_CLASSES = 300
+ENOUGH_NAMED, SURELY_NAMED = 0.5, 4.0  # of the squared columns, of the columns
 SEPARATED = 0.3  # share of the features' scatter that lies within K clusters
 PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class
 MOST_CELLS = 200
@@ -49,20 +50,26 @@ def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_
     """The rule for `method="auto"`: N, K, d, epsilon and delta (through its mean shift), nothing else.
 
     The noise of class sums vanishes as classes grow, whatever their shape: large classes are summed. Otherwise EM on
-    randomised labels, where a class's labels agree by more than chance in as many records as it has columns; below,
-    counts by cell, which have less noise than answers.
+    randomised labels, where the labels of a class that agree by more than chance are as many as its covariance has
+    entries; below, counts by cell, which have less noise than answers.
     """
     strength = records_per_class(size, mean_shift / math.sqrt(2), classes)
     if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= ENOUGH:
         return "sums"
+    return "response" if _named(size, classes, epsilon) >= ENOUGH_NAMED * dimension**2 else "clusters"
+
+
+def _named(size: int, classes: int, epsilon: float) -> float:
+    """How many records of a class of even size its randomised labels are worth."""
     keep, other = (float(value) for value in response_probabilities(classes, epsilon))
-    return "response" if size / classes * (keep - other) ** 2 / dimension >= NAMED else "clusters"
+    return size / classes * (keep - other) ** 2
 
 
 def from_response(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
     """Randomised labels, then EM in which a label is one more noisy observation of the class.
 
-    The likelihood has several maxima: the most likely of a few starts is followed to its end.
+    The likelihood has several maxima. Where the labels are many they show the right one; where they are few, the most
+    likely of several starts is followed to its end.
     """
     answers = randomised_response(codes, classes, epsilon, generator)
     keep, other = (float(value) for value in response_probabilities(classes, epsilon))
@@ -73,6 +80,8 @@ def from_response(rows: Float, codes: Codes, classes: int, epsilon: float, gener
     means = middle + (unbiased.T @ (rows - middle)) / counts[:, None]
     _, _, covariances = _moments(rows, np.full((len(rows), classes), 1 / classes))
     starts = [(counts / counts.sum(), means, covariances)]
+    if _named(len(rows), classes, epsilon) >= SURELY_NAMED * rows.shape[1]:
+        return _expectation_maximisation(rows, log_label, starts[0], EM_ROUNDS)[1]
     for cells in (_clusters(rows, classes), _clusters(rows, 2 * classes)):
         told = _on_simplex(_summed(cells, unbiased).T, np.bincount(cells))
         starts.append(_from_cells(rows, cells, told))
