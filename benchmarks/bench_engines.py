@@ -139,13 +139,6 @@ def spark() -> list[dict[str, Any]]:
     ]
 
 
-def forecast_home(rows: pa.Table) -> Any:
-    """One household's job: ARMA(6,5) of log power, and a day ahead."""
-    series = np.log(np.maximum(rows["kw"].to_numpy(), 0.01))[None]
-    centre = series.mean()
-    return mmse_forecast(fit_arma(series - centre), series - centre, 24).mean + centre
-
-
 def households() -> list[dict[str, Any]]:
     """The same jobs in the embedded pool and on Spark, two workers each; CPU seconds of all their processes.
 
@@ -153,20 +146,27 @@ def households() -> list[dict[str, Any]]:
     """
     from gaussveil.engines.spark import start_session
 
-    homes = 10**4 if FULL else 200
+    def forecast_home(rows: pa.Table) -> Any:  # inside, so that workers need not import this file
+        series = np.log(np.maximum(rows["kw"].to_numpy(), 0.01))[None]
+        series -= series.mean()
+        return mmse_forecast(fit_arma(series), series, 24)
+
+    homes = 10**4 if FULL else 60
     town = simulate_households(homes, 16, step_minutes=60, seed=0)
     used: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "readings.parquet"
         home, hour = np.repeat(np.arange(homes), town.count), np.tile(np.arange(town.count), homes)
-        pq.write_table(pa.table({"home": home, "hour": hour, "kw": town.values.ravel()}), path)
+        readings = pa.table({"home": home, "hour": hour, "kw": town.values.ravel()})
+        pq.write_table(readings, path)
+        pq.write_table(readings.slice(0, 16 * town.count), path.with_name("few.parquet"))
         before = cpu_seconds()
         session = start_session("local[2]")
-        sources = {"pool": open(path), "spark": open(path, engine="spark", session=session)}
-        few = {name: source.bounded("home", 48) for name, source in sources.items()}
-        few["spark"].map_groups(forecast_home, by="home", order=["hour"])
+        few = open(path.with_name("few.parquet"), engine="spark", session=session)
+        few.map_groups(forecast_home, by="home", order=["hour"])
         start = cpu_seconds() - before
-        few["pool"].map_groups(forecast_home, by="home", order=["hour"], jobs=2)
+        open(path.with_name("few.parquet")).map_groups(forecast_home, by="home", order=["hour"], jobs=2)
+        sources = {"pool": open(path), "spark": open(path, engine="spark", session=session)}
         for name, source in sources.items():
             before, clock = cpu_seconds(), time.perf_counter()
             found = source.map_groups(forecast_home, by="home", order=["hour"], jobs=2)
