@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import ParameterError
-from gaussveil.studio.settings import is_loopback, require_protection
+from gaussveil.studio.access import Access
+from gaussveil.studio.settings import Settings, is_loopback, require_protection
 
 if TYPE_CHECKING:
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
@@ -211,12 +212,25 @@ def test_a_password_over_tls_lets_in(tmp_path: Path, started_studio: Any) -> Non
         assert session.get(running.address + "/api/about", timeout=60).status_code == 200
         assert session.get(running.address + "/diagnostics", timeout=60).status_code == 404  # not switched on
         session.cookies.clear()
-        for _ in range(6):
-            last = enter("wrong", origin)
-        assert last.status_code == 429
-        assert enter("correct horse battery", origin).status_code == 429  # nobody gets in while guessing goes on
         bearer = {"Authorization": "Bearer correct horse battery"}
         assert session.get(running.address + "/api/about", headers=bearer, timeout=60).status_code == 200
+        wrong = {"Authorization": "Bearer guess"}
+        guesses = [session.get(running.address + "/api/about", headers=wrong, timeout=60) for _ in range(12)]
+        assert {guess.status_code for guess in guesses} == {401, 429}
+
+
+def test_guessing_makes_everybody_wait(tmp_path: Path) -> None:
+    access = Access(Settings(port=1, ledger=tmp_path, state=tmp_path, password="correct horse battery"))
+    for _ in range(4):
+        assert not access.bears("Bearer guess")
+    assert access.wait() == 0
+    for _ in range(8):
+        assert not access.bears("Bearer guess")
+    assert access.wait() > 30
+    access.note(True)
+    for _ in range(4):
+        access.note(False)
+    assert access.bears("bearer correct horse battery")
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:

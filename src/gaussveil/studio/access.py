@@ -50,9 +50,14 @@ class Access:
         return found is not None and hmac.compare_digest(found.value.encode(), self.session.encode())
 
     def bears(self, authorization: str) -> bool:
-        """Whether an Authorization header holds the token or the password."""
+        """Whether an Authorization header holds the token or the password; a wrong password is an attempt."""
         kind, _, word = authorization.partition(" ")
-        return kind.lower() == "bearer" and self.opens(word.strip())
+        if kind.lower() != "bearer":
+            return False
+        right = self.opens(word.strip())
+        if self.asks_for_password:
+            self.note(right)
+        return right
 
     def is_ours(self, headers: Mapping[str, str], by_cookie: bool) -> bool:
         """Whether a request that changes something comes from our own pages.

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaussveil.studio.access import Access
+from gaussveil.studio.answers import environment
 from gaussveil.studio.settings import Settings
 
 LOGGER = logging.getLogger("gaussveil.studio")
@@ -67,7 +68,7 @@ class Guard:
         try:
             refused = self._refusal(scope, headers)
             if refused is not None:
-                await _reply(answer, *refused)
+                await _reply(answer, headers, *refused)
             else:
                 await self.app(scope, _limited(receive, self._limit(scope["path"])), answer)
         finally:
@@ -87,10 +88,10 @@ class Guard:
         if not length.isdecimal() or int(length[:20]) > self._limit(path):
             return 413, "the request is too large", {}
         by_cookie = self.access.knows(headers.get("cookie", ""))
-        if not by_cookie and not self.access.bears(headers.get("authorization", "")):
-            if path.startswith(OPEN_TO_ALL):
-                by_cookie = False
-            else:
+        if not by_cookie and not path.startswith(OPEN_TO_ALL):
+            if self.access.wait() > 0:
+                return 429, "the password was tried too often: wait a moment", {}
+            if not self.access.bears(headers.get("authorization", "")):
                 return self._stranger(scope, headers)
         if method in SAFE:
             return None
@@ -135,9 +136,13 @@ def _limited(receive: Receive, limit: int) -> Receive:
     return counted
 
 
-async def _reply(send: Send, status: int, words: str, headers: dict[str, str]) -> None:
-    body = json.dumps({"error": {"code": f"HTTP{status}", "message": words}}).encode() if words else b""
-    described = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+async def _reply(send: Send, asked: Mapping[str, str], status: int, words: str, more: dict[str, str]) -> None:
+    known = {"code": f"HTTP{status}", "message": words}
+    body, kind = json.dumps({"error": known}).encode() if words else b"", "application/json"
+    if words and "text/html" in asked.get("accept", ""):
+        name = "piece_problem.html" if asked.get("hx-request") == "true" else "problem.html"
+        body, kind = environment().get_template(name).render(**known).encode(), "text/html; charset=utf-8"
+    described = {"content-type": kind, "content-length": str(len(body)), **more}
     listed = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in described.items()]
     await send({"type": "http.response.start", "status": status, "headers": listed})
     await send({"type": "http.response.body", "body": body})

@@ -7,6 +7,7 @@ the folder and from the ledger, where the key is the entry's id.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ from gaussveil.studio.settings import Settings, private_folder
 PATIENCE = 3.0  # seconds for a cancelled process to tidy up
 FINISHED = ("released", "refused", "cancelled", "interrupted")
 CERTIFICATE = "certificate.json"
+GO = b"go"
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,10 @@ class Jobs:
 
     def require_same(self, key: str, request: dict[str, Any]) -> None:
         """Refuse another request under a key that was used."""
-        if self.request(key).get("request") not in (None, request):
-            raise LedgerStateError("the key was used for another release; take a new one")
+        with self._lock:
+            known = self.request(key).get("request")
+        if known not in (None, request):
+            raise _used()
 
     def start(self, key: str, request: dict[str, Any], address: str | None, table_name: str) -> None:
         """Start a release once; the same request again changes nothing, another one under the same key is refused."""
@@ -72,21 +76,29 @@ class Jobs:
             try:
                 folder.mkdir(mode=0o700)
             except FileExistsError:
-                self.require_same(key, request)
+                known = self.request(key).get("request")
+                if known not in (None, request):
+                    raise _used() from None
                 return
             order = {"request": request, "address": address, "table_name": table_name, "ledger": str(self._ledger)}
             write_json(folder / "request.json", order)
-            self._processes[key] = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)], start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
+            self._processes[key] = process
+            # It waits for this word, so that nothing ever runs of which a later server would not know.
+            write_json(folder / "progress.json", {"stage": 0, "stages": 4, "words": "starting", "pid": process.pid})
+            _say_go(process)
 
     def status(self, key: str) -> JobStatus:
         """Where a release stands."""
         folder = self._folder / key
         if not folder.is_dir():
             raise ParameterError("there is no release under that key")
+        with self._lock:
+            pass  # a release that is being started this moment is let be started
         order = (_read(folder / "request.json") or {}).get("request", {})
         done = _read(folder / "done.json")
         progress = _read(folder / "progress.json") or {}
@@ -168,12 +180,22 @@ class Jobs:
             return False
 
 
+def _used() -> LedgerStateError:
+    return LedgerStateError("the key was used for another release; take a new one")
+
+
+def _say_go(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as line:
+        line.write(GO)
+
+
 IN_THE_LEDGER = {
     None: "Nothing was debited, so nothing was spent.",
     "void": "The debit was given back before anything was drawn; the ledger's log says so.",
     "debited": "The account is debited and stays so; nothing was drawn, so `gaussveil budget void` may give it back.",
     "drawing": "The account is debited and stays so, since the draw had begun. The result is lost.",
-    "released": "The account is debited and the release was drawn.",
+    "released": "The account is debited and the release was drawn, but its files were not written. The result is lost.",
 }
 
 

@@ -12,12 +12,15 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import GaussveilError
 from gaussveil.studio.desk_work import quiet
-from gaussveil.studio.jobs import write_json
+from gaussveil.studio.jobs import GO, write_json
 from gaussveil.studio.plain_json import finite
+
+if TYPE_CHECKING:
+    from gaussveil.studio.offers.offer import Outcome
 
 STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
 ROOM = 4 << 20  # bytes for the certificate
@@ -77,13 +80,21 @@ def release(folder: Path) -> dict[str, Any]:
         "file": offer.file_name,
         "facts": [list(fact) for fact in outcome.facts],
         "explained": explained(outcome.certificate),
-        "picture": None if outcome.picture is None else outcome.picture.to_dict(),
+        "picture": drawn(outcome),
         "certificate": {
             "epsilon": outcome.certificate.epsilon,
             "delta": outcome.certificate.delta,
             "delta_upper": outcome.certificate.delta_upper,
         },
     }
+
+
+def drawn(outcome: Outcome) -> dict[str, Any] | None:
+    """The picture; a release that cannot be drawn is a release all the same."""
+    try:
+        return None if outcome.picture is None else outcome.picture().to_dict()
+    except (GaussveilError, ArithmeticError, ValueError):
+        return None
 
 
 def tell(folder: Path, stage: int) -> None:
@@ -100,4 +111,6 @@ def _named(folder: Path, message: str) -> str:
 
 if __name__ == "__main__":
     sys.excepthook = quiet
-    run(Path(sys.argv[1]))
+    # A server that died before it wrote down our number says nothing: then nothing is done and nothing is spent.
+    if sys.stdin.buffer.read() == GO:
+        run(Path(sys.argv[1]))

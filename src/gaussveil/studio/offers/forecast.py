@@ -69,7 +69,7 @@ class ForecastOffer(Offer):
                 ("Hidden among", f"{known['cluster_size']} households"),
                 ("Error", f"mean squared, {float(known['accuracy']):.4g} in log power"),
             ),
-            picture=_picture(release.value),
+            picture=lambda: _picture(release.value),
         )
 
 

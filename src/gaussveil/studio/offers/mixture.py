@@ -8,7 +8,7 @@ import numpy as np
 
 from gaussveil.accounting import Account
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms import PrivateGaussianMixture
+from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.mechanisms.mixture_records import classes_from_words
 from gaussveil.statistics import Source
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
@@ -84,15 +84,13 @@ class MixtureOffer(Offer):
             body=model.to_json().encode(),
             certificate=mechanism.certificate_,
             facts=(("Released", mechanism.certificate_.released), ("Weights", weights)),
-            picture=Picture(
-                "Released means",
-                list(model.columns),
-                {f"class {name}": np.asarray(mean).tolist() for name, mean in zip(model.classes, model.means)},
-                "column",
-                "mean",
-                kind="bar",
-            ),
+            picture=lambda: _picture(model),
         )
+
+
+def _picture(model: MixtureModel) -> Picture:
+    means = {f"class {name}": np.asarray(mean).tolist() for name, mean in zip(model.classes, model.means)}
+    return Picture("Released means", list(model.columns), means, "column", "mean", kind="bar")
 
 
 def _count_noise(known: Any) -> float:

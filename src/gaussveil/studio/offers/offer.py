@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +45,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was released: the file's bytes, the certificate, facts and a picture of released numbers."""
+    """What was released: the file's bytes, the certificate, facts, and how to draw a picture of released numbers."""
 
     body: bytes
     certificate: Certificate
     facts: Sequence[tuple[str, str]] = ()
-    picture: Picture | None = None
+    picture: Callable[[], Picture] | None = None
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gaussveil.accounting import Account, Adjacency
-from gaussveil.mechanisms import PrivateSketch
+from gaussveil.mechanisms import PrivateSketch, Sketch
 from gaussveil.mechanisms.sketch_plan import SketchPlan
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
 from gaussveil.studio.offers.tables import open_source
@@ -65,10 +65,6 @@ class SketchOffer(Offer):
         table = open_source(self.needed_table())
         release = self._mechanism(account).release(table, released=f"sketch of {self.table_name}")
         found = release.value
-        count = min(MOST_DRAWN, len(found.columns))
-        parts = found.pca(count)
-        low = [max(value - 2 * error, 0.0) for value, error in zip(parts.value.tolist(), parts.standard_error.tolist())]
-        high = [value + 2 * error for value, error in zip(parts.value.tolist(), parts.standard_error.tolist())]
         return Outcome(
             body=found.to_bytes(),
             certificate=release.certificate,
@@ -76,11 +72,17 @@ class SketchOffer(Offer):
                 ("Released", f"{len(found.columns)} x {found.matrix.shape[1]} numbers, ridge {found.ridge:.6g}"),
                 ("Read it with", "gaussveil.mechanisms.Sketch.from_file"),
             ),
-            picture=Picture(
-                "Largest eigenvalues of the Gram matrix, estimated from the sketch",
-                list(range(1, count + 1)),
-                {"estimate": parts.value.tolist(), "two errors less": low, "two errors more": high},
-                "principal component",
-                "eigenvalue",
-            ),
+            picture=lambda: _picture(found),
         )
+
+
+def _picture(found: Sketch) -> Picture:
+    parts = found.pca(min(MOST_DRAWN, len(found.columns)))
+    values, errors = parts.value.tolist(), parts.standard_error.tolist()
+    series = {
+        "estimate": values,
+        "two errors less": [max(value - 2 * error, 0.0) for value, error in zip(values, errors)],
+        "two errors more": [value + 2 * error for value, error in zip(values, errors)],
+    }
+    title = "Largest eigenvalues of the Gram matrix, estimated from the sketch"
+    return Picture(title, list(range(1, len(values) + 1)), series, "principal component", "eigenvalue")

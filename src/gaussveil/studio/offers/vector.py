@@ -82,7 +82,7 @@ class VectorOffer(Offer):
             body=encode(Numbers(release.value, numbers.columns), f".{self.order['file_format']}"),
             certificate=release.certificate,
             facts=(("Released", f"{shape} numbers"), ("Noise", f"standard deviation {math.sqrt(variance):.6g}")),
-            picture=_picture(release.value, numbers.columns),
+            picture=lambda: _picture(release.value, numbers.columns),
         )
 
 
