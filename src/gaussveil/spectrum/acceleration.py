@@ -32,5 +32,5 @@ def _wanted(array: Array) -> bool:
 def _compiled(name: str) -> ModuleType | None:
     try:
         return import_module(f"gaussveil.spectrum.compiled.{name}")
-    except ImportError:  # numba is absent, or does not go with this NumPy
+    except ImportError:  # numba is absent, does not go with this NumPy, or has no folder for its cache
         return None

@@ -58,7 +58,8 @@ def choose_bend(
         for spot in range(count):
             k = 1 + b * count + spot
             _, nodes.swing[k], nodes.offset[k], nodes.imag[k] = place(one_number, PROBES[spot], BENDS[b], width)
-    integrand(row, factors, centre, nodes, 0)
+    none = 0 * count  # a literal zero would be compiled as a function of its own
+    integrand(row, factors, centre, nodes, none)
     chosen, shortest, least = BENDS[0], reach, math.inf
     for b in range(len(BENDS)):
         for spot in range(count):

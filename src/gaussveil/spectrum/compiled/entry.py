@@ -1,4 +1,4 @@
-"""Compilation: helpers on first use, entry points once per machine, kept in numba's cache where one can be written."""
+"""Compilation: helpers on first use, entry points once per machine, kept in numba's cache."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ def revision_of(*modules: ModuleType) -> int:
 
 
 def entry_point(signature: Any, function: Function) -> Function:
-    """The function compiled for the signature; without a cache where no folder for one can be written."""
+    """The function compiled for the signature, from the cache where it is there already.
+
+    Without any folder for a cache every process would compile anew, for longer than most of them run: no such module.
+    """
     try:
         return cast(Function, njit(signature, cache=True, **OPTIONS)(function))
-    except (RuntimeError, OSError):
-        return cast(Function, njit(signature, **OPTIONS)(function))
+    except (RuntimeError, OSError) as reason:
+        raise ImportError(f"numba finds no folder for compiled code; NUMBA_CACHE_DIR can name one ({reason})") from None
