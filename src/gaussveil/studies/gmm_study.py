@@ -16,6 +16,7 @@ from gaussveil.published.additive_wishart import additive_wishart, escape_probab
 from gaussveil.published.gmm_kl import printed_design
 from gaussveil.report.style import INK, SERIES, house_style
 from gaussveil.studies.gmm import DELTA, EPSILONS, as_printed, by_record
+from gaussveil.studies.gmm_release_parts import composition, public_goals, real_goals, uses
 from gaussveil.studies.gmm_settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil.studies.gmm_sweeps import OURS, RELEASES, Row, columns_of, figure_of, marginals_figure, sweep
 from gaussveil.studies.gmm_uses import accuracy
@@ -260,6 +261,10 @@ STUDY = Study(
         Step("iris", "Iris", iris_figures),
         Step("profiles", "load profiles", load_profiles, files=(PROFILES_FILE,)),
         Step("mnist", "MNIST", digits, files=MNIST_FILES),
+        Step("goals", "goals: synthetic, Iris", public_goals),
+        Step("real-goals", "goals: profiles, MNIST", real_goals, files=(PROFILES_FILE, *MNIST_FILES)),
+        Step("uses", "households, private directions, samples", uses, files=(PROFILES_FILE, *MNIST_FILES)),
         Step("refutations", "refutations", refutations),
+        Step("composition", "composition of classes", composition),
     ),
 )
