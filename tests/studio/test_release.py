@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("browser")
 
 Come = Callable[..., "Visit"]
-SECRET = "77777"
+SECRET = "77777.125"
 
 
 def fill(page: Any, account: str, table: str = "folder-0/small.csv") -> None:

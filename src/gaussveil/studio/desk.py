@@ -21,7 +21,8 @@ from gaussveil import errors
 from gaussveil.errors import GaussveilError, NumericalError
 
 IDLE_SECONDS = 120.0
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 120.0  # a busy machine takes its time to load a mechanism
+LIMIT_OF_GIVEN_WORK = 30.0  # pairs and certificates that somebody sends may be made to take for ever
 
 KINDS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, GaussveilError)

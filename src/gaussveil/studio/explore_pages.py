@@ -15,6 +15,7 @@ from starlette.responses import Response
 from gaussveil.errors import FormatError
 from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
+from gaussveil.studio.desk import LIMIT_OF_GIVEN_WORK
 from gaussveil.studio.parts import Parts, page
 from gaussveil.studio.plain_json import finite
 
@@ -54,7 +55,8 @@ def summary(asked: curves.SummaryRequest) -> Response:
 def enclosure(request: Request, parts: Parts, asked: curves.EnclosureRequest) -> Response:
     """Rigorous ends of delta at one epsilon, by ball arithmetic."""
     pair = asked.model_dump(exclude={"epsilon"})
-    return answered(request, "piece_enclosure.html", parts.desk.ask("enclose", pair=pair, epsilon=asked.epsilon))
+    found = parts.desk.ask("enclose", seconds=LIMIT_OF_GIVEN_WORK, pair=pair, epsilon=asked.epsilon)
+    return answered(request, "piece_enclosure.html", found)
 
 
 @router.post("/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"])
@@ -79,4 +81,5 @@ def with_file(parts: Parts, name: str, body: bytes, task: str, **arguments: Any)
     with tempfile.TemporaryDirectory(dir=parts.settings.state) as folder:
         path = Path(folder) / f"file{ending}"
         path.write_bytes(body)
-        return parts.desk.ask(task, called={str(path): "the file"}, path=str(path), **arguments)
+        called = {str(path): "the file"}
+        return parts.desk.ask(task, called=called, seconds=LIMIT_OF_GIVEN_WORK, path=str(path), **arguments)
