@@ -149,10 +149,9 @@ class MixtureModel:
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise FormatError(f"{what} needs 'columns' as a list of text")
         try:
-            return cls(
-                *(_numbers(found[name], name) for name in ("weights", "means", "covariances")), tuple(classes),
-                tuple(columns), None if note is None else Certificate.from_dict(note),
-            )  # fmt: skip
+            weights, means, covariances = (_numbers(found[name], name) for name in ("weights", "means", "covariances"))
+            certificate = None if note is None else Certificate.from_dict(note)
+            return cls(weights, means, covariances, tuple(classes), tuple(columns), certificate)
         except InputError as error:
             raise FormatError(f"the mixture model could not be read: {error}") from error
 
