@@ -1,7 +1,7 @@
 """Studio: first chart at most 1 s, slider to redraw at most 100 ms for d <= 12, the server at most 150 MB resident.
 
 Measured in Debian's Chromium against the real command, each as the median over visits or movements. The peer of a
-movement is the same curve computed in Python without server and browser: the ratio is what the pages add.
+movement is the same curve computed in this process, without server and browser: the ratio is what the pages add.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _first_chart(browser: Browser, link: str) -> dict[str, Any]:
         times.append(float(page.evaluate("window.firstDrawn")) / 1e3)
         page.context.close()
     ours = statistics.median(times[1:])  # the first visit also starts Chromium's own processes
-    note = f"median of {VISITS} visits with an empty cache; the very first took {times[0]:.2f} s"
+    note = f"median of {VISITS} visits with an empty cache; the first, while the server starts, took {times[0]:.1f} s"
     return _row("first chart, s", ours, None, 1.0, note)
 
 
@@ -93,7 +93,7 @@ def _redraw(browser: Browser, link: str, dimension: int) -> dict[str, Any]:
         alone.append(1e3 * (time.perf_counter() - began))
     page.context.close()
     slow = sorted(times)[int(0.95 * len(times))]
-    note = f"median of {MOVEMENTS} movements, 95 % within {slow:.0f} ms; peer: the curve alone, in Python"
+    note = f"median of {MOVEMENTS} movements, 95 % within {slow:.0f} ms; peer: the curve alone, in one process"
     return _row(
         f"slider to redraw, d = {dimension}, ms", statistics.median(times), statistics.median(alone), 100.0, note
     )

@@ -34,13 +34,14 @@
     };
   }
 
-  function put(element, option) {
+  function put(element, option, same) {
     let chart = drawn.get(element);
     if (!chart) {
       chart = echarts.init(element, null, { renderer: "canvas" });
       drawn.set(element, chart);
     }
-    chart.setOption(option, { notMerge: true, lazyUpdate: false });
+    chart.setOption(option, { notMerge: !same });
+    chart.getZr().flush(); // paint now: what is counted as drawn can be seen
     element.dataset.drawn = String(Number(element.dataset.drawn || 0) + 1);
   }
 
@@ -108,7 +109,7 @@
       line("X against Y", found.delta_x_y, { color: tint.series[0], type: "solid" }),
       line("Y against X", found.delta_y_x, { color: tint.series[1], type: "dashed" }),
     ];
-    put(element, option);
+    put(element, option, true);
   }
 
   function tradeoff(element, found) {
@@ -122,7 +123,7 @@
       line("X against Y", found.x_y, { color: tint.series[0], type: "solid" }),
       line("Y against X", found.y_x, { color: tint.series[1], type: "dashed" }),
     ];
-    put(element, option);
+    put(element, option, true);
   }
 
   window.studioCharts = { curve, tradeoff, drawAll };

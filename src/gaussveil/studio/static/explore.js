@@ -45,6 +45,7 @@
 
   function showRows() {
     const rows = take("rows");
+    if (!take("coordinates").open) return rows.replaceChildren(); // two dozen sliders, for those who look at them
     rows.replaceChildren(...state.ratio.map((ratio, index) => {
       const row = document.createElement("div");
       row.className = "coordinate";
@@ -107,7 +108,7 @@
     showSliders();
     draw();
     clearTimeout(later);
-    later = setTimeout(summarise, 150);
+    later = setTimeout(summarise, 300);
     clearTimeout(linkLater);
     linkLater = setTimeout(toLink, 250);
     take("enclosure").replaceChildren();
@@ -151,6 +152,7 @@
   take("ratio").addEventListener("input", (event) => { state.ratio = state.ratio.map(() => ratioOf(event.target.value)); showRows(); moved(); });
   take("times").addEventListener("input", (event) => { state.times = timesOf(event.target.value); moved(); });
   take("delta").addEventListener("change", (event) => { state.delta = Number(event.target.value); summarise(); toLink(); });
+  take("coordinates").addEventListener("toggle", showRows);
   take("pair-file").addEventListener("change", readFile);
   take("enclosure-form").addEventListener("submit", enclose);
   form.addEventListener("submit", (event) => event.preventDefault());
