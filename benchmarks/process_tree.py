@@ -1,6 +1,7 @@
-"""CPU seconds of this process and everything below it: pools, Java and Spark's Python workers, ended ones included.
+"""CPU seconds of this process and everything below it: Java and Spark's Python workers as well.
 
-On a machine with other work this is what two engines can be compared by; the clock is not.
+Other work on the machine does not enter. A worker that ends, and whose parent does not wait for it, takes its seconds
+along: measure spans in which workers stay.
 """
 
 from __future__ import annotations
