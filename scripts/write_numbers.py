@@ -30,7 +30,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 STORE = Path("docs/numbers.json")
-BENCHMARKS = Path("docs/benchmarks/results-aarch64-2-cores.json")
+BENCHMARKS = "docs/benchmarks/results-*.json"
 NUMBER = re.compile(r"(<!-- number:([\w.-]+) -->)(.*?)(<!-- /number -->)")
 TABLE = re.compile(r"(<!-- table:([\w.-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- (?:number|table):")
@@ -139,10 +139,11 @@ def from_study(name: str, data: Path | None) -> Store:
     return store
 
 
-def keep(root: Path, new: Store) -> None:
-    """Merge figures into docs/numbers.json."""
+def keep(root: Path, new: Store, instead_of: str = "nothing") -> None:
+    """Merge figures into docs/numbers.json, instead of those whose keys begin so."""
     store = read_store(root)
-    merged = {kind: dict(sorted((store[kind] | new[kind]).items())) for kind in ("numbers", "tables")}
+    old = {kind: {k: v for k, v in store[kind].items() if not k.startswith(instead_of)} for kind in store}
+    merged = {kind: dict(sorted((old[kind] | new[kind]).items())) for kind in ("numbers", "tables")}
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=root / "docs", delete=False) as stream:
         stream.write(json.dumps(merged, indent=1, ensure_ascii=False) + "\n")
     os.chmod(stream.name, 0o644)
@@ -151,9 +152,10 @@ def keep(root: Path, new: Store) -> None:
 
 def rerun(root: Path, names: list[str], data: Path | None) -> None:
     """Write docs/numbers.json anew, study by study."""
-    if (root / BENCHMARKS).exists():
-        kept = json.loads((root / BENCHMARKS).read_text(encoding="utf-8"))
-        keep(root, {"numbers": from_benchmarks(kept), "tables": {}})
+    machines = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(root.glob(BENCHMARKS))]
+    if machines:
+        latest = max(machines, key=lambda found: max(part["date"] for part in found["benchmarks"].values()))
+        keep(root, {"numbers": from_benchmarks(latest), "tables": {}}, instead_of="bench.")
     for name in names:
         keep(root, from_study(name, data))
 
