@@ -87,4 +87,5 @@ class Access:
         self._failures = 0 if success else self._failures + 1
         excess = self._failures - FREE_ATTEMPTS
         if excess >= 0:
-            self._locked_until = time.monotonic() + min(2.0**excess, LONGEST_WAIT)
+            # The exponent is bounded too: an overflow after a thousand guesses would let all further ones through.
+            self._locked_until = time.monotonic() + min(2.0 ** min(excess, 30), LONGEST_WAIT)

@@ -71,6 +71,11 @@ class Guard:
                 await _reply(answer, headers, *refused)
             else:
                 await self.app(scope, _limited(receive, self._limit(scope["path"])), answer)
+        except Exception as error:
+            # It was answered and told below; the server would print its words, which may hold values of the data.
+            if status == 0:
+                LOGGER.error("unexpected %s at the door", type(error).__name__)
+                await _reply(answer, headers, 500, "the studio made a mistake; see Budgets for what is spent", {})
         finally:
             LOGGER.info(
                 "%s %s %d %.0f ms", scope["method"], quote(scope["path"][:200]), status,
