@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
+import signal
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
 
+from gaussveil.accounting import Ledger
+from gaussveil.errors import ParameterError, SourceError
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard
 from gaussveil.studio.settings import Settings
+from gaussveil.studio.shelf import Shelf
 
 if TYPE_CHECKING:
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
@@ -61,3 +68,53 @@ def test_an_unexpected_error_keeps_its_words_from_the_server_and_its_log(
         asyncio.run(Guard(broken, settings, access)(scope, receive, send))  # what is raised here, the server prints
     assert sent[0]["status"] == 500
     assert "77777" not in repr(sent) + caplog.text
+
+
+def test_names_that_mean_other_files_are_no_tables(tmp_path: Path) -> None:
+    for folder in ("data", "data1", "data[1]"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "small.csv").write_text("a\n1\n", encoding="utf-8")
+    (tmp_path / "data" / "*.csv").write_text("a\n1\n", encoding="utf-8")
+    (tmp_path / "data" / "small.parquet#t.csv").write_text("a\n1\n", encoding="utf-8")
+    shelf = Shelf(settings_in(tmp_path, tables=(str(tmp_path / "data"),)))
+    assert [table.name for table in shelf.tables()] == ["small.csv"]
+    for name in ("*.csv", "small.parquet#t.csv"):
+        with pytest.raises(ParameterError):
+            shelf.find(f"folder-0/{name}")
+    with pytest.raises(SourceError, match="rename"):  # an engine would read data1 for it
+        Shelf(settings_in(tmp_path, tables=(str(tmp_path / "data[1]"),)))
+
+
+def test_uploads_go_at_the_end_unless_a_release_is_reading_them(tmp_path: Path) -> None:
+    shelf = Shelf(settings_in(tmp_path))
+    read, other = (Path(shelf.add("up.csv", BytesIO(b"a\n1\n")).address) for _ in range(2))
+    (shelf.store / "left by a killed server").mkdir()
+    shelf.clear({str(read)})
+    assert list(shelf.store.iterdir()) == [read]
+    assert not other.exists()
+    Shelf(settings_in(tmp_path))
+    assert list(shelf.store.iterdir()) == []
+
+
+def test_a_release_keeps_its_uploaded_table_when_the_studio_stops(tmp_path: Path, started_studio: Any) -> None:
+    (tmp_path / "tables").mkdir()
+    Ledger.create(tmp_path / "home.ledger")
+    uploads = tmp_path / "home.ledger.studio" / "uploads"
+    with started_studio(tmp_path) as first:
+        account = first.account()
+        table = first.client.post("/api/tables", files={"file": ("up.csv", b"a,b\n1,2\n3,4\n")}).json()["id"]
+        order = first.order(account, "sketch", table)
+        first.client.post("/api/releases", json=order)
+        progress = tmp_path / "home.ledger.studio" / "releases" / order["key"] / "progress.json"
+        worker = int(json.loads(progress.read_text(encoding="utf-8"))["pid"])
+        assert "Umask:\t0077" in Path(f"/proc/{worker}/status").read_text(encoding="utf-8")
+        os.kill(worker, signal.SIGSTOP)  # as long as it takes the server to stop
+        try:
+            first.process.terminate()
+            first.process.wait(60)
+            assert [path.stem for path in uploads.iterdir()] == [table]
+        finally:
+            os.kill(worker, signal.SIGCONT)
+    with started_studio(tmp_path) as second:
+        assert second.finished(order["key"])["state"] == "released"
+        assert second.entries(account) == [(order["key"], "released")]

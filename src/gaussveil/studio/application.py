@@ -42,7 +42,8 @@ def _warm_up() -> None:
 def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
-    studio = Studio(settings, access, Shelf(settings), Jobs(settings), Desk())
+    jobs = Jobs(settings)
+    studio = Studio(settings, access, Shelf(settings, jobs.tables_in_use()), jobs, Desk())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -51,7 +52,7 @@ def make_application(settings: Settings) -> ASGIApp:
         yield
         studio.desk.close()
         studio.jobs.wait(LAST_WORDS)
-        studio.shelf.clear()
+        studio.shelf.clear(studio.jobs.tables_in_use())
 
     app = FastAPI(
         title="gaussveil studio", version=version("gaussveil"), description=DESCRIPTION, lifespan=lifespan,

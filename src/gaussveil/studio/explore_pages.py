@@ -78,7 +78,7 @@ def with_file(parts: Parts, name: str, body: bytes, task: str, **arguments: Any)
     ending = Path(name).suffix.lower()
     if ending not in PAIR_ENDINGS:
         raise FormatError(f"the file must end in {', '.join(PAIR_ENDINGS)}")
-    with tempfile.TemporaryDirectory(dir=parts.settings.state) as folder:
+    with tempfile.TemporaryDirectory(dir=parts.shelf.store) as folder:
         path = Path(folder) / f"file{ending}"
         path.write_bytes(body)
         called = {str(path): "the file"}

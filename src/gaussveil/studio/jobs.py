@@ -27,6 +27,7 @@ PATIENCE = 3.0  # seconds for a cancelled process to tidy up
 FINISHED = ("released", "refused", "cancelled", "interrupted")
 CERTIFICATE = "certificate.json"
 GO = b"go"
+OURS_ALONE = 0o077  # an engine that sorts a large table may leave rows of it in temporary files meanwhile
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Jobs:
             write_json(folder / "request.json", order)
             process = subprocess.Popen(
                 [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)], start_new_session=True,
-                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, umask=OURS_ALONE,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
             self._processes[key] = process
@@ -154,6 +155,16 @@ class Jobs:
         """All keys, the latest first."""
         found = [(entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(self._folder) if entry.is_dir()]
         return [name for _, name in sorted(found, reverse=True)]
+
+    def tables_in_use(self) -> set[str]:
+        """Addresses of the tables that releases are reading now, those of earlier servers too."""
+        running = (key for key in self.keys() if not (self._folder / key / "done.json").exists())
+        alive = [
+            key
+            for key in running
+            if self._is_alive(key, (_read(self._folder / key / "progress.json") or {}).get("pid"))
+        ]
+        return {str(self.request(key).get("address")) for key in alive}
 
     def request(self, key: str) -> dict[str, Any]:
         """What was asked for under a key."""

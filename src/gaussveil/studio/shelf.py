@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +22,7 @@ MOST_LISTED = 500
 MOST_UPLOADS = 32
 DEEPEST = 4
 CHUNK = 1 << 20
+MEANINGFUL = frozenset("*?[#")  # in an address these stand for other files or begin a table's name
 
 
 @dataclass(frozen=True)
@@ -36,29 +38,40 @@ class ShelfTable:
 class Shelf:
     """Finds tables by id."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, in_use: Collection[str] = ()) -> None:
         self._limit = settings.upload_limit
         self._folders: list[Path] = []
         self._fixed: list[ShelfTable] = []
         self._uploads: dict[str, ShelfTable] = {}
         self._store = private_folder(settings.state / "uploads")
-        self.clear()
+        self.clear(in_use)
         for index, address in enumerate(settings.tables):
             path = Path(address)
             if path.is_dir():
-                self._folders.append(path.resolve())
+                self._folders.append(Path(_plain(str(path.resolve()))))
             elif "://" in address or "#" in address:
                 self._fixed.append(ShelfTable(f"address-{index}", _label(address), address))
             elif path.is_file():
-                self._fixed.append(ShelfTable(f"address-{index}", path.name, str(path.resolve())))
+                self._fixed.append(ShelfTable(f"address-{index}", path.name, _plain(str(path.resolve()))))
             else:
                 raise SourceError(f"--data {address}: there is no such folder, file or table")
 
-    def clear(self) -> None:
-        """Remove what was uploaded: at the start what a killed server left, at the end our own."""
-        for file in self._store.iterdir():
-            file.unlink()
+    def clear(self, in_use: Collection[str] = ()) -> None:
+        """Remove what was uploaded, at the start what a killed server left, at the end our own.
+
+        A table that a release is still reading stays until the next start: its account may be debited already.
+        """
+        for place in self._store.iterdir():
+            if place.is_dir():
+                shutil.rmtree(place)
+            elif str(place) not in in_use:
+                place.unlink()
         self._uploads.clear()
+
+    @property
+    def store(self) -> Path:
+        """Where uploads are kept; whatever lies there is removed at the start."""
+        return self._store
 
     def tables(self) -> list[ShelfTable]:
         """Every table, uploads first."""
@@ -98,8 +111,13 @@ class Shelf:
         identifier = f"upload-{secrets.token_hex(8)}"
         # The ending says the format; the rest of the user's name is for the eye only.
         target = self._store / f"{identifier}{ending}"
-        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-            shutil.copyfileobj(content, stream, CHUNK)
+        _plain(str(target))
+        try:
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                shutil.copyfileobj(content, stream, CHUNK)
+        except OSError as error:
+            target.unlink(missing_ok=True)
+            raise SourceError(f"the upload cannot be kept ({error.strerror})") from None
         if target.stat().st_size > self._limit:
             target.unlink()
             raise SourceError("the upload is too large")
@@ -111,6 +129,8 @@ def is_inside(folder: Path, name: str) -> bool:
     """Whether a name leads to a table below the folder, links followed."""
     parts = Path(name).parts
     if Path(name).is_absolute() or any(part.startswith(".") for part in parts) or len(parts) > DEEPEST:
+        return False
+    if not MEANINGFUL.isdisjoint(name):
         return False
     try:
         target = (folder / name).resolve(strict=True)
@@ -130,6 +150,13 @@ def _files(folder: Path) -> list[str]:
         if len(found) >= MOST_LISTED:
             break
     return found
+
+
+def _plain(path: str) -> str:
+    """A path that means itself; any other would lead to files that nobody named."""
+    if not MEANINGFUL.isdisjoint(path):
+        raise SourceError("paths of tables and of --state must not hold any of * ? [ #: rename the folder or the file")
+    return path
 
 
 def _label(address: str) -> str:
