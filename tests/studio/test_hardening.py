@@ -22,6 +22,7 @@ from gaussveil.studio.settings import Settings
 from gaussveil.studio.shelf import Shelf
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -118,3 +119,22 @@ def test_a_release_keeps_its_uploaded_table_when_the_studio_stops(tmp_path: Path
     with started_studio(tmp_path) as second:
         assert second.finished(order["key"])["state"] == "released"
         assert second.entries(account) == [(order["key"], "released")]
+
+
+def test_the_token_is_not_among_the_arguments_of_the_browser(
+    tmp_path: Path, started_studio: Any, monkeypatch: pytest.MonkeyPatch, browser: Browser
+) -> None:
+    (tmp_path / "tables").mkdir()
+    told, program = tmp_path / "told.txt", tmp_path / "browser.sh"
+    program.write_text(f'#!/bin/sh\necho "$@" > "{told}"\n', encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{program} %s")
+    with started_studio(tmp_path, "--browser") as running:
+        assert running.client.get("/api/about").status_code == 200  # it serves, so it has opened the browser
+        address = told.read_text(encoding="utf-8").strip()
+        assert running.token not in address
+        assert (tmp_path / "home.ledger.studio" / "open.html").stat().st_mode & 0o077 == 0
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_url(running.address + "/explore*")
+        page.close()

@@ -70,9 +70,7 @@ def release(folder: Path) -> dict[str, Any]:
             raise CancelledError
         with release_id_given(request["key"]):
             outcome = offer.release(Account(asked["ledger"], request["account"]))
-        with suppress(
-            OSError
-        ):  # the files' room is taken, that of this line is not: a full disk must not lose a release
+        with suppress(OSError):  # a disk that is full now must not lose a release whose room is taken
             tell(folder, 3)
         body.write(outcome.body)
         note.write(outcome.certificate.to_json().encode())
