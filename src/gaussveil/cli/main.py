@@ -5,6 +5,7 @@ Command modules import the numerical code inside their functions, so that `gauss
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -25,6 +26,8 @@ from gaussveil.cli.sketch import sketch
 from gaussveil.cli.stream import stream_app
 from gaussveil.cli.study import study
 from gaussveil.errors import GaussveilError, SourceError
+
+MANY_PAIRS = ("audit", "study")
 
 app = typer.Typer(
     name="gaussveil",
@@ -66,6 +69,9 @@ app.command("studio", epilog=EXIT_CODE_HELP)(import_module("gaussveil.studio.com
 
 def main() -> None:
     """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
+    if sys.argv[1:2] and sys.argv[1] not in MANY_PAIRS:
+        # Loading the compiled kernel takes seconds, which a process that evaluates a few pairs never gets back.
+        os.environ.setdefault("GAUSSVEIL_COMPILED", "0")
     try:
         app()
     except GaussveilError as error:
