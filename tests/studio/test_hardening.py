@@ -138,3 +138,19 @@ def test_the_token_is_not_among_the_arguments_of_the_browser(
         page.goto(address)
         page.wait_for_url(running.address + "/explore*")
         page.close()
+
+
+def test_an_address_that_may_hold_a_password_is_written_nowhere(tmp_path: Path, started_studio: Any) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "open sesame.csv").write_text("x,kind\n0.5,a\n0.1,b\n", encoding="utf-8")
+    Ledger.create(tmp_path / "home.ledger")
+    with started_studio(tmp_path, "--diagnostics", "--data", f"file://{tmp_path}/open sesame.csv") as running:
+        more = {"label": "kind", "classes": "a, b"}
+        order = running.order(running.account(), "mixture", "address-1", **more)
+        running.client.post("/api/releases", json=order)
+        assert running.finished(order["key"])["state"] == "released"
+        asked = running.client.post("/api/diagnostics/release", json={"key": order["key"]})
+        assert asked.status_code == 200  # found again by its id
+        files = [path for path in (tmp_path / "home.ledger.studio").rglob("*") if path.is_file()]
+        assert any(path.name == "request.json" for path in files)
+        assert not any(b"file://" in path.read_bytes() for path in files)

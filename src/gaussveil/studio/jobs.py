@@ -81,7 +81,9 @@ class Jobs:
                 if known not in (None, request):
                     raise _used() from None
                 return
-            order = {"request": request, "address": address, "table_name": table_name, "ledger": str(self._ledger)}
+            # An address elsewhere may hold a password, which no file of ours keeps: the process is told it, once.
+            kept = None if address is None or "://" in address else address
+            order = {"request": request, "address": kept, "table_name": table_name, "ledger": str(self._ledger)}
             write_json(folder / "request.json", order)
             process = subprocess.Popen(
                 [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)], start_new_session=True,
@@ -91,7 +93,7 @@ class Jobs:
             self._processes[key] = process
             # It waits for this word, so that nothing ever runs of which a later server would not know.
             write_json(folder / "progress.json", {"stage": 0, "stages": 4, "words": "starting", "pid": process.pid})
-            _say_go(process)
+            _say_go(process, address)
 
     def status(self, key: str) -> JobStatus:
         """Where a release stands."""
@@ -195,10 +197,10 @@ def _used() -> LedgerStateError:
     return LedgerStateError("the key was used for another release; take a new one")
 
 
-def _say_go(process: subprocess.Popen[bytes]) -> None:
+def _say_go(process: subprocess.Popen[bytes], address: str | None) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as line:
-        line.write(GO)
+        line.write(GO + b"\n" + (address or "").encode())
 
 
 IN_THE_LEDGER = {

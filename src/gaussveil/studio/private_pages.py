@@ -55,10 +55,11 @@ def compare(request: Request, parts: Parts, asked: CompareRequest) -> Response:
     if status.state != "released" or status.done is None:
         raise ParameterError("there is no finished release under that key")
     order = parts.jobs.request(asked.key)
+    address = order["address"] or parts.shelf.find(order["request"]["table"] or "").address
     file = parts.jobs.file(asked.key, status.done["file"])
     found = parts.desk.ask(
-        "diagnose", order=order["request"]["order"], address=order["address"], file=str(file),
-        called={str(order["address"]): order["table_name"], str(file): "the release"},
+        "diagnose", order=order["request"]["order"], address=address, file=str(file),
+        called={address: order["table_name"], str(file): "the release"},
     )  # fmt: skip
     return answered(request, "piece_figures.html", found)
 

@@ -35,19 +35,19 @@ def cancelled(_number: int, _frame: FrameType | None) -> None:
     raise CancelledError
 
 
-def run(folder: Path) -> None:
+def run(folder: Path, address: str | None) -> None:
     """Do the release that the folder's request asks for; say in done.json what became of it."""
     signal.signal(signal.SIGTERM, cancelled)
     try:
-        done = release(folder)
+        done = release(folder, address)
     except GaussveilError as error:
-        done = {"state": "refused", "code": error.code, "message": f"{_named(folder, str(error))}."}
+        done = {"state": "refused", "code": error.code, "message": f"{_named(folder, address, str(error))}."}
     except CancelledError:
         done = {"state": "cancelled", "code": "", "message": "Cancelled."}
     write_json(folder / "done.json", finite(done))
 
 
-def release(folder: Path) -> dict[str, Any]:
+def release(folder: Path, address: str | None) -> dict[str, Any]:
     """Prepare, then spend."""
     tell(folder, 0)
     from gaussveil.accounting import Account
@@ -58,7 +58,7 @@ def release(folder: Path) -> dict[str, Any]:
 
     asked: Any = read_json(folder / "request.json")
     request = asked["request"]
-    offer = make_offer(request["order"], asked["address"], asked["table_name"])
+    offer = make_offer(request["order"], address, asked["table_name"])
     tell(folder, 1)
     room = offer.prepare()
     with ExitStack() as files:
@@ -104,14 +104,16 @@ def tell(folder: Path, stage: int) -> None:
     write_json(folder / "progress.json", {"stage": stage, "stages": len(STAGES), "words": words, "pid": os.getpid()})
 
 
-def _named(folder: Path, message: str) -> str:
+def _named(folder: Path, address: str | None, message: str) -> str:
     """Our errors may name the table's file; a page says what the user calls it, not where it lies."""
     asked = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    return message.replace(str(asked["address"]), str(asked["table_name"])).replace(f"{folder}/", "").rstrip(".")
+    shown = message if address is None else message.replace(address, str(asked["table_name"]))
+    return shown.replace(f"{folder}/", "").rstrip(".")
 
 
 if __name__ == "__main__":
     sys.excepthook = quiet
     # A server that died before it wrote down our number says nothing: then nothing is done and nothing is spent.
-    if sys.stdin.buffer.read() == GO:
-        run(Path(sys.argv[1]))
+    word, _, told = sys.stdin.buffer.read().partition(b"\n")
+    if word == GO:
+        run(Path(sys.argv[1]), told.decode() or None)
