@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,15 @@ from numpy.typing import NDArray
 from gaussveil.accounting import verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_labels import METHODS, _on_simplex, choose_method, from_clusters, from_response
+from gaussveil.mechanisms.mixture_labels import (
+    METHODS,
+    _on_simplex,
+    choose_method,
+    from_both,
+    from_clusters,
+    from_response,
+    split_epsilon,
+)
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
 
@@ -56,6 +65,24 @@ def test_charges_name_the_exact_losses() -> None:
     assert 2 * table.largest_loss <= 1.0 + 1e-12
 
 
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 0.3, 1.0, 4.0, 1 / 3 + 0.2, 30.0])
+def test_table_and_answers_together_cost_no_more_than_epsilon(epsilon: float) -> None:
+    for_table, for_answers = split_epsilon(epsilon)
+    assert for_table > 0
+    assert for_answers >= for_table
+    assert Fraction(for_table) + Fraction(for_answers) <= Fraction(epsilon)
+    rows, labels = three_classes(60)
+    made = PrivateGaussianMixture(epsilon=epsilon, delta=1e-5, adjacency="label", method="both").fit(rows, labels)
+    charged = {type(part.source): part for part in made.certificate_.charge.parts}
+    assert set(charged) == {DiscreteLaplace, RandomisedResponse}
+    table, answers = charged[DiscreteLaplace], charged[RandomisedResponse]
+    assert (table.count, answers.count) == (2, 1)
+    assert isinstance(table.source, DiscreteLaplace)
+    assert isinstance(answers.source, RandomisedResponse)
+    assert 2 * table.source.largest_loss <= for_table * (1 + 1e-12)
+    assert (answers.source.largest_loss, answers.source.classes) == (for_answers, 3)
+
+
 def test_sums_pay_for_two_classes() -> None:
     """A label moves two classes: each pass has the noise of a mean shift smaller by sqrt(2)."""
     rows, labels = three_classes(200)
@@ -94,13 +121,13 @@ def test_the_rule_looks_at_sizes_and_promises_alone() -> None:
         made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label").fit(rows * [1.0, spread], labels)
         methods.add(made.certificate_.parameters["method"])
     assert len(methods) == 1
-    assert choose_method(1000, 5, 3, 0.5, 0.14) == "clusters"
-    assert choose_method(1000, 5, 3, 1.0, 0.27) == "response"
+    assert choose_method(1000, 5, 3, 1.0, 0.27) == "both"
+    assert choose_method(1000, 5, 3, 2.0, 0.5) == "response"
     assert choose_method(10**6, 5, 3, 1.0, 0.27) == "sums"
     assert choose_method(10**6, 5, 3, 1.0, 1e-6) != "sums"
 
 
-@pytest.mark.parametrize(("release", "epsilon"), [(from_response, 1.0), (from_clusters, 0.5)])
+@pytest.mark.parametrize(("release", "epsilon"), [(from_response, 1.0), (from_clusters, 0.5), (from_both, 0.5)])
 def test_no_start_strands_em_in_a_wrong_maximum(release: Any, epsilon: float) -> None:
     """Classes far apart: whatever the noise, each is found where it is (seeded, so for good)."""
     generator = np.random.default_rng(8)
@@ -111,3 +138,17 @@ def test_no_start_strands_em_in_a_wrong_maximum(release: Any, epsilon: float) ->
         weights, means, _ = release(rows, codes, 4, epsilon, SeededGenerator(seed))
         assert np.abs(means - places).max() < 1.0
         assert np.abs(weights - [0.4, 0.3, 0.2, 0.1]).max() < 0.05
+
+
+def test_overlapping_classes_of_uneven_size_are_found_under_their_names() -> None:
+    """Two classes that share a cluster and a small one: labels alone strand EM, the table names the components."""
+    generator = np.random.default_rng(3)
+    codes = np.repeat(np.arange(4), [450, 300, 200, 50])
+    places = np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 9.0], [-9.0, 9.0]])
+    rows = places[codes] + generator.normal(size=(1000, 2))
+    fitted = MixtureModel.fitted(rows, codes, range(4))
+    for seed in range(4):
+        released = from_both(rows, codes, 4, 0.5, SeededGenerator(seed))
+        model = MixtureModel(*released, fitted.classes, fitted.columns)
+        assert model.joint_divergence(fitted) < 0.1
+        assert fitted.joint_divergence(model) < 0.1

@@ -1,11 +1,12 @@
 """Mixtures under label adjacency: one record's class label is replaced by another; the features are NOT protected.
 
-Three releases, functions of the labels through noise only and of the features as they are:
+Four releases, functions of the labels through noise only and of the features as they are:
 
 * ``response``: K-ary randomised response on every label, then EM on the features (corrections F4). The dominating pair
   is that of one answer: pure epsilon, exact coins.
 * ``clusters``: the features alone are cut into cells, and the table class x cell is released with discrete Laplace
   noise of scale 2/epsilon (corrections F3): a label moves two counts by one each.
+* ``both``: such a table of few cells with a part of epsilon, and answers with the rest, which add up.
 * ``sums``: noisy class sums in stages, as under record adjacency (corrections F1, with clipped ellipsoids in place of
   covering ones): a label moves the sums of two classes, so the squared loss is twice that of one record.
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +37,17 @@ Codes = NDArray[np.int64]
 Parameters = tuple[Float, Float, Float]
 """Weights, means, covariances."""
 
-METHODS = ("response", "clusters", "sums")
+METHODS = ("response", "clusters", "sums", "both")
 LARGE_CLASSES = 300
-ENOUGH_NAMED, SURELY_NAMED = 0.5, 4.0  # of the squared columns, of the columns
+SURELY_NAMED = 20.0  # records a class's answers are worth, above which they need no table beside them
+TABLE_EPSILON = 0.2  # of `both`, at most half of epsilon
 SEPARATED = 0.3  # share of the features' scatter that lies within K clusters
 PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class
 MOST_CELLS = 200
 RECORDS_PER_NOISE = 20  # cells are so large that an even share of one exceeds its noise
-TRIAL_ROUNDS, EM_ROUNDS, TABLE_ROUNDS = 15, 200, 30
+TRIAL_ROUNDS, EM_ROUNDS, TABLE_ROUNDS, NAMING_ROUNDS = 25, 200, 30, 100
+FOLLOWED = 3  # starts that are followed to their ends
+FEATURE_STARTS, MOST_FITTED = 5, 20_000  # starts, and records, of a mixture of the features alone
 START_DOUBT = 0.02  # share of every record that a start leaves to the classes evenly
 SURE = 3.0  # noise scales above which an entry of the table is believed
 
@@ -50,13 +56,12 @@ def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_
     """The rule for `method="auto"`: N, K, d, epsilon and delta (through its mean shift), nothing else.
 
     The noise of class sums vanishes as classes grow, whatever their shape: large classes are summed. Otherwise EM on
-    randomised labels, where the labels of a class that agree by more than chance are as many as its covariance has
-    entries; below, counts by cell, which have less noise than answers.
+    randomised labels, where those of a class are worth enough records to find it; below, helped by a table.
     """
     strength = records_per_class(size, mean_shift / math.sqrt(2), classes)
     if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= ENOUGH:
         return "sums"
-    return "response" if _named(size, classes, epsilon) >= ENOUGH_NAMED * dimension**2 else "clusters"
+    return "response" if _named(size, classes, epsilon) >= SURELY_NAMED else "both"
 
 
 def _named(size: int, classes: int, epsilon: float) -> float:
@@ -66,35 +71,150 @@ def _named(size: int, classes: int, epsilon: float) -> float:
 
 
 def from_response(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
-    """Randomised labels, then EM in which a label is one more noisy observation of the class.
+    """Randomised labels, then EM in which a label is one more noisy observation of the class."""
+    answers = _Answers.drawn(codes, classes, epsilon, generator)
+    return _most_likely(rows, answers, _starts(rows, answers))
 
-    The likelihood has several maxima. Where the labels are many they show the right one; where they are few, the most
-    likely of several starts is followed to its end.
+
+def from_both(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
+    """A coarse table of classes by clusters, then randomised labels: the two epsilons add up.
+
+    The table has little noise where there are few clusters, so it tells which cluster is which class; the labels
+    divide clusters that classes share.
     """
-    answers = randomised_response(codes, classes, epsilon, generator)
-    keep, other = (float(value) for value in response_probabilities(classes, epsilon))
-    unbiased = (np.eye(classes)[answers] - other) / (keep - other)
-    log_label = np.where(answers[:, None] == np.arange(classes), math.log(keep), math.log(other))
-    counts = positive(unbiased.sum(axis=0), math.sqrt(len(rows) * other * (1 - other)) / (keep - other))
+    for_table, for_answers = split_epsilon(epsilon)
+    cells = _hardened(_components(rows, classes))
+    table = _NoisyTable.drawn(codes, cells, classes, for_table, generator)
+    answers = _Answers.drawn(codes, classes, for_answers, generator)
+    told = _believed(table.noisy, _on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
+    starts = [_from_cells(rows, cells, told), _from_cells(rows, cells, _named_each(table.noisy.T).T)]
+    return _most_likely(rows, answers, [*_starts(rows, answers), *starts], table)
+
+
+def split_epsilon(epsilon: float) -> tuple[float, float]:
+    """What `both` spends on the table and on the answers; never more than epsilon together."""
+    for_table = min(TABLE_EPSILON, epsilon / 2)
+    for_answers = epsilon - for_table
+    while Fraction(for_table) + Fraction(for_answers) > Fraction(epsilon):
+        for_answers = math.nextafter(for_answers, 0.0)
+    return for_table, for_answers
+
+
+@dataclass(frozen=True)
+class _NoisyTable:
+    """Counts of classes x cells with discrete Laplace noise; a label moves two of them by one each."""
+
+    noisy: Float
+    cells: Codes
+    epsilon: float
+
+    @classmethod
+    def drawn(
+        cls, codes: Codes, cells: Codes, classes: int, epsilon: float, generator: Generator | None
+    ) -> _NoisyTable:
+        table = np.zeros((classes, int(cells.max()) + 1), dtype=np.int64)
+        np.add.at(table, (codes, cells), 1)
+        noise = discrete_laplace(2 / epsilon, table.shape, generator)
+        return cls((table + noise).astype(np.float64), cells, epsilon)
+
+    def log_likelihood(self, shares: Float) -> float:
+        """Of the noisy counts where the records are shared out so, up to a constant."""
+        return -float(np.abs(self.noisy - _summed(self.cells, shares).T).sum()) * self.epsilon / 2
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Randomised labels: unbiased indicators of the classes, and log-probabilities of the answer given each class."""
+
+    unbiased: Float
+    log_label: Float
+    count_noise: float
+    """Deviation of a class's unbiased count."""
+
+    @classmethod
+    def drawn(cls, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> _Answers:
+        answers = randomised_response(codes, classes, epsilon, generator)
+        keep, other = (float(value) for value in response_probabilities(classes, epsilon))
+        return cls(
+            (np.eye(classes)[answers] - other) / (keep - other),
+            np.where(answers[:, None] == np.arange(classes), math.log(keep), math.log(other)),
+            math.sqrt(len(codes) * other * (1 - other)) / (keep - other),
+        )
+
+
+def _starts(rows: Float, answers: _Answers) -> list[Parameters]:
+    """Where EM begins: unbiased class means, and mixtures fitted to the features whose components get classes' names.
+
+    The likelihood has several maxima, and a start from the labels alone often ends in a wrong one; components of the
+    features are near the right one as soon as their names are.
+    """
+    classes = answers.unbiased.shape[1]
     middle = rows.mean(axis=0)
-    means = middle + (unbiased.T @ (rows - middle)) / counts[:, None]
+    counts = positive(answers.unbiased.sum(axis=0), answers.count_noise)
+    means = middle + (answers.unbiased.T @ (rows - middle)) / counts[:, None]
     _, _, covariances = _moments(rows, np.full((len(rows), classes), 1 / classes))
     starts = [(counts / counts.sum(), means, covariances)]
-    if _named(len(rows), classes, epsilon) >= SURELY_NAMED * rows.shape[1]:
-        return _expectation_maximisation(rows, log_label, starts[0], EM_ROUNDS)[1]
-    for cells in (_clusters(rows, classes), _clusters(rows, 2 * classes)):
-        told = _on_simplex(_summed(cells, unbiased).T, np.bincount(cells))
-        starts.append(_from_cells(rows, cells, told))
-        evidence = _summed(cells, log_label)
-        pairs = np.stack(linear_sum_assignment(-evidence))
-        named = np.zeros(evidence.T.shape)
-        named[np.argmax(evidence, axis=1), np.arange(len(evidence))] = 1.0
-        named[:, pairs[0]] = 0.0
-        named[pairs[1], pairs[0]] = 1.0
-        starts.append(_from_cells(rows, cells, named))
-    trials = [_expectation_maximisation(rows, log_label, start, TRIAL_ROUNDS) for start in starts]
-    best = max(trials, key=lambda trial: trial[0])[1]
-    return _expectation_maximisation(rows, log_label, best, EM_ROUNDS)[1]
+    for count in (classes, 2 * classes):
+        parts = _components(rows, count)
+        cells = _hardened(parts)
+        for evidence in (answers.log_label, answers.unbiased):
+            starts.append(_from_cells(rows, cells, _named_each(_summed(cells, evidence)).T))
+        starts.append(_moments(rows, _doubted(parts @ _named_softly(parts, answers.log_label))))
+    return starts
+
+
+def _most_likely(
+    rows: Float, answers: _Answers, starts: list[Parameters], table: _NoisyTable | None = None
+) -> Parameters:
+    """Every start is followed for some rounds, under its own names and the best ones; the best to their ends."""
+
+    def followed(begun: list[Parameters], rounds: int) -> list[tuple[float, Parameters]]:
+        ends = []
+        for start in begun:
+            likelihood, end = _expectation_maximisation(rows, answers.log_label, start, rounds)
+            if table is not None:
+                likelihood += table.log_likelihood(_shares(answers.log_label + _log_joint(rows, *end)))
+            ends.append((likelihood, end))
+        return sorted(ends, key=lambda pair: -pair[0])
+
+    tried = [end for _, end in followed(starts, TRIAL_ROUNDS)]
+    renamed = [_renamed(rows, answers, end, table) for end in tried]
+    best = followed(tried[:FOLLOWED] + renamed, TRIAL_ROUNDS)[:FOLLOWED]
+    return followed([end for _, end in best], EM_ROUNDS)[0][1]
+
+
+def _renamed(rows: Float, answers: _Answers, found: Parameters, table: _NoisyTable | None) -> Parameters:
+    """The same Gaussians under the names that fit answers and table best: one name each, so evidence adds up."""
+    shares = _shares(_log_joint(rows, *found))  # of the features alone
+    evidence = shares.T @ answers.log_label
+    if table is not None:
+        counts = _summed(table.cells, shares).T
+        evidence -= np.abs(counts[:, None] - table.noisy[None]).sum(axis=2) * table.epsilon / 2
+    order = linear_sum_assignment(-evidence.T)[1]
+    return found[0][order], found[1][order], found[2][order]
+
+
+def _named_each(evidence: Float) -> Float:
+    """Cells x classes, 0 or 1: every class has a cell as far as there are cells; the others go to their likeliest."""
+    named = np.zeros(evidence.shape)
+    named[np.arange(len(evidence)), np.argmax(evidence, axis=1)] = 1.0
+    cells, classes = linear_sum_assignment(-evidence)
+    named[cells] = 0.0
+    named[cells, classes] = 1.0
+    return named
+
+
+def _named_softly(parts: Float, log_label: Float) -> Float:
+    """The likeliest classes of every component, the components as they are: a concave problem, so one maximum."""
+    classes = log_label.shape[1]
+    names = np.full((parts.shape[1], classes), 1 / classes)
+    label = np.exp(log_label)
+    for _ in range(NAMING_ROUNDS):
+        joint = (parts @ names) * label
+        # each record's doubt is shared among its components as their names explain its answer
+        names = names * (parts.T @ (label / joint.sum(axis=1, keepdims=True)))
+        names /= names.sum(axis=1, keepdims=True)
+    return np.asarray(names)
 
 
 def from_clusters(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
@@ -106,9 +226,7 @@ def from_clusters(rows: Float, codes: Codes, classes: int, epsilon: float, gener
     separated = _scatter_within(rows, classes) < SEPARATED
     cells = _cells(rows, classes, epsilon, separated)
     sizes = np.bincount(cells)  # the features are known, so the cells' sizes are
-    table = np.zeros((classes, len(sizes)), dtype=np.int64)
-    np.add.at(table, (codes, cells), 1)
-    noisy = (table + discrete_laplace(2 / epsilon, table.shape, generator)).astype(np.float64)
+    noisy = _NoisyTable.drawn(codes, cells, classes, epsilon, generator).noisy
     told = _on_simplex(noisy, sizes)
     if not separated:
         return _moments(rows, told[:, cells].T / sizes[cells][:, None])
@@ -148,8 +266,12 @@ def _expectation_maximisation(
 
 def _from_cells(rows: Float, cells: Codes, shares: Float, doubt: float = START_DOUBT) -> Parameters:
     """Moments where every record is shared out as its cell is (classes x cells)."""
-    part = (shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T
-    return _moments(rows, (1 - doubt) * part + doubt / len(shares))
+    return _moments(rows, _doubted((shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T, doubt))
+
+
+def _doubted(shares: Float, doubt: float = START_DOUBT) -> Float:
+    """A little of every record goes to the classes evenly, so that no class starts empty."""
+    return np.asarray((1 - doubt) * shares + doubt / shares.shape[1])
 
 
 def _summed(cells: Codes, values: Float) -> Float:
@@ -173,12 +295,29 @@ def _cells(rows: Float, classes: int, epsilon: float, separated: bool) -> Codes:
         return _clusters(
             rows, int(np.clip(len(rows) * epsilon / (RECORDS_PER_NOISE * classes), 2 * classes, MOST_CELLS))
         )
-    standard = rows / (rows.std(axis=0) + 1e-300)
+    return _hardened(_components(rows, classes))
+
+
+def _components(rows: Float, count: int) -> Float:
+    """Shares of every record in the components of the likeliest mixture found for the features alone (N x count)."""
+    standard = (rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300)
+    fitted = standard[:: max(1, len(rows) // MOST_FITTED)]
+    count = max(1, min(count, len(rows) // 4))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        count = max(1, min(classes, len(rows) // 4))
-        found = GaussianMixture(count, n_init=5, reg_covar=1e-3, random_state=0).fit_predict(standard)
-    return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
+        found = [
+            GaussianMixture(
+                count, n_init=FEATURE_STARTS, init_params=way, max_iter=EM_ROUNDS, reg_covar=1e-4, random_state=0
+            ).fit(fitted)
+            for way in ("kmeans", "k-means++")
+        ]
+    best = max(found, key=lambda mixture: mixture.lower_bound_)
+    return np.asarray(best.predict_proba(standard), dtype=np.float64)
+
+
+def _hardened(parts: Float) -> Codes:
+    """Every record in its likeliest component, components without records left out."""
+    return np.asarray(np.unique(np.argmax(parts, axis=1), return_inverse=True)[1], dtype=np.int64)
 
 
 def _scatter_within(rows: Float, classes: int) -> float:

@@ -18,7 +18,15 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.mixture_budget import CAPS, RADIUS_BINS, stage_budget
 from gaussveil.mechanisms.mixture_clusters import STEPS, find_clusters
-from gaussveil.mechanisms.mixture_labels import METHODS, Parameters, choose_method, from_clusters, from_response
+from gaussveil.mechanisms.mixture_labels import (
+    METHODS,
+    Parameters,
+    choose_method,
+    from_both,
+    from_clusters,
+    from_response,
+    split_epsilon,
+)
 from gaussveil.mechanisms.mixture_passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
 from gaussveil.mechanisms.mixture_records import Records
 from gaussveil.mechanisms.mixture_stages import run_stages
@@ -160,9 +168,12 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
         charge = Charge(RandomisedResponse(promise.epsilon, classes))
         return FitPlan(charge, draft, lambda: from_response(rows, codes, classes, promise.epsilon, generator))
     if chosen == "clusters":
-        numerator, denominator = rational_scale(2 / promise.epsilon)
-        charge = Charge(DiscreteLaplace(1, numerator / denominator), count=2)
+        charge = _table_charge(promise.epsilon)
         return FitPlan(charge, draft, lambda: from_clusters(rows, codes, classes, promise.epsilon, generator))
+    if chosen == "both":
+        for_table, for_answers = split_epsilon(promise.epsilon)
+        charge = _table_charge(for_table) + Charge(RandomisedResponse(for_answers, classes))
+        return FitPlan(charge, draft, lambda: from_both(rows, codes, classes, promise.epsilon, generator))
 
     def draw() -> Parameters:
         # A label moves the sums of two classes, each as much as one record would: twice the squared loss.
@@ -173,6 +184,12 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
         return _staged(passes, classes, one, radius, middle, len(rows))
 
     return FitPlan(Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), draft, draw)
+
+
+def _table_charge(epsilon: float) -> Charge:
+    """A table of counts with discrete Laplace noise: a label moves two of them by one each."""
+    numerator, denominator = rational_scale(2 / epsilon)
+    return Charge(DiscreteLaplace(1, numerator / denominator), count=2)
 
 
 def _staged(
