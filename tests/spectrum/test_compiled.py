@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from numba import float64
 
-from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError
+from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, contour, rules
 from gaussveil.spectrum.acceleration import SWITCH, compiled_contour, compiled_reduction
 from gaussveil.spectrum.compiled import integrand, row
@@ -192,6 +193,50 @@ def test_nothing_is_compiled_where_it_cannot_be_kept() -> None:
 def test_the_cache_knows_the_formulas() -> None:
     assert revision_of(row, integrand) != revision_of(row)
     assert revision_of(row, integrand) == revision_of(row, integrand)
+
+
+def test_the_cache_knows_what_was_loaded_not_what_the_files_say_by_now() -> None:
+    """A process that is older than the files must not leave its code in the cache under their number."""
+    numbers = set()
+    for source in ("LIMIT = 1.0", "LIMIT = 2.0", "def bound(x): return x + 1", "def bound(x): return x + 2"):
+        module = ModuleType("formulas")
+        module.__file__ = row.__file__
+        exec(source, module.__dict__)
+        del module.__dict__["__builtins__"]
+        numbers.add(revision_of(module))
+    assert len(numbers) == 4
+
+
+@pytest.mark.parametrize("mean", [10.0**9.5, 1e10, 10.0**13.5, 10.0**16.5, 10.0**18.5])
+@pytest.mark.parametrize("variance", [0.1, 0.5, 1.001, 10.0, 1e8])
+def test_pairs_too_far_apart_for_doubles_are_not_called_private(both: Both, mean: float, variance: float) -> None:
+    """1 - delta underflows here and its exponent has no digits: what is left must err towards delta = 1."""
+    pair = GaussianPair([mean], [[variance]], [0.0], [[1.0]])
+    for found in both(lambda: pair.delta([0.0, 1.0, 30.0])):
+        assert np.all(np.asarray(found) > 0.999)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ([0.0], [[1.7e308]], [0.0], [[1.0]]),
+        ([0.0, 0.0], np.eye(2) * 1e300, [0.0, 0.0], np.eye(2) * 1e-300),
+        ([1e308], [[1e-300]], [0.0], [[1e-300]]),
+        ([0.0, 0.0], [[1e308, 1e307], [1e307, 1e308]], [0.0, 0.0], np.eye(2) * 1e-5),
+    ],
+)
+def test_what_overflows_is_refused_and_not_taken_for_noise(both: Both, pair: tuple) -> None:
+    def refused() -> bool:
+        with pytest.raises(NumericalError):
+            GaussianPair(*pair)
+        return True
+
+    assert both(refused) == (True, True)
+
+
+def test_an_empty_batch_has_an_empty_curve(both: Both) -> None:
+    pair = GaussianPair(np.zeros((0, 2)), np.eye(2), np.zeros(2), np.eye(2))
+    assert [np.shape(found) for found in both(lambda: pair.delta(1.0))] == [(0,), (0,)]
 
 
 def test_numba_waits_for_its_first_use() -> None:

@@ -248,6 +248,8 @@ def _in_chunks(terms: Terms, threshold: Array, evaluate: Callable[[Terms, Array]
     elements = CPU_CHUNK if is_numpy_namespace(xp) else DEVICE_CHUNK
     rows = max(1, elements // (max(1, terms.variance_gap.shape[-1]) * nodes))
     count = threshold.shape[0]
+    if count == 0:
+        return Integral(threshold, threshold, threshold)
     parts = []
     for start in range(0, count, rows):
         stop = min(start + rows, count)
@@ -269,7 +271,8 @@ def _integrate_rows(terms: Terms, threshold: Array, region: Region, centre: Arra
     if rows.shape[0] == 0:
         return found
     at, around = take_rows(threshold, rows), take_rows(centre, rows)
-    bound = _chernoff(terms.rows(rows), at, region, around)
+    left = terms.rows(rows)
+    bound = _chernoff(left, at, region, around) + _rounding(left, at, around)
     return Integral(put_rows(found.log_value, rows, bound), put_rows(found.slope, rows, -around), found.log_error)
 
 

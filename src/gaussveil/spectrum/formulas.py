@@ -243,7 +243,14 @@ def looks_large(xp: Namespace, threshold: Number, centre: Number, width: Number,
 
 
 def from_complement(xp: Namespace, missing: Number, slope: Number, error: Number) -> tuple[Number, Number, Number]:
-    """log delta, its slope and error from log(1 - delta) and its own."""
+    """log delta, its slope and error from log(1 - delta) and its own.
+
+    Where that error leaves room for delta = 0, the value is the upper bound 0 and the error infinite.
+    """
+    highest = missing + error
+    bounded = highest < 0
+    steepest = xp.exp(highest) / -xp.expm1(xp.where(bounded, highest, -1.0))  # d log delta grows with 1 - delta
     missing = xp.where(missing > 0, 0.0, missing)
     odds = xp.exp(missing) / -xp.expm1(missing)  # (1 - delta) / delta
-    return xp.log1p(-xp.exp(missing)), -odds * slope, xp.where(xp.isinf(error), error, odds * error)
+    value = xp.where(bounded, xp.log1p(-xp.exp(missing)), 0.0)
+    return value, -odds * slope, xp.where(bounded, steepest * error, math.inf)

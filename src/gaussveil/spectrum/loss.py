@@ -219,7 +219,8 @@ class PrivacyLoss:
         xp = array_namespace(flat)
         values, _, error = contour.log_delta(terms, flat)
         doubtful = ~(error <= ROUNDING_LIMIT * xp.maximum(xp.abs(values), xp.ones_like(values)))  # NaN is doubtful too
-        doubtful = doubtful & ~(values < HOPELESS)  # such a value is an upper bound already
+        upper = values + xp.where(xp.isinf(error), xp.zeros_like(error), error)  # not settled: an upper bound already
+        doubtful = doubtful & ~(upper < HOPELESS)
         log_delta = xp.minimum(values, xp.zeros_like(values))
         again = where(doubtful)
         for row in (int(again[place]) for place in range(again.shape[0])):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, ShapeError
+from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError, ShapeError
 from gaussveil.spectrum.acceleration import compiled_reduction
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.exact import ExactMatrices
@@ -41,6 +41,7 @@ def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMat
     return ExactMatrices(**{name: xp.asarray(array, copy=True) for name, array in arrays.items()})
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is refused below
 def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
     """Variance gaps, logs of variance ratios, and mean gaps of (N(mean_x, cov_x), N(mean_y, cov_y)).
 
@@ -68,6 +69,10 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         stop = min(start + at_once, rows)
         pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
     gap, log_ratio, mean_gap = (xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))
+    if not all(bool(xp.all(xp.isfinite(column))) for column in (gap, log_ratio, mean_gap)):
+        raise NumericalError(
+            "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."
+        )
     return gap, log_ratio, mean_gap
 
 

@@ -34,7 +34,7 @@ def definite(pivot: Number, dimension: int) -> Number:
 
 def is_noise(xp: Namespace, value: Number, largest: Number, dimension: int) -> Number:
     """Whether a value is rounding noise beside the largest: a gap of 1e-17 would pretend an unbounded loss."""
-    return xp.abs(value) <= 4 * dimension * UNIT_ROUNDOFF * largest
+    return xp.abs(value) < 4 * dimension * UNIT_ROUNDOFF * largest  # an overflow is not noise beside itself
 
 
 def log_ratio_of(xp: Namespace, gap: Number) -> Number:

@@ -112,7 +112,7 @@ def integrate_at(
         )
         if not math.isinf(error):
             return log_value, slope, error
-    return peak + factors.log_poles, -centre, math.inf
+    return peak + factors.log_poles + rounding, -centre, math.inf
 
 
 @compiled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeVar, cast
 
 from numba import float64, njit, types
@@ -26,9 +26,25 @@ def compiled(function: Function) -> Function:
 
 
 def revision_of(*modules: ModuleType) -> int:
-    """A number that changes with the sources: numba's cache looks only at the file of the entry point itself."""
-    text = "\n".join(inspect.getsource(module) for module in modules)
-    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+    """A number that changes with functions and constants: numba's cache looks only at the file of the entry point.
+
+    Taken from what was loaded, not from the files: those may be newer than this process, and their number must not
+    name older code in a cache that all processes share.
+    """
+    text = []
+    for module in modules:
+        for name, value in sorted(vars(module).items()):
+            function = getattr(value, "py_func", value)
+            if inspect.isfunction(function):
+                text.append(f"{name} {_described(function.__code__)}")
+            elif isinstance(value, int | float | tuple):
+                text.append(f"{name} {value!r}")
+    return int(hashlib.sha256("\n".join(text).encode()).hexdigest()[:15], 16)
+
+
+def _described(code: CodeType) -> str:
+    constants = [_described(part) if isinstance(part, CodeType) else repr(part) for part in code.co_consts]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars} {constants}"
 
 
 def entry_point(signature: Any, function: Function) -> Function:
