@@ -15,9 +15,10 @@ import pytest
 import requests
 
 from gaussveil.accounting import Ledger
-from gaussveil.errors import ParameterError, SourceError
+from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard
+from gaussveil.studio.offers.tables import describe
 from gaussveil.studio.settings import Settings
 from gaussveil.studio.shelf import Shelf
 
@@ -154,3 +155,18 @@ def test_an_address_that_may_hold_a_password_is_written_nowhere(tmp_path: Path, 
         files = [path for path in (tmp_path / "home.ledger.studio").rglob("*") if path.is_file()]
         assert any(path.name == "request.json" for path in files)
         assert not any(b"file://" in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("first", ["1.5,77777.125", "77777125,2", "-77777125,2,b", "7e7,b"])
+def test_a_record_is_never_taken_for_names_of_columns(tmp_path: Path, first: str) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text(f"{first}\n" + f"{first}\n" * 3, encoding="utf-8")
+    with pytest.raises(FormatError) as refused:
+        describe(str(table))
+    assert "7" not in str(refused.value)
+
+
+def test_meters_may_be_called_by_numbers(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("time,1001,1002\n2024-01-01 00:00:00,1,2\n", encoding="utf-8")
+    assert [column["name"] for column in describe(str(table))["columns"]] == ["time", "1001", "1002"]
