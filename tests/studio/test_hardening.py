@@ -170,3 +170,21 @@ def test_meters_may_be_called_by_numbers(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("time,1001,1002\n2024-01-01 00:00:00,1,2\n", encoding="utf-8")
     assert [column["name"] for column in describe(str(table))["columns"]] == ["time", "1001", "1002"]
+
+
+def test_every_route_asks_for_the_token_our_name_and_our_pages(studio: Running) -> None:
+    described = studio.client.get("/api/openapi.json").json()["paths"]
+    routes = [(method.upper(), path) for path, methods in described.items() for method in methods]
+    pages = ("/", "/explore", "/release", "/budgets", "/verify", "/diagnostics", "/api", "/api/openapi.json")
+    assert len(routes) >= 18
+    session = requests.Session()
+    session.get(studio.link, allow_redirects=False, timeout=60)
+    for method, path in [*routes, *(("GET", page) for page in pages)]:
+        address = studio.address + path.replace("{key}", "0" * 32).replace("{name}", "a.csv")
+        bare = requests.request(method, address, timeout=60, allow_redirects=False)
+        assert (path, bare.status_code) == (path, 401)
+        rebound = session.request(method, address, headers={"Host": "evil.example"}, timeout=60, allow_redirects=False)
+        assert (path, rebound.status_code) == (path, 421)
+        if method != "GET":
+            forged = session.request(method, address, headers={"Origin": studio.address}, timeout=60)
+            assert (path, forged.status_code) == (path, 403)
