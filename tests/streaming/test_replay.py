@@ -70,6 +70,14 @@ def test_answered_readings_are_neither_repeated_nor_changed(meters: Meters) -> N
     assert replay.answer(SECRET, state, [(-1, 1.0), (2**63, 1.0), (2**61, 1.0)]) == (state, [])
 
 
+def test_a_negative_zero_is_no_second_reading(meters: Meters) -> None:
+    """Equal, so they stay in order of arrival, which a repeated micro-batch may change: one noise for both."""
+    replay, zeros = MeterReplay(meters[1]), [(0, 0.0), (0, -0.0)]
+    once, other = (replay.answer(SECRET, None, readings) for readings in (zeros, zeros[::-1]))
+    assert flat(once[1]) == flat(other[1])
+    assert once[0] == other[0]
+
+
 def test_the_law_is_the_designs(meters: Meters) -> None:
     """Noise keyed by the history has the deviation of the design, from one meter to the next."""
     ends = []

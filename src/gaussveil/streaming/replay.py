@@ -90,7 +90,7 @@ class MeterReplay:
         for sequence, value in sorted(readings, key=_rank):
             if not 0 <= sequence < LARGEST_SEQUENCE:
                 continue  # the gateway's rule for numbers that no meter has
-            label = READING.pack(sequence, math.nan if math.isnan(value) else value)
+            label = READING.pack(sequence, math.nan if math.isnan(value) else value + 0.0)  # -0.0 is the same reading
             self._generator.aim(chain, b"noise" + label)
             answer = self._gateway.answer([Message(self.meter.name, sequence, np.array([value]))])[0]
             if self._generator.used:  # otherwise refused, or answered before and given out then
