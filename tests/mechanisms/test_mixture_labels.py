@@ -123,6 +123,8 @@ def test_the_rule_looks_at_sizes_and_promises_alone() -> None:
     assert len(methods) == 1
     assert choose_method(1000, 5, 3, 1.0, 0.27) == "both"
     assert choose_method(1000, 5, 3, 2.0, 0.5) == "response"
+    assert choose_method(1400, 6, 12, 1.0, 0.27) == "clusters"
+    assert choose_method(1400, 6, 12, 4.0, 1.0) == "response"
     assert choose_method(10**6, 5, 3, 1.0, 0.27) == "sums"
     assert choose_method(10**6, 5, 3, 1.0, 1e-6) != "sums"
 

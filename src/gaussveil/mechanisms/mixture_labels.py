@@ -39,6 +39,8 @@ Parameters = tuple[Float, Float, Float]
 
 METHODS = ("response", "clusters", "sums", "both")
 LARGE_CLASSES = 300
+WELL_SHAPED = 2.0  # records of a class per squared column
+ENOUGH_NAMED = 0.5  # of the squared columns
 SURELY_NAMED = 20.0  # records a class's answers are worth, above which they need no table beside them
 TABLE_EPSILON = 0.2  # of `both`, at most half of epsilon
 SEPARATED = 0.3  # share of the features' scatter that lies within K clusters
@@ -56,12 +58,21 @@ def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_
     """The rule for `method="auto"`: N, K, d, epsilon and delta (through its mean shift), nothing else.
 
     The noise of class sums vanishes as classes grow, whatever their shape: large classes are summed. Otherwise EM on
-    randomised labels, where those of a class are worth enough records to find it; below, helped by a table.
+    randomised labels, where those of a class are worth enough records to find it; below, helped by a table. Where
+    columns are too many for the features to show classes, counts by cell stand in for the helped labels.
     """
     strength = records_per_class(size, mean_shift / math.sqrt(2), classes)
     if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= ENOUGH:
         return "sums"
-    return "response" if _named(size, classes, epsilon) >= SURELY_NAMED else "both"
+    named = _named(size, classes, epsilon)
+    if not _well_shaped(size, classes, dimension):
+        return "response" if named >= ENOUGH_NAMED * dimension**2 else "clusters"
+    return "response" if named >= SURELY_NAMED else "both"
+
+
+def _well_shaped(size: int, classes: int, dimension: int) -> bool:
+    """Whether records are so many that the components of the features alone may be taken for classes."""
+    return size >= WELL_SHAPED * classes * dimension**2
 
 
 def _named(size: int, classes: int, epsilon: float) -> float:
@@ -154,6 +165,8 @@ def _starts(rows: Float, answers: _Answers) -> list[Parameters]:
     means = middle + (answers.unbiased.T @ (rows - middle)) / counts[:, None]
     _, _, covariances = _moments(rows, np.full((len(rows), classes), 1 / classes))
     starts = [(counts / counts.sum(), means, covariances)]
+    if not _well_shaped(len(rows), classes, rows.shape[1]):
+        return starts
     for count in (classes, 2 * classes):
         parts = _components(rows, count)
         cells = _hardened(parts)
@@ -177,6 +190,8 @@ def _most_likely(
             ends.append((likelihood, end))
         return sorted(ends, key=lambda pair: -pair[0])
 
+    if len(starts) == 1:
+        return followed(starts, EM_ROUNDS)[0][1]
     tried = [end for _, end in followed(starts, TRIAL_ROUNDS)]
     renamed = [_renamed(rows, answers, end, table) for end in tried]
     best = followed(tried[:FOLLOWED] + renamed, TRIAL_ROUNDS)[:FOLLOWED]
