@@ -86,7 +86,8 @@ def test_each_household_pays_once_and_a_second_run_gives_the_same_bytes(
     again = run("mean of June")
     assert [release.value.tobytes() for _, release in again] == [release.value.tobytes() for _, release in first]
     assert [release.certificate.release_id for _, release in again] == [
-        release_id(Account(account.ledger, f"home {home}"), "mean of June", home) for home in HOMES
+        release_id(ReleaseStore(tmp_path / "store").name, Account(account.ledger, f"home {home}"), "mean of June", home)
+        for home in HOMES
     ]
     assert entries(account) == {home: ["released"] for home in HOMES}
     with pytest.raises(BudgetExceededError):
@@ -126,13 +127,24 @@ def test_a_driver_that_died_between_debit_and_store_goes_on_under_the_same_debit
 ) -> None:
     source, ledger = open(readings), Ledger(account.ledger)
     certificate = noisy_mean()(pq.read_table(readings).slice(0, 1)).certificate
+    name = ReleaseStore(tmp_path / "store").name
     for home in "ab":
         paying = Account(account.ledger, f"home {home}")
-        ledger.debit(paying.name, certificate.charge, certificate.adjacency, release_id=release_id(paying, "m", home))
-    ledger.mark_drawing(release_id(paying, "m", "b"))  # a is debited, b was being drawn, nothing was stored
+        identifier = release_id(name, paying, "m", home)
+        ledger.debit(paying.name, certificate.charge, certificate.adjacency, release_id=identifier)
+    ledger.mark_drawing(release_id(name, paying, "m", "b"))  # a is debited, b was being drawn, nothing was stored
     terms = {"by": "home", "job": "m", "store": tmp_path / "store", "account": account}
     found = dict(release_households(source, noisy_mean(), **terms))
     assert sorted(found) == HOMES
+    assert entries(account) == {home: ["released"] for home in HOMES}
+
+
+def test_another_store_is_another_release(readings: Path, account: Account, tmp_path: Path) -> None:
+    """What a lost or another store gave out is not known: a second value is never drawn under the first one's debit."""
+    source, terms = open(readings), {"by": "home", "job": "m", "account": account}
+    list(release_households(source, noisy_mean(), store=tmp_path / "store", **terms))
+    with pytest.raises(BudgetExceededError):
+        list(release_households(source, noisy_mean(), store=tmp_path / "other", **terms))
     assert entries(account) == {home: ["released"] for home in HOMES}
 
 

@@ -2,10 +2,11 @@
 
 A cluster may run a task twice: it failed, its worker was lost, or a slow one was raced by a copy. Each run would draw
 noise of its own. So what a worker draws is not yet released: it travels to the driver, which alone debits and hands
-out. The driver takes one result per household, debits it under an id that follows from account, job and household,
-and stores the value before it gives it away. A second run of the job, after a crash anywhere, finds what is stored and
-gives those very bytes; a household that was debited but not stored was never seen, and is drawn again under the same
-debit. So every household has at most one debit and at most one value that anybody saw.
+out. The driver takes one result per household, debits it under an id that follows from store, account, job and
+household, and stores the value before it gives it away. A second run of the job, after a crash anywhere, finds what is
+stored and gives those very bytes; a household that was debited but not stored was never seen, and is drawn again under
+the same debit. So every household has at most one debit and at most one value that anybody saw. With another store, or
+after the store was lost, nobody knows what was seen: the ids are then others, and everything is paid for anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -53,24 +55,24 @@ def release_households(
     if not job.strip():
         raise ParameterError("job must not be empty: it names what is released.")
     stored = ReleaseStore(store)
-    known = stored.identifiers()
+    known, name = stored.identifiers(), stored.name
 
     def draw(rows: pa.Table) -> Drawn | None:
         household = rows[by][0].as_py()
-        if release_id(_account_of(account, household), job, household) in known:
+        if release_id(name, _account_of(account, household), job, household) in known:
             return None
         return _packed(release(rows))
 
     for household, drawn in source.map_groups(draw, by=by, order=order, jobs=jobs):
         paying = _account_of(account, household)
-        identifier = release_id(paying, job, household)
+        identifier = release_id(name, paying, job, household)
         yield household, _released(stored, paying, identifier, drawn)
 
 
-def release_id(account: Account | None, job: str, household: Any) -> str:
-    """The id under which a household's release of a job is debited: the same on every attempt."""
+def release_id(store: str, account: Account | None, job: str, household: Any) -> str:
+    """The id under which a household's release of a job is debited: the same on every attempt with that store."""
     paying = "" if account is None else account.name
-    parts = [part.encode() for part in (paying, job, type(household).__name__, str(household))]
+    parts = [part.encode() for part in (store, paying, job, type(household).__name__, str(household))]
     text = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return "household-" + hashlib.sha256(text).hexdigest()[:40]
 
@@ -84,6 +86,9 @@ class ReleaseStore:
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
         with self._writing() as database:
             database.execute("CREATE TABLE IF NOT EXISTS releases (id TEXT PRIMARY KEY, value BLOB, certificate TEXT)")
+            database.execute("CREATE TABLE IF NOT EXISTS store (one INTEGER PRIMARY KEY, name TEXT)")
+            database.execute("INSERT OR IGNORE INTO store VALUES (1, ?)", (uuid4().hex,))
+            self.name = str(database.execute("SELECT name FROM store").fetchone()[0])  # no two stores share it
 
     def identifiers(self) -> frozenset[str]:
         """Every id that has a value."""
@@ -104,7 +109,7 @@ class ReleaseStore:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(sqlite3.connect(self._path, timeout=60, isolation_level=None)) as database:
-                database.execute("PRAGMA synchronous = FULL")
+                database.execute("PRAGMA synchronous = EXTRA")  # FULL may lose the last commit with the power
                 database.execute("BEGIN IMMEDIATE")
                 yield database
                 database.execute("COMMIT")
