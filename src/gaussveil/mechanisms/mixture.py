@@ -57,7 +57,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             stage's noisy counts decide.
         adjacency: "record" (one unit is added or removed) or "label" (one label is replaced by another; the features
             are not protected then, and no radius is needed).
-        method: with adjacency "label": "response", "clusters", "sums", or "auto" for a public rule.
+        method: with adjacency "label": "response", "clusters", "both", "sums", or "auto" for a public rule.
         columns: feature columns of a frame or Source (default: all but label and unit).
         privacy_unit, max_rows_per_unit: column that says who is protected, and how many rows each may contribute.
         account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
