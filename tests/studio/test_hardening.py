@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import traceback
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import requests
 from gaussveil.accounting import Ledger
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.studio.access import LONGEST_WAIT, Access
-from gaussveil.studio.guard import Guard
+from gaussveil.studio.guard import Guard, UnexpectedError
 from gaussveil.studio.offers.tables import describe
 from gaussveil.studio.settings import Settings
 from gaussveil.studio.shelf import Shelf
@@ -66,10 +67,12 @@ def test_an_unexpected_error_keeps_its_words_from_the_server_and_its_log(
     access = Access(settings)
     headers = [(b"host", b"127.0.0.1:1"), (b"authorization", f"Bearer {settings.token}".encode())]
     scope = {"type": "http", "method": "GET", "path": "/explore", "query_string": b"", "headers": headers}
-    with caplog.at_level(logging.INFO):
-        asyncio.run(Guard(broken, settings, access)(scope, receive, send))  # what is raised here, the server prints
+    with caplog.at_level(logging.INFO), pytest.raises(UnexpectedError) as raised:
+        asyncio.run(Guard(broken, settings, access)(scope, receive, send))
+    printed = "".join(traceback.format_exception(raised.value)[-1:])  # the server prints what is raised here
     assert sent[0]["status"] == 500
-    assert "77777" not in repr(sent) + caplog.text
+    assert "77777" not in repr(sent) + caplog.text + printed
+    assert raised.value.__suppress_context__
 
 
 def test_names_that_mean_other_files_are_no_tables(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ HEADERS = {
 }
 
 
+class UnexpectedError(Exception):
+    """Goes on to the server in place of an unexpected error, whose words may hold values of the data."""
+
+
 class Guard:
     """ASGI middleware around the whole application."""
 
@@ -72,10 +76,9 @@ class Guard:
             else:
                 await self.app(scope, _limited(receive, self._limit(scope["path"])), answer)
         except Exception as error:
-            # It was answered and told below; the server would print its words, which may hold values of the data.
             if status == 0:
-                LOGGER.error("unexpected %s at the door", type(error).__name__)
                 await _reply(answer, headers, 500, "the studio made a mistake; see Budgets for what is spent", {})
+            raise UnexpectedError(f"{type(error).__name__} at the door") from None
         finally:
             LOGGER.info(
                 "%s %s %d %.0f ms", scope["method"], quote(scope["path"][:200]), status,
