@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +68,9 @@ def test_an_unexpected_error_keeps_its_words_from_the_server_and_its_log(
     access = Access(settings)
     headers = [(b"host", b"127.0.0.1:1"), (b"authorization", f"Bearer {settings.token}".encode())]
     scope = {"type": "http", "method": "GET", "path": "/explore", "query_string": b"", "headers": headers}
-    with caplog.at_level(logging.INFO), pytest.raises(UnexpectedError) as raised:
-        asyncio.run(Guard(broken, settings, access)(scope, receive, send))
+    # In a thread of its own: the browser's fixture keeps a loop running in this one.
+    with caplog.at_level(logging.INFO), ThreadPoolExecutor(1) as apart, pytest.raises(UnexpectedError) as raised:
+        apart.submit(asyncio.run, Guard(broken, settings, access)(scope, receive, send)).result(timeout=60)
     printed = "".join(traceback.format_exception(raised.value)[-1:])  # the server prints what is raised here
     assert sent[0]["status"] == 500
     assert "77777" not in repr(sent) + caplog.text + printed
