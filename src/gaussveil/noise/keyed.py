@@ -39,7 +39,7 @@ class KeyedGenerator(Generator):
         self.used = False
 
     def _fresh_seed(self) -> bytes:
-        raise NotImplementedError("a keyed stream starts from its key and label only")
+        raise TypeError("a keyed stream starts from its key and label only")
 
     def _read(self, count: int) -> bytearray:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 from gaussveil.report.study_page import Block, Cells, Drawing, StudyPage, write_page
@@ -79,11 +80,11 @@ def _cells(table: Table) -> Cells:
     return Cells(table.columns, tuple(tuple(shown(value) for value in row) for row in table.rows), table.caption)
 
 
-def _write_csv(path: Path, columns: tuple[str, ...], rows: object) -> None:
+def _write_csv(path: Path, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(rows)  # type: ignore[arg-type]
+        writer.writerows(rows)
 
 
 def _finite(value: Value) -> Value:
