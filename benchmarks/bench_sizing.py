@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gaussveil.engines import open as open_table
-from gaussveil.mechanisms.meter_stream import MeterStream
-from gaussveil.mechanisms.stream_noise import FilterBank
+from gaussveil.mechanisms.meter_stream.noise import FilterBank
+from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
 from gaussveil.statistics import Moments
 from gaussveil.streaming import Gateway, Message, Meter, StreamState, write_meters

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from scipy.signal import lfilter
 
-from gaussveil.mechanisms.meter_stream import MeterStream
-from gaussveil.mechanisms.stream_noise import FilterBank
+from gaussveil.mechanisms.meter_stream.noise import FilterBank
+from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
 from gaussveil.streaming import Meter, StreamState, write_meters
 from gaussveil.streaming.messages import encode_batch

@@ -16,7 +16,7 @@ import pytest
 
 from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.accounting.diagnostics import MARK
-from gaussveil.studies.town import BUDGET
+from gaussveil.studies.town.releases import BUDGET
 from gaussveil.timeseries import simulate_households
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_synthetic_days_are_sensible(folder: Path) -> None:
 
 
 def test_a_second_run_opens_a_second_ledger_and_leaves_the_first_alone(folder: Path) -> None:
-    from gaussveil.studies.town_files import new_ledger
+    from gaussveil.studies.town.files import new_ledger
 
     assert new_ledger(folder / "town", simulated=True).name == "town-2.ledger"
 

@@ -10,11 +10,11 @@ from scipy.linalg import block_diag
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_budget import INNER_BALL, RADIUS_BINS, RefinementScales
-from gaussveil.mechanisms.mixture_passes import PrivatePasses
-from gaussveil.mechanisms.mixture_plan import _for_stages
-from gaussveil.mechanisms.mixture_records import read_records
-from gaussveil.mechanisms.mixture_stages import run_stages
+from gaussveil.mechanisms.mixture.budget import INNER_BALL, RADIUS_BINS, RefinementScales
+from gaussveil.mechanisms.mixture.passes import PrivatePasses
+from gaussveil.mechanisms.mixture.plan import _for_stages
+from gaussveil.mechanisms.mixture.records import read_records
+from gaussveil.mechanisms.mixture.stages import run_stages
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import ExactSum
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate
 from gaussveil.mechanisms import PrivateSketch
-from gaussveil.mechanisms.sketch_plan import SketchPlan
+from gaussveil.mechanisms.random_projection.plan import SketchPlan
 from gaussveil.statistics import Gram, as_source
 
 Matrix = NDArray[np.float64]

@@ -10,8 +10,8 @@ from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
-from gaussveil.mechanisms.stream_events import fourier
-from gaussveil.mechanisms.stream_noise import FilterBank, StreamFilter, to_steps
+from gaussveil.mechanisms.meter_stream.events import fourier
+from gaussveil.mechanisms.meter_stream.noise import FilterBank, StreamFilter, to_steps
 from gaussveil.noise import default_generator
 from gaussveil.timeseries import welch_psd
 

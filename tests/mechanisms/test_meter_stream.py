@@ -17,9 +17,9 @@ from gaussveil.accounting import Ledger, Release, verify
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum
-from gaussveil.mechanisms.stream_design import SAMPLER_PART, hours
-from gaussveil.mechanisms.stream_events import fourier, turn
-from gaussveil.mechanisms.stream_noise import FilterBank, StreamFilter
+from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART, hours
+from gaussveil.mechanisms.meter_stream.events import fourier, turn
+from gaussveil.mechanisms.meter_stream.noise import FilterBank, StreamFilter
 from gaussveil.noise import SecureGenerator, SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting import verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_labels import (
+from gaussveil.mechanisms.mixture.labels import (
     METHODS,
     _on_simplex,
     choose_method,

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError
-from gaussveil.mechanisms.mixture_budget import RefinementScales, stage_budget
-from gaussveil.mechanisms.mixture_debias import mean_gain, mean_square, radius_from_quantile, shape_gain
-from gaussveil.mechanisms.mixture_passes import PrivatePasses
-from gaussveil.mechanisms.mixture_shrinkage import positive, shared_prior_means, towards_pool
+from gaussveil.mechanisms.mixture.budget import RefinementScales, stage_budget
+from gaussveil.mechanisms.mixture.debias import mean_gain, mean_square, radius_from_quantile, shape_gain
+from gaussveil.mechanisms.mixture.passes import PrivatePasses
+from gaussveil.mechanisms.mixture.shrinkage import positive, shared_prior_means, towards_pool
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, as_source
 

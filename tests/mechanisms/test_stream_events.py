@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.linalg import toeplitz
 
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.mechanisms.stream_events import (
+from gaussveil.mechanisms.meter_stream.events import (
     _dual_bound,
     fourier,
     largest_event,

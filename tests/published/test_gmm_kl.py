@@ -15,7 +15,7 @@ from gaussveil.published.gmm_kl import (
     empirical_parameters,
     printed_design,
 )
-from gaussveil.studies.gmm_settings import iris, synthetic
+from gaussveil.studies.gmm.settings import iris, synthetic
 
 
 def test_the_printed_weights_have_no_probability_mass_function() -> None:

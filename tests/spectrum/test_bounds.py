@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import bounds
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios
-from gaussveil.spectrum.enclosure import Enclosure, enclose_delta
-from gaussveil.spectrum.exact_doubles import TermDoubles
+from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
+from gaussveil.spectrum.enclosures.exact_doubles import TermDoubles
 
 ratios_below_one = st.lists(st.floats(0.02, 1.0), min_size=1, max_size=6)
 levels = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0])

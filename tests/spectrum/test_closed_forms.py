@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import NotFiniteError, NumericalError, ParameterError
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift, log_delta_one_dimension
-from gaussveil.spectrum.enclosure import Enclosure, enclose_delta
-from gaussveil.spectrum.exact_doubles import TermDoubles
+from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
+from gaussveil.spectrum.enclosures.exact_doubles import TermDoubles
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 CASES: list[dict[str, Any]] = [

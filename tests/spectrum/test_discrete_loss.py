@@ -17,8 +17,9 @@ from scipy import integrate
 from gaussveil.errors import InputError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.spectrum.curve import mean_shift_delta
-from gaussveil.spectrum.discrete_loss import compose_pessimistic
-from gaussveil.spectrum.loss_masses import LossMasses, chord_masses
+from gaussveil.spectrum.discrete.loss import compose_pessimistic
+from gaussveil.spectrum.discrete.masses import LossMasses, chord_masses
+from gaussveil.spectrum.discrete.tilted_convolution import Plan, convolved
 from gaussveil.spectrum.profiles import (
     ApproximatePoint,
     DiscreteLaplace,
@@ -26,7 +27,6 @@ from gaussveil.spectrum.profiles import (
     PoissonSubsampled,
     RandomisedResponse,
 )
-from gaussveil.spectrum.tilted_convolution import Plan, convolved
 
 EPSILONS = np.array([0.0, 0.05, 0.4, 1.0, 2.3, 4.0])
 ASYMMETRIC = GaussianPair.from_reduced([-3.0], [0.0])  # X ~ N(0, 4), Y ~ N(0, 1)

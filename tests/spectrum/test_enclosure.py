@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-from gaussveil.spectrum.enclosure import Enclosure, enclose_delta
-from gaussveil.spectrum.exact_doubles import MatrixDoubles, TermDoubles
+from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
+from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles, TermDoubles
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 Case = dict[str, Any]

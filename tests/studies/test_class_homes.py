@@ -7,7 +7,7 @@ import pytest
 
 from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
-from gaussveil.studies.class_homes import described, main, read_homes, remark, table
+from gaussveil.studies.class_based.homes import described, main, read_homes, remark, table
 from gaussveil.timeseries import simulate_households
 
 

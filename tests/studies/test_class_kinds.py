@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaussveil.studies.class_homes import read_homes
-from gaussveil.studies.class_kinds import HEADER, SETS, SHARES, compared, described, forecasts, nearest
+from gaussveil.studies.class_based.homes import read_homes
+from gaussveil.studies.class_based.kinds import HEADER, SETS, SHARES, compared, described, forecasts, nearest
 from gaussveil.timeseries import simulate_households
 
 

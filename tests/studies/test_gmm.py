@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gaussveil.studies.gmm import EPSILONS, TARGETS, compare, table
-from gaussveil.studies.gmm_settings import iris, mnist, profiles, synthetic
-from gaussveil.studies.gmm_uses import accuracy, digits, households
+from gaussveil.studies.gmm.releases import EPSILONS, TARGETS, compare, table
+from gaussveil.studies.gmm.settings import iris, mnist, profiles, synthetic
+from gaussveil.studies.gmm.uses import accuracy, digits, households
 
 
 def test_iris_is_as_good_as_the_design_in_both_directions(full: bool) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gaussveil.studies.ndis_posteriors import study
+from gaussveil.studies.ndis.posteriors import study
 
 
 def test_both_experiments_beat_the_published_noise(full: bool) -> None:

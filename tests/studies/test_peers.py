@@ -14,9 +14,9 @@ from scipy.stats import norm
 from gaussveil.audit import audit
 from gaussveil.errors import MissingDependencyError
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies import peer_script
-from gaussveil.studies.peer_environments import SCRIPT, Peer
-from gaussveil.studies.peers import ACCOUNTANTS, CALIBRATORS, chi_square_forms
+from gaussveil.studies.peers import script
+from gaussveil.studies.peers.environments import SCRIPT, Peer
+from gaussveil.studies.peers.questions import ACCOUNTANTS, CALIBRATORS, chi_square_forms
 
 RECORDED = [  # peer, epsilon, delta, the noise it calibrated, how many times too large delta is
     ("diffprivlib 0.6.6", 5.0, 1e-17, 1.5976763621852599, 60.4),
@@ -65,7 +65,7 @@ def test_a_peer_that_cannot_be_installed_says_so(tmp_path: Path) -> None:
 
 
 def test_tasks_exist_and_the_script_imports_nothing_of_ours() -> None:
-    assert {*CALIBRATORS.values(), *ACCOUNTANTS.values(), "gx2_tails"} == set(peer_script.TASKS)
+    assert {*CALIBRATORS.values(), *ACCOUNTANTS.values(), "gx2_tails"} == set(script.TASKS)
     code = f"import runpy, sys; runpy.run_path({str(SCRIPT)!r}); print(*(m for m in sys.modules if 'gaussveil' in m))"
     assert subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True).stdout.strip() == ""
     asked = json.dumps({"task": "dp_accounting_delta", "case": {"sigma": 1.0, "count": 1, "epsilon": 1.0}})

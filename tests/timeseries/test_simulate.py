@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import ParameterError
-from gaussveil.studies.simulator import NAMES, figure, read_real_homes, run, statistics
+from gaussveil.studies.simulator.resemblance import NAMES, figure, read_real_homes, run, statistics
 from gaussveil.timeseries import fit_weekly_season, simulate_households
 
 # The same figures of the 404 real homes, rounded; test_statistics_of_the_real_homes checks them against the data.

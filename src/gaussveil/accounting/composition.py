@@ -27,7 +27,7 @@ from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.errors import AssumptionError, ParameterError
 from gaussveil.spectrum import PrivacyLoss, compose
 from gaussveil.spectrum.curve import Divergence, worst_delta
-from gaussveil.spectrum.discrete_loss import DiscreteLoss, compose_pessimistic
+from gaussveil.spectrum.discrete.loss import DiscreteLoss, compose_pessimistic
 from gaussveil.spectrum.profiles import PrivacyProfile
 
 PATTERNS = 1024

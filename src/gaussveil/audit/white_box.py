@@ -28,7 +28,7 @@ from gaussveil.audit.neighbours import (
 )
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import Enclosure, PrivacyLoss
-from gaussveil.spectrum.enclosure import enclose_at
+from gaussveil.spectrum.enclosures.enclosure import enclose_at
 
 Floats: TypeAlias = NDArray[np.float64]
 Verdict: TypeAlias = Literal["holds-on-these-neighbours", "refuted", "undecided"]

@@ -15,8 +15,8 @@ from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, t
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.studies.town import TownRun
-    from gaussveil.studies.town_files import TownFiles
+    from gaussveil.studies.town.files import TownFiles
+    from gaussveil.studies.town.releases import TownRun
     from gaussveil.timeseries import Readings
 
 DAYS = 21
@@ -61,8 +61,8 @@ def demo(
     from gaussveil.report.exact_curves import DELTA, LABELLED, example_panels
     from gaussveil.report.figures import compared_curves, save
     from gaussveil.report.town_figures import overview_figure
-    from gaussveil.studies.town import run_town
-    from gaussveil.studies.town_files import NAMES, new_ledger, write_run
+    from gaussveil.studies.town.files import NAMES, new_ledger, write_run
+    from gaussveil.studies.town.releases import run_town
     from gaussveil.timeseries import read_readings
 
     private_input = None if data is None else local_file(data)
@@ -98,7 +98,7 @@ def demo(
 
 
 def _town(homes: int, seed: int) -> tuple[Readings, str]:
-    from gaussveil.studies.town_files import SIMULATED
+    from gaussveil.studies.town.files import SIMULATED
     from gaussveil.timeseries import simulate_households
 
     return simulate_households(homes, DAYS, seed=seed), f"{SIMULATED} of {homes} homes (seed {seed})"

@@ -153,7 +153,7 @@ def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> b
 
 def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int:
     """The declared classes in the label column's own type."""
-    from gaussveil.mechanisms.mixture_records import classes_from_words
+    from gaussveil.mechanisms.mixture.records import classes_from_words
 
     if given is None:
         what = "labels are public and never looked up" if label else "say how many clusters to find"

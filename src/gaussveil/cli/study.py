@@ -70,7 +70,7 @@ def study(
     size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
     options = Options(data or _data_from_environment(), size, seed)
     if install_peers:
-        from gaussveil.studies.peers import install_peers as install
+        from gaussveil.studies.peers.questions import install_peers as install
 
         install(Path())
     kept = None if no_cache else cache or default_cache()

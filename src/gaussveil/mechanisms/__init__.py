@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from gaussveil.mechanisms.gaussian_output import LiftedGaussian, LiftedPlan
     from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor
     from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression
-    from gaussveil.mechanisms.meter_stream import MeterStream, StreamPlan
-    from gaussveil.mechanisms.mixture import PrivateGaussianMixture
-    from gaussveil.mechanisms.mixture_model import MixtureModel
-    from gaussveil.mechanisms.random_projection import PrivateSketch
-    from gaussveil.mechanisms.sketch_estimates import Sketch
+    from gaussveil.mechanisms.meter_stream.stream import MeterStream, StreamPlan
+    from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture
+    from gaussveil.mechanisms.mixture.model import MixtureModel
+    from gaussveil.mechanisms.random_projection.estimates import Sketch
+    from gaussveil.mechanisms.random_projection.private_sketch import PrivateSketch
     from gaussveil.mechanisms.spectral import PrivateSpectrum, calibrate_ball
     from gaussveil.mechanisms.trajectory import TrajectoryRelease
 
@@ -32,17 +32,17 @@ _HOMES = {
     "GaussianRelease": "gaussian",
     "LiftedGaussian": "gaussian_output",
     "LiftedPlan": "gaussian_output",
-    "MeterStream": "meter_stream",
-    "MixtureModel": "mixture_model",
+    "MeterStream": "meter_stream.stream",
+    "MixtureModel": "mixture.model",
     "PrivateBayesianLogisticRegression": "logistic",
     "PrivateForecast": "forecast_models",
     "PrivateForecaster": "forecast",
-    "PrivateGaussianMixture": "mixture",
+    "PrivateGaussianMixture": "mixture.estimator",
     "PrivateGaussianProcessRegressor": "gp",
-    "PrivateSketch": "random_projection",
+    "PrivateSketch": "random_projection.private_sketch",
     "PrivateSpectrum": "spectral",
-    "Sketch": "sketch_estimates",
-    "StreamPlan": "meter_stream",
+    "Sketch": "random_projection.estimates",
+    "StreamPlan": "meter_stream.stream",
     "TrajectoryRelease": "trajectory",
     "calibrate_ball": "spectral",
 }

@@ -2,8 +2,8 @@
 enclosures.
 """
 
+from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.envelope import GaussianEnvelope
-from gaussveil.spectrum.interval import Enclosure
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 

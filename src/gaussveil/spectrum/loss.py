@@ -14,13 +14,13 @@ import numpy as np
 from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
-from gaussveil.spectrum.exact import ExactTerms, Source
+from gaussveil.spectrum.enclosures.exact import ExactTerms, Source
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 
 if TYPE_CHECKING:
-    from gaussveil.spectrum.interval import Enclosure
+    from gaussveil.spectrum.enclosures.interval import Enclosure
 
 Array = Any
 
@@ -158,7 +158,7 @@ class PrivacyLoss:
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        from gaussveil.spectrum.enclosure import enclose_loss
+        from gaussveil.spectrum.enclosures.enclosure import enclose_loss
 
         return enclose_loss(self, epsilon)
 
@@ -231,7 +231,7 @@ class PrivacyLoss:
         """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
         example).
         """
-        from gaussveil.spectrum.enclosure import enclose_at
+        from gaussveil.spectrum.enclosures.enclosure import enclose_at
 
         found = enclose_at(self, np.unravel_index(row, shape), shape, epsilon)
         return float(found.log_upper)

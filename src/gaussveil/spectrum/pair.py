@@ -6,7 +6,7 @@ from typing import Any
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
-from gaussveil.spectrum.exact import ExactTerms, Source
+from gaussveil.spectrum.enclosures.exact import ExactTerms, Source
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.reduction import exact_matrices, reduce_pair
 from gaussveil.spectrum.selection import array_namespace

@@ -16,7 +16,7 @@ from array_api_compat import is_numpy_namespace
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError, ShapeError
 from gaussveil.spectrum.acceleration import compiled_reduction
 from gaussveil.spectrum.arguments import float_array, require_finite
-from gaussveil.spectrum.exact import ExactMatrices
+from gaussveil.spectrum.enclosures.exact import ExactMatrices
 from gaussveil.spectrum.reduction_rules import agree, definite, is_noise, log_ratio_of, scale_of, spans_decades
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import SourceError
-from gaussveil.mechanisms.stream_noise import to_steps
-from gaussveil.mechanisms.stream_registers import Energy, register_noise
+from gaussveil.mechanisms.meter_stream.noise import to_steps
+from gaussveil.mechanisms.meter_stream.registers import Energy, register_noise
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
 from gaussveil.streaming.meters import Meter
 from gaussveil.streaming.state import (

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gaussveil.mechanisms.stream_registers import Energy
+from gaussveil.mechanisms.meter_stream.registers import Energy
 from gaussveil.streaming.gateway import Floats, Message
 
 MARK = b"GVB1"

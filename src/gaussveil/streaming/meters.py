@@ -12,8 +12,8 @@ from pathlib import Path
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json, text
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.mechanisms.stream_design import StreamDesign
-from gaussveil.mechanisms.stream_record import check_paid, design_from_dict, design_to_dict
+from gaussveil.mechanisms.meter_stream.design import StreamDesign
+from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict
 
 FORMAT = "gaussveil meters"
 VERSION = 1

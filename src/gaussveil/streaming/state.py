@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
-from gaussveil.mechanisms.stream_noise import FilterBank
+from gaussveil.mechanisms.meter_stream.noise import FilterBank
 from gaussveil.streaming.meters import Meter, digest_of
 
 READING, SUBSTITUTE, START, REGISTER = 0, 1, 2, 8  # kinds of records; REGISTER + r is the r-th register

@@ -9,12 +9,12 @@ from gaussveil.errors import ParameterError
 from gaussveil.studies.study import Study
 
 MODULES = {
-    "ndis": "gaussveil.studies.ndis_study",
-    "class": "gaussveil.studies.class_study",
-    "gmm": "gaussveil.studies.gmm_study",
-    "spectral": "gaussveil.studies.spectral_study",
-    "peers": "gaussveil.studies.peers_study",
-    "simulator": "gaussveil.studies.simulator_study",
+    "ndis": "gaussveil.studies.ndis.study",
+    "class": "gaussveil.studies.class_based.study",
+    "gmm": "gaussveil.studies.gmm.study",
+    "spectral": "gaussveil.studies.spectral.study",
+    "peers": "gaussveil.studies.peers.study",
+    "simulator": "gaussveil.studies.simulator.study",
 }
 
 

@@ -45,8 +45,8 @@ def _compare(asked: dict[str, Any]) -> list[tuple[str, str]]:
         ]
     if order["mechanism"] == "mixture" and order["label"]:
         from gaussveil.mechanisms import MixtureModel
-        from gaussveil.mechanisms.mixture_diagnostics import diagnose
-        from gaussveil.mechanisms.mixture_records import read_records
+        from gaussveil.mechanisms.mixture.diagnostics import diagnose
+        from gaussveil.mechanisms.mixture.records import read_records
 
         model, columns = MixtureModel.read(file), names(order["columns"])
         records = read_records(

@@ -9,7 +9,7 @@ import numpy as np
 from gaussveil.accounting import Account
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
-from gaussveil.mechanisms.mixture_records import classes_from_words
+from gaussveil.mechanisms.mixture.records import classes_from_words
 from gaussveil.statistics import Source
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
 from gaussveil.studio.offers.tables import open_source

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gaussveil.accounting import Account, Adjacency
 from gaussveil.mechanisms import PrivateSketch, Sketch
-from gaussveil.mechanisms.sketch_plan import SketchPlan
+from gaussveil.mechanisms.random_projection.plan import SketchPlan
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
 from gaussveil.studio.offers.tables import open_source
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gaussveil.accounting import Account, Guarantee
 from gaussveil.mechanisms import MeterStream
-from gaussveil.mechanisms.meter_stream import REPEATED_EVENTS
-from gaussveil.mechanisms.stream_record import stream_draft
+from gaussveil.mechanisms.meter_stream.record import stream_draft
+from gaussveil.mechanisms.meter_stream.stream import REPEATED_EVENTS
 from gaussveil.streaming.meters import Meter, write_meters
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan
 

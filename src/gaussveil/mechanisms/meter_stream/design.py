@@ -1,0 +1,325 @@
+"""Designs of private meter streams: which filters, which registers, how much noise for a promised event.
+
+Design A, "shape": white noise, the least of all for events of any signs. B, "energy": less noise at low frequencies, so
+that daily and monthly sums are better, R = r0 + b P_rho. C, "billing": white noise and separately released registers of
+day, week and month. "spectrum": SpDP Algorithm 2 repaired (docs/corrections, S4b), filters and noise made from the
+PRIVATE spectrum and public numbers only. Derived: docs/mechanisms/meter_stream.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gaussveil.accounting import Charge
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.calibration import mean_shift_for
+from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, largest_ratio, repeated_events, turn
+from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
+from gaussveil.mechanisms.mixture.budget import noise_scales
+from gaussveil.spectrum import GaussianPair
+from gaussveil.timeseries import minimum_phase_factor, one_pole_one_zero
+from gaussveil.timeseries.psd import check_psd
+
+PURPOSES = ("shape", "energy", "billing", "spectrum")
+YEARS = 10
+HOURS_PER_YEAR = 8766.0
+REGISTER_DAYS = {"day": 1, "week": 7, "month": 28}
+EVENT_WEIGHT = 4.0  # of the energy of an event-long stretch of the stream, against that of each register
+WHITE_PART = 0.75  # of the least noise power, drawn white on the lattice; the rest is filtered
+SAMPLER_PART = 1 / 20  # of delta that the lattice may cost before a finer one is taken
+NUMERICAL_MARGIN = 1 + 2.0**-28  # Fourier coefficients and filters are known to 1e-12
+SIGNAL_BITS = 12
+REDUCTION = (0.8, 0.314)  # gain and 1 - exp(-2 pi 2e-4 Hz 300 s): F of SpDP Table I at 5 minutes
+_UNITS = {"s": 1 / 3600, "min": 1 / 60, "m": 1 / 60, "h": 1.0, "d": 24.0}
+
+
+def hours(name: str, value: Any) -> float:
+    """A duration in hours, from a number of hours or text such as "5min", "1h", "2d"."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)\s*", value) if isinstance(value, str) else None
+    if found:
+        length = float(found[1]) * _UNITS[found[2]]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        length = float(value)
+    else:
+        raise ParameterError(f'{name} must be hours, or text such as "5min", "1h" or "2d". Got {value!r} instead.')
+    if not 0 < length < math.inf:
+        raise ParameterError(f"{name} must be longer than nothing and finite. Got {value!r} instead.")
+    return length
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What is hidden: one event of at most `samples` consecutive readings, each moved by at most `size` kW, or any
+    change of at most `l2_ball` kW in l2 norm over the whole stream."""
+
+    size: float = 0.0
+    samples: int = 0
+    l2_ball: float = 0.0
+
+    @property
+    def is_event(self) -> bool:
+        """Whether an event is promised, not a ball."""
+        return self.samples > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterDesign:
+    """Energy of aligned windows of `samples` readings, with noise of deviation `noise_sd` in kW times samples."""
+
+    name: str
+    samples: int
+    noise_sd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamDesign:
+    """Everything public about a stream: filters, registers, what they guarantee and for how many samples."""
+
+    purpose: str
+    sample_period: float
+    epsilon: float
+    delta: float
+    promise: Promise
+    filter: StreamFilter
+    registers: tuple[RegisterDesign, ...]
+    mean_shift: float
+    sampler_error: float
+    sample_limit: int
+    limits: tuple[float, float]
+    substitute: float
+    spectrum_mean_shift: float = 0.0
+
+    @property
+    def charge(self) -> Charge:
+        """What the whole stream costs, once."""
+        return Charge(GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error)
+
+    @cached_property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise on one reading, kW."""
+        return math.sqrt(float(fourier(self.filter.noise_power, 1)[0]))
+
+    def samples_per(self, length: float) -> int:
+        """Readings in so many hours."""
+        return max(1, round(length / self.sample_period))
+
+    def energy_sd(self, length: float) -> float:
+        """Standard deviation of the energy's error over so many hours, kWh, from stream and registers together."""
+        window = self.samples_per(length)
+        lags = fourier(self.filter.noise_power, window, tolerance=1e-9)
+        variance = window * lags[0] + 2 * float(np.sum((window - np.arange(1, window)) * lags[1:]))
+        precision = 1 / max(variance, 1e-300)
+        for register in self.registers:
+            if window % register.samples == 0:
+                precision += 1 / (register.noise_sd**2 * (window // register.samples))
+        return self.sample_period / math.sqrt(precision)
+
+    def repeated_shift(self, events: int) -> float:
+        """Mean shift of so many promised events, one a day at the same hour; for a ball, so many times the radius."""
+        if not self.promise.is_event:
+            return self.mean_shift * events
+        day = self.samples_per(24.0)
+        size, length = self.promise.size + self.filter.input_grid, self.promise.samples
+        energy = fourier(self.filter.ratio, (events - 1) * day + length, tolerance=1e-12)
+        total = size**2 * repeated_events(energy, length, day, events)
+        for register in self.registers:
+            inside = max(1, register.samples // day)
+            full, rest = divmod(events, inside)
+            total += (size * length / register.noise_sd) ** 2 * (full * inside**2 + rest**2)
+        return max(math.sqrt(total), self.mean_shift)
+
+    def promise_of(self, shift: float) -> tuple[float, float]:
+        """(epsilon, delta) of a mean shift: epsilon at this design's delta, to which the sampler's error then adds."""
+        if shift <= self.mean_shift:
+            return self.epsilon, self.delta
+        found = float(GaussianPair.mean_shift(shift).epsilon(self.delta))
+        return found, min(1.0, self.delta + sampler_delta(found, self.sampler_error))
+
+
+def design_stream(
+    *,
+    purpose: str,
+    sample_period: float,
+    epsilon: float,
+    delta: float,
+    promise: Promise,
+    sample_limit: int,
+    limits: tuple[float, float],
+    substitute: float,
+    balance: tuple[float, float] | None = None,
+    private_psd: ArrayLike | None = None,
+    reduction: tuple[float, float] = REDUCTION,
+    spectrum_mean_shift: float = 0.0,
+) -> StreamDesign:
+    """Shape the filters, measure what they really hide, and scale the noise to the promise.
+
+    The sampler's error does not depend on the scale, so delta is first reduced by it; then the supremum over all
+    promised differences, of the filters as they run, decides the scale.
+    """
+    _check(purpose, promise, sample_limit, limits, substitute)
+    if purpose == "energy":
+        shape = _energy_shape(promise, *(balance or _balance(sample_period, promise.samples)))
+    elif purpose == "spectrum":
+        if private_psd is None:
+            raise ParameterError('history must be given for purpose "spectrum": a release of PrivateSpectrum.')
+        shape = _spectrum_shape(private_psd, sample_period, *reduction)
+    else:
+        shape = StreamFilter(white=1.0)
+    shape = _fine_enough(shape, epsilon, delta, sample_limit)
+    error = _sampler_error(shape, sample_limit)
+    mean_shift = mean_shift_for(epsilon, (delta - sampler_delta(epsilon, error)) * (1 - 2.0**-48))
+    share = billing_shares()["stream"] if purpose == "billing" else 1.0
+    smallest = 1.0 if purpose == "spectrum" else 0.0  # the private spectrum's own noise, or more
+    rough = shape.scaled(max(_largest_shift(shape, promise) / (mean_shift * math.sqrt(share)), smallest))
+    # Rounding readings to the lattice enlarges every difference by a grid, which may still double with the scale.
+    rounded = _rounded(promise, 2 * rough.input_grid, sample_limit)
+    found = shape.scaled(max(_largest_shift(shape, rounded) / (mean_shift * math.sqrt(share)), smallest))
+    reached = _largest_shift(found.scaled(1 - 2.0**-40), rounded) if purpose == "spectrum" else mean_shift
+    if found.grid > 2 * rough.grid or found.total_variation(2 * sample_limit) > error:
+        raise NumericalError("the lattice moved while the noise was scaled: choose a slightly different promise")
+    if max(map(abs, limits)) / found.input_grid * sum(map(abs, found.signal)) >= LARGEST_STEPS:
+        raise ParameterError(f"limits must be closer to the noise of {found.white:.3g} kW. Got {limits} instead.")
+    return StreamDesign(
+        purpose=purpose, sample_period=sample_period, epsilon=float(epsilon), delta=float(delta), promise=promise,
+        filter=found, mean_shift=min(reached, mean_shift), sampler_error=error, sample_limit=sample_limit,
+        registers=_registers(sample_period, rounded, mean_shift) if purpose == "billing" else (),
+        limits=limits, substitute=substitute, spectrum_mean_shift=spectrum_mean_shift,
+    )  # fmt: skip
+
+
+def _largest_shift(filters: StreamFilter, promise: Promise) -> float:
+    """D of the filters as they run: the supremum over the promised differences."""
+    if promise.is_event:
+        energy = fourier(filters.ratio, promise.samples)
+        return promise.size * math.sqrt(largest_event(energy)) * NUMERICAL_MARGIN
+    if filters.coloured:
+        degree = max(len(filters.taps), len(filters.signal))
+        most = largest_ratio(filters.signal_power, filters.noise_power, degree)
+    else:
+        most = float(filters.ratio(np.zeros(1))[0])
+    return promise.l2_ball * math.sqrt(most) * NUMERICAL_MARGIN
+
+
+def _rounded(promise: Promise, step: float, samples: int) -> Promise:
+    """The promise after readings are rounded to a lattice: a step more per sample that can differ."""
+    if promise.is_event:
+        return replace(promise, size=promise.size + step)
+    return replace(promise, l2_ball=promise.l2_ball + step * math.sqrt(samples))
+
+
+def _fine_enough(shape: StreamFilter, epsilon: float, delta: float, samples: int) -> StreamFilter:
+    for width in WIDTHS:
+        shape = shape.at_width(width)
+        if sampler_delta(epsilon, _sampler_error(shape, samples)) <= SAMPLER_PART * delta:
+            return shape
+    raise ParameterError(
+        f"delta must be larger, or the sample limit of {samples} smaller: the lattice would cost more than "
+        f"{SAMPLER_PART:g} of delta. Got {delta!r} instead."
+    )
+
+
+def _sampler_error(shape: StreamFilter, samples: int) -> float:
+    """Total variation over the whole stream: twice the samples, so that restarts and registers are paid for, too."""
+    return 1.5 * shape.total_variation(2 * samples)
+
+
+def _balance(sample_period: float, samples: int) -> tuple[float, float]:
+    """(rho, p) that balance noise and energy: measured at 12 and 48 samples of 5 minutes, a power law between them."""
+    length = samples * sample_period
+    rho = 1 - min(0.5, 0.00197 * (sample_period * 12) * length**-0.82)
+    return rho, min(0.6, 0.42 * length**-0.243)
+
+
+def _energy_shape(promise: Promise, rho: float, low_share: float) -> StreamFilter:
+    """Design B for a unit shift: R = r0 + b P_rho hides the all-ones event exactly; its noise filter in closed form."""
+    if not 0 < rho < 1 or not 0 <= low_share < 1:
+        raise ParameterError(f"balance must hold rho in (0, 1) and p in [0, 1). Got {(rho, low_share)} instead.")
+    length = promise.samples
+    lags = np.arange(1, length)
+    closeness = length + 2 * float(np.sum((length - lags) * rho**lags))
+    white, low = (1 - low_share) / (length * promise.size**2), low_share / (closeness * promise.size**2)
+    whole = one_pole_one_zero(rho, white, low)
+    gain, zero, pole = float(whole.b[0]) ** 2, rho, -float(whole.a[1])
+    least = 1 / (white + low * (1 + rho) / (1 - rho))
+    drawn_white = WHITE_PART * least
+    # gamma - s^2 has the same pole; its numerator k |1 - r z^-1|^2 from the two coefficients
+    middle = gain * (1 + zero**2) - drawn_white * (1 + pole**2)
+    side = gain * zero - drawn_white * pole
+    half = middle / (2 * side)
+    root = 1 / (half + math.sqrt(half * half - 1)) if half > 1 else 1.0
+    direct = math.sqrt(side / root)
+    return StreamFilter(
+        white=math.sqrt(drawn_white), direct=direct, taps=(direct * (pole - root),), pole=pole, width=WIDTHS[0]
+    )
+
+
+def _spectrum_shape(private_psd: ArrayLike, sample_period: float, gain: float, coefficient: float) -> StreamFilter:
+    """Algorithm 2 repaired: gamma = (1 - |F|^2) phi~ + floor, F a first-order low pass with gain below 1."""
+    density = check_psd(private_psd) / sample_period
+    if density.ndim != 1 or not density.max() > 0:
+        raise ParameterError("the private spectrum must be one density that is positive somewhere.")
+    if not 0 < gain < 1 or not 0 < coefficient <= 1:
+        raise ParameterError(f"reduction must be (gain below 1, coefficient in (0, 1]). Got {(gain, coefficient)}.")
+    length = (
+        max(1, min(64, math.ceil(math.log(2.0**-SIGNAL_BITS) / math.log1p(-coefficient)))) if coefficient < 1 else 1
+    )
+    taps = gain * coefficient * (1 - coefficient) ** np.arange(length)
+    signal = tuple(int(tap) for tap in np.floor(taps * 2**SIGNAL_BITS))
+    rough = StreamFilter(white=1.0, signal=signal, signal_bits=SIGNAL_BITS)
+    target = (1 - rough.signal_power(turn(density.size - 1))) * density
+    target = np.maximum(target, 1e-3 * float(target.max()))  # a floor: silent frequencies would hide nothing
+    white = WHITE_PART * float(target.min())
+    coloured = minimum_phase_factor(target - white, min(48, density.size - 1), tolerance=None)
+    return replace(rough, white=math.sqrt(white), direct=float(coloured.b[0]), taps=tuple(map(float, coloured.b[1:])))
+
+
+@lru_cache
+def billing_shares() -> dict[str, float]:
+    """How design C divides the promise, all weights public: the noise that minimises the weighted energy errors.
+
+    An event of T readings of size a moves the stream by a sqrt(T) and every register by a T at most; the stream's error
+    over T readings is sqrt(T) of its noise. So T and a cancel, and the shares are the same for every promise.
+    """
+    names = ("stream", *REGISTER_DAYS)
+    weights = np.array([EVENT_WEIGHT] + [1.0] * len(REGISTER_DAYS))
+    scales = noise_scales(1.0, weights, np.ones(len(names)))
+    return dict(zip(names, (1 / scales**2).tolist()))
+
+
+def _registers(sample_period: float, promise: Promise, mean_shift: float) -> tuple[RegisterDesign, ...]:
+    """Design C: a register moves by at most samples * size, however the event lies across its windows."""
+    made = []
+    for name, days in REGISTER_DAYS.items():
+        window = days * 24.0 / sample_period
+        if abs(window - round(window)) > 1e-9:
+            raise ParameterError(f"sample_period must divide a day for billing. Got {sample_period!r} hours instead.")
+        sd = promise.samples * promise.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
+        made.append(RegisterDesign(name=name, samples=round(window), noise_sd=sd))
+    return tuple(made)
+
+
+def _check(purpose: str, promise: Promise, sample_limit: int, limits: tuple[float, float], substitute: float) -> None:
+    if purpose not in PURPOSES:
+        raise ParameterError(f"purpose must be one of {', '.join(PURPOSES)}. Got {purpose!r} instead.")
+    if not promise.is_event and purpose in ("energy", "billing"):
+        raise ParameterError(
+            f'purpose {purpose!r} needs a promised event: for an l2 ball white noise, purpose "shape", is optimal.'
+        )
+    if promise.samples > 4096:
+        raise ParameterError(f"event must last at most 4096 samples. Got {promise.samples} instead.")
+    if sample_limit < 1:
+        raise ParameterError(f"sample_limit must be at least 1. Got {sample_limit} instead.")
+    low, high = limits
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and low <= substitute <= high):
+        raise ParameterError(
+            f"limits must be finite and increasing, with the substitute between them. "
+            f"Got {limits} and {substitute} instead."
+        )

@@ -1,0 +1,301 @@
+"""The filters of a private stream and its noise, on a public power-of-two lattice, for many meters at once.
+
+Output, in units of the grid g:  F(round(x)) + round(H * D1) + D2.  F has integer taps, so the signal path is exact. D1
+and D2 are exact lattice Gaussians. H runs in floating point, which is harmless: it never sees x, and D2 smooths what H
+was rounded by. The law is within `total_variation` of a post-processing of F x + H * N(0, 1) + N(0, s^2). Derived:
+docs/mechanisms/meter_stream.md, "Noise".
+
+H starts in its stationary state. From a zero state the noise of the first samples would be too small: H alone would
+still be safe, but not the sum with D2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import floor, ldexp, log2, pi, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from gaussveil.errors import FormatError, ParameterError
+from gaussveil.mechanisms.meter_stream.events import Array, turn
+from gaussveil.noise import DiscreteGaussian, Generator
+from gaussveil.noise.discrete_gaussian import smoothing_error
+from gaussveil.noise.gaussian import LATTICE_VARIANCE
+from gaussveil.noise.lattice import checked_grid
+
+Integers = NDArray[np.int64]
+
+WIDTHS = (28, 36, 45)  # log2 of s/g: three, four or five table draws per discrete Gaussian
+LARGEST_STEPS = 2**60
+LONGEST = 4096
+CHUNK_WORDS = 1 << 19
+FEW_METERS = 8
+UNIT = 2.0**-52
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamFilter:
+    """Public design of one stream's filters; amplitudes in kW.
+
+    Noise: w_k = pole w_{k-1} + d_k, c_k = direct d_k + sum_j taps_j w_{k-j} (j = 1..), d of unit variance, plus white
+    noise of deviation `white`. Signal: taps `signal` / 2^signal_bits. `width` is log2 of white/grid, rounded down.
+    """
+
+    white: float
+    direct: float = 0.0
+    taps: tuple[float, ...] = ()
+    pole: float = 0.0
+    signal: tuple[int, ...] = (1,)
+    signal_bits: int = 0
+    width: int = WIDTHS[0]
+
+    def __post_init__(self) -> None:
+        if not (self.white > 0 and abs(self.pole) < 1 and self.width in WIDTHS and any(self.signal)):
+            raise ParameterError("a stream filter needs white > 0, |pole| < 1, a known width and a signal tap")
+        if max(len(self.taps), len(self.signal)) > LONGEST or not 0 <= self.signal_bits <= 52:
+            raise ParameterError(f"a stream filter has at most {LONGEST} taps, and 0 to 52 bits of its signal's")
+        if max(map(abs, self.signal)) > 2**52:
+            raise ParameterError("a stream filter's signal taps must be below 2^52")
+
+    @property
+    def coloured(self) -> bool:
+        """Whether there is any noise besides the white one."""
+        return self.direct != 0
+
+    @cached_property
+    def grid(self) -> float:
+        """The lattice of the output, kW."""
+        return checked_grid(ldexp(1.0, floor(log2(self.white)) - self.width))
+
+    @property
+    def input_grid(self) -> float:
+        """The lattice that readings are rounded to, kW."""
+        return ldexp(self.grid, self.signal_bits)
+
+    def scaled(self, factor: float) -> StreamFilter:
+        """The same filters with so many times the noise."""
+        taps = tuple(factor * tap for tap in self.taps)
+        return self._with(white=factor * self.white, direct=factor * self.direct, taps=taps)
+
+    def at_width(self, width: int) -> StreamFilter:
+        """The same filters on a finer or coarser lattice."""
+        return self._with(width=width)
+
+    def _with(self, **changes: Any) -> StreamFilter:
+        return StreamFilter(**{**self.to_dict(), **changes})
+
+    def noise_power(self, angles: Array) -> Array:
+        """gamma: the spectrum of the noise as it is drawn."""
+        step = np.exp(-1j * angles)
+        lagged = sum((tap * step ** (j + 1) for j, tap in enumerate(self.taps)), start=np.zeros_like(step))
+        return np.asarray(np.abs(self.direct + lagged / (1 - self.pole * step)) ** 2 + self.white**2)
+
+    def signal_power(self, angles: Array) -> Array:
+        """|F|^2 of the signal path as it runs."""
+        step = np.exp(-1j * angles)
+        response = sum((tap * step**j for j, tap in enumerate(self.signal)), start=np.zeros_like(step))
+        return np.asarray(np.abs(response) ** 2 * 4.0**-self.signal_bits)
+
+    def ratio(self, angles: Array) -> Array:
+        """R = |F|^2 / gamma: all that privacy depends on."""
+        return np.asarray(self.signal_power(angles) / self.noise_power(angles))
+
+    @cached_property
+    def inner(self) -> DiscreteGaussian:
+        """D1, of deviation about 2^width."""
+        return _inner(self.width)
+
+    @cached_property
+    def outer(self) -> DiscreteGaussian:
+        """D2: white noise and the variance that sampling on the lattice costs."""
+        return _outer(self.white, self.grid)
+
+    def total_variation(self, samples: int) -> float:
+        """Bound for so many samples between the law drawn and a post-processing of the continuous mechanism."""
+        lattice = smoothing_error(LATTICE_VARIANCE, 1)
+        per_sample = self.outer.total_variation + lattice
+        if not self.coloured:
+            return samples * per_sample
+        per_sample += self.inner.total_variation + lattice
+        largest = sqrt(float(self.noise_power(turn(1 << 14)).max())) * 1.001 + abs(self.direct) * 0.001
+        deviation = 1 / sqrt(1 - self.pole**2)
+        arithmetic = abs(self.direct) + sum(map(abs, self.taps)) * deviation * (
+            len(self.taps) + 4 / (1 - abs(self.pole))
+        )
+        moved = 2.01 * largest * 2.0**-self.width + 0.5 * self.white * 2.0**-self.width + 4 * UNIT * arithmetic
+        return samples * per_sample + sqrt(samples) * moved / (sqrt(2 * pi) * self.white)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON values; floats survive exactly."""
+        return {
+            "white": self.white, "direct": self.direct, "taps": self.taps, "pole": self.pole, "signal": self.signal,
+            "signal_bits": self.signal_bits, "width": self.width,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> StreamFilter:
+        """Inverse of `to_dict`."""
+        try:
+            return cls(
+                white=float(record["white"]), direct=float(record["direct"]), pole=float(record["pole"]),
+                taps=tuple(map(float, record["taps"])), signal=tuple(map(_whole, record["signal"])),
+                signal_bits=_whole(record["signal_bits"]), width=_whole(record["width"]),
+            )  # fmt: skip
+        except (TypeError, KeyError, ValueError, OverflowError) as error:
+            raise FormatError("not a stream filter of this version") from error
+
+
+class FilterBank:
+    """Noise and filter state of many meters, each with its own filters, as a structure of arrays.
+
+    Rows are meters. Arrays of samples are time-major: (count, meters). What is drawn does not depend on how a series
+    is cut into blocks.
+    """
+
+    def __init__(self, filters: Sequence[StreamFilter]) -> None:
+        self.grid = np.array([f.grid for f in filters])
+        self.input_grid = np.array([f.input_grid for f in filters])
+        self.coloured = any(f.coloured for f in filters)
+        depth = max((len(f.taps) for f in filters), default=0)
+        reach = max((len(f.signal) for f in filters), default=1)
+        # D1 has the same width in every filter of a bank only if asked; amplitudes absorb the difference.
+        unit = [2.0**f.width * f.grid for f in filters]
+        self.direct = np.array([f.direct / u for f, u in zip(filters, unit)])
+        self.taps = np.array([_padded(f.taps, depth) / u for f, u in zip(filters, unit)]).reshape(len(filters), depth)
+        self.pole = np.array([f.pole for f in filters])
+        self.signal = np.array([_padded(f.signal, reach) for f in filters], dtype=np.int64).reshape(len(filters), reach)
+        self.outer = _multipliers([f.outer for f in filters])
+        self.inner = (
+            _multipliers([f.inner for f in filters]) if self.coloured else np.zeros((len(filters), 0), np.int64)
+        )
+        self.table = filters[0].outer.table
+        if any(f.outer.table is not self.table for f in filters):
+            raise ParameterError("all filters of a bank must draw from the standard table; use a finer lattice")
+        self.states = np.zeros((depth, len(filters)))  # w_{k-1}, w_{k-2}, ...
+        self.past = np.zeros((reach - 1, len(filters)), dtype=np.int64)  # readings, newest first
+
+    def __len__(self) -> int:
+        return len(self.grid)
+
+    @property
+    def words(self) -> int:
+        """Table draws per sample and meter."""
+        return int(self.outer.shape[1]) + (int(self.inner.shape[1]) if self.coloured else 0)
+
+    def start(self, generator: Generator, rows: Any = slice(None)) -> None:
+        """Forget past readings and noise together, and draw stationary filter states."""
+        self.past[:, rows] = 0
+        depth = len(self.states)
+        if depth == 0:
+            return
+        meters = self.pole[rows].size
+        shocks = self._draw(generator, depth, rows, meters, self.inner)
+        # the oldest state is stationary by itself, the later ones follow from it
+        newest = shocks[0] / np.sqrt(1 - self.pole[rows] ** 2)
+        for age in range(depth - 1, -1, -1):
+            if age < depth - 1:
+                newest = self.pole[rows] * newest + shocks[depth - 1 - age]
+            self.states[age, rows] = newest
+
+    def push(self, steps: Integers, generator: Generator, rows: Any = slice(None)) -> tuple[Integers, Array]:
+        """Outputs in units of the grid, and the new filter states w, for readings in units of the input grid."""
+        count, meters = steps.shape
+        outputs = np.empty((count, meters), dtype=np.int64)
+        states = np.zeros((count, meters))
+        chunk = max(1, CHUNK_WORDS // max(1, meters * self.words))
+        for first in range(0, count, chunk):
+            part = slice(first, min(first + chunk, count))
+            outputs[part], states[part] = self._noise(generator, part.stop - first, rows, meters)
+            outputs[part] += self._filtered(steps[part], rows)
+        return outputs, states
+
+    def _noise(self, generator: Generator, count: int, rows: Any, meters: int) -> tuple[Integers, Array]:
+        if not self.coloured:
+            return self._draw(generator, count, rows, meters, self.outer), np.zeros((count, meters))
+        inner = self.inner.shape[1]
+        words = self.table.draw(count * meters * self.words, generator).reshape(count, meters, self.words)
+        shocks = _combined(words[:, :, :inner], self.inner[rows]).astype(np.float64)
+        result = _combined(words[:, :, inner:], self.outer[rows])
+        coloured, states = self._coloured(shocks, rows)
+        result += np.rint(coloured, out=coloured).astype(np.int64)
+        return result, states
+
+    def _coloured(self, shocks: Array, rows: Any) -> tuple[Array, Array]:
+        count, depth = len(shocks), len(self.states)
+        result = self.direct[rows] * shocks
+        if depth == 0:
+            return result, np.zeros_like(shocks)
+        pole, taps = self.pole[rows], self.taps[rows]
+        states = np.empty((depth + count, shocks.shape[1]))
+        states[:depth] = self.states[::-1, rows]
+        if shocks.shape[1] < FEW_METERS:  # a compiled recursion, whatever the block
+            for meter in range(shocks.shape[1]):
+                start = pole[meter] * states[depth - 1, meter : meter + 1]
+                states[depth:, meter] = lfilter([1.0], [1.0, -pole[meter]], shocks[:, meter], zi=start)[0]
+        else:
+            for k in range(count):
+                np.multiply(pole, states[depth + k - 1], out=states[depth + k])
+                states[depth + k] += shocks[k]
+        for lag in range(1, depth + 1):
+            result += taps[:, lag - 1] * states[depth - lag : depth - lag + count]
+        self.states[:, rows] = states[: -depth - 1 : -1]
+        return result, states[depth:]
+
+    def _filtered(self, steps: Integers, rows: Any) -> Integers:
+        signal, reach = self.signal[rows], len(self.past)
+        result: Integers = signal[:, 0] * steps
+        if reach:
+            series = np.concatenate([self.past[::-1, rows], steps])
+            for lag in range(1, reach + 1):
+                result += signal[:, lag] * series[reach - lag : reach - lag + len(steps)]
+            self.past[:, rows] = series[: -reach - 1 : -1]
+        return result
+
+    def _draw(self, generator: Generator, count: int, rows: Any, meters: int, multipliers: Integers) -> Integers:
+        words = self.table.draw(count * meters * multipliers.shape[1], generator)
+        return _combined(words.reshape(count, meters, multipliers.shape[1]), multipliers[rows])
+
+
+def to_steps(values: Array, grid: Array | float, low: float, high: float, substitute: float) -> Integers:
+    """Readings on the lattice by the public rule: missing ones replaced, the others clipped, all rounded."""
+    known = np.where(np.isnan(values), substitute, np.clip(values, low, high))
+    return np.rint(known / grid).astype(np.int64)
+
+
+@lru_cache(maxsize=1 << 16)
+def _outer(white: float, grid: float) -> DiscreteGaussian:
+    return DiscreteGaussian((Fraction(white) / Fraction(grid)) ** 2 + LATTICE_VARIANCE)
+
+
+@lru_cache
+def _inner(width: int) -> DiscreteGaussian:
+    return DiscreteGaussian(Fraction(4**width) + LATTICE_VARIANCE)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("a whole number is needed")
+    return value
+
+
+def _combined(words: Integers, multipliers: Integers) -> Integers:
+    result = words[:, :, 0] * multipliers[:, 0]
+    for j in range(1, multipliers.shape[1]):
+        result += words[:, :, j] * multipliers[:, j]
+    return result
+
+
+def _multipliers(laws: Sequence[DiscreteGaussian]) -> Integers:
+    longest = max(len(law.multipliers) for law in laws)
+    rows = [[1, *law.multipliers, *[0] * (longest - len(law.multipliers))] for law in laws]
+    return np.array(rows, dtype=np.int64)
+
+
+def _padded(values: Sequence[Any], length: int) -> NDArray[Any]:
+    return np.array([*values, *[0] * (length - len(values))])

@@ -1,0 +1,172 @@
+"""A stream's design as plain values, and what its certificate says: both guarantees, and what repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Any
+
+from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Guarantee
+from gaussveil.accounting.canonical import fields, number, tame, text
+from gaussveil.errors import FormatError
+from gaussveil.mechanisms.meter_stream.design import REGISTER_DAYS, Promise, RegisterDesign, StreamDesign
+from gaussveil.mechanisms.meter_stream.noise import StreamFilter
+
+LARGEST_COUNT = 2**62
+
+
+def design_to_dict(design: StreamDesign) -> dict[str, Any]:
+    """Give plain JSON values; floats survive exactly."""
+    plain = {name: getattr(design, name) for name in _SIMPLE}
+    return {
+        **plain,
+        "limits": list(design.limits),
+        "promise": asdict(design.promise),
+        "filter": design.filter.to_dict(),
+        "registers": [asdict(register) for register in design.registers],
+    }
+
+
+def design_from_dict(record: object) -> StreamDesign:
+    """Inverse of `design_to_dict`; the record may come from a stranger, so every field is checked."""
+    what = "the design of a meter stream"
+    plain = fields(tame(record, what), what, (*_SIMPLE, "limits", "promise", "filter", "registers"))
+    promise = fields(plain["promise"], "its promise", ("size", "samples", "l2_ball"))
+    registers = plain["registers"]
+    if not isinstance(registers, list) or len(registers) > len(REGISTER_DAYS):
+        raise FormatError(f"{what} has at most {len(REGISTER_DAYS)} registers in a list")
+    try:
+        return StreamDesign(
+            purpose=text(plain, "purpose", what),
+            **{name: number(plain, name, what) for name in _NUMBERS},
+            sample_limit=_count(plain, "sample_limit", 1),
+            limits=_limits(plain["limits"]),
+            promise=Promise(
+                size=number(promise, "size", what),
+                samples=_count(promise, "samples", 0),
+                l2_ball=number(promise, "l2_ball", what),
+            ),
+            filter=StreamFilter.from_dict(
+                fields(plain["filter"], "its filter", tuple(StreamFilter(white=1.0).to_dict()))
+            ),
+            registers=tuple(_register(register) for register in registers),
+        )
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise FormatError(f"not the design of a meter stream of this version: {error}") from error
+
+
+def _register(record: object) -> RegisterDesign:
+    found = fields(record, "a register", ("name", "samples", "noise_sd"))
+    sd = number(found, "noise_sd", "a register")
+    if not sd > 0:
+        raise FormatError("a register's noise must be positive")
+    return RegisterDesign(name=text(found, "name", "a register"), samples=_count(found, "samples", 1), noise_sd=sd)
+
+
+def _limits(value: object) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise FormatError("the limits of a meter stream are two numbers")
+    ends = {"low": value[0], "high": value[1]}
+    return number(ends, "low", "the limits"), number(ends, "high", "the limits")
+
+
+def _count(record: Mapping[str, object], name: str, least: int) -> int:
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_COUNT:
+        raise FormatError(f"the field {name!r} must be a whole number from {least} to {LARGEST_COUNT}")
+    return value
+
+
+def check_paid(design: StreamDesign, certificate: Certificate) -> None:
+    """Refuse a design that is not the one the certificate was written for."""
+    promise = design.promise
+    written = {
+        "purpose": design.purpose, "sample_limit": design.sample_limit, "sample_period_hours": design.sample_period,
+        "filter": _plain(design.filter.to_dict()), "registers": [asdict(register) for register in design.registers],
+        "limits": list(design.limits), "substitute": design.substitute,
+    }  # fmt: skip
+    trajectory = certificate.parameters.get("trajectory")
+    same = isinstance(trajectory, Mapping) and all(
+        trajectory.get(name) == value
+        for name, value in (("event_kw", promise.size), ("event_samples", promise.samples),
+                            ("l2_ball", promise.l2_ball), ("mean_shift", design.mean_shift))
+    )  # fmt: skip
+    if not same or any(certificate.parameters.get(name) != value for name, value in written.items()):
+        raise FormatError("the design is not the one that its certificate covers")
+
+
+def stream_draft(
+    design: StreamDesign, spectrum: Certificate | None, guarantee: Guarantee, events: int
+) -> CertificateDraft:
+    """What the certificate says of a stream: the trajectory's guarantee, the spectrum's, and their composition."""
+    promise = design.promise
+    if promise.is_event:
+        adjacency = Adjacency.event(promise.samples, promise.size, "meter's stream")
+    else:
+        adjacency = Adjacency.l2_ball(promise.l2_ball, space="trajectory", unit="meter's stream")
+    total = math.hypot(design.mean_shift, design.spectrum_mean_shift)
+    return CertificateDraft(
+        released=f"stream of readings, purpose {design.purpose}, every {design.sample_period * 60:g} minutes",
+        mechanism="meter stream",
+        adjacency=adjacency,
+        epsilon=design.epsilon,
+        delta=design.delta,
+        guarantee=guarantee,
+        assumptions=(
+            "one event: a habit repeated on several days is several events (see repeated_events)"
+            if promise.is_event
+            else "any change of the whole stream within the ball, once",
+            f"at most {design.sample_limit} readings are pushed, none of them twice",
+            "time stamps, and which readings are missing, are public; readings are clipped to the limits",
+            "the filters are functions of public numbers and of released spectra only",
+        ),
+        parameters={
+            "purpose": design.purpose,
+            "trajectory": {"mean_shift": design.mean_shift, "epsilon": design.epsilon, "delta": design.delta,
+                           "event_kw": promise.size, "event_samples": promise.samples, "l2_ball": promise.l2_ball},
+            "spectrum": _spectral(spectrum),
+            "together": {**_figure(design, total), "when": "history and stream concern the same protected data"},
+            "repeated_events": {"events": events, **_repeated(design, events),
+                                "spacing": "one a day" if promise.is_event else "each anywhere in the ball"},
+            "sample_limit": design.sample_limit,
+            "sample_period_hours": design.sample_period,
+            "noise_sd": design.noise_sd,
+            "grid": design.filter.grid,
+            "filter": _plain(design.filter.to_dict()),
+            "registers": [asdict(register) for register in design.registers],
+            "limits": list(design.limits),
+            "substitute": design.substitute,
+        },
+    )  # fmt: skip
+
+
+def _spectral(spectrum: Certificate | None) -> object:
+    if spectrum is None:
+        return "no spectrum was released; a long stream tells the spectrum of its readings, which is not protected"
+    return {
+        "epsilon": spectrum.epsilon, "delta": spectrum.delta, "l2_ball": spectrum.parameters["l2_ball"],
+        "release_id": spectrum.release_id,
+        "covers": "the private spectrum that shaped the filters; the stream is covered by the trajectory's promise",
+    }  # fmt: skip
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in record.items()}
+
+
+@lru_cache(maxsize=64)
+def _repeated(design: StreamDesign, events: int) -> dict[str, float]:
+    return _figure(design, design.repeated_shift(events))
+
+
+def _figure(design: StreamDesign, shift: float) -> dict[str, float]:
+    epsilon, delta = design.promise_of(shift)
+    return {"mean_shift": shift, "epsilon": epsilon, "delta": delta}
+
+
+_NUMBERS = (
+    "sample_period", "epsilon", "delta", "mean_shift", "sampler_error", "substitute", "spectrum_mean_shift",
+)  # fmt: skip
+_SIMPLE = ("purpose", "sample_limit", *_NUMBERS)

@@ -1,0 +1,64 @@
+"""Energy registers of a billing stream: exact sums over aligned windows, each released once with its own noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from gaussveil.mechanisms.meter_stream.design import RegisterDesign
+from gaussveil.mechanisms.meter_stream.noise import Integers
+from gaussveil.noise import DiscreteGaussian, Generator
+from gaussveil.noise.gaussian import LATTICE_VARIANCE
+
+
+@dataclass(frozen=True)
+class Energy:
+    """A released register: the window of `samples` readings that starts at reading `first`, in kWh."""
+
+    name: str
+    first: int
+    samples: int
+    kwh: float
+
+
+def register_noise(register: RegisterDesign, grid: float) -> DiscreteGaussian:
+    """Lattice noise of a register whose sum is in units of the grid."""
+    return DiscreteGaussian((Fraction(register.noise_sd) / Fraction(grid)) ** 2 + LATTICE_VARIANCE)
+
+
+class RegisterBank:
+    """Sums of one meter, in integers; windows are counted from reading 0."""
+
+    def __init__(self, registers: Sequence[RegisterDesign], grid: float, sample_period: float) -> None:
+        self.registers = tuple(registers)
+        self.noise = [register_noise(register, grid) for register in registers]
+        self.unit = grid * sample_period
+        self.sums = [0] * len(self.registers)
+
+    def cuts(self, index: int, steps: Integers) -> Iterator[Integers]:
+        """The block in parts that end where a window ends."""
+        if not self.registers:
+            if steps.size:
+                yield steps
+            return
+        shortest = min(register.samples for register in self.registers)
+        first = 0
+        while first < steps.size:
+            last = min(steps.size, first + shortest - (index + first) % shortest)
+            yield steps[first:last]
+            first = last
+
+    def push(self, index: int, part: Integers, generator: Generator) -> list[Energy]:
+        """Add a part that ends before reading `index`; release the registers whose window ends there."""
+        done = []
+        for number, register in enumerate(self.registers):
+            # whole numbers of any size: a month's sum does not overflow
+            self.sums[number] += int(np.sum(part >> 20)) * 2**20 + int(np.sum(part & (2**20 - 1)))
+            if index % register.samples == 0:
+                noisy = self.sums[number] + int(self.noise[number].draw((), generator))
+                done.append(Energy(register.name, index - register.samples, register.samples, noisy * self.unit))
+                self.sums[number] = 0
+        return done

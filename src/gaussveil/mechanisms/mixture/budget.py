@@ -1,0 +1,141 @@
+"""How a private mixture divides its budget: stages, and what is released within a stage.
+
+All rules are functions of public numbers: the mean shift of the promise, the number of classes K and columns d, and the
+size that the data are thought to have (stated by the caller, or estimated from what an earlier stage released). Stage j
+is a Gaussian release of mean shift sqrt(share_j) mu; whatever the earlier outputs were, the later stages have the
+shares that remain, so the whole is one mean shift mu (adaptive composition of Gaussian releases: docs/mechanisms).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.mechanisms.mixture.debias import mean_gain, radius_from_quantile, shape_gain
+
+Float = NDArray[np.float64]
+
+FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
+MANY = (0.18, 0.03, 0.12, 0.14, 0.18, 0.35)  # centres, radii, four refinements
+FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
+ENOUGH = 2.5
+CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left unclipped, per refinement
+EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
+RADIUS_BINS = 14
+INNER_BALL = 0.7  # of the public radius: where noise outweighs it, sums of shortened records tell more
+
+
+def noise_scales(mean_shift: float, weights: Float, squared_sensitivities: Float) -> Float:
+    """Standard deviations that minimise sum w_j s_j^2 subject to sum b_j / s_j^2 = mean_shift^2 (Lagrange)."""
+    roots = np.sqrt(weights * squared_sensitivities)
+    return np.asarray(np.sqrt(np.sqrt(squared_sensitivities / weights) * roots.sum()) / mean_shift)
+
+
+def centre_scales(mean_shift: float, radius: float, dimension: int) -> tuple[float, float]:
+    """Noise of counts and of sums in a ball, as if centres lay halfway between its middle and its surface."""
+    count, total = noise_scales(mean_shift, np.array([radius**2 / 4, dimension]), np.array([1.0, radius**2]))
+    return float(count), float(total)
+
+
+@dataclass(frozen=True)
+class RefinementScales:
+    """Noise of one refinement: counts, sums of z, traceless second moments (per svec coordinate), sums of 1 - |z|^2."""
+
+    count: float
+    total: float
+    shape: float
+    slack: float
+
+    @classmethod
+    def split(cls, mean_shift: float, dimension: int, mean_gain: float, shape_gain: float) -> RefinementScales:
+        """Divide a stage. The slack is free: one record's loss is convex in |z|^2 and equal at both of its ends."""
+        d = dimension
+        shape_weight = max(d * (d + 1) / 2 - 1, 0.25) / (4 * shape_gain**2)
+        weights = np.array([1.0, d / (2 * mean_gain**2), shape_weight])
+        sensitivities = np.array([1.0, 1.0, max(1 - 1 / d, 0.0)])
+        used = slice(None) if d > 1 else slice(2)
+        scales = noise_scales(mean_shift, weights[used], sensitivities[used])
+        count, total = float(scales[0]), float(scales[1])
+        shape = float(scales[2]) if d > 1 else 1.0
+        slack = 1 / math.sqrt(1 / total**2 + (1 - 1 / d) / shape**2)
+        return cls(count, total, shape, slack)
+
+    def squared_loss(self, dimension: int) -> float:
+        """The most that one record can lose in the stage, in squared noise deviations: at |z| = 0 or at |z| = 1."""
+        shape = (1 - 1 / dimension) / self.shape**2
+        return 1 / self.count**2 + max(1 / self.slack**2, 1 / self.total**2 + shape)
+
+    def count_and_diagonal(self, dimension: int) -> Float:
+        """Covariance of (count, diagonal of zz') under which count, slack and traceless part are independent."""
+        d = dimension
+        covariance = np.full((d + 1, d + 1), self.count**2 / d)
+        covariance[0, 0] = self.count**2
+        traceless = self.shape**2 * (np.eye(d) - 1 / d) if d > 1 else np.zeros((1, 1))
+        covariance[1:, 1:] = traceless + (self.count**2 + self.slack**2) / d**2
+        return covariance
+
+
+@dataclass(frozen=True)
+class StageBudget:
+    """Noise of every stage, and the public targets that go with it."""
+
+    centre_radius: float
+    count_scale: float
+    total_scale: float
+    histogram_scale: float
+    radius_quantile: float
+    refinements: tuple[RefinementScales, ...]
+    floors: tuple[float, ...]
+    caps: tuple[float, ...]
+
+    def describe(self) -> dict[str, object]:
+        """Standard deviations of the noise for the certificate, in the order of the passes, and the first clipping."""
+        return {
+            "radius of the first sums": self.centre_radius,
+            "counts and sums in the ball": [self.count_scale, self.total_scale],
+            "distance histogram": self.histogram_scale,
+            "refinements (count, sum, traceless second moments, sum of 1 - |z|^2)": [
+                [one.count, one.total, one.shape, one.slack] for one in self.refinements
+            ],
+        }
+
+
+def records_per_class(size: float, mean_shift: float, classes: int) -> float:
+    """Nominal records of a class in units of the noise that the whole budget would add to a count."""
+    return max(size, 1.0) * mean_shift / classes
+
+
+def inner_mass(strength: Float | float, floor: float, cap: float) -> Float:
+    """Share of a class that a refinement leaves unclipped: more where its records stand out of the noise."""
+    return np.clip(0.5 + 0.25 * np.log2(np.asarray(strength) / 50), floor, cap)
+
+
+def centre_radius(strength: float, radius: float) -> float:
+    """Radius of the ball that the first sums are clipped to: smaller than the public one where noise rules."""
+    return radius * float(np.clip(INNER_BALL + 0.1 * math.log2(strength / 50), INNER_BALL, 1.0))
+
+
+def stage_budget(
+    size: float, mean_shift: float, classes: int, dimension: int, radius: float, first: float | None
+) -> StageBudget:
+    """The public rule: more refinements where the data can carry them; `first` fixes the share of the centres."""
+    strength = records_per_class(size, mean_shift, classes)
+    many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
+    shares: tuple[float, ...] = MANY if many else FEW
+    if first is not None:
+        shares = (first, *((1 - first) * share / sum(shares[1:]) for share in shares[1:]))
+    quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8)) if many else 0.5
+    centres, radii, *refinements = (math.sqrt(share) * mean_shift for share in shares)
+    caps = CAPS[len(refinements)]
+    floors = (*[EARLY_FLOOR] * (len(caps) - 1), LAST_FLOOR)
+    split = []
+    for shift, floor, cap in zip(refinements, floors, caps):
+        rho = radius_from_quantile(inner_mass(strength, floor, cap), dimension)
+        gains = (float(gain(rho, np.ones(()), dimension)) for gain in (mean_gain, shape_gain))
+        split.append(RefinementScales.split(shift, dimension, *gains))
+    inner = centre_radius(strength, radius)
+    count, total = centre_scales(centres, inner, dimension) if centres > 0 else (math.inf, math.inf)
+    return StageBudget(inner, count, total, 1 / radii, quantile, tuple(split), floors, caps)

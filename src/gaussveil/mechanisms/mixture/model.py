@@ -1,0 +1,182 @@
+"""The released mixture: densities, class probabilities, samples, a versioned JSON file. Nothing here is private."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from gaussveil.accounting import Certificate
+from gaussveil.accounting.canonical import fields, parse_json
+from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
+from gaussveil.mechanisms.mixture.debias import gaussian_divergence, weights_divergence
+
+Float = NDArray[np.float64]
+
+FORMAT = "gaussveil mixture"
+VERSION = 1
+LARGEST_FILE = 2**28  # characters; ten classes in a thousand columns take a fifth of it
+_FIELDS = ("format", "version", "columns", "classes", "weights", "means", "covariances", "certificate")
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureModel:
+    """Weights (K), means (K x d) and covariances (K x d x d) of labelled Gaussians, with names and certificate."""
+
+    weights: Float
+    means: Float
+    covariances: Float
+    classes: tuple[Any, ...]
+    columns: tuple[str, ...]
+    certificate: Certificate | None = None
+
+    def __post_init__(self) -> None:
+        k, d = len(self.classes), len(self.columns)
+        for name, shape in (("weights", (k,)), ("means", (k, d)), ("covariances", (k, d, d))):
+            found = np.array(getattr(self, name), dtype=np.float64)
+            if found.shape != shape or not np.isfinite(found).all():
+                raise ShapeError(f"{name} must be finite and of shape {shape}. Got shape {found.shape}.")
+            found.setflags(write=False)
+            object.__setattr__(self, name, found)
+        if not (self.weights >= 0).all() or not math.isclose(float(self.weights.sum()), 1.0, abs_tol=1e-6):
+            raise ParameterError("weights must not be negative and must sum to one.")
+        if k == 0 or d == 0 or len(set(self.classes)) != k or len(set(self.columns)) != d:
+            raise ParameterError("a mixture needs at least one class and one column, all of them distinct.")
+        gaps = np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)).max(axis=(1, 2))
+        if not (gaps <= 1e-9 * np.abs(self.covariances).max(axis=(1, 2))).all():
+            raise ParameterError("covariances must be symmetric.")
+        if not (np.linalg.eigvalsh(self.covariances) > 0).all():
+            raise ParameterError("covariances must be positive definite.")
+
+    def log_joint(self, values: ArrayLike) -> Float:
+        """Log density of every row together with each class: n x K."""
+        rows = np.asarray(values, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != len(self.columns):
+            raise ShapeError(f"values must have {len(self.columns)} columns. Got shape {rows.shape}.")
+        result = np.empty((len(rows), len(self.classes)))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weights)
+        for k, factor in enumerate(np.linalg.cholesky(self.covariances)):
+            standard = solve_triangular(factor, (rows - self.means[k]).T, lower=True)
+            size = np.sum(np.log(np.diagonal(factor))) + len(factor) * math.log(2 * math.pi) / 2
+            result[:, k] = logs[k] - size - np.sum(standard**2, axis=0) / 2
+        return result
+
+    def log_density(self, values: ArrayLike) -> Float:
+        """Log density of every row."""
+        return np.asarray(logsumexp(self.log_joint(values), axis=1))
+
+    def probabilities(self, values: ArrayLike) -> Float:
+        """Probability of every class given the row; the rows sum to one, however far away a row is."""
+        joint = self.log_joint(values)
+        with np.errstate(under="ignore"):
+            return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+
+    def sample(self, count: int, seed: int | np.random.Generator | None = None) -> tuple[Float, NDArray[np.int64]]:
+        """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release."""
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ParameterError(f"count must be a positive integer. Got {count!r} instead.")
+        generator = np.random.default_rng(seed)
+        index = generator.choice(len(self.weights), size=int(count), p=self.weights / self.weights.sum())
+        factors = np.linalg.cholesky(self.covariances)
+        standard = generator.standard_normal((int(count), len(self.columns)))
+        return self.means[index] + np.einsum("nij,nj->ni", factors[index], standard), index.astype(np.int64)
+
+    def joint_divergence(self, other: MixtureModel) -> float:
+        """KL(self || other) of (row, class) in closed form: the papers' figure of merit."""
+        parts = gaussian_divergence(self.means, self.covariances, other.means, other.covariances)
+        return weights_divergence(self.weights, other.weights) + float(self.weights @ parts)
+
+    def divergence(self, other: MixtureModel, draws: int = 20_000, seed: int = 0) -> tuple[float, float]:
+        """KL(self || other) of the rows alone, by Monte Carlo, and its standard error."""
+        rows, _ = self.sample(draws, seed)
+        ratios = self.log_density(rows) - other.log_density(rows)
+        return float(ratios.mean()), float(ratios.std(ddof=1) / math.sqrt(draws))
+
+    @classmethod
+    def fitted(cls, values: Float, codes: NDArray[np.int64], classes: Sequence[Any]) -> MixtureModel:
+        """The non-private maximum-likelihood fit (GMM paper, eq. 2). For studies: it protects nobody."""
+        groups = [values[codes == k] for k in range(len(classes))]
+        weights = np.array([len(group) for group in groups]) / max(len(values), 1)
+        means = np.stack([group.mean(axis=0) for group in groups])
+        covariances = np.stack([np.atleast_2d(np.cov(group.T, bias=True)) for group in groups])
+        return cls(weights, means, covariances, tuple(classes), tuple(f"x{j}" for j in range(values.shape[1])))
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain JSON values; floats survive exactly."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "columns": list(self.columns),
+            "classes": [value.item() if isinstance(value, np.generic) else value for value in self.classes],
+            "weights": self.weights.tolist(),
+            "means": self.means.tolist(),
+            "covariances": self.covariances.tolist(),
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+        }
+
+    def to_json(self) -> str:
+        """The model file's text."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, body: str) -> MixtureModel:
+        """Inverse of `to_json`; refuses what is no model of this version, whatever it is instead."""
+        what = "a mixture model"
+        if len(body) > LARGEST_FILE:
+            raise FormatError(f"{what} must be a file of at most {LARGEST_FILE >> 20} MiB")
+        found = fields(parse_json(body, what), what, ("format", "version"))
+        if found["format"] != FORMAT:
+            raise FormatError(f"the file is not a {FORMAT!r} file")
+        if type(found["version"]) is not int or found["version"] != VERSION:
+            raise FormatError(f"a mixture model of version {VERSION} is needed; got {found['version']!r}")
+        found = fields(found, what, _FIELDS)
+        unknown = [name for name in found if name not in _FIELDS]
+        if unknown:
+            raise FormatError(f"{what} has a field that nobody reads: {unknown[0]!r}")
+        classes, columns, note = found["classes"], found["columns"], found["certificate"]
+        if not isinstance(classes, list) or not all(isinstance(name, str | int | float) for name in classes):
+            raise FormatError(f"{what} needs 'classes' as a list of text or numbers")
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise FormatError(f"{what} needs 'columns' as a list of text")
+        try:
+            weights, means, covariances = (_numbers(found[name], name) for name in ("weights", "means", "covariances"))
+            certificate = None if note is None else Certificate.from_dict(note)
+            return cls(weights, means, covariances, tuple(classes), tuple(columns), certificate)
+        except InputError as error:
+            raise FormatError(f"the mixture model could not be read: {error}") from error
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model file."""
+        target = Path(path)
+        target.write_text(self.to_json(), encoding="utf-8")
+        return target
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> MixtureModel:
+        """Read a model file."""
+        try:
+            with Path(path).open(encoding="utf-8") as stream:
+                return cls.from_json(stream.read(LARGEST_FILE + 1))
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"the mixture model {path} cannot be read: {error}") from error
+
+
+def _numbers(value: object, name: str) -> Float:
+    """Nested lists of numbers, all of them numbers, as an array."""
+    try:
+        found = np.array(value)
+    except ValueError:
+        found = np.array(None)  # lists of different lengths
+    if not isinstance(value, list) or found.dtype.kind not in "iuf":
+        raise FormatError(f"a mixture model needs {name!r} as nested lists of numbers of one length")
+    return found.astype(np.float64)

@@ -1,0 +1,142 @@
+"""The private passes of a mixture: each reads the data once and hands out nothing but noisy sums on a public lattice.
+
+One record lies in one class, so its squared loss in a pass is that of its class alone. In a ball of radius R counts and
+sums move by 1 and at most R; in a histogram one count moves by 1. In a refinement a record with u = |z|^2 has the
+squared loss
+
+    1/s_c^2 + u/s_s^2 + u^2 (1 - 1/d)/s_2^2 + (1 - u)^2/s_t^2
+
+for the count, sum z, traceless sum zz' and sum(1 - |z|^2): convex in u, so its maximum is at u = 0 or 1, and the two
+are equal by the choice of s_t (derived: docs/mechanisms/mixture.md). The passes add up the squared losses of one record
+and refuse to draw beyond the mean shift they were given; a unit of m records has at most m times the loss of one. Sums
+are exact and are rounded to the lattice exactly; the rounding moves a block by at most 2^-20 of a noise deviation,
+which `ROUNDING_SHIFT` pays for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.errors import NumericalError
+from gaussveil.mechanisms.mixture.budget import RefinementScales
+from gaussveil.noise import GaussianNoise, Generator
+from gaussveil.noise.gaussian import GRID_RATIO
+from gaussveil.noise.lattice import LARGEST_INTEGER
+from gaussveil.statistics import Affine, ExactSum, Histogram, Moments, Nearest, Source
+from gaussveil.statistics.block import Grouping
+from gaussveil.statistics.fixed_point import PRODUCT_BITS
+
+Float = NDArray[np.float64]
+
+MOST_BLOCKS = 64
+ROUNDING_SHIFT = math.sqrt(MOST_BLOCKS) * GRID_RATIO
+SAMPLER_RESERVE = 1e-32  # total variation per coordinate; designs need about 1e-33 and every draw is checked
+
+
+@dataclass(frozen=True)
+class RefinedSums:
+    """Noisy sums of one refinement per class, and how noisy they are."""
+
+    count: Float
+    total: Float
+    shape: Float
+    slack: Float
+    scales: RefinementScales
+
+
+@dataclass
+class PrivatePasses:
+    """Access to the data for one fit: every method is one pass and one draw."""
+
+    source: Source
+    columns: tuple[str, ...]
+    group: Grouping
+    groups: int
+    rows_per_unit: int
+    classes_per_unit: int
+    mean_shift: float
+    generator: Generator | None
+    spent: float = field(default=0.0, init=False)
+    blocks: int = field(default=0, init=False)
+
+    @property
+    def dimension(self) -> int:
+        """Number of feature columns."""
+        return len(self.columns)
+
+    def counts_and_sums(
+        self, middle: Float, radius: float, scales: tuple[float, float], linear: Float | None = None
+    ) -> tuple[Float, Float]:
+        """Counts, and sums of x - middle (or its image under one linear map) clipped to the ball of this radius."""
+        self._spend(1 / scales[0] ** 2 + (radius / scales[1]) ** 2)
+        d = self.dimension
+        maps = None if linear is None else np.broadcast_to(linear, (self.groups, d, d))
+        affine = Affine(np.broadcast_to(middle, (self.groups, d)), maps)
+        statistic = Moments(clip=radius, affine=affine, second=False)
+        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
+        return self._noisy(scales[0], sums.count), self._noisy(scales[1], sums.total)
+
+    def distances(self, centres: Float, edges: Float, scale: float) -> Float:
+        """Histogram of |x - centre of its class|."""
+        self._spend(1 / scale**2)
+        statistic = Histogram(edges=tuple(edges.tolist()), distance=True, affine=Affine(centres))
+        return self._noisy(scale, self.source.aggregate(statistic, columns=self.columns, group=self.group))
+
+    def refinement(self, means: Float, maps: Float, scales: RefinementScales) -> RefinedSums:
+        """Moments of z = maps (x - means), clipped to the unit ball."""
+        self._spend(scales.squared_loss(self.dimension))
+        statistic = Moments(clip=1.0, affine=Affine(means, maps), bits=PRODUCT_BITS)
+        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
+        assert sums.second is not None
+        d = self.dimension
+        limbs, unit = sums.second.limbs, sums.second.unit
+        places = np.arange(d)
+        above, below = np.triu_indices(d, 1)
+        total = self._noisy(scales.total, sums.total)
+        shape = np.zeros((self.groups, d, d))
+        if d > 1:  # an off-diagonal entry stands twice in the matrix: half the variance
+            off = self._noisy(scales.shape / math.sqrt(2), ExactSum(limbs[:, :, above, below], unit))
+            shape[:, above, below] = shape[:, below, above] = off
+        diagonals = ExactSum(limbs[:, :, places, places], unit)
+        counted = self._noisy(scales.count_and_diagonal(d), sums.count, diagonals)
+        count, diagonal = counted[:, 0], counted[:, 1:]
+        shape[:, places, places] = diagonal - diagonal.mean(axis=1, keepdims=True)
+        return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales)
+
+    def with_nearest(self, centres: Float) -> None:
+        """From now on a record's class is the nearest of these released centres."""
+        self.group, self.groups = Nearest(centres), len(centres)
+
+    def _spend(self, squared_loss: float) -> None:
+        """Add one record's squared loss; nothing is read or drawn beyond what the fit was charged for."""
+        self.spent += squared_loss
+        if self.rows_per_unit * math.sqrt(self.spent) > self.mean_shift:
+            raise NumericalError("the stages would spend more than was charged for them; report this as a defect.")
+
+    def _noisy(self, noise_scale: float | Float, *sums: ExactSum) -> Float:
+        """Sums side by side per class, exactly rounded to the lattice of the noise, plus noise."""
+        shapes = [one.shape if len(sums) == 1 else (self.groups, math.prod(one.shape[1:])) for one in sums]
+        shape = shapes[0] if len(sums) == 1 else (self.groups, sum(width for _, width in shapes))
+        reached = min(self.classes_per_unit, self.groups) * math.prod(shape[1:])
+        spread = np.asarray(noise_scale, dtype=np.float64)
+        noise = _design(spread.tobytes(), spread.shape, shape, reached)
+        self.blocks += 1
+        if noise.total_variation > SAMPLER_RESERVE * math.prod(shape) or self.blocks > MOST_BLOCKS:
+            raise NumericalError("the sampler's error exceeds what was charged for it; report this as a defect.")
+        placed = [one.on_grid(noise.grid).reshape(made) for one, made in zip(sums, shapes)]
+        value = placed[0] if len(placed) == 1 else np.concatenate(placed, axis=1)
+        # A public limit far above any table; without it a gigantic table would be refused, which tells its size.
+        limit = (LARGEST_INTEGER // 2) * noise.grid
+        return noise.add(np.clip(value, -limit, limit), self.generator)
+
+
+@lru_cache(maxsize=256)
+def _design(scale: bytes, scale_shape: tuple[int, ...], shape: tuple[int, ...], differing: int) -> GaussianNoise:
+    """Designs are public and hold no randomness: fits with the same budget share them."""
+    spread = np.frombuffer(scale).reshape(scale_shape)
+    return GaussianNoise(float(spread) if spread.ndim == 0 else spread, shape, differing=differing)

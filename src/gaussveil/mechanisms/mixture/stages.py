@@ -1,0 +1,199 @@
+"""The stages of a private mixture: centres, radii, refinements. Each turns noisy sums into the next public guess.
+
+Whatever is not a call of `PrivatePasses` here is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.mechanisms.mixture.budget import (
+    FIRST_SHARE,
+    RADIUS_BINS,
+    StageBudget,
+    inner_mass,
+    stage_budget,
+)
+from gaussveil.mechanisms.mixture.debias import (
+    mean_gain,
+    mean_square,
+    radius_from_quantile,
+    shape_gain,
+)
+from gaussveil.mechanisms.mixture.passes import PrivatePasses, RefinedSums
+from gaussveil.mechanisms.mixture.shrinkage import (
+    james_stein,
+    lifted,
+    positive,
+    shape_factors,
+    shared_prior_means,
+    towards_pool,
+)
+
+Float = NDArray[np.float64]
+
+SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
+PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
+MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
+WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What is known of the classes so far, all of it released: counts, means, covariances and their noise."""
+
+    counts: Float
+    count_variances: Float
+    means: Float
+    mean_noise: Float
+    covariances: Float
+
+    @property
+    def records(self) -> Float:
+        """Counts kept positive."""
+        return positive(self.counts, np.sqrt(self.count_variances))
+
+    @property
+    def weights(self) -> Float:
+        """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
+        kept = positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
+        return np.asarray(kept / kept.sum())
+
+    def with_counts(self, counts: Float, variance: float) -> tuple[Float, Float]:
+        """Counts averaged with another noisy count, each weighted by its exactness."""
+        precision = 1 / self.count_variances + 1 / variance
+        return (self.counts / self.count_variances + counts / variance) / precision, 1 / precision
+
+
+def run_stages(
+    passes: PrivatePasses,
+    *,
+    mean_shift: float,
+    radius: float,
+    middle: Float,
+    nominal_size: int | None,
+    start: Guess | None = None,
+    inflation: float = MEAN_INFLATION,
+) -> Guess:
+    """All passes of one fit, in order; `mean_shift` is what one record may lose. `start` saves the first pass."""
+    classes, d = passes.groups, passes.dimension
+    first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None else None
+    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, radius, first)
+    guess = find_centres(passes, budget, middle, radius) if start is None else start
+    if nominal_size is None:
+        budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, radius, first)
+    guess = find_radii(passes, guess, budget, radius)
+    for place in range(len(budget.refinements)):
+        guess = refine(passes, guess, budget, place, mean_shift)
+    return replace(guess, covariances=guess.covariances + inflation * guess.mean_noise)
+
+
+def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Float, radius: float) -> Guess:
+    """Noisy counts and sums in the inner ball; centres shrunk to the pooled one."""
+    d = passes.dimension
+    inner, scales = budget.centre_radius, (budget.count_scale, budget.total_scale)
+    counts, sums = passes.counts_and_sums(middle, inner, scales)
+    records = positive(counts, scales[0])
+    raw = sums / records[:, None]
+    noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), inner**2) * scales[0] ** 2 / d) / records**2
+    centres, noise = towards_pool(raw, noise)
+    # No clipped record lies outside the inner ball, so no centre does.
+    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+    centres = centres * np.minimum(1.0, inner / np.maximum(lengths, inner))
+    left = np.minimum(noise, inner**2 / d)
+    # A centre near the inner ball's surface may stand for records between the two balls: doubt along its direction.
+    doubt = (radius - inner) / inner * centres * np.minimum(1.0, lengths / inner) ** 3
+    eye = np.eye(d)
+    return Guess(
+        counts, np.full(passes.groups, scales[0] ** 2), middle + centres,
+        left[:, None, None] * eye + doubt[:, :, None] * doubt[:, None, :],
+        np.broadcast_to(radius**2 / d * eye, (passes.groups, d, d)),
+    )  # fmt: skip
+
+
+def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius: float) -> Guess:
+    """Noisy half-octave histograms of the distance to the centre, the pooled one as a prior; a quantile of each."""
+    d = passes.dimension
+    edges = 2 * radius * 2.0 ** (np.arange(-RADIUS_BINS + 1, 1) / 2)
+    scale = budget.histogram_scale
+    histogram = passes.distances(guess.means, np.concatenate([[0.0], edges]), scale)
+    together = np.maximum(histogram.sum(axis=0), 0.0)
+    together = together / together.sum() if together.sum() > 0 else np.full(RADIUS_BINS, 1 / RADIUS_BINS)
+    prior = PRIOR_RECORDS * scale * math.sqrt(RADIUS_BINS / 2)
+    masses = np.maximum(histogram + prior * together, 0.0) + 1e-9 * prior
+    shares = np.cumsum(masses, axis=1) / masses.sum(axis=1, keepdims=True)
+    logs = np.log(np.concatenate([[edges[0] / math.sqrt(2)], edges]))
+    target = budget.radius_quantile
+    radii = np.exp([np.interp(target, np.concatenate([[0.0], row]), logs) for row in shares])
+    variances = np.square(radii / radius_from_quantile(target, d))
+    counts, count_variances = guess.with_counts(histogram.sum(axis=1), RADIUS_BINS * scale**2)
+    return replace(
+        guess, counts=counts, count_variances=count_variances, covariances=variances[:, None, None] * np.eye(d)
+    )
+
+
+def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int, mean_shift: float) -> Guess:
+    """Moments inside each class's own ellipsoid, debiased, shrunk, and put together with what was known."""
+    d = passes.dimension
+    scales = budget.refinements[place]
+    mass = inner_mass(guess.records * mean_shift, budget.floors[place], budget.caps[place])
+    rho = radius_from_quantile(mass, d)
+    root: Float = np.linalg.cholesky(guess.covariances).astype(np.float64)  # triangular: half the work in the pass
+    inverse = np.tril(np.linalg.inv(root))
+    sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
+    counts, count_variances = guess.with_counts(sums.count, scales.count**2)
+    updated = replace(guess, counts=counts, count_variances=count_variances)
+    records = updated.records
+    scale = _scales(sums, rho, updated, d)
+    means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
+    shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
+    covariances = _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root)))
+    return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances)
+
+
+def _scales(sums: RefinedSums, rho: Float, updated: Guess, d: int) -> Float:
+    """Scale of every class relative to its ellipsoid: posterior means, the classes sharing a prior."""
+    logs = np.linspace(-SCALE_RANGE, SCALE_RANGE, SCALE_POINTS)
+    expected = 1 - mean_square(rho[:, None], np.exp(logs), d)
+    variances = sums.scales.slack**2 + expected**2 * updated.count_variances[:, None]
+    gaps = sums.slack[:, None] - updated.records[:, None] * expected
+    return np.exp(shared_prior_means(logs, -(gaps**2) / (2 * variances) - np.log(variances) / 2))
+
+
+def _means(sums: RefinedSums, guess: Guess, gained: Float, root: Float, inverse: Float) -> tuple[Float, Float]:
+    """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates)."""
+    shift = sums.total / gained[:, None]
+    noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
+    before = inverse @ guess.mean_noise @ _transposed(inverse)
+    gain = before @ np.linalg.inv(before + noise)
+    means = guess.means + (root @ gain @ shift[..., None])[..., 0]
+    return means, _symmetric(root @ gain @ noise @ _transposed(root))
+
+
+def _transposed(matrices: Float) -> Float:
+    return np.swapaxes(matrices, 1, 2)
+
+
+def _symmetric(matrices: Float) -> Float:
+    return np.asarray((matrices + _transposed(matrices)) / 2)
+
+
+def _shapes(sums: RefinedSums, gained: Float, pool: bool) -> Float:
+    """Identity plus traceless shapes: the pooled one shrunk as a whole, the classes' departures by their noise."""
+    raw = sums.shape / gained[:, None, None]
+    d = raw.shape[-1]
+    variances = np.square(sums.scales.shape / gained)
+    shared, shared_variance = np.zeros((d, d)), 0.0
+    if pool and len(raw) > 1:
+        weights = 1 / variances
+        shared = np.tensordot(weights / weights.sum(), raw, axes=1)
+        shared_variance = float(1 / weights.sum())
+        factor = float(james_stein(float(np.sum(shared**2)), shared_variance, max(d * (d + 1) // 2 - 1, 1)))
+        shared, shared_variance = factor * shared, factor * shared_variance
+    kept = shape_factors(raw - shared, variances)
+    estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
+    return lifted(estimate, kept * variances + shared_variance + 1e-4)

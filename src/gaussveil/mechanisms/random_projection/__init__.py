@@ -1,0 +1,1 @@
+"""Private sketches of a table: how much noise, the release, what a sketch can estimate."""

@@ -1,0 +1,1 @@
+"""Losses on a lattice: what has no Gaussian pair, composed by convolution."""

@@ -1,0 +1,215 @@
+"""Composition of privacy profiles: pessimistic privacy-loss distributions on a grid.
+
+H(a) = delta(log a) of a pair is convex in a, so its chords between grid points lie above it. They are the divergence of
+a discrete pair whose losses sit on the grid, with the rest at infinity (connect the dots: Doroshenko, Ghazi, Kamath,
+Kumar, Manurangsi 2022), and a pair that dominates may stand for the original in every composition. Gaussian parts are
+composed exactly before they are discretised, once. Losses add, so masses convolve (`tilted_convolution`). All values
+are upper ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gaussveil.errors import InputError, NumericalError, ParameterError, ShapeError
+from gaussveil.spectrum.curve import (
+    LARGEST_EPSILON,
+    LOSS_RELATIVE_ERROR,
+    UNIT,
+    Curve,
+    Divergence,
+    Floats,
+    is_mean_shift,
+    worst_delta,
+)
+from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses, chord_masses
+from gaussveil.spectrum.discrete.tilted_convolution import Parts, Plan, convolved
+from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.profiles import PrivacyProfile
+
+_SKETCH_NODES = 256
+_CONTOUR_WORK = 20_000  # terms times nodes that a contour integral is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteLoss(Curve):
+    """A pessimistic privacy loss in both orientations: `delta` and `epsilon` are upper ends.
+
+    No delta below `infinity` can be certified: there `epsilon` is infinite.
+    """
+
+    forward: LossCurve
+    backward: LossCurve
+
+    @property
+    def interval(self) -> float:
+        """Width of the grid."""
+        return self.forward.interval
+
+    @property
+    def infinity(self) -> float:
+        """Probability charged to an infinite loss: the floor of `delta`."""
+        return self.forward.infinity
+
+    @property
+    def largest_loss(self) -> float:
+        """Highest node of the grid."""
+        return self.forward.last * self.interval
+
+    @property
+    def relative_error(self) -> float:
+        """Zero: the values are upper ends already."""
+        return 0.0
+
+    def reversed(self) -> DiscreteLoss:
+        """The divergence of Y from X."""
+        return DiscreteLoss(self.backward, self.forward)
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        return self.forward.delta(epsilon)
+
+
+def compose_pessimistic(
+    items: Sequence[Divergence],
+    counts: Sequence[int] | None = None,
+    *,
+    interval: float = 1e-4,
+    tail_mass: float = 1e-40,
+    max_bins: int = 2**21,
+) -> DiscreteLoss:
+    """Upper ends of the privacy curve of all `items` together, item i being used `counts[i]` times.
+
+    Like every composition of pairs it holds for a sequence fixed in advance. Of a batch of losses the worst at each
+    epsilon is composed, which dominates every member.
+
+    Args:
+        items: profiles and privacy losses, all in the same orientation (X = with the record).
+        counts: how often each is used; once by default.
+        interval: grid of the losses, taken finer where losses are small, coarser where `max_bins` does not suffice.
+        tail_mass: probability of large losses that may be counted as infinite; no smaller delta can be certified.
+        max_bins: bins of the widest array.
+    """
+    for name, value, low, high in (
+        ("interval", interval, 1e-9, 1.0),
+        ("tail_mass", tail_mass, 1e-250, 0.1),
+        ("max_bins", max_bins, 2**12, 2**26),
+    ):
+        if not low <= value <= high:
+            raise ParameterError(f"'{name}' must lie in [{low}, {high}]. Got {value!r}.")
+    parts = _folded(items, counts)
+    uses = sum(count for _, count in parts)
+    spans = [(_reach(pair, tail_mass / uses), _reach(pair.reversed(), tail_mass / uses)) for pair, _ in parts]
+    sketch = [(_discretised(pair, max(*span, 1e-9) / _SKETCH_NODES, span), n) for (pair, n), span in zip(parts, spans)]
+    plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
+    width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
+    grid = _aligned(max(_fine(interval, spans, parts), width / max_bins), [pair for pair, _ in parts])
+    losses = [(_discretised(pair, grid, span), count) for (pair, count), span in zip(parts, spans)]
+    if uses == 1:
+        (forward_masses, backward_masses), _ = losses[0]
+        return DiscreteLoss(forward_masses.curve, backward_masses.curve)
+    forwards, backwards = _orientations(losses)
+    forward = convolved(forwards, plans[0])
+    symmetric = all(_is_symmetric(pair) for pair, _ in parts)
+    return DiscreteLoss(forward, forward if symmetric else convolved(backwards, plans[1]))
+
+
+def _orientations(losses: list[tuple[tuple[LossMasses, LossMasses], int]]) -> tuple[Parts, Parts]:
+    return [(pair[0], count) for pair, count in losses], [(pair[1], count) for pair, count in losses]
+
+
+def _folded(items: Sequence[Divergence], counts: Sequence[int] | None) -> list[tuple[Divergence, int]]:
+    """All Gaussian losses as one, equal profiles once, in an order of their own so that the caller's cannot matter."""
+    items = list(items)
+    uses = [1] * len(items) if counts is None else list(counts)
+    if not items:
+        raise InputError("'items' must hold at least one privacy loss or profile. Got none.")
+    if len(uses) != len(items):
+        raise ShapeError(f"'counts' must hold one number per item. Got {len(uses)} counts for {len(items)} items.")
+    gaussian: list[PrivacyLoss] = []
+    folded: dict[str, tuple[Divergence, int]] = {}
+    for item, count in zip(items, uses):
+        if not isinstance(item, Divergence):
+            raise InputError(f"'items' must be privacy losses or profiles. Got {type(item).__name__}.")
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ParameterError(f"'counts' must be integers >= 1. Got {count!r}.")
+        if isinstance(item, PrivacyLoss):
+            gaussian.append(item ** int(count))
+            continue
+        described = item.to_dict() if isinstance(item, PrivacyProfile) else item
+        key = json.dumps(described, sort_keys=True, default=lambda stranger: f"#{id(stranger)}")
+        folded[key] = (item, folded.get(key, (item, 0))[1] + int(count))
+    together: list[tuple[Divergence, int]] = [(compose(*gaussian), 1)] if gaussian else []
+    return together + [folded[key] for key in sorted(folded)]
+
+
+def _is_symmetric(pair: Divergence) -> bool:
+    return is_mean_shift(pair) if isinstance(pair, PrivacyLoss) else pair.reversed() is pair
+
+
+def _fine(interval: float, spans: list[tuple[float, float]], parts: list[tuple[Divergence, int]]) -> float:
+    """The interval, halved until the variance that the chords add (at most span * interval per use) is negligible."""
+    reach = [(max(span), count) for span, (_, count) in zip(spans, parts)]
+    scale = sum(count * span**2 for span, count in reach) / 64.0**2
+    while interval > 1e-12 and sum(count * interval * min(interval, span) for span, count in reach) > scale:
+        interval /= 2.0
+    return interval
+
+
+def _aligned(interval: float, pairs: Sequence[Divergence]) -> float:
+    """An interval from the given one to its double that divides the smallest bounded loss, where there is one.
+
+    Laws with atoms at their largest loss (randomised response, Laplace) are then composed with hardly any loss.
+    """
+    bounds = [float(getattr(side, "largest_loss", np.inf)) for pair in pairs for side in (pair, pair.reversed())]
+    atom = min((bound for bound in bounds if interval <= bound < np.inf), default=interval)
+    return atom / math.floor(atom / interval)
+
+
+def _reach(pair: Divergence, tail: float) -> float:
+    """An epsilon beyond which delta falls by no more than the tail; any answer is sound."""
+    limit = float(getattr(pair, "infinity", 0.0)) * (1.0 + 1e-12) + tail
+    largest = float(getattr(pair, "largest_loss", np.inf))
+
+    def small(epsilon: float) -> bool:
+        return bool(worst_delta(pair, np.array([epsilon]))[0] <= limit)
+
+    low, high = 0.0, min(1e-6, largest)
+    while high < largest and not small(high):
+        low, high = high, min(2.0 * high, largest)
+        if high > 2.0 * LARGEST_EPSILON:
+            raise NumericalError(f"Losses beyond {LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'.")
+    for _ in range(10):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return high
+
+
+def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -> tuple[LossMasses, LossMasses]:
+    """The chords of the pair's divergence between grid points, in both orientations."""
+    inflation = 1.0 + float(getattr(pair, "relative_error", LOSS_RELATIVE_ERROR))
+    stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair)))
+    sides: list[Floats] = []
+    for direction, reach in zip((pair, pair.reversed()), span):
+        nodes = math.ceil(reach / (stride * interval)) + 2
+        # A little below the node, so that the rounding of epsilon (here or of a bound inside delta) only raises delta.
+        epsilon = stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
+        value = np.minimum(worst_delta(direction, epsilon) * inflation, 1.0)
+        sides.append(np.maximum.accumulate(value[::-1])[::-1])
+    sides[0][0] = sides[1][0] = max(sides[0][0], sides[1][0])
+    up, down = sides
+    return chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride)
+
+
+def _node_limit(pair: Divergence) -> float:
+    """How many nodes are affordable: unlimited for closed forms; chords over wider steps are sound, only looser."""
+    while isinstance(base := getattr(pair, "base", None), Divergence):
+        pair = base
+    if not isinstance(pair, PrivacyLoss) or is_mean_shift(pair):
+        return math.inf
+    return max(_SKETCH_NODES, _CONTOUR_WORK / (2 + np.size(pair.variance_gap)))

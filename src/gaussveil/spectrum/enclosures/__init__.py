@@ -1,0 +1,1 @@
+"""Proven bounds: balls, intervals and exact sums where doubles cancel."""

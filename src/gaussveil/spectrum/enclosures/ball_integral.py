@@ -1,0 +1,245 @@
+"""The contour integral of delta in Arb ball arithmetic.
+
+    delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s+1)) ds   along Re s = c, 0 < c < s_max   (derived: docs/math).
+
+The upper half of the line is moved, inside the upper half plane where the integrand F is analytic, to a straight piece
+from c to a point P and the vertical half line above P. On the piece `acb.integral` gives an enclosure. Above P, with
+s = x + iy, every |1 + s g| grows with y, and Re K falls except for the directions with 1 + x g < 0, where it rises by
+at most energy (1-g) |1 + x g| / (2 g^2 |1 + P g|^2). As |s (s+1)| >= y^2, what is left of the integral is at most
+|F(P) P (P+1)| exp(that rise) / Im P. This needs neither the asymptotic direction nor the sign of L_inf - eps: the piece
+may go either way. It is chosen in floating point to be short and flat; a bad choice costs precision, never soundness.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, arb
+from numpy.typing import NDArray
+
+from gaussveil.spectrum.enclosures.exact_reduction import BallSpectrum
+from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
+
+GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
+ENOUGH = 1e-10  # relative width at which no higher precision is tried
+NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
+NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
+EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
+DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
+
+
+class _Path(NamedTuple):
+    """A straight piece from the saddle, cut at `lengths` times `direction`."""
+
+    cost: float
+    direction: complex
+    lengths: tuple[float, ...]
+
+
+class BallIntegral:
+    """One evaluation at the working precision in force."""
+
+    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float) -> None:
+        self.spectra = spectra
+        self._terms = {id(spectrum): spectrum.terms_only() for spectrum, _ in spectra}
+        self.epsilon = epsilon
+        terms = [(term, count) for spectrum, count in spectra for term in spectrum.terms]
+        # Plain floats steer the choice of contour; nothing rigorous depends on them.
+        self.gap = np.array([float(term.gap) for term, _ in terms])
+        lowest = [
+            float((term.gap - 2 * spectrum.gap_error).lower()) for spectrum, _ in spectra for term in spectrum.terms
+        ]
+        self.limit = max(-min(lowest, default=0.0), 0.0) * (1.0 + 2.0**-50)  # K exists at least up to s = 1/limit
+        self.number = np.array([float(term.multiplicity) * count for term, count in terms])
+        self.shift = np.array([float(term.energy) * count for term, count in terms])
+        self.flat = float(sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)))
+        self.log_ratio = float(sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0)))
+
+    def enclose(self) -> tuple[Enclosure, bool]:
+        """The interval, and whether a higher precision could not make it much narrower."""
+        if self._beyond_largest_loss():
+            return ZERO, True
+        with np.errstate(all="ignore"):
+            saddle = self._saddle()
+            if saddle is None:
+                return UNKNOWN, False
+            c, opening, width = saddle
+            level = arb(float(self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]))
+        best = from_log(self._chernoff(c))
+        if best.log_upper < NEGLIGIBLE:
+            return best, True
+        if not (level.is_finite() and 0.0 < width < math.inf):
+            return best, False
+        for path in self._paths(c, opening, width, float(level)):
+            scaled = self._integral(path, c, width, level)
+            if scaled is None:
+                continue
+            best = intersection(best, from_scaled(scaled, level))
+            if scaled > 0 and scaled.rad() <= ENOUGH / 2 * scaled:
+                return best, True
+        return best, False
+
+    # --- the real line: largest loss, saddle, Chernoff bound
+
+    def _beyond_largest_loss(self) -> bool:
+        """Whether eps is certainly not below sup L, finite only if every direction shrinks: then delta is exactly 0."""
+        largest = arb(0)
+        for spectrum, count in self.spectra:
+            if not spectrum.flat_energy.is_zero():
+                return False
+            value = -spectrum.log_ratio / 2
+            for gap, _, energy in spectrum.terms:
+                sure = gap - spectrum.gap_error
+                if not sure > 0:
+                    return False
+                value += energy / (2 * gap)
+                if not spectrum.exact:
+                    # b'N^-1 b against its diagonal: the residuals, over the smallest gap squared.
+                    rest = spectrum.residual_gap + spectrum.residual_gram * gap
+                    value += arb(0, (spectrum.energy * rest / (sure * sure)).abs_upper())
+            largest += value * count
+        return bool(largest <= self.epsilon)
+
+    def _openings(self, odds: float) -> tuple[float, NDArray[np.float64]]:
+        """c and all 1 + c g, without cancellation next to the end 1/limit of the domain."""
+        if self.limit > 0.0:
+            c = odds / (1.0 + odds) / self.limit
+            ratio = -self.gap / self.limit
+            return c, np.where(self.gap < 0.0, (1.0 - ratio) + ratio / (1.0 + odds), 1.0 + c * self.gap)
+        return odds, 1.0 + odds * self.gap
+
+    def _slope(self, c: float, opening: NDArray[np.float64]) -> float:
+        value = -0.5 * self.log_ratio - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) + 0.5 * self.flat * (2.0 * c + 1.0)
+        value -= 0.5 * float(np.sum(self.number * self.gap / opening))
+        return value + 0.5 * float(np.sum(self.shift * (c * (1.0 + opening) + 1.0) / opening**2))
+
+    def _saddle(self) -> tuple[arb, NDArray[np.float64], float] | None:
+        """Approximate minimiser c of K(c) - c eps - log c(1+c), all 1 + c g, and the width of the saddle."""
+        low, high = -300.0, 300.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if self._slope(*self._openings(math.exp(middle))) < 0.0:
+                low = middle
+            else:
+                high = middle
+        odds = math.exp(low)
+        c_float, opening = self._openings(odds)
+        c = arb(c_float)
+        if self.limit > 0.0 and odds > 1.0:
+            c = (arb(odds) / (1 + arb(odds)) / arb(self.limit)).mid()
+        for spectrum, _ in self.spectra:
+            if any(not 1 + c * (term.gap - spectrum.gap_error) > 0 for term in spectrum.terms):
+                return None
+        curvature = (1.0 / c_float) ** 2 + (1.0 / (1.0 + c_float)) ** 2 + self.flat  # no overflow at c = 1e300
+        curvature += float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
+        curvature += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
+        return c, opening, 1.0 / math.sqrt(curvature) if curvature > 0.0 else math.inf
+
+    def _exponent(self, s: acb) -> acb:
+        """K(s) - s eps on the ball s; on wide balls around a second-order expansion, so that slopes cancel.
+
+        The remainder bound also proves that no cut is met. acb.integral evaluates on its path and on balls that contain
+        a part of it, and there `_single_branch` holds, so that the residual's logarithm is the principal one.
+        """
+        centre = acb(s.real.mid(), s.imag.mid())
+        spread = s - centre
+        reach = spread.abs_upper()
+        if reach <= arb(abs(complex(centre))) * NARROW:
+            return -s * self.epsilon + sum((one.cumulant(s) * count for one, count in self.spectra), acb(0))
+        value, slope = -centre * self.epsilon, acb(-self.epsilon)
+        curvature = arb(0)
+        for spectrum, count in self.spectra:
+            bend, residual = spectrum.bend(s)
+            if not bend.is_finite():
+                return acb("nan", "nan")
+            value += (self._terms[id(spectrum)].cumulant(centre) + residual) * count
+            slope += spectrum.slope(centre) * count
+            curvature += bend * count
+        rest = arb(0, (curvature * reach * reach / 2).abs_upper())
+        return value + slope * spread + acb(rest, rest)
+
+    def _chernoff(self, c: arb) -> arb:
+        """log of E_X[e^{c(L-eps)}] c^c/(1+c)^(1+c): an upper bound, as (1-e^-z)e^-cz is at most that fraction."""
+        return self._exponent(acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
+
+    # --- the complex plane
+
+    def _log_size(self, z: NDArray[np.complex128], c: arb, opening: NDArray[np.float64]) -> NDArray[np.complex128]:
+        """log F at c + z in floating point (imaginary part up to the branch)."""
+        s = float(c) + z
+        w = opening + np.multiply.outer(z, self.gap)
+        value = s * (-0.5 * self.log_ratio - self.epsilon) - np.log(s) - np.log1p(s) - 0.5 * np.log(w) @ self.number
+        result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (self.flat + (1.0 / w) @ self.shift)
+        return result
+
+    def _paths(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> list[_Path]:
+        """Candidate pieces, cheapest first: doublings of length, height above the saddle, oscillations."""
+        lengths = width * 2.0 ** np.arange(0.0, 130.0, 0.5)
+        goal = -(GOAL_BITS + 6) * math.log(2.0)
+        found = []
+        for direction in DIRECTIONS:
+            z = np.asarray(lengths * direction, dtype=np.complex128)
+            with np.errstate(all="ignore"):
+                size = self._log_size(z, c, opening) - level
+                s = float(c) + z
+                rest = size.real + np.log(np.abs(s)) + np.log(np.abs(1.0 + s)) - np.log(z.imag) - math.log(width)
+            reached = np.flatnonzero(rest < goal)
+            end = int(reached[0]) if reached.size else len(lengths) - 1
+            above = max(0.0, float(np.max(size.real[: end + 1])))
+            turns = float(np.max(np.abs(size.imag[: end + 1]))) / (2.0 * math.pi)
+            cost = end + 20.0 * max(0.0, above - 3.0) + 2.0 * turns + (0.0 if reached.size else 1e6)
+            cuts = [length for length in lengths[: end + 1 : 2] if length < lengths[end]]
+            found.append(_Path(cost if math.isfinite(cost) else 1e300, direction, (*cuts, float(lengths[end]))))
+        return sorted(found)
+
+    def _integral(self, path: _Path, c: arb, width: float, level: arb) -> arb | None:
+        """Ball for delta e^-level; None if the path ends too early or the residual of a matrix is not small on it."""
+        direction = acb(path.direction.real, path.direction.imag)
+        points = [acb(c), *(acb(c) + acb(arb(length)) * direction for length in path.lengths)]
+        if not all(self._single_branch(spectrum, c, points[-1], path.direction) for spectrum, _ in self.spectra):
+            return None
+
+        def integrand(s: acb, _analytic: bool) -> acb:
+            return (self._exponent(s) - level).exp() / (s * (s + 1))
+
+        total = self._tail(points[-1], level)
+        if not total.abs_upper() < 1e-12 * width:
+            return None
+        tolerance = arb(2) ** -GOAL_BITS
+        for start, end in pairwise(points):
+            total += acb.integral(
+                integrand, start, end, rel_tol=tolerance, abs_tol=tolerance * width / 64, eval_limit=EVALUATIONS
+            )
+        value = total.imag / arb.pi()
+        return value if value.is_finite() else None
+
+    def _single_branch(self, spectrum: BallSpectrum, c: arb, end: acb, direction: complex) -> bool:
+        """Whether the residual is small on the whole piece, so that log-determinants keep the branch they have at c."""
+        if spectrum.exact:
+            return True
+        sine = arb(direction.imag) / arb(abs(direction)).upper() * (1 - arb(2) ** -40)
+        rest = spectrum.residual_gram + (c + abs(end)) * spectrum.residual_gap
+        return all(rest < (1 + c * term.gap) * sine for term in spectrum.terms)
+
+    def _tail(self, end: acb, level: arb) -> acb:
+        """Ball around zero that holds the integral over the vertical half line above the end of the piece."""
+        exponent = (self._exponent(end) - level).real
+        height = end.imag
+        for spectrum, count in self.spectra:
+            rise = arb(0)
+            for gap, _, energy in spectrum.terms:
+                true_gap = gap + arb(0, spectrum.gap_error)
+                opening = 1 + end.real * true_gap
+                if opening > 0:
+                    continue
+                steep = true_gap * height
+                size = opening * opening + steep * steep
+                slack = (1 - true_gap) * opening.abs_upper() / (2 * size * true_gap * true_gap)
+                rise = rise + slack * energy if spectrum.exact else rise.max(slack * spectrum.whitened_energy)
+            exponent += rise * count
+        bound = (exponent.exp() / height).abs_upper()
+        return acb(arb(0, bound), arb(0, bound))

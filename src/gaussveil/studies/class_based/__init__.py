@@ -1,0 +1,1 @@
+"""The study of class-label noise: the synthetic setting and real homes."""

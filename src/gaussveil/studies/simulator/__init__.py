@@ -1,0 +1,1 @@
+"""How much the simulated town resembles real homes."""
