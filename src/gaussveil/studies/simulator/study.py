@@ -18,9 +18,9 @@ def _resemblance(options: Options, progress: Progress) -> Part:
     return Part(
         title="The simulated town and the real one",
         paragraphs=(
-            f"Towns of {resemblance.HOMES} homes over {resemblance.DAYS} days, seeds {seeds[0]} to {seeds[-1]}, against "
-            "as many Swiss homes of late 2018. Quantiles are of all readings together; the autocorrelation is the "
-            "mean over the homes.",
+            f"Towns of {resemblance.HOMES} homes over {resemblance.DAYS} days, seeds {seeds[0]} to {seeds[-1]}, "
+            "against as many Swiss homes of late 2018. Quantiles are of all readings together; the autocorrelation is "
+            "the mean over the homes.",
         ),
         tables=(
             Table.of("resemblance", rows, {"name": "", "real": "real homes", "worst": "largest deviation of a town"}),
