@@ -71,3 +71,15 @@ def test_tasks_exist_and_the_script_imports_nothing_of_ours() -> None:
     asked = json.dumps({"task": "dp_accounting_delta", "case": {"sigma": 1.0, "count": 1, "epsilon": 1.0}})
     done = subprocess.run([sys.executable, str(SCRIPT)], input=asked, capture_output=True, text=True)
     assert json.loads(done.stdout.splitlines()[-1])["delta"] == pytest.approx(0.126936737507, rel=1e-6)
+
+
+def test_a_peer_that_wants_too_much_memory_gives_no_answer(tmp_path: Path) -> None:
+    """A grid of ten million points a composition: it may not take the machine's memory."""
+    home = tmp_path / ".venv-peers-dp-accounting"
+    (home / "bin").mkdir(parents=True)
+    (home / ".installed").write_text("any", encoding="utf-8")
+    (home / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
+    (home / "bin" / "python").chmod(0o755)
+    case = {"sigma": 1e-6, "count": 1, "epsilon": 1.0}
+    found = Peer("dp-accounting", ("any",)).ask("dp_accounting_delta", case, tmp_path)
+    assert found == {"failed": "no answer in 4 GiB of memory"}

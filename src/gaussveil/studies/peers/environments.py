@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.errors import MissingDependencyError
-from gaussveil.studies.peers.script import ANSWER_SECONDS
+from gaussveil.studies.peers.script import ANSWER_BYTES, ANSWER_SECONDS
 
 SCRIPT = Path(__file__).with_name("script.py")
 INSTALL_SECONDS = 600
@@ -71,6 +71,8 @@ class Peer:
             return {"failed": done}
         if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
             return {"failed": f"no answer in {ANSWER_SECONDS} s of CPU time"}
+        if done.returncode and "MemoryError" in done.stderr:
+            return {"failed": f"no answer in {ANSWER_BYTES >> 30} GiB of memory"}
         if done.returncode:
             return {"failed": last_line(done.stderr)}
         answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

@@ -15,6 +15,7 @@ from typing import Any
 
 QUICK_SECONDS = 10.0
 ANSWER_SECONDS = 60  # of CPU time
+ANSWER_BYTES = 4 << 30  # of address space: some grids would take all memory of the machine
 
 
 def diffprivlib_sigma(case: dict[str, Any]) -> dict[str, Any]:
@@ -126,5 +127,6 @@ def timed(task: str, case: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CPU, (ANSWER_SECONDS, ANSWER_SECONDS + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (ANSWER_BYTES, ANSWER_BYTES))
     question = json.load(sys.stdin)
     sys.stdout.write("\n" + json.dumps(timed(question["task"], question["case"])) + "\n")
