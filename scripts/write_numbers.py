@@ -1,8 +1,8 @@
-"""`make numbers`: rerun the quick studies, read the kept benchmarks, write docs/numbers.json and every marked place.
+"""`make numbers`: rerun the quick studies and what the pages compute, write docs/numbers.json and every marked place.
 
-usage: python scripts/write_numbers.py [STUDY...]   rerun all or some studies, and write
-       python scripts/write_numbers.py --check   compare the marked places with docs/numbers.json; exit 1 if they differ
-       python scripts/write_numbers.py --fill   write the marked places from docs/numbers.json, without rerunning
+usage: python scripts/write_numbers.py [PART...]   rerun all or some parts, and write; a study's name, or "computed"
+       python scripts/write_numbers.py --fill   write the marked places from what is stored, without rerunning
+       python scripts/write_numbers.py --check   compare the marked places with what is stored; exit 1 if they differ
 
 Marked places in README.md and docs/**/*.md:
 
@@ -12,13 +12,19 @@ Marked places in README.md and docs/**/*.md:
     | ... |
     <!-- /table -->
 
-Keys: STUDY.CLAIM is our figure in that line of the study's verdict, STUDY.STEP-TABLE one of its tables, and
-bench.NAME.ROW.ours|peer|ratio a row of the benchmarks kept in docs/benchmarks. Parts whose data are absent keep what
-docs/numbers.json has of them, and are named.
+What is stored: in docs/numbers.json the studies' claims (STUDY.CLAIM) and tables (STUDY.STEP-TABLE), and the figures
+and tables of docs/computed.py (computed.NAME); in docs/benchmarks the kept runs, one table each (bench.MACHINE.NAME,
+columns what, ours, peer, ratio), and what a GPU measured (bench.FILE.PATH-OF-THE-VALUE). A number may also be one cell
+of a table, TABLE/ROW/COLUMN: ROW is how the row begins and how no other does, all in small letters and hyphens, as in
+
+    <!-- number:ndis.posteriors-variances/process-n-100-b-1/exact-joint -->255<!-- /number -->
+
+Parts whose data are absent keep what docs/numbers.json has of them, and are named.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -30,26 +36,67 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 STORE = Path("docs/numbers.json")
-BENCHMARKS = "docs/benchmarks/results-*.json"
-NUMBER = re.compile(r"(<!-- number:([\w.-]+) -->)(.*?)(<!-- /number -->)")
+NUMBER = re.compile(r"(<!-- number:([\w./-]+) -->)(.*?)(<!-- /number -->)")
 TABLE = re.compile(r"(<!-- table:([\w.-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- (?:number|table):")
+COMPUTED = "computed"
 Store = dict[str, dict[str, Any]]
 
 
 def pages(root: Path) -> Iterator[Path]:
     """The files that may hold marked places."""
     yield root / "README.md"
-    for path in sorted((root / "docs").rglob("*.md")):
-        if "_build" not in path.parts:
-            yield path
+    yield from sorted((root / "docs").rglob("*.md"))
 
 
-def read_store(root: Path) -> Store:
+def slug(text: str) -> str:
+    """Small letters and digits, joined by hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def kept(root: Path) -> Store:
     """What docs/numbers.json holds."""
     path = root / STORE
     found: Store = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"numbers": {}, "tables": {}}
     return found
+
+
+def everything(root: Path) -> Store:
+    """What docs/numbers.json and docs/benchmarks hold."""
+    store = kept(root)
+    for path in sorted((root / "docs" / "benchmarks").glob("*.json")):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        for name, result in body.get("benchmarks", {}).items():
+            rows = [[_text(row[key]) for key in ("name", "ours", "peer", "ratio")] for row in result["rows"]]
+            key = f"bench.{path.stem.removeprefix('results-')}.{name}"
+            store["tables"][key] = {"columns": ["what", "ours", "peer", "ratio"], "rows": rows}
+        if "benchmarks" not in body:
+            store["numbers"].update(_leaves(f"bench.{path.stem}", body))
+    return store
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _leaves(name: str, body: Any) -> dict[str, str]:
+    """Every single value of a JSON body, by its path."""
+    if not isinstance(body, dict | list):
+        return {name: _text(body)}
+    items = body.items() if isinstance(body, dict) else enumerate(body)
+    return {key: value for part, inner in items for key, value in _leaves(f"{name}.{part}", inner).items()}
+
+
+def cell(store: Store, key: str) -> str | None:
+    """The value of TABLE/ROW/COLUMN, or None unless there is exactly one such cell."""
+    name, _, place = key.partition("/")
+    row, _, column = place.partition("/")
+    table = store["tables"].get(name, {"columns": [], "rows": []})
+    rows = [line for line in table["rows"] if f"{slug(' '.join(line))}-".startswith(f"{row}-")]
+    columns = [index for index, heading in enumerate(table["columns"]) if slug(heading) == column]
+    return rows[0][columns[0]] if len(rows) == len(columns) == 1 else None
 
 
 def markdown(table: dict[str, Any]) -> str:
@@ -62,10 +109,11 @@ def filled(text: str, store: Store, problems: list[str]) -> str:
     """The text with every marked place as the store has it; unknown keys and broken marks are problems."""
 
     def number(found: re.Match[str]) -> str:
-        if found[2] not in store["numbers"]:
+        value = cell(store, found[2]) if "/" in found[2] else store["numbers"].get(found[2])
+        if not value:
             problems.append(f"unknown number {found[2]}")
             return found[0]
-        return found[1] + store["numbers"][found[2]] + found[4]
+        return found[1] + value + found[4]
 
     def table(found: re.Match[str]) -> str:
         if found[2] not in store["tables"]:
@@ -79,100 +127,92 @@ def filled(text: str, store: Store, problems: list[str]) -> str:
     return TABLE.sub(table, NUMBER.sub(number, text))
 
 
-def check(root: Path) -> list[str]:
-    """What disagrees between the pages and the store."""
-    store, wrong = read_store(root), []
-    for page in pages(root):
-        problems: list[str] = []
-        text = page.read_text(encoding="utf-8")
-        name = page.relative_to(root)
-        if filled(text, store, problems) != text:
-            problems.append("figures differ from docs/numbers.json; run make numbers")
-        wrong += [f"{name}: {problem}" for problem in problems]
-    return wrong
-
-
-def fill(root: Path) -> list[str]:
-    """Write every marked place; return the problems."""
-    store, wrong = read_store(root), []
+def fill(root: Path, *, write: bool = True) -> list[str]:
+    """Write every marked place, or only look at it; return what is wrong."""
+    store, wrong = everything(root), []
     for page in pages(root):
         problems: list[str] = []
         text = page.read_text(encoding="utf-8")
         new = filled(text, store, problems)
-        if new != text:
+        if new != text and write:
             page.write_text(new, encoding="utf-8")
+        elif new != text:
+            problems.append("figures differ from what is stored; run python scripts/write_numbers.py --fill")
         wrong += [f"{page.relative_to(root)}: {problem}" for problem in problems]
     return wrong
 
 
-def from_benchmarks(body: Any) -> dict[str, str]:
-    """Ours, peer and ratio of every kept row."""
-    numbers = {}
-    for name, result in body["benchmarks"].items():
-        for row in result["rows"]:
-            slug = re.sub(r"[^a-z0-9]+", "-", row["name"].lower()).strip("-")
-            for column in ("ours", "peer", "ratio"):
-                value = row[column]
-                if value is not None:
-                    numbers[f"bench.{name}.{slug}.{column}"] = (
-                        f"{value:.3g}" if isinstance(value, float) else str(value)
-                    )
-    return numbers
+def check(root: Path) -> list[str]:
+    """What disagrees between the pages and what is stored."""
+    return fill(root, write=False)
 
 
-def from_study(name: str, data: Path | None) -> Store:
-    """Run a quick study; its claims and tables as text."""
+def from_pages(root: Path) -> Store:
+    """What docs/computed.py finds."""
+    spec = importlib.util.spec_from_file_location(COMPUTED, root / "docs" / "computed.py")
+    if spec is None or spec.loader is None:
+        raise ImportError("docs/computed.py cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, str] = module.numbers()
+    return {"numbers": {f"{COMPUTED}.{name}": value for name, value in found.items()}, "tables": {}}
+
+
+def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
+    """Run a quick study; its claims and tables as text, and whether nothing was missing."""
     from gaussveil.studies.catalogue import study_named
     from gaussveil.studies.study import Options, shown
     from gaussveil.studies.study_run import default_cache, run_study
 
     store: Store = {"numbers": {}, "tables": {}}
-    print(f"study {name}", flush=True)
     outcome = run_study(study_named(name), Options(data), default_cache(), lambda _word, _share: None)
-    if outcome.missing:
-        print(f"  without {', '.join(outcome.missing)}: what needs it keeps its former figures")
-    store["numbers"] = {f"{name}.{claim.key}": claim.ours for claim in outcome.claims}
+    absent = [*outcome.missing, *(f"{claim.key} ({claim.because})" for claim in outcome.claims if not claim.ours)]
+    if absent:
+        print(f"  without {', '.join(absent)}: what needs it keeps its former figures")
+    store["numbers"] = {f"{name}.{claim.key}": claim.ours for claim in outcome.claims if claim.ours}
     for step, part in outcome.parts.items():
         for table in part.tables:
             rows = [[shown(value) for value in row] for row in table.rows]
             store["tables"][f"{name}.{step}-{table.name}"] = {"columns": list(table.columns), "rows": rows}
-    return store
+    return store, not absent
 
 
-def keep(root: Path, new: Store, instead_of: str = "nothing") -> None:
-    """Merge figures into docs/numbers.json, instead of those whose keys begin so."""
-    store = read_store(root)
-    old = {kind: {k: v for k, v in store[kind].items() if not k.startswith(instead_of)} for kind in store}
-    merged = {kind: dict(sorted((old[kind] | new[kind]).items())) for kind in ("numbers", "tables")}
+def keep(root: Path, new: Store, *, instead_of: str | None) -> None:
+    """Merge figures into docs/numbers.json, instead of all whose keys begin so."""
+    merged = kept(root)
+    for kind, found in merged.items():
+        old = {key: value for key, value in found.items() if instead_of is None or not key.startswith(instead_of)}
+        merged[kind] = dict(sorted((old | new[kind]).items()))
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=root / "docs", delete=False) as stream:
         stream.write(json.dumps(merged, indent=1, ensure_ascii=False) + "\n")
     os.chmod(stream.name, 0o644)
     os.replace(stream.name, root / STORE)
 
 
-def rerun(root: Path, names: list[str], data: Path | None) -> None:
-    """Write docs/numbers.json anew, study by study."""
-    machines = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(root.glob(BENCHMARKS))]
-    if machines:
-        latest = max(machines, key=lambda found: max(part["date"] for part in found["benchmarks"].values()))
-        keep(root, {"numbers": from_benchmarks(latest), "tables": {}}, instead_of="bench.")
-    for name in names:
-        keep(root, from_study(name, data))
+def rerun(root: Path, parts: list[str], data: Path | None) -> None:
+    """Write docs/numbers.json anew, part by part."""
+    for part in parts:
+        print(part, flush=True)
+        before = sum(os.times()[:4])
+        new, whole = (from_pages(root), True) if part == COMPUTED else from_study(part, data)
+        keep(root, new, instead_of=f"{part}." if whole else None)
+        print(f"  {sum(os.times()[:4]) - before:.0f} s of CPU (steps that nothing has changed for are not rerun)")
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Do what the command line asks."""
     from gaussveil.studies.catalogue import names
 
+    parts = [*names(), COMPUTED]
     options = [argument for argument in arguments if argument.startswith("-")]
     wanted = [argument for argument in arguments if not argument.startswith("-")]
-    if options not in ([], ["--check"], ["--fill"]) or (options and wanted) or not set(wanted) <= set(names()):
+    if options not in ([], ["--check"], ["--fill"]) or (options and wanted) or not set(wanted) <= set(parts):
         print(__doc__, file=sys.stderr)
         return 2
     if not options:
         named = os.environ.get("GAUSSVEIL_DATA")
-        rerun(root, wanted or names(), Path(named) if named else None)
-    wrong = check(root) if options == ["--check"] else fill(root)
+        rerun(root, wanted or parts, Path(named) if named else None)
+    wrong = fill(root, write=options != ["--check"])
     for problem in wrong:
         print(problem, file=sys.stderr)
     return 1 if wrong else 0
