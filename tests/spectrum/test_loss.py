@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.errors import NumericalError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 
 GAPS = st.floats(-20.0, 0.95)
@@ -239,6 +241,25 @@ def test_a_loss_cannot_be_changed_after_the_fact() -> None:
         pair.energy[...] = 0.0
     assert pair.delta(1.0) == before
     assert pair.enclose(1.0).lower <= before * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("shift", [1e-150, 1e-163, 1e-200, 1e-300, 5e-324])
+def test_a_faint_shift_costs_too_much_rather_than_nothing(shift: float) -> None:
+    truth = shift / math.sqrt(2 * math.pi)  # delta at epsilon 0, to first order
+    for pair in (
+        GaussianPair.mean_shift(shift),
+        GaussianPair([shift], [[1.0]], [0.0], [[1.0]]),
+        GaussianPair([0.0, shift], np.eye(2), [0.0, 0.0], np.eye(2)),
+    ):
+        assert truth * (1 - 1e-12) <= pair.delta(0.0) < 1e-100
+
+
+def test_a_mean_in_a_wide_gaussian_is_bounded_or_refused_at_any_scale() -> None:
+    for variance in (1e200, 1e290, 0.9e300):
+        assert np.all(GaussianPair([1e140], [[variance]], [0.0], [[1.0]]).delta([0.0, 1.0, 50.0]) > 0.99)
+    for variance in (1e301, 1e305, 1e308):
+        with pytest.raises(NumericalError, match="far apart"):
+            GaussianPair([0.0], [[variance]], [0.0], [[1.0]])
 
 
 def test_delta_falls_to_zero_however_large_epsilon() -> None:

@@ -27,7 +27,7 @@ from array_api_compat import is_numpy_namespace
 from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
 from gaussveil.spectrum.rules import HOCKEY_STICK, RULES
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
-from gaussveil.spectrum.terms import Terms, loss_limits
+from gaussveil.spectrum.terms import Terms, energy_of, loss_limits
 
 Array = Any
 
@@ -134,7 +134,7 @@ def _pull_back(pair: Whitened, first: Array, plain: Array, tilted: Array) -> tup
 def _moments(gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: int) -> tuple[Array, ...]:
     """log delta, and J, C0, C1 divided by delta; C only inside each of the `parts` equal blocks of terms."""
     xp = array_namespace(gap)
-    terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), mean_gap * mean_gap)
+    terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), energy_of(mean_gap))
     budget = CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS
     rows = max(1, budget // (gap.shape[-1] * RULES[0][0]))
     count = gap.shape[0]

@@ -10,7 +10,7 @@ from gaussveil.spectrum.enclosures.exact import ExactTerms, Source
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.reduction import exact_matrices, reduce_pair
 from gaussveil.spectrum.selection import array_namespace
-from gaussveil.spectrum.terms import Terms
+from gaussveil.spectrum.terms import Terms, energy_of
 
 
 class GaussianPair(PrivacyLoss):
@@ -31,7 +31,7 @@ class GaussianPair(PrivacyLoss):
         gap, log_ratio, mean_gap = reduce_pair(exact)
         xp = array_namespace(gap)
         ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
-        super().__init__(Terms(gap, log_ratio, ones, mean_gap * mean_gap), [Source(exact)])
+        super().__init__(Terms(gap, log_ratio, ones, energy_of(mean_gap)), [Source(exact)])
 
     @classmethod
     def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:
@@ -53,7 +53,7 @@ class GaussianPair(PrivacyLoss):
             raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
         ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
         gap, mean = xp.asarray(gap, copy=True), xp.asarray(mean, copy=True)  # the caller may change theirs
-        energy = mean * mean
+        energy = energy_of(mean)
         require_finite("mean_gap squared", energy)
         return PrivacyLoss(Terms.from_gaps(gap, ones, energy), [Source(ExactTerms(gap, ones, energy, mean))])
 

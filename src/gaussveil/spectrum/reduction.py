@@ -24,6 +24,7 @@ Array = Any
 
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23
+LARGEST = 1e150  # mean gaps and deviations beyond it are refused: their squares leave the range of doubles
 COMPILED_DIMENSION = 64  # above it LAPACK's blocked algorithms win
 
 
@@ -69,7 +70,8 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         stop = min(start + at_once, rows)
         pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
     gap, log_ratio, mean_gap = (xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))
-    if not all(bool(xp.all(xp.isfinite(column))) for column in (gap, log_ratio, mean_gap)):
+    limits = ((gap, LARGEST**2), (log_ratio, LARGEST), (mean_gap, LARGEST))
+    if not all(bool(xp.all(xp.abs(column) <= limit)) for column, limit in limits):
         raise NumericalError(
             "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."
         )

@@ -19,6 +19,17 @@ from gaussveil.spectrum.selection import array_namespace, take_rows
 Array = Any
 
 SMALLEST = 1e-100  # smaller gaps are raised to this: their squares would leave the range of doubles
+FAINTEST = 1e-300  # the least energy of a mean gap that is not zero: its square may leave the range of doubles
+
+
+def energy_of(mean_gap: Array) -> Array:
+    """b^2, and never 0 unless b is: a faint shift costs a little too much rather than nothing."""
+    xp = array_namespace(mean_gap)
+    energy = mean_gap * mean_gap
+    faint = (mean_gap != 0) & (energy < FAINTEST)
+    if not bool(xp.any(faint)):
+        return energy
+    return xp.where(faint, xp.full_like(energy, FAINTEST), energy)
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,6 +113,8 @@ class BallIntegral:
         return odds, 1.0 + odds * self.gap
 
     def _slope(self, c: float, opening: NDArray[np.float64]) -> float:
+        if c == 0.0:  # it left the range of doubles; the slope falls without end there
+            return -math.inf
         value = -0.5 * self.log_ratio - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) + 0.5 * self.flat * (2.0 * c + 1.0)
         value -= 0.5 * float(np.sum(self.number * self.gap / opening))
         return value + 0.5 * float(np.sum(self.shift * (c * (1.0 + opening) + 1.0) / opening**2))
