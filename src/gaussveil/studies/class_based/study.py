@@ -13,6 +13,7 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.report.forecast import forecast_figure
 from gaussveil.report.style import FAINT, SERIES, house_style
 from gaussveil.studies.class_based import homes as class_homes
+from gaussveil.studies.class_based.home_parts import kinds_of_noise, season_of_a_forecast
 from gaussveil.studies.class_based.synthetic import (
     KINDS,
     contour_figure,
@@ -31,7 +32,7 @@ EPSILON, ACCURACY = 0.8, 0.45  # of Figure 3
 def synthetic(options: Options, progress: Progress) -> Part:
     """Figures 1 and 2, and the mean worst delta over several draws."""
     rhos = options.pick((1.0,), (0.5, 1.0, 2.0), (0.5, 1.0, 2.0))
-    count = options.pick(1, 2, 6)
+    count = options.pick(1, 6, 6)
     found = draws(rhos, count, options.seed, progress)
     rows: list[dict[str, Value]] = []
     for rho in rhos:
@@ -158,5 +159,7 @@ STUDY = Study(
     (
         Step("synthetic", "synthetic classes", synthetic),
         Step("homes", "Swiss homes", homes, files=(class_homes.FILE,)),
+        Step("kinds", "kinds of noise", kinds_of_noise, files=(class_homes.FILE,)),
+        Step("seasons", "seasons of forecasts", season_of_a_forecast, files=(class_homes.FILE,)),
     ),
 )
