@@ -15,7 +15,7 @@ from gaussveil.errors import FormatError, ParameterError
 from gaussveil.noise.keyed import KeyedGenerator
 from gaussveil.streaming import Answer, Meter
 from gaussveil.streaming.messages import encode_batch, encode_readings
-from gaussveil.streaming.replay import MeterReplay, readings_of, replay_of
+from gaussveil.streaming.replay import MeterReplay, readings_of
 
 Meters = tuple[Meter, ...]
 SECRET = bytes(range(32))
@@ -46,7 +46,7 @@ def test_however_readings_are_cut_the_bytes_are_the_same(meters: Meters, cuts: l
 
 
 def test_repeated_work_says_the_same_and_another_value_shares_no_noise(meters: Meters) -> None:
-    replay = replay_of(meters[0], 0)
+    replay = MeterReplay(meters[0])
     state, _ = replay.answer(SECRET, None, [(0, 1.0)])
     once, again = (flat(replay.answer(SECRET, state, [(1, 2.0), (2, 3.0)])[1]) for _ in range(2))
     assert once == again
@@ -82,7 +82,7 @@ def test_the_law_is_the_designs(meters: Meters) -> None:
     """Noise keyed by the history has the deviation of the design, from one meter to the next."""
     ends = []
     for k in range(400):
-        _, answers = replay_of(meters[1], 0).answer(k.to_bytes(32, "big"), None, [(j, 0.0) for j in range(3)])
+        _, answers = MeterReplay(meters[1]).answer(k.to_bytes(32, "big"), None, [(j, 0.0) for j in range(3)])
         ends.append(flat(answers)[2])
     assert np.std(ends) == pytest.approx(meters[1].design.noise_sd, rel=0.25)  # seven deviations of the estimate
 

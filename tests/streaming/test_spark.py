@@ -56,9 +56,9 @@ def opened(session: Any, folder: Path, checkpoint: str = "checkpoint", **options
     return SparkStream(folder / "meter.json", folder / checkpoint, session=session, **options)
 
 
-def run(session: Any, folder: Path, seen: list[tuple[int, list[tuple[Any, ...]]]]) -> None:
+def run(session: Any, folder: Path, seen: list[tuple[int, list[tuple[Any, ...]]]], **options: Any) -> None:
     """All files that are there, each a micro-batch; what the sink is given is noted, also if it is given twice."""
-    stream = opened(session, folder)
+    stream = opened(session, folder, **options)
     source = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "in"))
 
     def sink(frame: Any, batch: int) -> None:
@@ -99,12 +99,12 @@ def test_a_batch_that_is_run_again_says_the_same_bytes(session: Any, folder: Pat
     seen: list[tuple[int, list[tuple[Any, ...]]]] = []
     drop(folder, 0, day)
     drop(folder, 1, tricky)
-    run(session, folder, seen)
+    run(session, folder, seen, meters_per_key=2)
     # a crash after the sink was given the rows and before Spark noted that it was
     for name in ("1", ".1.crc"):
         (folder / "checkpoint" / "commits" / name).unlink(missing_ok=True)
     drop(folder, 2, last)
-    run(session, folder, seen)
+    run(session, folder, seen)  # how meters lie together was decided at the first start
     assert [batch for batch, _ in seen] == [0, 1, 1, 2]
     assert seen[2] == seen[1]
     secret = bytes.fromhex(json.loads((folder / "meter.json.key").read_text())["secret"])
@@ -174,6 +174,8 @@ def test_mistakes_are_refused(session: Any, folder: Path, meters: Meters) -> Non
     source = session.readStream.schema("meter string, kw double").json(str(folder / "in"))
     with pytest.raises(SchemaError, match="lack the columns seq"):
         stream.private(source)
+    with pytest.raises(ParameterError, match="meters_per_key"):
+        opened(session, folder, meters_per_key=0)
     with pytest.raises(ParameterError, match="checkpoint belongs"):
         stream.start(source, "noop", checkpointLocation="elsewhere")
     with pytest.raises(ParameterError, match="new checkpoint"):

@@ -14,12 +14,14 @@ from __future__ import annotations
 import hmac
 import math
 import struct
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from gaussveil.errors import FormatError
+from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.noise.keyed import KEY_BYTES, KeyedGenerator
 from gaussveil.streaming.gateway import LARGEST_SEQUENCE, Answer, Gateway, Message
 from gaussveil.streaming.messages import decode
@@ -28,7 +30,7 @@ from gaussveil.streaming.state import _ARRAYS, NONE, Records, StreamState
 
 MARK = b"GVS1"
 READING = struct.Struct("<qd")
-CACHED_METERS = 4096
+CACHED_DESIGNS = 4096
 
 Reading = tuple[int, float]
 
@@ -67,46 +69,65 @@ class MeterState(StreamState):
         return [*(getattr(self, name) for name in _ARRAYS), self.bank.states, self.bank.past]
 
 
+class _Filters:
+    """Filters and rules of one design. Meters of equal design take turns: each brings its whole state along."""
+
+    def __init__(self, meter: Meter, first_sequence: int) -> None:
+        self.name = meter.name
+        self.lock = threading.Lock()
+        self.state = MeterState(meter, first_sequence)
+        self.generator = KeyedGenerator(bytes(KEY_BYTES))
+        self.gateway = Gateway([meter], self.state, generator=self.generator)
+
+
 class MeterReplay:
     """Answers one meter's readings from given state; equal state and readings give equal bytes."""
 
     def __init__(self, meter: Meter, first_sequence: int = 0) -> None:
         self.meter = meter
-        self._state = MeterState(meter, first_sequence)
-        self._generator = KeyedGenerator(bytes(KEY_BYTES))
-        self._gateway = Gateway([meter], self._state, generator=self._generator)
+        self._key = (meter.design, first_sequence)
 
     def answer(self, secret: bytes, stored: bytes | None, readings: Iterable[Reading]) -> tuple[bytes, list[Answer]]:
         """The new state and the answers to readings that were not answered before, by sequence number."""
+        filters = self._filters()
+        try:
+            with filters.lock:
+                return self._answer(filters, secret, stored, readings)
+        except BaseException:
+            _FILTERS.pop(self._key, None)  # half-done work must not meet another meter
+            raise
+
+    def _answer(
+        self, filters: _Filters, secret: bytes, stored: bytes | None, readings: Iterable[Reading]
+    ) -> tuple[bytes, list[Answer]]:
         if stored is None:
-            self._state.forget()
+            filters.state.forget()
             chain = hmac.digest(secret, f"{self.meter.certificate.release_id}/{self.meter.name}".encode(), "sha256")
         else:
             if stored[:4] != MARK:
                 raise FormatError("the state of a meter is of another version. Start anew with a reset.")
             chain = stored[4 : 4 + KEY_BYTES]
-            self._state.load(stored[4 + KEY_BYTES :])
+            filters.state.load(stored[4 + KEY_BYTES :])
         answers = []
         for sequence, value in sorted(readings, key=_rank):
             if not 0 <= sequence < LARGEST_SEQUENCE:
                 continue  # the gateway's rule for numbers that no meter has
             label = READING.pack(sequence, math.nan if math.isnan(value) else value + 0.0)  # -0.0 is the same reading
-            self._generator.aim(chain, b"noise" + label)
-            answer = self._gateway.answer([Message(self.meter.name, sequence, np.array([value]))])[0]
-            if self._generator.used:  # otherwise refused, or answered before and given out then
+            filters.generator.aim(chain, b"noise" + label)
+            answer = filters.gateway.answer([Message(filters.name, sequence, np.array([value]))])[0]
+            if filters.generator.used:  # otherwise refused, or answered before and given out then
                 chain = hmac.digest(chain, b"chain" + label, "sha256")
+                answer.meter = self.meter.name
                 answers.append(answer)
-        return MARK + chain + self._state.to_bytes(), answers
+        return MARK + chain + filters.state.to_bytes(), answers
 
-
-def replay_of(meter: Meter, first_sequence: int) -> MeterReplay:
-    """A worker meets the same meters in every micro-batch; their filters are built once."""
-    key = (meter.certificate.release_id, meter.name, first_sequence)
-    if key not in _REPLAYS:
-        if len(_REPLAYS) >= CACHED_METERS:
-            _REPLAYS.clear()
-        _REPLAYS[key] = MeterReplay(meter, first_sequence)
-    return _REPLAYS[key]
+    def _filters(self) -> _Filters:
+        """A worker meets the same designs in every micro-batch; their filters are built once."""
+        if self._key not in _FILTERS:
+            if len(_FILTERS) >= CACHED_DESIGNS:
+                _FILTERS.clear()
+            _FILTERS[self._key] = _Filters(self.meter, self._key[1])
+        return _FILTERS[self._key]
 
 
 def readings_of(meter: str, payloads: Iterable[bytes]) -> list[Reading]:
@@ -119,7 +140,7 @@ def readings_of(meter: str, payloads: Iterable[bytes]) -> list[Reading]:
     ]
 
 
-_REPLAYS: dict[tuple[str, str, int], MeterReplay] = {}
+_FILTERS: dict[tuple[StreamDesign, int], _Filters] = {}
 
 
 def _rank(reading: Reading) -> tuple[int, bool, float]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import AssumptionError, FormatError, MissingDependencyError, ParameterError, SchemaError
 from gaussveil.noise.keyed import KEY_BYTES
+from gaussveil.streaming.bundle import answer_bundle, bundle_count, bundle_key
 from gaussveil.streaming.messages import encode_energy, encode_readings
 from gaussveil.streaming.meters import Meter, digest_of, read_meters
-from gaussveil.streaming.replay import readings_of, replay_of
+from gaussveil.streaming.replay import Reading, readings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 COLUMNS = "meter string, seq bigint, kw double, register string, samples bigint, kwh double"
 PAYLOADS = "key string, value binary"
 STATE = "state binary"
+METERS_PER_KEY = 16
 
 
 class SparkStream:
@@ -38,6 +41,9 @@ class SparkStream:
     The key lies beside the file of meters (``meter.json.key``, or ``key_file``), readable by its owner only. Key and
     checkpoint belong together: if one is gone, what was answered before is not known any more, and ``reset_from`` must
     name a sequence number that was never answered. Filters and noise then start anew together, under a new key.
+
+    ``meters_per_key`` meters share a key of Spark's state, and where one of them sends, the state of all is written. It
+    is decided when the stream is first started. Take 1 where a micro-batch holds readings of few meters only.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class SparkStream:
         master: str | None = None,
         key_file: str | os.PathLike[str] | None = None,
         reset_from: int | None = None,
+        meters_per_key: int = METERS_PER_KEY,
     ) -> None:
         from gaussveil.engines.spark import start_session
 
@@ -56,7 +63,10 @@ class SparkStream:
         self.checkpoint = os.fspath(checkpoint)
         self._session = session or start_session(master)
         key_path = Path(key_file) if key_file is not None else Path(f"{os.fspath(meters_file)}.key")
-        self._secret, self.first_sequence = self._agreed(key_path, reset_from)
+        if meters_per_key < 1:
+            raise ParameterError(f"meters_per_key must be 1 or more. Got {meters_per_key}.")
+        bundles = bundle_count(len(self.meters), meters_per_key)
+        self._secret, self.first_sequence, self._bundles = self._agreed(key_path, reset_from, bundles)
 
     def private(self, readings: DataFrame, *, payloads: bool = False) -> DataFrame:
         """Private readings of a streaming frame with columns ``meter`` and either ``seq`` and ``kw``, or ``payload``.
@@ -72,10 +82,11 @@ class SparkStream:
         meters = self._session.sparkContext.broadcast(self.meters)
         secret, first_sequence = self._secret, self.first_sequence
 
-        def answered(key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
-            yield _micro_batch(meters.value, secret, first_sequence, key[0], frames, state, payloads)
+        def answered(_key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
+            yield _micro_batch(meters.value, secret, first_sequence, frames, state, payloads)
 
-        grouped = readings.select(*form).where("meter IS NOT NULL").groupBy("meter")
+        usable = readings.where(f"meter IS NOT NULL AND {form[1]} IS NOT NULL")
+        grouped = usable.selectExpr(f"{bundle_key('meter', self._bundles)} AS bundle", *form).groupBy("bundle")
         return grouped.applyInPandasWithState(
             answered, PAYLOADS if payloads else COLUMNS, STATE, "append", GroupStateTimeout.NoTimeout
         )
@@ -99,8 +110,8 @@ class SparkStream:
         with _connector(self._session.version):
             return writer.option("checkpointLocation", self.checkpoint).start()
 
-    def _agreed(self, key_path: Path, reset_from: int | None) -> tuple[bytes, int]:
-        """The key and the first sequence number, after making sure that key and checkpoint belong together."""
+    def _agreed(self, key_path: Path, reset_from: int | None, bundles: int) -> tuple[bytes, int, int]:
+        """Key, first sequence number and keys of state, after making sure that key and checkpoint belong together."""
         digest = digest_of(tuple(self.meters.values()))
         started = self._files("gaussveil-key-*")
         if reset_from is None and bool(started) != key_path.exists():
@@ -112,14 +123,14 @@ class SparkStream:
         if reset_from is not None and started:
             raise ParameterError("a reset needs a new checkpoint: the old one holds the state that shall be forgotten.")
         if reset_from is not None or not started:
-            _write_key(key_path, digest, reset_from or 0)
-        secret, first_sequence = _read_key(key_path, digest)
+            _write_key(key_path, digest, reset_from or 0, bundles)
+        secret, first_sequence, bundles = _read_key(key_path, digest)
         mark = f"gaussveil-key-{hashlib.sha256(secret).hexdigest()[:16]}"
         if started and started != [mark]:
             raise AssumptionError("the checkpoint belongs to another key. Use the key that it was started with.")
         if not started:
             self._create(mark)
-        return secret, first_sequence
+        return secret, first_sequence, bundles
 
     def _files(self, pattern: str) -> list[str]:
         files, path = self._place(pattern)
@@ -139,29 +150,25 @@ class SparkStream:
 
 
 def _micro_batch(
-    meters: Mapping[str, Meter],
-    secret: bytes,
-    first_sequence: int,
-    name: str,
-    frames: Iterator[Any],
-    state: Any,
-    payloads: bool,
+    meters: Mapping[str, Meter], secret: bytes, first_sequence: int, frames: Iterator[Any], state: Any, payloads: bool
 ) -> Any:
-    """All new readings of one meter: state in, state and private rows out."""
+    """All new readings of the meters under one key: state in, state and private rows out."""
     import pandas as pd
 
-    rows: list[tuple[Any, ...]] = []
-    if name in meters:
-        found = pd.concat(list(frames))
-        if "payload" in found:
-            readings = readings_of(name, found["payload"])
+    readings: dict[str, list[Reading]] = {}
+    for frame in frames:
+        if "payload" in frame:
+            for name, payload in zip(frame["meter"].tolist(), frame["payload"].tolist()):
+                readings.setdefault(name, []).extend(readings_of(name, [payload]))
         else:
-            found = found[found["seq"].notna()]
-            readings = list(zip(found["seq"].astype("int64").tolist(), found["kw"].astype("float64").tolist()))
+            for name, sequence, value in zip(*(frame[column].tolist() for column in ("meter", "seq", "kw"))):
+                readings.setdefault(name, []).append((sequence, math.nan if value is None else value))
+    rows: list[tuple[Any, ...]] = []
+    if not meters.keys().isdisjoint(readings):
         stored = bytes(state.get[0]) if state.exists else None
-        kept, answers = replay_of(meters[name], first_sequence).answer(secret, stored, readings)
+        kept, answers = answer_bundle(meters, secret, first_sequence, stored, readings)
         state.update((kept,))
-        for answer in answers:
+        for name, answer in answers:
             for first, values in answer.runs:
                 if payloads:
                     rows += [(name, payload) for payload in encode_readings(first, values)]
@@ -175,9 +182,10 @@ def _micro_batch(
     return pd.DataFrame(rows, columns=columns, dtype=object)
 
 
-def _write_key(path: Path, digest: str, first_sequence: int) -> None:
+def _write_key(path: Path, digest: str, first_sequence: int, bundles: int) -> None:
     """A new secret key, on the disk before anything is drawn from it."""
-    record = {"format": 1, "secret": os.urandom(KEY_BYTES).hex(), "meters": digest, "from": first_sequence}
+    secret = os.urandom(KEY_BYTES).hex()
+    record = {"format": 2, "secret": secret, "meters": digest, "from": first_sequence, "bundles": bundles}
     part = path.with_name(path.name + ".part")
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -187,15 +195,16 @@ def _write_key(path: Path, digest: str, first_sequence: int) -> None:
     os.replace(part, path)
 
 
-def _read_key(path: Path, digest: str) -> tuple[bytes, int]:
+def _read_key(path: Path, digest: str) -> tuple[bytes, int, int]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        secret, first_sequence, meters = bytes.fromhex(record["secret"]), int(record["from"]), record["meters"]
+        secret, meters = bytes.fromhex(record["secret"]), record["meters"]
+        first_sequence, bundles = int(record["from"]), int(record["bundles"])
     except (OSError, ValueError, KeyError, TypeError):
         raise FormatError(f"{path}: not a key of a stream") from None
-    if len(secret) != KEY_BYTES or meters != digest:
+    if len(secret) != KEY_BYTES or meters != digest or bundles < 1:
         raise FormatError(f"{path}: belongs to other meters or another version")
-    return secret, first_sequence
+    return secret, first_sequence, bundles
 
 
 class _connector:
