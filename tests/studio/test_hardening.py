@@ -20,8 +20,9 @@ from gaussveil.accounting import Ledger
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard, UnexpectedError
+from gaussveil.studio.jobs import MOST_AT_ONCE
 from gaussveil.studio.offers.tables import describe
-from gaussveil.studio.settings import Settings
+from gaussveil.studio.settings import Settings, held_alone
 from gaussveil.studio.shelf import Shelf
 
 if TYPE_CHECKING:
@@ -125,6 +126,41 @@ def test_a_release_keeps_its_uploaded_table_when_the_studio_stops(tmp_path: Path
     with started_studio(tmp_path) as second:
         assert second.finished(order["key"])["state"] == "released"
         assert second.entries(account) == [(order["key"], "released")]
+
+
+def test_two_studios_never_share_a_folder(tmp_path: Path) -> None:
+    with held_alone(tmp_path), pytest.raises(SourceError, match="another studio"), held_alone(tmp_path):
+        pass
+    with held_alone(tmp_path):
+        pass
+
+
+def test_releases_beyond_what_the_machine_bears_are_refused_and_cost_nothing(
+    tmp_path: Path, started_studio: Any
+) -> None:
+    (tmp_path / "tables").mkdir()
+    Ledger.create(tmp_path / "home.ledger")
+    with started_studio(tmp_path) as studio:
+        account = studio.account()
+        table = studio.client.post("/api/tables", files={"file": ("up.csv", b"a,b\n1,2\n3,4\n")}).json()["id"]
+        orders = [studio.order(account, "sketch", table) for _ in range(MOST_AT_ONCE + 1)]
+        stopped = []
+        try:
+            for order in orders[:-1]:
+                assert studio.client.post("/api/releases", json=order).status_code < 300
+                progress = tmp_path / "home.ledger.studio" / "releases" / order["key"] / "progress.json"
+                stopped.append(int(json.loads(progress.read_text(encoding="utf-8"))["pid"]))
+                os.kill(stopped[-1], signal.SIGSTOP)
+            refused = studio.client.post("/api/releases", json=orders[-1])
+            assert refused.status_code == 503
+            assert "under way" in refused.json()["error"]["message"]
+        finally:
+            for worker in stopped:
+                os.kill(worker, signal.SIGCONT)
+        assert {studio.finished(order["key"])["state"] for order in orders[:-1]} == {"released"}
+        assert sorted(studio.entries(account)) == sorted((order["key"], "released") for order in orders[:-1])
+        assert studio.client.post("/api/releases", json=orders[-1]).status_code < 300
+        assert studio.finished(orders[-1]["key"])["state"] == "released"
 
 
 def test_the_token_is_not_among_the_arguments_of_the_browser(

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from gaussveil.errors import MissingDependencyError, SourceError
-from gaussveil.studio.settings import MEBIBYTE, Settings, private_folder, read_password, require_protection
+from gaussveil.studio.settings import MEBIBYTE, Settings, held_alone, private_folder, read_password, require_protection
 
 NEEDED = ("fastapi", "multipart", "uvicorn")
 # One thread for linear algebra and no compiler: pairs are small here, while threads and numba cost memory and a start.
@@ -52,24 +52,26 @@ def studio(
         os.environ.setdefault(variable, value)
     password = None if password_file is None else read_password(password_file)
     require_protection(host, password, tls_cert, tls_key)
-    listener = _bound(host, port)
-    settings = Settings(
-        host=host, port=listener.getsockname()[1], other_names=tuple(name or ()), ledger=ledger.absolute(),
-        tables=tuple(data or ()), state=private_folder((state or Path(f"{ledger}.studio")).absolute()),
-        diagnostics=diagnostics, upload_limit=upload_limit * MEBIBYTE, password=password, tls_certificate=tls_cert,
-        tls_key=tls_key,
-    )  # fmt: skip
-    if json:
-        token = None if password is not None else settings.token
-        print(json_format.dumps({"link": settings.link, "address": settings.address, "token": token}))
-    else:
-        print(f"gaussveil studio: {settings.link}")
-    sys.stdout.flush()
-    if browser:
-        webbrowser.open(settings.link if password is not None else _doorstep(settings))
-    from gaussveil.studio.server import serve
+    folder = private_folder((state or Path(f"{ledger}.studio")).absolute())
+    with held_alone(folder):
+        listener = _bound(host, port)
+        settings = Settings(
+            host=host, port=listener.getsockname()[1], other_names=tuple(name or ()), ledger=ledger.absolute(),
+            tables=tuple(data or ()), state=folder,
+            diagnostics=diagnostics, upload_limit=upload_limit * MEBIBYTE, password=password, tls_certificate=tls_cert,
+            tls_key=tls_key,
+        )  # fmt: skip
+        if json:
+            token = None if password is not None else settings.token
+            print(json_format.dumps({"link": settings.link, "address": settings.address, "token": token}))
+        else:
+            print(f"gaussveil studio: {settings.link}")
+        sys.stdout.flush()
+        if browser:
+            webbrowser.open(settings.link if password is not None else _doorstep(settings))
+        from gaussveil.studio.server import serve
 
-    serve(settings, listener)
+        serve(settings, listener)
 
 
 def _doorstep(settings: Settings) -> str:

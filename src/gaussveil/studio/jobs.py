@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Ledger
-from gaussveil.errors import LedgerStateError, ParameterError, SourceError
+from gaussveil.errors import LedgerStateError, LedgerUnavailableError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
+MOST_AT_ONCE = 4  # releases; each is a process with memory of its own
 PATIENCE = 3.0  # seconds for a cancelled process to tidy up
 FINISHED = ("released", "refused", "cancelled", "interrupted")
 CERTIFICATE = "certificate.json"
@@ -74,6 +75,10 @@ class Jobs:
         """Start a release once; the same request again changes nothing, another one under the same key is refused."""
         folder = self._folder / key
         with self._lock:
+            if not folder.is_dir() and self._under_way() >= MOST_AT_ONCE:
+                raise LedgerUnavailableError(
+                    f"{MOST_AT_ONCE} releases are under way; nothing was debited, try again when one has finished"
+                )
             try:
                 folder.mkdir(mode=0o700)
             except FileExistsError:
@@ -180,6 +185,11 @@ class Jobs:
                 process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 return
+
+    def _under_way(self) -> int:
+        done = (self._folder / key / "done.json" for key in self._processes)
+        alive = (process.poll() is None for process in self._processes.values())
+        return sum(runs and not written.exists() for runs, written in zip(alive, done))
 
     def _is_alive(self, key: str, identifier: int | None) -> bool:
         process = self._processes.get(key)

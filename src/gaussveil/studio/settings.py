@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,3 +107,14 @@ def private_folder(path: Path) -> Path:
     except OSError as error:
         raise SourceError(f"{path.name}: the folder cannot be made ({error.strerror})") from None
     return path
+
+
+@contextmanager
+def held_alone(folder: Path) -> Iterator[None]:
+    """Hold a folder: two studios on it would not know of each other's releases."""
+    with open(folder / "studio.lock", "ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SourceError(f"{folder.name}: another studio runs on this folder; stop it, or give --state") from None
+        yield
