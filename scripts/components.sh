@@ -14,6 +14,7 @@ make|make --version|make|running this|required
 git|git --version|git|naming the commit in benchmark results|optional
 java|java -version|default-jre-headless|the tests of the Spark engine|test
 chromium|command -v chromium|chromium|the tests of reports and studio in a real browser|test
+postgresql|test -n "\$(find /usr/lib/postgresql /usr/bin /usr/local/bin -name initdb)"|postgresql|the tests of tables in PostgreSQL|test
 mosquitto|command -v mosquitto /usr/sbin/mosquitto|mosquitto|the tests of the MQTT gateway|test
 EOF
 }

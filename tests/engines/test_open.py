@@ -13,8 +13,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from gaussveil.engines import open
-from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError
+from gaussveil.engines import extension, open
+from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.statistics import Moments, RowCount, Source, as_source
 
 
@@ -50,8 +50,19 @@ def test_a_table_of_a_database(table: pa.Table, reference: np.ndarray, tmp_path:
     assert np.array_equal(total(open(f"{path}#the readings")), reference)
     with pytest.raises(ParameterError, match="#table"):
         open(path)
-    with pytest.raises(SourceError, match="could not be read"):
+    with pytest.raises(SourceError, match="no table 'no such table'"):
         open(f"{path}#no such table")
+    with pytest.raises(SourceError, match="no table 'table'"):  # though a Python variable has that name
+        open(f"{path}#table")
+
+
+@pytest.fixture(params=["extension", "python"])
+def sqlite_reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """SQLite files through DuckDB's extension, and through Python's own SQLite where the extension is not there."""
+    if request.param == "python":
+        monkeypatch.setitem(extension.WHEELS, "sqlite", "no_wheel_of_this_name")
+    assert extension.loaded(duckdb.connect(), "sqlite") == (request.param == "extension"), "run no INSTALL sqlite here"
+    return str(request.param)
 
 
 def sqlite_file(path: Path, columns: str, rows: list[tuple[object, ...]]) -> Path:
@@ -61,7 +72,7 @@ def sqlite_file(path: Path, columns: str, rows: list[tuple[object, ...]]) -> Pat
     return path
 
 
-def test_a_table_of_a_sqlite_file(table: pa.Table, reference: np.ndarray, tmp_path: Path) -> None:
+def test_a_table_of_a_sqlite_file(table: pa.Table, sqlite_reader: str, tmp_path: Path) -> None:
     rows = list(zip(*(table[name].to_pylist() for name in ("home", "hour", "kw", "volt", "class"))))
     kinds = 'home TEXT, hour INTEGER, kw DOUBLE, volt REAL, "class" BIGINT'
     path = sqlite_file(tmp_path / "meters.sqlite", kinds, rows)
@@ -77,24 +88,21 @@ def test_a_table_of_a_sqlite_file(table: pa.Table, reference: np.ndarray, tmp_pa
         source.row_count()
 
 
-def test_sqlite_cells_of_another_type_are_missing(tmp_path: Path) -> None:
+def test_sqlite_cells_of_another_type_are_missing_or_refused(sqlite_reader: str, tmp_path: Path) -> None:
     rows = [("a", 1.5, "2024-01-01 00:15:00"), ("b", "oops", "yesterday"), (3, 2, None), ("d", None, "2024-01-02")]
     path = sqlite_file(tmp_path / "mixed.db", "home TEXT, kw REAL, time TIMESTAMP", rows)
+    (tmp_path / "broken.sqlite").write_bytes(b"no database at all" * 100)
+    with pytest.raises(SourceError, match="could not be read"):
+        open(f"{tmp_path / 'broken.sqlite'}#readings")
+    if sqlite_reader == "extension":
+        with pytest.raises(SourceError, match="could not be read") as caught:
+            open(f"{path}#the readings").table(["kw"])
+        assert "oops" not in str(caught.value)
+        return
     found = open(f"{path}#the readings").table(order=["kw"])
     assert found["kw"].to_pylist() == [1.5, 2.0, None, None]
     assert found["home"].to_pylist() == ["a", "3", "b", "d"]
     assert [str(time) for time in found["time"].to_pylist()[:2]] == ["2024-01-01 00:15:00", "None"]
-    (tmp_path / "broken.sqlite").write_bytes(b"no database at all" * 100)
-    with pytest.raises(SourceError, match="could not be read"):
-        open(f"{tmp_path / 'broken.sqlite'}#readings")
-
-
-def test_postgres_asks_for_its_extension() -> None:
-    probe = duckdb.connect()
-    found = probe.sql("SELECT installed FROM duckdb_extensions() WHERE extension_name = 'postgres_scanner'").fetchall()
-    refused = SourceError if found[0][0] else MissingDependencyError
-    with pytest.raises(refused, match="could not be read" if found[0][0] else "INSTALL postgres"):
-        open("postgresql://nobody@127.0.0.1:1/none#readings")
 
 
 def test_csv_cells_that_do_not_parse_are_missing(tmp_path: Path) -> None:

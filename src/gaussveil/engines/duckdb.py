@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset
 from duckdb.func import ARROW, SPECIAL
 
+from gaussveil.engines.extension import loaded
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.sqlite import SqliteTable
@@ -46,7 +47,13 @@ class DuckDBSource(Source):
         self._location = locate(uri)
         spill = temp_directory or tempfile.gettempdir()
         self._connection = duckdb.connect(
-            config={"memory_limit": memory_limit, "temp_directory": spill, "preserve_insertion_order": False}
+            config={
+                "memory_limit": memory_limit,
+                "temp_directory": spill,
+                "preserve_insertion_order": False,
+                # A table that is not there must be missing, not whatever Python variable has its name.
+                "python_enable_replacements": False,
+            }
         )
         self.watch = Watch()
         weakref.finalize(self.watch, self._connection.close)  # all views share the watch
@@ -76,6 +83,8 @@ class DuckDBSource(Source):
     def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order DuckDB finds them, or sorted."""
         query = select_rows(self.view, self._rows, _names, columns, order)
+        if not self.watch.begun:
+            self.watch.check(self.fingerprint())  # what changes during the first pass must not go unseen
         with _readable():
             yield from self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS)
 
@@ -115,19 +124,35 @@ def _attach(
         case "arrow":
             dataset = pa.dataset.dataset(location.files(), format="ipc")
             return "gaussveil_arrow", lambda: dataset
-    if location.kind != "duckdb":
-        try:
-            connection.load_extension(location.kind)
-        except duckdb.Error:
-            if location.kind == "sqlite":
-                database = SqliteTable(location.address, location.table)
-                return database.sql("gaussveil_arrow"), database.reader
-            raise MissingDependencyError(
-                f"DuckDB's {location.kind} extension is not installed: run INSTALL {location.kind} in DuckDB once."
-            ) from None
+    if location.kind != "duckdb" and not loaded(connection, location.kind):
+        if location.kind == "sqlite":
+            database = SqliteTable(location.address, location.table)
+            return database.sql("gaussveil_arrow"), database.reader
+        raise MissingDependencyError(
+            f"DuckDB's {location.kind} extension is not installed: run INSTALL {location.kind} in DuckDB once, "
+            f"or pip install 'gaussveil[{location.kind}]'."
+        )
+    return _attached(connection, location), None
+
+
+def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
+    """SQL that names a table of a database; DuckDB's own words would repeat the address, password and all."""
     kind = "" if location.kind == "duckdb" else f"TYPE {location.kind}, "
-    connection.execute(f"ATTACH {_text(location.address)} AS gaussveil_database ({kind}READ_ONLY)")
-    return "gaussveil_database." + ".".join(_names([part]) for part in location.table.split(".")), None
+    try:
+        connection.execute(f"ATTACH {_text(location.address)} AS gaussveil_database ({kind}READ_ONLY)")
+    except duckdb.Error as error:
+        if location.local:
+            raise
+        raise SourceError(
+            f"the database could not be reached ({type(error).__name__}): "
+            "check host, port, name of the database, user and password."
+        ) from None
+    table = "gaussveil_database." + ".".join(_names([part]) for part in location.table.split("."))
+    try:
+        connection.sql(f"SELECT * FROM {table} LIMIT 0")
+    except (duckdb.CatalogException, duckdb.BinderException):
+        raise SourceError(f"the database has no table {location.table!r}: check the name after '#'.") from None
+    return table
 
 
 def _csv(connection: duckdb.DuckDBPyConnection, location: Location, files: str, types: Mapping[str, str]) -> str:
@@ -149,7 +174,7 @@ def _readable() -> Iterator[None]:
     """Say that a table cannot be read without repeating DuckDB's message, which may quote a value of it."""
     try:
         yield
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # the last from DuckDB's extensions
         raise SourceError(
             f"the table could not be read ({type(error).__name__}): "
             "check that it is whole and of the kind its name says."

@@ -16,7 +16,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +41,7 @@ class Location:
     """Where a table lies: what kind of place, its address, and the table's name where a place holds several."""
 
     kind: Kind
-    address: str
+    address: str = field(repr=False)  # it may hold a password
     table: str = ""
 
     @property

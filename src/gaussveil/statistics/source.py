@@ -63,6 +63,11 @@ class Watch:
     def __init__(self) -> None:
         self._first: str | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether a fingerprint is noted."""
+        return self._first is not None
+
     def check(self, fingerprint: str) -> None:
         """Refuse a table that is not the one seen first."""
         if self._first is None:

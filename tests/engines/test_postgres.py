@@ -1,0 +1,242 @@
+"""Tables of a real PostgreSQL server, through DuckDB's own attach; no message and no record repeats the password."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+from typer.testing import CliRunner
+
+from gaussveil.accounting import Account, Adjacency, Ledger
+from gaussveil.cli.main import app
+from gaussveil.engines import extension, open
+from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
+from gaussveil.mechanisms import PrivateSketch
+from gaussveil.statistics import Labels, Moments, Source, as_source
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+PASSWORD = "not-for-anybody"
+KINDS = 'home text, hour integer, kw double precision, volt real, "class" bigint'
+
+
+@dataclass
+class Server:
+    """A PostgreSQL of its own: data, port and password end with the tests. It refuses to run as root."""
+
+    folder: Path
+    port: int
+    programs: Path
+    owner: dict[str, Any] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"postgresql://meter:{PASSWORD}@127.0.0.1:{self.port}/postgres"
+
+    def create(self) -> None:
+        words = self.folder / "password"
+        words.write_text(PASSWORD)
+        if self.owner:
+            shutil.chown(words, "postgres")
+        how = ("-U", "meter", "--pwfile", str(words), "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync")
+        self._call(subprocess.run, "initdb", "-D", str(self.folder / "data"), *how, check=True)
+
+    def start(self) -> None:
+        where = ("-p", str(self.port), "-h", "127.0.0.1", "-k", "", "-F")
+        self.process = self._call(subprocess.Popen, "postgres", "-D", str(self.folder / "data"), *where)
+        for _ in range(300):
+            asked = ("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port))
+            if self._call(subprocess.run, *asked).returncode == 0:
+                return
+            time.sleep(0.1)
+        raise RuntimeError("PostgreSQL does not answer")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()  # it waits for nobody's connection to end by itself
+            self.process.send_signal(2)
+            self.process.wait(30)
+            self.process = None
+
+    def run(self, *statements: str) -> None:
+        words = [word for statement in statements for word in ("-c", statement)]
+        self._call(subprocess.run, "psql", "-q", "-v", "ON_ERROR_STOP=1", self.address, *words, check=True)
+
+    def _call(self, how: Any, program: str, *words: str, **options: Any) -> Any:
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.folder}
+        return how([str(self.programs / program), *words], **silent, **self.owner, **options)
+
+
+@pytest.fixture(scope="module")
+def server(table: pa.Table) -> Iterator[Server]:
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+    found = shutil.which("initdb")
+    assert programs or found, (
+        "PostgreSQL is missing: apt-get install postgresql (`make components` lists what is needed)"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    folder = Path(tempfile.mkdtemp(prefix="gaussveil-postgres-"))
+    owner: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+        owner = {"user": "postgres", "group": "postgres", "extra_groups": []}
+    made = Server(folder, port, programs or Path(str(found)).parent, owner)
+    try:
+        made.create()
+        made.start()
+        rows = folder / "rows.csv"
+        csv.write_csv(table, rows, csv.WriteOptions(include_header=False))
+        made.run(f'CREATE TABLE "the readings" ({KINDS})', f"\\copy \"the readings\" FROM '{rows}' WITH (FORMAT csv)")
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder)
+
+
+def sums(source: Source) -> list[Any]:
+    classes = Labels("class", [0, 1, 2])
+    moments = source.bounded("home", 6).aggregate(Moments(clip=300.0), columns=["kw", "volt"], group=classes)
+    return [moments.count.limbs.tolist(), moments.total.limbs.tolist()]
+
+
+def test_a_table_gives_the_same_sums_to_the_bit(server: Server, table: pa.Table) -> None:
+    source = open(f"{server.address}#the readings")
+    assert source.schema.types == [pa.string(), pa.int32(), pa.float64(), pa.float32(), pa.int64()]
+    assert sums(source) == sums(as_source(table))  # text, NULL, NaN and infinity included
+    assert source.table(["hour"], order=["hour"])["hour"].to_pylist() == sorted(table["hour"].to_pylist())
+    server.run("CREATE SCHEMA town", 'CREATE VIEW town.readings AS SELECT * FROM "the readings"')
+    assert sums(open(f"{server.address}#town.readings")) == sums(as_source(table))
+
+
+def test_other_types_and_what_is_missing(server: Server) -> None:
+    server.run(
+        "CREATE TYPE kind AS ENUM ('flat', 'house')",
+        "CREATE TABLE meters (id uuid, bill numeric(10, 2), wild numeric, big boolean, at timestamp, "
+        "zoned timestamptz, day date, small smallint, kind kind)",
+        "INSERT INTO meters VALUES ('00000000-0000-0000-0000-000000000007', 12.25, 0.5, true, '2024-01-01 00:15', "
+        "'2024-01-01 01:15+01', '2024-01-01', 3, 'house'), (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    )
+    source = open(f"{server.address}#meters")
+    numbers = ["bill", "wild", "big", "small"]
+    assert source.aggregate(Moments(clip=64.0), columns=numbers).total.to_float().tolist() == [[12.25, 0.5, 1.0, 3.0]]
+    house = source.aggregate(Moments(clip=64.0), columns=["bill"], group=Labels("kind", ["flat", "house"]))
+    assert house.count.integers().tolist() == [0, 1]
+    first, second = source.table(order=["id"]).to_pylist()
+    assert (str(first["at"]), str(first["zoned"]), str(first["day"])) == (
+        "2024-01-01 00:15:00", "2024-01-01 00:15:00+00:00", "2024-01-01"
+    )  # fmt: skip
+    assert set(second.values()) == {None}
+    assert source.bounded("id", 1).row_count() == 1  # a row without a unit is left out
+
+
+def test_a_table_that_changes_is_refused(server: Server) -> None:
+    server.run(
+        "CREATE TABLE changing AS SELECT n % 50 AS home, n AS hour, 0.5 AS kw FROM generate_series(1, 5000) AS n"
+    )
+    for statement in (
+        "UPDATE changing SET kw = 0.75 WHERE hour = 17",
+        "INSERT INTO changing SELECT * FROM changing WHERE hour = 19",
+    ):
+        source = open(f"{server.address}#changing")
+        before = source.row_count()
+        assert source.row_count() == before
+        server.run(statement)
+        with pytest.raises(SourceError, match="changed between two passes"):
+            source.row_count()
+        # also if it is the first pass during which it changes
+        windows = open(f"{server.address}#changing").windows(by="home", order="hour", length=2)
+        next(windows)
+        server.run("UPDATE changing SET kw = kw + 1 WHERE hour = 20")
+        with pytest.raises(SourceError, match="changed between two passes"):
+            list(windows)
+    server.run("DROP TABLE changing")
+    with pytest.raises(SourceError, match="could not be read"):
+        source.row_count()
+
+
+def test_what_is_wrong_is_said_without_the_password(server: Server) -> None:
+    address = server.address
+    probe = duckdb.connect()
+    assert extension.loaded(probe, "postgres")
+    with pytest.raises(duckdb.Error, match=PASSWORD):  # what would be repeated otherwise
+        probe.execute(f"ATTACH '{address}no' AS base (TYPE postgres)")
+    for wrong, words in (
+        (f"{address.replace(':not', ':now')}#meters", "user and password"),
+        (f"{address}no#the readings", "name of the database"),
+        (f"postgresql://meter:{PASSWORD}@127.0.0.1:1/postgres#meters", "host, port"),
+        (f"{address}#no such table", "no table 'no such table'"),
+        (f"{address}#no.table", r"no table 'no\.table'"),
+        (address, "#table"),
+    ):
+        with pytest.raises((SourceError, ParameterError), match=words) as caught:
+            open(wrong)
+        shown = "".join(traceback.format_exception(caught.value))
+        assert PASSWORD not in shown + repr(caught.value)
+        assert "not-for" not in shown
+        assert "now-for" not in shown
+    assert PASSWORD not in repr(open(f"{address}#the readings").__dict__)
+
+
+def test_the_password_may_stay_out_of_the_address(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = server.address.replace(f":{PASSWORD}", "")
+    with pytest.raises(SourceError, match="could not be reached"):
+        open(f"{bare}#the readings")
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    assert open(f"{bare}#the readings").row_count() == 3_000
+
+
+def test_a_release_records_no_password_and_a_lost_server_costs_nothing(server: Server, tmp_path: Path) -> None:
+    server.run("CREATE TABLE hours AS SELECT n AS hour, 0.5 + n AS kw FROM generate_series(1, 24) AS n")
+    address, book = f"{server.address}#hours", tmp_path / "ledger"
+    ledger = Ledger.create(book)
+    ledger.open_account("homes", epsilon=3, delta=1e-5, adjacency=Adjacency.add_remove("record"))
+    promise = ("--epsilon", "1", "--delta", "1e-6", "--sensitivity", "1e-6", "--order", "hour")
+    words = ["release", "vector", address, *promise, "--ledger", str(book), "--account", "homes", "--out"]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "noisy.csv")])
+    assert done.exit_code == 0, done.output
+    released = np.loadtxt(tmp_path / "noisy.csv", skiprows=1)
+    assert np.abs(released - (1.5 + np.arange(24))).max() < 1e-3
+    assert '"postgres#hours, ' in (tmp_path / "noisy.csv.certificate.json").read_text(encoding="utf-8")
+    assert PASSWORD not in done.output
+    for file in tmp_path.iterdir():
+        assert PASSWORD.encode() not in file.read_bytes()
+    source = open(address).select(["kw"])
+    server.stop()
+    try:
+        mechanism = PrivateSketch(epsilon=1.0, delta=1e-6, row_norm=2.0, n_components=8, account=Account(book, "homes"))
+        with pytest.raises(SourceError, match="could not be read"):
+            mechanism.fit(source)
+        refused = CliRunner().invoke(app, [*words, str(tmp_path / "second.csv")])
+        assert isinstance(refused.exception, SourceError)
+        assert PASSWORD not in refused.output + str(refused.exception)
+    finally:
+        server.start()
+    assert len(ledger.entries("homes")) == 1
+
+
+def test_without_the_extension_the_answer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(extension.WHEELS, "postgres", "no_wheel_of_this_name")
+    probe = duckdb.connect()
+    if extension.loaded(probe, "postgres"):  # a machine on which somebody ran INSTALL
+        probe.execute("SELECT 1 FROM duckdb_extensions() WHERE loaded AND extension_name = 'postgres_scanner'")
+        assert probe.fetchall() == [(1,)]
+        return
+    with pytest.raises(MissingDependencyError, match=r"INSTALL postgres .* pip install 'gaussveil\[postgres\]'"):
+        open("postgresql://nobody@127.0.0.1:1/none#readings")
