@@ -12,14 +12,16 @@ Marked places in README.md and docs/**/*.md:
     | ... |
     <!-- /table -->
 
-What is stored: in docs/numbers.json the studies' claims (STUDY.CLAIM) and tables (STUDY.STEP-TABLE), and the figures
-and tables of docs/computed.py (computed.NAME); in docs/benchmarks the kept runs, one table each (bench.MACHINE.NAME,
-columns what, ours, peer, ratio), and what a GPU measured (bench.FILE.PATH-OF-THE-VALUE). A number may also be one cell
-of a table, TABLE/ROW/COLUMN: ROW is how the row begins and how no other does, all in small letters and hyphens, as in
+What is stored: in docs/numbers.json the studies' claims (STUDY.CLAIM), verdicts (the table STUDY.verdict) and tables
+(STUDY.STEP-TABLE), and the figures of docs/computed.py (computed.NAME); in docs/benchmarks the kept runs, a table each
+(bench.MACHINE.NAME, columns what, ours, peer, ratio), and what a GPU measured (bench.FILE.PATH-OF-THE-VALUE). A number
+may also be one cell of a table, TABLE/ROW/COLUMN: ROW is how that row begins and how no other does, in small letters
+and hyphens, as in
 
     <!-- number:ndis.posteriors-variances/process-n-100-b-1/exact-joint -->255<!-- /number -->
 
-Parts whose data are absent keep what docs/numbers.json has of them, and are named.
+docs/results.md is written whole: every verdict and every table. Parts whose data are absent keep what docs/numbers.json
+has of them, and are named.
 """
 
 from __future__ import annotations
@@ -40,6 +42,12 @@ NUMBER = re.compile(r"(<!-- number:([\w./-]+) -->)(.*?)(<!-- /number -->)")
 TABLE = re.compile(r"(<!-- table:([\w.-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- (?:number|table):")
 COMPUTED = "computed"
+RESULTS = Path("docs/results.md")
+INTRODUCTION = """# Results of the studies
+
+Written by `make numbers`: the quick form of each study, what is printed beside what we find. `gaussveil study NAME
+--full` runs the papers' own sizes; every study draws figures, too. Speed: [benchmarks](benchmarks/README.md).
+"""
 Store = dict[str, dict[str, Any]]
 
 
@@ -78,6 +86,8 @@ def everything(root: Path) -> Store:
 def _text(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, int | float) and abs(value) >= 1000:
+        return f"{float(f'{value:.3g}'):,.0f}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -127,13 +137,31 @@ def filled(text: str, store: Store, problems: list[str]) -> str:
     return TABLE.sub(table, NUMBER.sub(number, text))
 
 
+def results(store: Store) -> str:
+    """The page of all verdicts and tables, its marks still to be filled."""
+    lines = [INTRODUCTION]
+    keys = [key for key in store["tables"] if not key.startswith("bench.")]
+    for study in sorted({key.partition(".")[0] for key in keys}):
+        verdict, heading = f"{study}.verdict", ""
+        lines.append(f"## {store['tables'].get(verdict, {}).get('title', study)}\n\n`gaussveil study {study}`\n")
+        for key in sorted((key for key in keys if key.startswith(f"{study}.")), key=lambda key: (key != verdict, key)):
+            table = store["tables"][key]
+            if key != verdict and table.get("title", key) != heading:
+                heading = table.get("title", key)
+                lines.append(f"### {heading}\n")
+            if table.get("caption"):
+                lines.append(f"{table['caption']}:\n")
+            lines.append(f"<!-- table:{key} -->\n<!-- /table -->\n")
+    return "\n".join(lines)
+
+
 def fill(root: Path, *, write: bool = True) -> list[str]:
     """Write every marked place, or only look at it; return what is wrong."""
     store, wrong = everything(root), []
     for page in pages(root):
         problems: list[str] = []
         text = page.read_text(encoding="utf-8")
-        new = filled(text, store, problems)
+        new = filled(results(store) if page == root / RESULTS else text, store, problems)
         if new != text and write:
             page.write_text(new, encoding="utf-8")
         elif new != text:
@@ -170,10 +198,21 @@ def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
     if absent:
         print(f"  without {', '.join(absent)}: what needs it keeps its former figures")
     store["numbers"] = {f"{name}.{claim.key}": claim.ours for claim in outcome.claims if claim.ours}
+    store["tables"][f"{name}.verdict"] = {
+        "title": outcome.study.title,
+        "columns": ["claim", "as printed", "ours", "verdict", "why"],
+        "rows": [
+            [claim.claim, claim.printed, claim.ours, claim.verdict.value, claim.because] for claim in outcome.claims
+        ],
+    }
     for step, part in outcome.parts.items():
         for table in part.tables:
-            rows = [[shown(value) for value in row] for row in table.rows]
-            store["tables"][f"{name}.{step}-{table.name}"] = {"columns": list(table.columns), "rows": rows}
+            store["tables"][f"{name}.{step}-{table.name}"] = {
+                "title": part.title,
+                "caption": table.caption,
+                "columns": list(table.columns),
+                "rows": [[shown(value) for value in row] for row in table.rows],
+            }
     return store, not absent
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +13,36 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("write_numbers", ROOT / "scripts" / "write_numbers.py")
+# Pages that a benchmark writes whole.
+MEASURED = {"docs/sizing.md", *(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/benchmarks/results-*.md"))}
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+    if str(path.relative_to(ROOT)) not in MEASURED
+)
+# Tables whose decimals are definitions: promises, versions, shares of a design, numbers of papers. By their headings.
+DEFINITIONS = {
+    "docs/mechanisms/mixture.md": "| setting |",  # draws that take hours: to be marked when the study keeps them
+    "docs/audit.md": "| claim | found |",
+    "docs/citing.md": "| you use | paper |",
+    "docs/dependencies.md": "| extra | packages |",
+    "docs/mechanisms/gp.md": "| (1, 1e-5), l = 1, n = 1 |",
+    "docs/mechanisms/meter_stream.md": "| purpose | released |",
+}
+
+
+def loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    return loaded(ROOT / "scripts" / "write_numbers.py")
 
 
 @pytest.fixture
@@ -65,10 +88,88 @@ def test_wrong_marks_are_named(script: ModuleType, repository: Path, text: str, 
     assert script.main(["--check"], repository) == 1
 
 
-def test_benchmarks_are_read(script: ModuleType) -> None:
-    rows = [{"name": "Fit, d = 4", "ours": 0.5, "peer": None, "ratio": "3x"}]
-    found = script.from_benchmarks({"benchmarks": {"arma": {"rows": rows}}})
-    assert found == {"bench.arma.fit-d-4.ours": "0.5", "bench.arma.fit-d-4.ratio": "3x"}
+def test_benchmarks_are_read_where_they_are_kept(script: ModuleType, repository: Path) -> None:
+    folder = repository / "docs" / "benchmarks"
+    folder.mkdir()
+    rows = [{"name": "Fit, d = 4: s", "ours": 0.51234, "peer": None, "ratio": 4.24e6}]
+    body = {"benchmarks": {"arma": {"rows": rows}}}
+    (folder / "results-some-machine.json").write_text(json.dumps(body), encoding="utf-8")
+    (folder / "gpu.json").write_text(json.dumps({"results": [{"seconds": 0.4711}]}), encoding="utf-8")
+    store = script.everything(repository)
+    assert store["numbers"]["bench.gpu.results.0.seconds"] == "0.471"
+    assert script.cell(store, "bench.some-machine.arma/fit-d-4/ours") == "0.512"
+    assert script.cell(store, "bench.some-machine.arma/fit-d-4/ratio") == "4,240,000"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("t/one-1/b", "3"),
+        ("t/one-2/b", "4"),
+        ("t/one/b", None),  # two rows begin so
+        ("t/on/b", None),  # no row has that word
+        ("t/one-1/c", None),
+        ("u/one-1/b", None),
+    ],
+)
+def test_a_number_may_be_one_cell(script: ModuleType, key: str, value: str | None) -> None:
+    table = {"columns": ["name", "a", "b"], "rows": [["One", "1", "3"], ["one", "2", "4"], ["onerous", "1", "5"]]}
+    assert script.cell({"numbers": {}, "tables": {"t": table}}, key) == value
+
+
+def test_figures_that_are_gone_are_forgotten_unless_something_was_missing(script: ModuleType, repository: Path) -> None:
+    new = {"numbers": {"ndis.b": "2"}, "tables": {}}
+    script.keep(repository, new, instead_of=None)
+    assert script.kept(repository)["numbers"] == {"ndis.a": "0.343", "ndis.b": "2"}
+    script.keep(repository, new, instead_of="ndis.")
+    assert script.kept(repository) == {"numbers": {"ndis.b": "2"}, "tables": {}}
+
+
+def written_by_hand(text: str) -> str:
+    """A page without its code and its marked places."""
+    for pattern in (r"^```.*?^```$", r"<!-- (number|table):[\w./-]+ -->.*?<!-- /\1 -->", r"`[^`\n]*`"):
+        text = re.sub(pattern, "", text, flags=re.MULTILINE | re.DOTALL)
+    return text
+
+
+def tables_by_hand(text: str) -> list[str]:
+    """Headings of the tables that hold decimal figures outside marks."""
+    tables = re.findall(r"(?:^\|.*\n)+", written_by_hand(text), re.MULTILINE)
+    return [table.splitlines()[0] for table in tables if re.search(r"(?<![\w.])\d*\.\d|\de[-+]?\d", table)]
+
+
+def times_and_sizes_by_hand(text: str) -> list[str]:
+    """Durations and bytes in prose, outside marks."""
+    prose = re.sub(r"^\|.*$", "", written_by_hand(text), flags=re.MULTILINE)
+    return re.findall(r"(?<![\w.^-])[\d.,]*\d(?:e[-+]?\d+)? ?(?:m?s|[uµ]s|CPU|seconds?|[kMG]i?B)\b", prose)
+
+
+def test_what_stands_by_hand_is_found() -> None:
+    text = (
+        "| a | b |\n|---|---|\n| x | 0.25 |\n\n"
+        "It took 12.5 ms and <!-- number:bench.x -->3 s<!-- /number -->, `sleep 3 s`, in 2 GiB; 3 steps.\n\n"
+        "<!-- table:t -->\n| c |\n| 0.5 |\n<!-- /table -->\n\n| d |\n|---|\n| 2 |\n\n| e |\n|---|\n| 1e-5 |\n"
+    )
+    assert tables_by_hand(text) == ["| a | b |", "| e |"]
+    assert times_and_sizes_by_hand(text) == ["12.5 ms", "2 GiB"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_figure_stands_on_a_page_by_hand(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    definitions = DEFINITIONS.get(page, "none")
+    assert [heading for heading in tables_by_hand(text) if not heading.startswith(definitions)] == []
+    assert times_and_sizes_by_hand(text) == []
+
+
+def test_pages_that_benchmarks_write_are_what_they_wrote() -> None:
+    run = loaded(ROOT / "benchmarks" / "run.py")
+    results = sorted((ROOT / "docs" / "benchmarks").glob("results-*.json"))
+    assert results
+    for path in results:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        assert path.with_suffix(".md").read_text(encoding="utf-8") == run.markdown(body)
+    assert "Written by `python benchmarks/bench_sizing.py" in (ROOT / "docs" / "sizing.md").read_text(encoding="utf-8")
 
 
 def test_a_wrong_option_is_answered_with_the_usage(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,72 @@
+"""Figures of the pages that no study shows: `make numbers` evaluates `numbers()` and stores them as computed.NAME."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.linalg import toeplitz
+
+from gaussveil import GaussianPair, MeterStream, PrivateSketch, compose
+from gaussveil.noise.alias_table import AliasTable
+from gaussveil.noise.discrete_gaussian import smoothing_error
+
+EVENT = 12  # readings of five minutes in the hour that streams of these pages hide
+
+
+def stream(purpose: str) -> MeterStream:
+    """The stream of docs/mechanisms/meter_stream.md at epsilon 1."""
+    return MeterStream.design(sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"), purpose=purpose)
+
+
+def habits() -> dict[str, str]:
+    """By what the distance grows when the event is repeated on 30 days."""
+    found = {}
+    for purpose in ("shape", "energy", "billing"):
+        design = stream(purpose)
+        repeated = design.open().parameters["repeated_events"]
+        found[f"habit-{purpose}"] = f"{repeated['mean_shift'] / design.design_.mean_shift:.1f}"
+    return found
+
+
+def starts() -> dict[str, str]:
+    """Design B whose noise filter starts at zero: how visible an event is at first; what the stationary start costs."""
+    design = stream("energy").design_
+    noise, length = design.filter, 400
+    response = np.concatenate([[noise.direct], noise.taps[0] * noise.pole ** np.arange(length - 1)])
+    lower = np.tril(toeplitz(response))
+    event = np.concatenate([np.full(EVENT, 0.5), np.zeros(length - EVENT)])
+    seen = event @ np.linalg.solve(lower @ lower.T + noise.white**2 * np.eye(length), event)
+    found = {"start-zero": f"{math.sqrt(seen):.4f}", "start-allowed": f"{design.mean_shift:.4f}"}
+    for name, samples in (("day", 288), ("week", 2016), ("month", 8064)):
+        inside = np.cumsum([noise.direct, *noise.taps[0] * noise.pole ** np.arange(samples - 1)])
+        before = noise.taps[0] * (1 - noise.pole**samples) / (1 - noise.pole)  # of the last sample before the start
+        carried = before**2 / (1 - noise.pole**2)
+        plain = float(np.sum(inside**2)) + samples * noise.white**2
+        found[f"start-{name}"] = f"{math.sqrt(1 + carried / plain):.2f}"
+    return found
+
+
+def orientation() -> dict[str, str]:
+    """Two pairs of variance ratio 4, composed as they stand and with one of them reversed."""
+    pair = GaussianPair([0.0], [[4.0]], [0.0], [[1.0]])
+    return {
+        "composed-alike": f"{(pair**2).dp_delta(1.0):.3f}",
+        "composed-reversed": f"{compose(pair, pair.reversed()).dp_delta(1.0):.3f}",
+    }
+
+
+def sampler() -> dict[str, str]:
+    """What sampling on lattices costs in total variation."""
+    sketch = PrivateSketch(n_components=100, epsilon=1, delta=1e-6, row_norm=1.0).plan(50)
+    return {
+        "smoothing": f"{smoothing_error(4.0, 1):.2e}",
+        "table": f"{AliasTable(Fraction(1024**2)).total_variation:.2e}",
+        "sketch": f"{sketch.sampler.total_variation:.1e}",
+    }
+
+
+def numbers() -> dict[str, str]:
+    """Every figure by its name."""
+    return habits() | starts() | orientation() | sampler()
