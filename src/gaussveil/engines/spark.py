@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gaussveil.engines.location import Location, locate
+from gaussveil.engines.pieces import cut_files, read_piece, readable
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
 from gaussveil.statistics.block import Reader
@@ -36,6 +37,8 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
+
+Batches = Iterator[pa.RecordBatch]
 
 
 class SparkSource(Source):
@@ -105,18 +108,35 @@ class SparkSource(Source):
     def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
         """Each task folds its own batches; the driver merges one row of integers per task."""
         empty = statistic.empty(len(reader.columns), reader.groups)
+        frame, rows = self._plan(reader.needed)
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            blocks = (block for batch in batches for block in reader.blocks(batch))
+            blocks = (block for batch in rows(batches) for block in reader.blocks(batch))
             state = statistic.fold(blocks, len(reader.columns), reader.groups)
             yield pa.record_batch([pa.array([_pack(state)], type=pa.binary())], names=["state"])
 
         with _readable():
-            parts = self._frame(reader.needed).mapInArrow(partials, "state binary").toArrow()
+            parts = frame.mapInArrow(partials, "state binary").toArrow()
         state = empty
         for packed in parts["state"].to_pylist():
             state = statistic.merge(state, _unpack(packed, empty))
         return state
+
+    def _plan(self, columns: Sequence[str]) -> tuple[DataFrame, Callable[[Batches], Batches]]:
+        """What Spark hands out to tasks, and how a task finds its rows in it: they are it, or it names pieces."""
+        location, view = self._location, self.view
+        schema = pa.schema([self._schema.field(name) for name in columns or view.columns[:1]])
+        with _readable():
+            files = location.files() if location.local and location.kind == "parquet" else []
+            if not files or view.unit is not None or view.rate is not None or not readable(files[0], schema):
+                return self._frame(columns), lambda batches: batches
+            pieces = cut_files(files, self._session.sparkContext.defaultParallelism)
+
+        def rows(batches: Batches) -> Batches:
+            numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+            return (batch for number in numbers for batch in read_piece(pieces[number], schema))
+
+        return self._session.range(0, len(pieces), 1, len(pieces)), rows
 
     def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
         """One Spark task per household; results travel pickled between our own processes."""

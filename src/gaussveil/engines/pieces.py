@@ -1,0 +1,68 @@
+"""Parquet files cut into pieces that a cluster's Python workers read by themselves.
+
+Spark's own reader turns columns into rows of Java objects and back into columns for Python, which takes several times
+what the sums take. Where a pass reads plain columns of files that workers can open, Spark only hands out the pieces.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gaussveil.statistics.block import plain
+
+Part = tuple[str, int, int, int]  # a file, the part's number, how many parts the file has, bytes of a part
+Piece = list[Part]
+
+_PIECES_PER_CORE = 4  # so that no core waits long for the last piece of another
+_SMALLEST, _LARGEST = 2**22, 2**26
+_BATCH_ROWS = 2**16
+_TYPES = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()}
+
+
+def cut_files(files: Sequence[str], cores: int) -> list[Piece]:
+    """Pieces of about equal size; a large file is in several, small files are together in one."""
+    sizes = {os.path.abspath(file): os.path.getsize(file) for file in files}
+    size = min(max(sum(sizes.values()) // (cores * _PIECES_PER_CORE), _SMALLEST), _LARGEST)
+    pieces: list[Piece] = []
+    filled = size
+    for file, whole in sizes.items():
+        count = max(1, round(whole / size))
+        for number in range(count):
+            if filled + whole // count > size:
+                pieces.append([])
+                filled = 0
+            pieces[-1].append((file, number, count, -(-whole // count)))
+            filled += whole // count
+    return pieces
+
+
+def readable(file: str, schema: pa.Schema) -> bool:
+    """Whether workers read these columns as Spark would: types that mean one thing only."""
+    found = pq.read_schema(file)
+    return all(found.get_field_index(field.name) >= 0 and _fits(found.field(field.name), field) for field in schema)
+
+
+def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece. Every row group belongs to exactly one part of its file, wherever a footer says it lies."""
+    for file, number, count, size in piece:
+        with pq.ParquetFile(file) as table:
+            if not readable(file, schema):
+                raise pa.ArrowInvalid("the files of the table have columns of different types")
+            firsts = [_first_byte(table.metadata.row_group(k)) for k in range(table.num_row_groups)]
+            groups = [k for k, first in enumerate(firsts) if min(max(first // size, 0), count - 1) == number]
+            yield from table.iter_batches(_BATCH_ROWS, groups, columns=schema.names, use_threads=False)
+
+
+def _first_byte(group: pq.RowGroupMetaData) -> int:
+    column = group.column(0)
+    places = (column.dictionary_page_offset, column.data_page_offset)
+    return min(int(place) for place in places if place is not None)
+
+
+def _fits(found: pa.Field, wanted: pa.Field) -> bool:
+    kind = plain(pa.array([], found.type)).type
+    return wanted.type in _TYPES and kind == wanted.type
