@@ -90,7 +90,7 @@ def prepare(command: str, folder: Path) -> None:
         pq.write_table(pa.table(table), folder / "readings.parquet")
 
 
-@pytest.mark.parametrize("command", [name for name in DOCS if name not in ("stream run", "studio")])
+@pytest.mark.parametrize("command", [name for name in DOCS if name not in ("stream run", "stream spark", "studio")])
 def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(folder)
     for step in (*BEFORE.get(command, ()), command):

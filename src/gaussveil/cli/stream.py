@@ -15,6 +15,7 @@ import typer
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import read_table
+from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
 
@@ -27,6 +28,7 @@ NEW_OBJECTS = 50_000  # between two looks for garbage
 stream_app = typer.Typer(
     name="stream", help="Private meter streams: design and run.", epilog=EXIT_CODE_HELP, no_args_is_help=True
 )
+stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
 
 
 class Purpose(StrEnum):

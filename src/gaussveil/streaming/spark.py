@@ -61,7 +61,7 @@ class SparkStream:
 
         self.meters = {meter.name: meter for meter in read_meters(meters_file)}
         self.checkpoint = os.fspath(checkpoint)
-        self._session = session or start_session(master)
+        self.session = session or start_session(master)
         key_path = Path(key_file) if key_file is not None else Path(f"{os.fspath(meters_file)}.key")
         if meters_per_key < 1:
             raise ParameterError(f"meters_per_key must be 1 or more. Got {meters_per_key}.")
@@ -79,7 +79,7 @@ class SparkStream:
         form = ("meter", "payload") if "payload" in readings.columns else ("meter", "seq", "kw")
         if missing := [name for name in form if name not in readings.columns]:
             raise SchemaError(f"the readings lack the columns {', '.join(missing)}; they have {readings.columns}.")
-        meters = self._session.sparkContext.broadcast(self.meters)
+        meters = self.session.sparkContext.broadcast(self.meters)
         secret, first_sequence = self._secret, self.first_sequence
 
         def answered(_key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
@@ -93,9 +93,9 @@ class SparkStream:
 
     def kafka_readings(self, servers: str, topic: str, options: Mapping[str, str] | None = None) -> DataFrame:
         """A Kafka topic whose keys are meters and whose values are the gateway's messages; options go to Spark."""
-        reader = self._session.readStream.format("kafka").options(**(options or {}))
+        reader = self.session.readStream.format("kafka").options(**(options or {}))
         reader = reader.option("kafka.bootstrap.servers", servers).option("subscribe", topic)
-        with _connector(self._session.version):
+        with _connector(self.session.version):
             return reader.load().selectExpr("CAST(key AS STRING) AS meter", "value AS payload")
 
     def start(
@@ -107,7 +107,7 @@ class SparkStream:
         writer = private.writeStream.format(sink).outputMode("append").options(**options)
         if trigger:
             writer = writer.trigger(**trigger)
-        with _connector(self._session.version):
+        with _connector(self.session.version):
             return writer.option("checkpointLocation", self.checkpoint).start()
 
     def _agreed(self, key_path: Path, reset_from: int | None, bundles: int) -> tuple[bytes, int, int]:
@@ -144,7 +144,7 @@ class SparkStream:
 
     def _place(self, name: str) -> tuple[Any, Any]:
         """Spark's own file systems, so that a checkpoint may lie wherever Spark can write."""
-        context: Any = self._session.sparkContext
+        context: Any = self.session.sparkContext
         path = context._jvm.org.apache.hadoop.fs.Path(f"{self.checkpoint}/{name}")
         return path.getFileSystem(context._jsc.hadoopConfiguration()), path
 

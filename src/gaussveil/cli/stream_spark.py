@@ -1,0 +1,179 @@
+"""`gaussveil stream spark`: private meter streams on Spark, from a folder or Kafka to a folder or Kafka."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli.files import read_json
+from gaussveil.cli.output import tell
+from gaussveil.errors import FormatError, ParameterError, SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from gaussveil.streaming.spark import SparkStream
+
+READINGS = "meter string, seq bigint, kw double"
+
+
+class FileFormat(StrEnum):
+    """Formats of the files in a folder."""
+
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+
+
+def spark(
+    meters: Annotated[Path, typer.Argument(help="File of meters from `stream design`.", show_default=False)],
+    checkpoint: Annotated[
+        str, typer.Option(help="Folder of the stream's state; a later run continues there.", show_default=False)
+    ],
+    source: Annotated[
+        str | None, typer.Option("--input", help="Folder into which files of readings (meter, seq, kw) are moved.")
+    ] = None,
+    input_format: Annotated[FileFormat, typer.Option("--format", help="Of the files of readings.")] = FileFormat.json,
+    out: Annotated[str | None, typer.Option(help="Folder of private readings to write, exactly once.")] = None,
+    out_format: Annotated[FileFormat, typer.Option(help="Of the files in OUT.")] = FileFormat.parquet,
+    kafka: Annotated[str | None, typer.Option(help="Kafka's brokers, host:port,...; needs Spark's connector.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Kafka topic of readings, keyed by meter, instead of --input.")
+    ] = None,
+    private_topic: Annotated[
+        str | None, typer.Option(help="Kafka topic of private readings, instead of --out.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Spark's own option, as kafka.security.protocol=SSL.")
+    ] = None,
+    options: Annotated[
+        Path | None, typer.Option(help="JSON file of Spark's options: passwords belong there, not on this line.")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master; GAUSSVEIL_SPARK_MASTER by default.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Secret key; METERS.key by default.")] = None,
+    reset_from: Annotated[int | None, typer.Option(help="State lost: answer from this sequence number on.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Answer what is there, then end.")] = False,
+    metrics: Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")] = 60.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Answer readings on Spark until the process is stopped, with the gateway's filters and rules.
+
+    A run that was stopped or killed continues from its checkpoint and says nothing twice. Options that begin with
+    kafka. go to both ends, others to the source.
+
+    Example: gaussveil stream spark meter.json --input readings --out private --checkpoint checkpoint --once
+    """
+    given = _options(option or [], options)
+    _check_ends(kafka, {"--input": source, "--topic": topic}, {"--out": out, "--private-topic": private_topic})
+    source, out, checkpoint = _absolute(source), _absolute(out), _absolute(checkpoint) or ""
+    _check_folders(source, out, checkpoint)
+
+    from gaussveil.streaming.spark import SparkStream
+
+    stream = SparkStream(meters, checkpoint, master=master, key_file=key, reset_from=reset_from)
+    if source is not None:
+        readings = _from_folder(stream, source, input_format, given)
+    else:
+        readings = stream.kafka_readings(str(kafka), str(topic), given)
+    private = stream.private(readings, payloads=out is None)
+    trigger = {"availableNow": True} if once else None
+    if out is not None:
+        query = stream.start(private, out_format.value, trigger=trigger, path=out)
+    else:
+        secured = {name: value for name, value in given.items() if name.startswith("kafka.")}
+        target = {"kafka.bootstrap.servers": str(kafka), "topic": str(private_topic)}
+        query = stream.start(private, "kafka", trigger=trigger, **{**secured, **target})
+    _serve(query, metrics)
+    place = out if out is not None else f"topic {private_topic}"
+    latest: Any = query.lastProgress
+    answer = {"out": place, "checkpoint": checkpoint, "last_batch": None if latest is None else latest["batchId"]}
+    tell(answer, [f"private readings are in {place}; run it again to continue"], json=json)
+
+
+def _from_folder(stream: SparkStream, folder: str, kind: FileFormat, options: Mapping[str, str]) -> DataFrame:
+    reader = stream.session.readStream.schema(READINGS).format(kind.value)
+    if kind is FileFormat.csv:
+        reader = reader.option("header", "true")
+    return reader.options(**options).load(folder)
+
+
+def _serve(query: StreamingQuery, metrics: float) -> None:
+    """Wait until the query ends or somebody ends this process."""
+    from pyspark.errors import PySparkException
+
+    stopped = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    spoken = time.monotonic()
+    try:
+        while not query.awaitTermination(1):
+            if stopped.is_set():
+                query.stop()
+            elif 0 < metrics <= time.monotonic() - spoken:
+                spoken = time.monotonic()
+                _tell_progress(query)
+    except PySparkException as error:
+        # Spark's own words may quote a reading.
+        raise SourceError(
+            f"the stream stopped ({type(error).__name__}): check that input, output and checkpoint can be read and "
+            "written, then start it again; it continues from its checkpoint."
+        ) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell_progress(query: StreamingQuery) -> None:
+    latest: Any = query.lastProgress
+    if latest is not None:
+        record = {"batch": latest["batchId"], "readings_per_second": latest["processedRowsPerSecond"]}
+        print(json_format.dumps(record), file=sys.stderr, flush=True)
+
+
+def _options(pairs: list[str], file: Path | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if file is not None:
+        content = read_json(file)
+        if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
+            raise FormatError(f"{file}: options are one JSON object of texts")
+        found = dict(content)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise ParameterError("--option must be NAME=VALUE, as in --option maxFilesPerTrigger=1")
+        found[name] = value
+    return found
+
+
+def _check_ends(kafka: str | None, sources: Mapping[str, str | None], targets: Mapping[str, str | None]) -> None:
+    """One source, one target, and brokers exactly where a topic is named."""
+    for ends in (sources, targets):
+        if sum(value is not None for value in ends.values()) != 1:
+            raise ParameterError(f"give exactly one of {' and '.join(ends)}: a folder, or a topic of Kafka")
+    topics = sources["--topic"] is not None or targets["--private-topic"] is not None
+    if topics != (kafka is not None):
+        raise ParameterError("--kafka names the brokers of --topic and --private-topic: give them together")
+
+
+def _check_folders(source: str | None, out: str | None, checkpoint: str) -> None:
+    if source is not None and "://" not in source and not os.path.isdir(source):
+        raise SourceError(f"{source}: is no folder; --input names the folder into which files of readings are moved")
+    places = [place for place in (source, out, checkpoint) if place is not None]
+    for place in places:
+        if any(other is not place and f"{other}/".startswith(f"{place}/") for other in places):
+            raise ParameterError("--input, --out and --checkpoint must be folders of their own, none inside another")
+
+
+def _absolute(place: str | None) -> str | None:
+    """Java keeps the folder it was started in, whatever this process does later."""
+    return place if place is None or "://" in place else os.path.abspath(place)
