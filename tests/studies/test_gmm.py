@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gaussveil.studies.gmm.releases import EPSILONS, TARGETS, compare, table
+from gaussveil.studies.gmm.label_parts import excess_over_plain
+from gaussveil.studies.gmm.releases import EPSILONS, FIGURES, LABEL_RELEASES, TARGETS, compare, summary, table
 from gaussveil.studies.gmm.settings import iris, mnist, profiles, synthetic
 from gaussveil.studies.gmm.uses import accuracy, digits, households
 
@@ -18,6 +19,25 @@ def test_iris_is_as_good_as_the_design_in_both_directions(full: bool) -> None:
         assert float(row["released_fitted"]) < 1.1 * there + 3 * float(row["released_fitted_error"])
         assert float(row["fitted_released"]) < 1.1 * back + 3 * float(row["fitted_released_error"])
     assert "goal" in table(rows)
+
+
+def test_iris_labels_are_as_good_as_the_better_plain_release(full: bool) -> None:
+    for epsilon in EPSILONS if full else (1.0,):
+        rows = compare("iris", [iris()], 60 if full else 8, (epsilon,), LABEL_RELEASES)
+        for figure in FIGURES:
+            _, errors = excess_over_plain(rows, figure)
+            assert errors < 2
+    assert summary(rows).rows[0][:2] == ("iris", "label")
+
+
+def test_synthetic_labels_are_as_good_as_the_better_plain_release(full: bool) -> None:
+    sets = [synthetic(seed) for seed in range(10 if full else 4)]
+    for epsilon in EPSILONS if full else (2.0,):
+        rows = compare("synthetic", sets, 3 * len(sets) if full else 4, (epsilon,), LABEL_RELEASES)
+        for figure in FIGURES:
+            ratio, errors = excess_over_plain(rows, figure)
+            assert errors < 2
+            assert full or ratio < 1.1  # the same answers: what EM is borrowing must not show
 
 
 def test_synthetic_beats_the_printed_algorithm_without_its_leak() -> None:

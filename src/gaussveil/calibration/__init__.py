@@ -9,6 +9,7 @@ from gaussveil.calibration.gaussian import (
     smallest_deviation,
     white_noise_scale,
 )
+from gaussveil.calibration.several import noise_scales
 
 __all__ = [
     "ClassNoise",
@@ -18,6 +19,7 @@ __all__ = [
     "covering_ellipsoid",
     "design_class_noise",
     "mean_shift_for",
+    "noise_scales",
     "smallest_deviation",
     "white_noise_scale",
 ]

@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration import mean_shift_for
+from gaussveil.calibration import mean_shift_for, noise_scales
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, largest_ratio, repeated_events, turn
 from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
-from gaussveil.mechanisms.mixture.budget import noise_scales
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import minimum_phase_factor, one_pole_one_zero
 from gaussveil.timeseries.psd import check_psd

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil.calibration import noise_scales
 from gaussveil.mechanisms.mixture.debias import mean_gain, radius_from_quantile, shape_gain
 
 Float = NDArray[np.float64]
@@ -26,12 +27,6 @@ CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left uncl
 EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
 RADIUS_BINS = 14
 INNER_BALL = 0.7  # of the public radius: where noise outweighs it, sums of shortened records tell more
-
-
-def noise_scales(mean_shift: float, weights: Float, squared_sensitivities: Float) -> Float:
-    """Standard deviations that minimise sum w_j s_j^2 subject to sum b_j / s_j^2 = mean_shift^2 (Lagrange)."""
-    roots = np.sqrt(weights * squared_sensitivities)
-    return np.asarray(np.sqrt(np.sqrt(squared_sensitivities / weights) * roots.sum()) / mean_shift)
 
 
 def centre_scales(mean_shift: float, radius: float, dimension: int) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from gaussveil.mechanisms.mixture.budget import noise_scales
+from gaussveil.calibration import noise_scales
 from gaussveil.mechanisms.mixture.debias import radius_from_quantile
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.shrinkage import positive, symmetric_root

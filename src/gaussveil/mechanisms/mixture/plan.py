@@ -18,9 +18,9 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.mixture.budget import CAPS, RADIUS_BINS, stage_budget
 from gaussveil.mechanisms.mixture.clusters import STEPS, find_clusters
+from gaussveil.mechanisms.mixture.label_maximisation import Parameters
 from gaussveil.mechanisms.mixture.labels import (
     METHODS,
-    Parameters,
     choose_method,
     from_both,
     from_clusters,

@@ -16,7 +16,17 @@ from gaussveil.audit import audit_mechanism
 from gaussveil.calibration import mean_shift_for
 from gaussveil.report.style import INK, SERIES, house_style
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies.gmm.releases import DELTA, EPSILONS, RELEASES, SYNTHETIC_SETS, TARGETS, by_record, compare
+from gaussveil.studies.gmm.releases import (
+    DELTA,
+    EPSILONS,
+    FIGURES,
+    RECORD_RELEASES,
+    SYNTHETIC_SETS,
+    TARGETS,
+    by_record,
+    compare,
+    summary,
+)
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil.studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
 from gaussveil.studies.study import Claim, Options, Part, Picture, Progress, Table, judged, shown
@@ -30,7 +40,7 @@ GOAL_COLUMNS = {
     "setting": "setting", "epsilon": "epsilon", "release": "release", "released_fitted": "released || fitted",
     "released_fitted_error": "standard error", "median": "median", "fitted_released": "fitted || released",
     "fitted_released_error": "standard error ", "held_out": "held-out log-likelihood",
-    "held_out_fitted": "of the fit", "goal": "design",
+    "held_out_fitted": "of the fit", "goal": "design", "draws": "draws",
 }  # fmt: skip
 
 
@@ -56,7 +66,7 @@ def _goals(
 ) -> Part:
     rows: list[Row] = []
     epsilons = options.pick((4.0,), EPSILONS, EPSILONS)
-    releases = options.pick(("record",), tuple(RELEASES), tuple(RELEASES))
+    releases = options.pick(("record",), RECORD_RELEASES, RECORD_RELEASES)
     for place, (name, settings, repeats) in enumerate(cases):
         progress(name, place / len(cases))
         for row in compare(name, settings, repeats, epsilons, releases):
@@ -65,10 +75,10 @@ def _goals(
             rows.append({**row, "goal": goal})
     return Part(
         title,
-        ("Means over seeded draws. Record adjacency hides whole records, label adjacency labels alone, Algorithm 1 "
-         "nothing (G-a to G-h). The synthetic setting's Wishart covariances have inverses of infinite mean, so the "
-         "mean over data sets rests on a few of them: the median stands beside.",),
-        (Table.of("divergences", rows, GOAL_COLUMNS),),
+        ("Means over seeded draws. Record adjacency hides whole records, Algorithm 1 nothing (G-a to G-h). The "
+         "synthetic setting's Wishart covariances have inverses of infinite mean, so the mean over data sets rests on "
+         "a few of them: the median stands beside.",),
+        (Table.of("divergences", rows, GOAL_COLUMNS), summary(rows)),
         (),
         tuple(_reached(name, rows) for name, _, _ in cases),
     )  # fmt: skip
@@ -80,7 +90,7 @@ def _reached(name: str, rows: Sequence[Row]) -> Claim:
     for row in rows:
         if row["setting"] == name and row["release"] == "record":
             goals = TARGETS[name][EPSILONS.index(float(row["epsilon"]))]
-            for key, goal in zip(("released_fitted", "fitted_released"), goals):
+            for key, goal in zip(FIGURES, goals):
                 ratios.append((float(row[key]) - 2 * float(row[f"{key}_error"])) / goal)
     worst = float(np.max(ratios))  # NaN, where an error is unknown, stays NaN and agrees with nothing
     return judged(

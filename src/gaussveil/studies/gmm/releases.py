@@ -21,7 +21,9 @@ from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
 from gaussveil.published.gmm_kl import draw_printed, printed_design
+from gaussveil.studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
+from gaussveil.studies.study import Table, shown
 
 Row = dict[str, float | str]
 
@@ -67,8 +69,16 @@ def as_printed(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
 RELEASES: dict[str, Release] = {
     "record": by_record,
     "label": by_label,
+    "F3, plain": counted_by_cluster,
+    "F3, plain, four clusters a class": counted_finely,
+    "F4, plain": answered,
     "Algorithm 1 (not private)": as_printed,
 }
+RECORD_RELEASES = ("record", "Algorithm 1 (not private)")
+PLAIN_RELEASES = ("F3, plain", "F3, plain, four clusters a class", "F4, plain")
+LABEL_RELEASES = ("label", *PLAIN_RELEASES)
+FIGURES = ("released_fitted", "fitted_released")
+"""KL(released || fitted) and KL(fitted || released)."""
 
 
 def compare(
@@ -101,6 +111,7 @@ def compare(
             for place, figure in enumerate(names):
                 row |= {figure: float(means[place]), f"{figure}_error": float(errors[place])}
             row |= {"median": float(np.median(table[:, 0])), "median_back": float(np.median(table[:, 1]))}
+            row["draws"] = repeats
             rows.append(row | {"held_out_fitted": float(means[5])})
     return rows
 
@@ -113,6 +124,21 @@ def study(data: Path | None = None, repeats: int = 20) -> list[Row]:
         rows += compare("profiles", [profiles(data)], repeats)
         rows += compare("mnist", [mnist(data)], repeats)
     return rows
+
+
+def summary(rows: Sequence[Row], name: str = "summary") -> Table:
+    """One line per setting and release, one column per epsilon: both divergences with their standard errors."""
+    epsilons = list(dict.fromkeys(float(row["epsilon"]) for row in rows))
+    lines: dict[tuple[str, str], dict[str, str | float]] = {}
+    for row in rows:
+        setting, release = str(row["setting"]), str(row["release"])
+        line = lines.setdefault((setting, release), {"setting": setting, "release": release, "draws": row["draws"]})
+        both = (f"{shown(row[key])} ± {shown(row[f'{key}_error'], 1)}" for key in FIGURES)
+        line[f"{row['epsilon']:g}"] = " / ".join(both)
+    columns = {"setting": "setting", "release": "release"}
+    columns |= {f"{epsilon:g}": f"epsilon {epsilon:g}" for epsilon in epsilons}
+    caption = "KL(released || fitted) / KL(fitted || released) of (row, class), means and standard errors over draws."
+    return Table.of(name, list(lines.values()), {**columns, "draws": "draws"}, caption)
 
 
 def table(rows: Iterable[Row]) -> str:

@@ -15,6 +15,7 @@ from gaussveil.audit import audit_mechanism
 from gaussveil.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
 from gaussveil.published.gmm_kl import printed_design
 from gaussveil.report.style import INK, SERIES, house_style
+from gaussveil.studies.gmm.label_parts import public_labels, real_labels
 from gaussveil.studies.gmm.release_parts import composition, public_goals, real_goals, uses
 from gaussveil.studies.gmm.releases import DELTA, EPSILONS, as_printed, by_record
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
@@ -263,6 +264,8 @@ STUDY = Study(
         Step("mnist", "MNIST", digits, files=MNIST_FILES),
         Step("goals", "goals: synthetic, Iris", public_goals),
         Step("real-goals", "goals: profiles, MNIST", real_goals, files=(PROFILES_FILE, *MNIST_FILES)),
+        Step("labels", "label adjacency: synthetic, Iris", public_labels),
+        Step("real-labels", "label adjacency: profiles, MNIST", real_labels, files=(PROFILES_FILE, *MNIST_FILES)),
         Step("uses", "households, private directions, samples", uses, files=(PROFILES_FILE, *MNIST_FILES)),
         Step("refutations", "refutations", refutations),
         Step("composition", "composition of classes", composition),

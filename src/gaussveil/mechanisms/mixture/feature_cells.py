@@ -1,0 +1,71 @@
+"""Cells of the features alone, K-means clusters and mixture components: for adjacencies that protect no features."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+
+Float = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+WELL_SHAPED = 2.0  # records of a class per squared column
+FEATURE_STARTS, MOST_FITTED, FEATURE_ROUNDS = 5, 20_000, 200  # of a mixture of the features alone
+
+
+def well_shaped(size: int, classes: int, dimension: int) -> bool:
+    """Whether records are so many that the components of the features alone may be taken for classes."""
+    return size >= WELL_SHAPED * classes * dimension**2
+
+
+def summed(cells: Codes, values: Float) -> Float:
+    """Sums of the values by cell."""
+    total = np.zeros((int(cells.max()) + 1, values.shape[1]))
+    np.add.at(total, cells, values)
+    return total
+
+
+def nearest_clusters(rows: Float, count: int) -> Codes:
+    """So many K-means cells of the standardised features, none of them empty."""
+    standard = rows / (rows.std(axis=0) + 1e-300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = KMeans(max(1, min(count, len(rows) // 4)), n_init=3, random_state=0).fit_predict(standard)
+    return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
+
+
+def components(rows: Float, count: int) -> Float:
+    """Shares of every record in the components of the likeliest mixture found for the features alone (N x count)."""
+    standard = (rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300)
+    fitted = standard[:: max(1, len(rows) // MOST_FITTED)]
+    count = max(1, min(count, len(rows) // 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = [
+            GaussianMixture(
+                count, n_init=FEATURE_STARTS, init_params=way, max_iter=FEATURE_ROUNDS, reg_covar=1e-4, random_state=0
+            ).fit(fitted)
+            for way in ("kmeans", "k-means++")
+        ]
+    best = max(found, key=lambda mixture: mixture.lower_bound_)
+    return np.asarray(best.predict_proba(standard), dtype=np.float64)
+
+
+def hardened(parts: Float) -> Codes:
+    """Every record in its likeliest component, components without records left out."""
+    return np.asarray(np.unique(np.argmax(parts, axis=1), return_inverse=True)[1], dtype=np.int64)
+
+
+def scatter_within(rows: Float, classes: int) -> float:
+    """Share of the features' scatter that lies within so many clusters."""
+    standard = (rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300)
+    total = float(np.sum(standard**2))
+    if total == 0:
+        return 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return float(KMeans(min(classes, len(rows)), n_init=3, random_state=0).fit(standard).inertia_) / total

@@ -1,0 +1,68 @@
+"""EM for classes of which something is known beside the features, and the Gaussians of records shared out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Float = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Parameters = tuple[Float, Float, Float]
+"""Weights, means, covariances."""
+
+PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class while EM searches: no class collapses
+START_DOUBT = 0.02  # share of every record that a start leaves to the classes evenly
+
+
+def expectation_maximisation(
+    rows: Float, offsets: Float, start: Parameters, rounds: int, weighted: bool = True
+) -> tuple[float, Parameters]:
+    """Log-likelihood and parameters; `offsets` is what is known of every record's class beside its features."""
+    parameters, reached = start, -math.inf
+    even = np.ones(offsets.shape[1])
+    for _ in range(rounds):
+        joint = offsets + log_joint(rows, parameters[0] if weighted else even, *parameters[1:])
+        likelihood = float(np.sum(logsumexp(joint, axis=1)))
+        if abs(likelihood - reached) < 1e-3:
+            break
+        parameters, reached = moments(rows, posterior_shares(joint)), likelihood
+    return reached, parameters
+
+
+def from_cells(rows: Float, cells: Codes, shares: Float, doubt: float = START_DOUBT) -> Parameters:
+    """Moments where every record is shared out as its cell is (classes x cells)."""
+    return moments(rows, doubted((shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T, doubt))
+
+
+def doubted(shares: Float, doubt: float = START_DOUBT) -> Float:
+    """A little of every record goes to the classes evenly, so that no class starts empty."""
+    return np.asarray((1 - doubt) * shares + doubt / shares.shape[1])
+
+
+def posterior_shares(joint: Float) -> Float:
+    """Every record shared out among the classes as its log densities with them say."""
+    return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+
+
+def log_joint(rows: Float, weights: Float, means: Float, covariances: Float) -> Float:
+    """Log density of every row with each class, up to a constant: N x K."""
+    result = np.empty((len(rows), len(weights)))
+    for k, factor in enumerate(np.linalg.cholesky(covariances)):
+        standard = np.linalg.solve(factor, (rows - means[k]).T)
+        logs = math.log(max(weights[k], 1e-300)) - np.sum(np.log(np.diagonal(factor)))
+        result[:, k] = logs - np.sum(standard**2, axis=0) / 2
+    return result
+
+
+def moments(rows: Float, shares: Float, borrowed: float = PRIOR_RECORDS) -> Parameters:
+    """Weighted moments; every class borrows the pooled covariance, worth so many records."""
+    counts = shares.sum(axis=0) + 1e-9
+    means = (shares.T @ rows) / counts[:, None]
+    scatter = np.stack([(rows - mean).T @ ((rows - mean) * part[:, None]) for mean, part in zip(means, shares.T)])
+    pool = scatter.sum(axis=0) / len(rows)
+    pool = pool + 1e-9 * (np.trace(pool) / len(pool) + 1e-12) * np.eye(len(pool))
+    covariances = (scatter + borrowed * pool) / (counts + borrowed)[:, None, None]
+    return counts / counts.sum(), means, covariances

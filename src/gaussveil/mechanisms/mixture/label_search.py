@@ -1,0 +1,124 @@
+"""The classes that answers, table and features make likely: many starts, their ends, and what the ends agree on.
+
+Post-processing throughout: labels come in as `Answers` and `NoisyTable` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import softmax
+
+from gaussveil.mechanisms.mixture.feature_cells import hardened, summed, well_shaped
+from gaussveil.mechanisms.mixture.label_answers import Answers, NoisyTable
+from gaussveil.mechanisms.mixture.label_maximisation import (
+    PRIOR_RECORDS,
+    Parameters,
+    doubted,
+    expectation_maximisation,
+    from_cells,
+    log_joint,
+    moments,
+    posterior_shares,
+)
+from gaussveil.mechanisms.mixture.shrinkage import positive
+
+Float = NDArray[np.float64]
+
+TRIAL_ROUNDS, EM_ROUNDS, NAMING_ROUNDS = 25, 200, 100
+FOLLOWED = 4  # starts that are followed to their ends
+SAME_END = 0.02  # ends whose log-likelihoods differ by less are one
+LAST_RECORDS = 1e-3  # worth of the pooled covariance in a released class, where records are many for the columns
+
+
+def starting_points(rows: Float, answers: Answers, found: Sequence[Float]) -> list[Parameters]:
+    """Where EM begins: unbiased class means, and mixtures fitted to the features whose components get classes' names.
+
+    The likelihood has several maxima, and a start from the labels alone often ends in a wrong one; components of the
+    features are near the right one as soon as their names are. `found` are the components' shares, none where the
+    columns are too many for components to show classes.
+    """
+    classes = answers.unbiased.shape[1]
+    middle = rows.mean(axis=0)
+    counts = positive(answers.unbiased.sum(axis=0), answers.count_noise)
+    means = middle + (answers.unbiased.T @ (rows - middle)) / counts[:, None]
+    _, _, covariances = moments(rows, np.full((len(rows), classes), 1 / classes))
+    starts = [(counts / counts.sum(), means, covariances)]
+    for parts in found:
+        cells = hardened(parts)
+        for evidence in (answers.log_label, answers.unbiased):
+            starts.append(from_cells(rows, cells, named_each(summed(cells, evidence)).T))
+        starts.append(moments(rows, doubted(parts @ _named_softly(parts, answers.log_label))))
+    return starts
+
+
+def likely_classes(
+    rows: Float, answers: Answers, starts: list[Parameters], table: NoisyTable | None = None
+) -> Parameters:
+    """Every start is followed for some rounds, under its own names and the best ones; the best to their ends.
+
+    Records are then shared out as the ends do, each end as likely as it is: of two ends about equally likely, the mean
+    of their class moments is nearer the truth than either.
+    """
+
+    def followed(begun: list[Parameters], rounds: int) -> list[tuple[float, Parameters]]:
+        ends = []
+        for start in begun:
+            likelihood, end = expectation_maximisation(rows, answers.log_label, start, rounds)
+            if table is not None:
+                likelihood += table.log_likelihood(posterior_shares(answers.log_label + log_joint(rows, *end)))
+            ends.append((likelihood, end))
+        return sorted(ends, key=lambda pair: -pair[0])
+
+    if len(starts) == 1:  # too many columns: classes need what they borrow
+        return followed(starts, EM_ROUNDS)[0][1]
+    tried = [end for _, end in followed(starts, TRIAL_ROUNDS)]
+    renamed = [_renamed(rows, answers, end, table) for end in tried]
+    best = followed(tried[:FOLLOWED] + renamed, TRIAL_ROUNDS)[:FOLLOWED]
+    ends = _distinct(followed([end for _, end in best], EM_ROUNDS))
+    shares = [posterior_shares(answers.log_label + log_joint(rows, *end)) for _, end in ends]
+    chances = softmax(np.array([likelihood for likelihood, _ in ends]))
+    borrowed = LAST_RECORDS if well_shaped(*shares[0].shape, rows.shape[1]) else PRIOR_RECORDS
+    return moments(rows, np.tensordot(chances, np.stack(shares), 1), borrowed)
+
+
+def _distinct(ends: list[tuple[float, Parameters]]) -> list[tuple[float, Parameters]]:
+    """One of each group of ends that starts share; they come in order of likelihood."""
+    return [end for place, end in enumerate(ends) if place == 0 or ends[place - 1][0] - end[0] > SAME_END]
+
+
+def _renamed(rows: Float, answers: Answers, found: Parameters, table: NoisyTable | None) -> Parameters:
+    """The same Gaussians under the names that fit answers and table best: one name each, so evidence adds up."""
+    shares = posterior_shares(log_joint(rows, *found))  # of the features alone
+    evidence = shares.T @ answers.log_label
+    if table is not None:
+        counts = summed(table.cells, shares).T
+        evidence -= np.abs(counts[:, None] - table.noisy[None]).sum(axis=2) * table.epsilon / 2
+    order = linear_sum_assignment(-evidence.T)[1]
+    return found[0][order], found[1][order], found[2][order]
+
+
+def named_each(evidence: Float) -> Float:
+    """Cells x classes, 0 or 1: every class has a cell as far as there are cells; the others go to their likeliest."""
+    named = np.zeros(evidence.shape)
+    named[np.arange(len(evidence)), np.argmax(evidence, axis=1)] = 1.0
+    cells, classes = linear_sum_assignment(-evidence)
+    named[cells] = 0.0
+    named[cells, classes] = 1.0
+    return named
+
+
+def _named_softly(parts: Float, log_label: Float) -> Float:
+    """The likeliest classes of every component, the components as they are: a concave problem, so one maximum."""
+    classes = log_label.shape[1]
+    names = np.full((parts.shape[1], classes), 1 / classes)
+    label = np.exp(log_label)
+    for _ in range(NAMING_ROUNDS):
+        joint = (parts @ names) * label
+        # each record's doubt is shared among its components as their names explain its answer
+        names = names * (parts.T @ (label / joint.sum(axis=1, keepdims=True)))
+        names /= names.sum(axis=1, keepdims=True)
+    return np.asarray(names)
