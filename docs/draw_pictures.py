@@ -18,7 +18,7 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.published.ndis_calibrated import published_logistic_sensitivity, published_variance
 from gaussveil.report.figures import save
 from gaussveil.report.forecast import forecast_figure
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.timeseries import welch_psd
 
 FOLDER = Path(__file__).parent / "images"
@@ -42,7 +42,7 @@ def gaussian() -> Figure:
         axes.loglog(epsilons[small], textbook[small], color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4)
     axes.set_xlabel("epsilon")
     axes.set_title("standard deviation of the noise per unit of sensitivity   dashed: textbook formula", color=FAINT)
-    axes.legend()
+    legend_above(figure, axes)
     return figure
 
 
@@ -59,7 +59,7 @@ def random_projection() -> Figure:
         axes.loglog(components, ridges[k * len(components) :][: len(components)], label=f"epsilon {epsilon:g}")
     axes.set_xlabel("components of the sketch")
     axes.set_title("ridge added to the Gram matrix, in squared row norms (delta 1e-6)", color=FAINT)
-    axes.legend()
+    legend_above(figure, axes)
     return figure
 
 
@@ -147,7 +147,7 @@ def meter_stream() -> Figure:
     axes.plot(hours, smoothed[part], color=SERIES[1], label="smoothed by the receiver")
     axes.set_xlabel("hours")
     axes.set_title("power in kW, hiding 0.3 kW for half an hour at epsilon 4", color=FAINT)
-    axes.legend(ncols=3, loc="upper left")
+    legend_above(figure, axes)
     return figure
 
 
@@ -167,7 +167,7 @@ def spectral() -> Figure:
     axes.semilogy(frequency, np.maximum(released, true.min() / 10), color=SERIES[0], label="released")
     axes.set_xlabel("cycles per hour")
     axes.set_title("power spectral density in kW² h, epsilon 4", color=FAINT)
-    axes.legend()
+    legend_above(figure, axes)
     return figure
 
 
@@ -197,7 +197,7 @@ def logistic() -> Figure:
     axes.loglog(strengths, ours, color=SERIES[0], label="gaussveil, any n and d")
     axes.set_xlabel("regularisation")
     axes.set_title("variance added to the posterior at (1, 1e-5)", color=FAINT)
-    axes.legend()
+    legend_above(figure, axes)
     return figure
 
 
@@ -218,7 +218,7 @@ def gp() -> Figure:
     axes.plot(grid[:, 0], model.predict(grid), color=SERIES[0], label="through the released values")
     axes.plot(queries[:, 0], model.values_, "o", color=SERIES[0], markersize=5)
     axes.set_title("ten released draws of the posterior, epsilon 4 in all", color=FAINT)
-    axes.legend(loc="lower left")
+    legend_above(figure, axes)
     return figure
 
 
@@ -231,11 +231,11 @@ def gaussian_output() -> Figure:
     axes.loglog(added, np.maximum(pair.delta(1.0), 1e-12), color=SERIES[0], label="without against with the record")
     axes.loglog(added, np.maximum(pair.reversed().delta(1.0), 1e-12), color=SERIES[1], label="with against without")
     axes.plot(0.157, 1e-6, "o", color=INK, markerfacecolor="none", markersize=8)
-    axes.annotate("claimed by NDIS Figure 5", (0.157, 1e-6), (0.25, 0.6e-6), color=INK, fontsize=8)
+    axes.text(0.11, 0.6e-6, "claimed by NDIS Figure 5", color=INK, fontsize=8, ha="right")
     axes.set_ylim(1e-10, 1)
     axes.set_xlabel("added variance")
     axes.set_title("exact delta at epsilon 1 of a Gaussian process posterior", color=FAINT)
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 0.12))
+    legend_above(figure, axes)
     return figure
 
 

@@ -82,4 +82,4 @@ def test_a_peer_that_wants_too_much_memory_gives_no_answer(tmp_path: Path) -> No
     (home / "bin" / "python").chmod(0o755)
     case = {"sigma": 1e-6, "count": 1, "epsilon": 1.0}
     found = Peer("dp-accounting", ("any",)).ask("dp_accounting_delta", case, tmp_path)
-    assert found == {"failed": "no answer in 4 GiB of memory"}
+    assert found == {"failed": "more than 4 GiB of memory"}

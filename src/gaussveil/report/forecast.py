@@ -18,7 +18,7 @@ from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import Floats, svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.spectrum import GaussianPair
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
@@ -122,7 +122,7 @@ def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics |
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(f"hours from {str(origin).replace('T', ' ')}")
         axes.set_title("power in kW", fontweight="normal", color=FAINT)
-        axes.legend(loc="lower left", ncols=4)
+        legend_above(figure, axes)
         return figure
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from cycler import cycler
 from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 # Neutral inks. The HTML report swaps exactly these strings for CSS variables, so that figures follow dark mode.
 PAPER = "#ffffff"
@@ -71,3 +73,9 @@ def house_style() -> Iterator[None]:
     """Draw inside this block: the caller's own Matplotlib settings are neither used nor changed."""
     with style.context(_SETTINGS, after_reset=True):
         yield
+
+
+def legend_above(figure: Figure, *panels: Axes, columns: int | None = None) -> None:
+    """One legend for the panels, above them all and in one row unless told otherwise: it never covers data."""
+    named = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(list(named.values()), list(named), loc="outside upper left", ncols=columns or len(named))

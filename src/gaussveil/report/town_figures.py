@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 
 if TYPE_CHECKING:
     from gaussveil.report.town import Spending
@@ -65,7 +65,7 @@ def evenings_figure(
             draw_evening(axes, forecast, plain[index] if plain else None, truth[index] if truth else None)
             axes.set_title(_day_name(forecast.times[0]), fontweight="normal", color=FAINT)
         if plain or truth:
-            panels[0].legend(loc="lower left", fontsize=8)
+            legend_above(figure, panels[0])
         return figure
 
 
@@ -95,7 +95,7 @@ def days_figure(model: MixtureModel, rows: Floats, kinds: NDArray[np.int64], tru
             axes.set_title(f"{name}s", fontweight="normal", color=FAINT)
         panels[0].set_ylabel("kW")
         if truth:
-            panels[0].legend(loc="lower right", fontsize=8)
+            legend_above(figure, panels[0])
         return figure
 
 
@@ -140,9 +140,7 @@ def stream_figure(times: Times, kw: Floats, day_kwh: Floats, truth: Floats | Non
         draw_energies(right, day_kwh, None if truth is None else truth.reshape(-1, per_day).mean(axis=1) * 24.0)
         if truth is not None:
             left.plot(hours, truth[shown], color=INK, linewidth=1.2, label="true")
-            left.legend(loc="upper right", fontsize=8)
-            right.set_ylim(top=1.18 * right.get_ylim()[1])
-            right.legend(loc="upper right", ncols=2, fontsize=8)
+            legend_above(figure, left)
         return figure
 
 
@@ -176,8 +174,7 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
         axes.set_xticks(places, sketch.columns)
         axes.set_title("second moment of log power, summed over the homes", fontweight="normal", color=FAINT)
         if truth is not None:
-            axes.set_ylim(top=1.25 * axes.get_ylim()[1])
-            axes.legend(loc="upper left", ncols=3, fontsize=8)
+            legend_above(figure, axes)
         return figure
 
 

@@ -35,13 +35,16 @@ def synthetic(options: Options, progress: Progress) -> Part:
     count = options.pick(1, 6, 6)
     found = draws(rhos, count, options.seed, progress)
     rows: list[dict[str, Value]] = []
+    means: dict[tuple[float, str], float] = {}
     for rho in rhos:
         own = [draw for draw in found if draw.rho == rho]
+        row: dict[str, Value] = {"rho": rho}
         for kind in KINDS:
             worst = [draw.worst(kind) for draw in own]
-            error = float(np.std(worst, ddof=1) / np.sqrt(count)) if count > 1 else None
-            rows.append({"rho": rho, "noise": kind, "delta": float(np.mean(worst)), "error": error})
-    means = {(row["rho"], row["noise"]): float(row["delta"] or 0.0) for row in rows}
+            means[rho, kind] = float(np.mean(worst))
+            error = f" ± {shown(float(np.std(worst, ddof=1) / np.sqrt(count)), 1)}" if count > 1 else ""
+            row[kind] = shown(means[rho, kind]) + error
+        rows.append(row)
     better = all(draw.worst("ours") < draw.worst("white") for draw in found)
     printed_is_white = all(abs(draw.worst("as printed") - draw.worst("white")) < 1e-9 for draw in found)
     tails, (surrogate, delta) = one_sided(), surrogate_of_unequal_covariances()
@@ -61,13 +64,13 @@ def synthetic(options: Options, progress: Progress) -> Part:
                shown(tails["one_sided"]), shown(tails["two_sided"]), refuted=tails["two_sided"] > tails["one_sided"],
                because=f"(epsilon, delta)-DP itself is {shown(tails['hockey_stick'])} here (K1)"),
     )  # fmt: skip
-    columns = {"rho": "rho", "noise": "noise", "delta": "worst delta at epsilon 1", "error": "standard error"}
+    columns = {"rho": "rho"} | {kind: kind for kind in KINDS}
     first = {draw.rho: draw for draw in reversed(found)}
     return Part(
         "Synthetic classes: Figures 1 and 2",
         (f"Four classes on a line in the plane, every two of them neighbours; mean of {count} draws. "
          "All noise has trace 2 rho; delta is exact and of the worst ordered pair.",),
-        (Table.of("worst", rows, columns),),
+        (Table.of("worst", rows, columns, "Worst delta at epsilon 1 by kind of noise, with its standard error"),),
         (
             Picture.of("contours", contour_figure(first[1.0]), "Figure 1: one and two standard deviations of the four "
                        "classes, before and after our noise."),

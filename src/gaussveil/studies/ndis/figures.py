@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.studies.ndis.bounds import SPECTRUM, joint_pair, lemma_2, theorem_4_2
 from gaussveil.studies.ndis.variances import Variances
 
@@ -51,17 +51,17 @@ def bounds_figure() -> Figure:
                       linewidth=1.3 if dashes == "--" else 2.0)  # fmt: skip
         ratios = ", ".join(f"{ratio:g}" for ratio in SPECTRUM)
         left.set_title(f"covariances, ratios {ratios}", color=FAINT, fontweight="normal")
-        right.plot(epsilons, joint_pair().delta(epsilons), color=SERIES[0], label="exact")
+        right.plot(epsilons, joint_pair().delta(epsilons), color=SERIES[2], label="exact, one pair")
         right.plot([row["epsilon"] for row in joint], [row["two_steps"] for row in joint], color=INK, linestyle="--",
-                   linewidth=1.3, label="Theorem 4.2, sound step")  # fmt: skip
+                   linewidth=1.3, dashes=(1, 1.5), label="Theorem 4.2, sound step")  # fmt: skip
         right.set_title("mean and covariance", color=FAINT, fontweight="normal")
         for axes in (left, right):
             axes.set_yscale("log")
             axes.set_ylim(1e-4, 1)
             axes.set_xlim(0, 1.5)
             axes.set_xlabel("epsilon")
-            axes.legend(loc="lower left")
         left.set_ylabel("delta")
+        legend_above(figure, left, right, columns=3)
         return figure
 
 

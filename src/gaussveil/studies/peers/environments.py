@@ -70,9 +70,9 @@ class Peer:
         if isinstance(done, str):
             return {"failed": done}
         if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return {"failed": f"no answer in {ANSWER_SECONDS} s of CPU time"}
+            return {"failed": f"more than {ANSWER_SECONDS} s of CPU time"}
         if done.returncode and "MemoryError" in done.stderr:
-            return {"failed": f"no answer in {ANSWER_BYTES >> 30} GiB of memory"}
+            return {"failed": f"more than {ANSWER_BYTES >> 30} GiB of memory"}
         if done.returncode:
             return {"failed": last_line(done.stderr)}
         answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -103,7 +103,7 @@ def _run(command: list[str], text: str, seconds: int) -> subprocess.CompletedPro
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        return f"no answer in {seconds} s"
+        return f"more than {seconds} s"
     except OSError as error:
         return str(error.strerror or error)
 

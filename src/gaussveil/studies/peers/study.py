@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from matplotlib.figure import Figure
 
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.studies.peers.environments import Peer
 from gaussveil.studies.peers.questions import (
     ACCOUNTANTS,
@@ -78,7 +78,8 @@ def _promises_figure(rows: Sequence[Calibration]) -> Figure:
         axes = figure.subplots()
         for index, (epsilon, delta) in enumerate(points):
             own = [row for row in rows if (row.epsilon, row.delta) == (epsilon, delta) and row.times_too_much]
-            heights = [len(names) - 1 - names.index(row.peer) for row in own]
+            aside = 0.2 * (index - (len(points) - 1) / 2)  # points that agree stay visible
+            heights = [len(names) - 1 - names.index(row.peer) - aside for row in own]
             axes.plot([row.times_too_much or 1.0 for row in own], heights, "o", color=SERIES[index], markersize=7,
                       label=f"({epsilon:g}, {delta:g})", alpha=0.85)  # fmt: skip
         axes.axvline(1.0, color=INK, linewidth=1.0)
@@ -88,7 +89,7 @@ def _promises_figure(rows: Sequence[Calibration]) -> Figure:
         axes.grid(axis="x")
         axes.set_xlabel("exact delta over promised delta")
         axes.set_title("left of the line: kept", color=FAINT, fontweight="normal")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend_above(figure, axes)
         return figure
 
 

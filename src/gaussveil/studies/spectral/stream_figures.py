@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.noise import SeededGenerator
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Floats, Home, receive
 from gaussveil.studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted
 from gaussveil.studies.spectral.stream_utility import energies
@@ -32,7 +32,7 @@ def demand_figure(home: Home, rows: Sequence[Mapping[str, float]]) -> Figure:
         left.plot(np.arange(WEEK) / DAY, home.protected[:WEEK], color=SERIES[0], linewidth=0.7)
         left.set_xlabel("day")
         left.set_ylabel("kW")
-        left.set_title("a week of readings", color=FAINT)
+        left.set_title("a week of readings", color=FAINT, fontweight="normal")
         _distances(right, rows, "time_kw", "kW", "distance of readings")
         return figure
 
@@ -57,7 +57,7 @@ def lengths_figure(home: Home) -> Figure:
             axes.loglog(FREQUENCIES[1:], density[1:], color=SERIES[index], linewidth=1.2,
                         label=f"{weeks} week" + "s" * (weeks > 1))  # fmt: skip
         _frequencies(axes)
-        axes.legend()
+        legend_above(figure, axes)
         return figure
 
 
@@ -76,10 +76,10 @@ def private_figure(home: Home, paper_ball: float, own_ball: float) -> Figure:
                 axes.loglog(FREQUENCIES[1:], np.maximum(private[1:], 1e-4), color=SERIES[index], linewidth=1.2,
                             label=f"private, {calibration}")  # fmt: skip
             axes.loglog(FREQUENCIES[1:], sensitive[1:], color=INK, linewidth=1.2, label="sensitive")
-            axes.set_title(f"B = {ball:.2g} kW² h", color=FAINT)
+            axes.set_title(f"B = {ball:.2g} kW² h", color=FAINT, fontweight="normal")
             _frequencies(axes)
         panels[1].set_ylabel("")
-        panels[0].legend(loc="lower left")
+        legend_above(figure, panels[0])
         return figure
 
 
@@ -103,9 +103,9 @@ def filters_figure(printed: AsPrinted) -> Figure:
                 axes.loglog(FREQUENCIES[1:], PERIOD * density[1:], color=hues.get(name, SERIES[2]), linewidth=1.2,
                             label=name)  # fmt: skip
             _frequencies(axes)
-            axes.legend(loc="lower left")
-        panels[0].set_title("as printed", color=FAINT)
-        panels[1].set_title("repaired, before scaling", color=FAINT)
+        legend_above(figure, *panels)
+        panels[0].set_title("as printed", color=FAINT, fontweight="normal")
+        panels[1].set_title("repaired, before scaling", color=FAINT, fontweight="normal")
         panels[1].set_ylabel("")
         return figure
 
@@ -129,9 +129,9 @@ def streams_figure(home: Home, printed: AsPrinted, balls: Mapping[str, float]) -
         for axes, (name, values) in zip(panels, shown.items()):
             axes.plot(clock, values, color=SERIES[0], linewidth=0.8, label="released")
             axes.plot(clock, home.protected[SHOWN_DAY], color=INK, linewidth=1.2, label="sensitive")
-            axes.set_title(name, color=FAINT)
+            axes.set_title(name, color=FAINT, fontweight="normal")
             axes.set_ylabel("kW")
-        panels[0].legend(loc="upper left", ncols=2)
+        legend_above(figure, panels[0])
         _hours(panels[-1])
         return figure
 
@@ -155,8 +155,8 @@ def smoothed_figure(home: Home, epsilon: float = 5.0) -> Figure:
         lower.set_ylabel("kWh a day")
         lower.set_ylim(bottom=0)
         for axes in (upper, lower):
-            axes.legend(loc="upper left", ncols=3)
-            axes.set_title(f"epsilon {epsilon:g}, {OUR_EVENT_KW} kW for 1 h", color=FAINT)
+            axes.set_title(f"epsilon {epsilon:g}, {OUR_EVENT_KW} kW for 1 h", color=FAINT, fontweight="normal")
+        legend_above(figure, upper, lower)
         return figure
 
 
@@ -174,7 +174,7 @@ def _distances(axes: Axes, rows: Sequence[Mapping[str, float]], key: str, unit: 
     axes.set_ylim(bottom=0)
     axes.set_xlabel("weeks compared")
     axes.set_ylabel(unit)
-    axes.set_title(title, color=FAINT)
+    axes.set_title(title, color=FAINT, fontweight="normal")
 
 
 def _frequencies(axes: Axes) -> None:
