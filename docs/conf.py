@@ -17,6 +17,7 @@ exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"gaussveil {release}"
 html_copy_source = False
+html_show_copyright = False  # the licence says it
 html_static_path: list[str] = []
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
