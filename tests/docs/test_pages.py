@@ -31,5 +31,5 @@ def test_the_examples_of_the_page_run(page: Path, tmp_path: Path) -> None:
 def test_what_an_example_is_said_to_print_is_compared(page: Path) -> None:
     """A figure or a word of Python behind a print must be a promise, `# -> value`, which the run holds it to."""
     fences = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    loose = r"^.*print\(.*\)\s+# *(?:[-\d.\[({'\"]|True\b|False\b|None\b|refuted\b).*$"
+    loose = r"^.*print\(.*\)\s+# *(?!->)(?:[-\d.\[({'\"]|True\b|False\b|None\b|refuted\b).*$"
     assert re.findall(loose, "".join(fences), re.MULTILINE) == []
