@@ -37,6 +37,7 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
+_TASKS_PER_CORE = 4
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -149,6 +150,9 @@ class SparkSource(Source):
             return pa.table({"result": pa.array([result], type=pa.binary())})
 
         frame = self._frame(self.view.columns).where(f"{_names([by])} IS NOT NULL")
+        # By rows Spark would join tasks until few are left; the work is by household, and no core shall wait long.
+        tasks = _TASKS_PER_CORE * self._session.sparkContext.defaultParallelism
+        frame = frame.repartition(max(tasks, int(self._session.conf.get("spark.sql.shuffle.partitions") or 0)), by)
         with _working():
             results = frame.groupBy(by).applyInArrow(apply, "result binary").toArrow()
         return sorted((pickle.loads(one) for one in results["result"].to_pylist()), key=lambda pair: pair[0])
