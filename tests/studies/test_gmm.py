@@ -59,4 +59,4 @@ def test_real_profiles_and_digits(real_data: Path, full: bool) -> None:
     assert float(found["worst"]) > accuracy(images.fitted, images) - 0.02
     (home,) = households(load, (2.0,))
     assert home["unit"] == "home"
-    assert np.isfinite(float(home["fitted_released"]))
+    assert np.isfinite(home["fitted_released"])

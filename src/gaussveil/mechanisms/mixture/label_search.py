@@ -81,8 +81,8 @@ def likely_classes(
     ends = _distinct(followed([end for _, end in best], EM_ROUNDS))
     shares = [posterior_shares(answers.log_label + log_joint(rows, *end)) for _, end in ends]
     chances = softmax(np.array([likelihood for likelihood, _ in ends]))
-    borrowed = LAST_RECORDS if well_shaped(*shares[0].shape, rows.shape[1]) else PRIOR_RECORDS
-    return moments(rows, np.tensordot(chances, np.stack(shares), 1), borrowed)
+    shaped = well_shaped(len(rows), answers.unbiased.shape[1], rows.shape[1])
+    return moments(rows, np.tensordot(chances, np.stack(shares), 1), LAST_RECORDS if shaped else PRIOR_RECORDS)
 
 
 def _distinct(ends: list[tuple[float, Parameters]]) -> list[tuple[float, Parameters]]:

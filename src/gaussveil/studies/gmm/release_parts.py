@@ -104,7 +104,7 @@ def uses(options: Options, progress: Progress) -> Part:
     folder, load = options.folder(), profiles(options.folder())
     epsilons = options.pick((2.0,), EPSILONS, EPSILONS)
     progress("households", 0.0)
-    homes = households(load, epsilons, options.seed)
+    homes = households(load, epsilons, options.seed, options.pick(1, 4, 40))
     drawn = [synthetic_profiles(load, epsilon, options.seed) for epsilon in epsilons]
     progress("private directions", 0.3)
     sizes = options.pick((2000,), (5000, 60_000), (5000, 60_000))
@@ -117,7 +117,9 @@ def uses(options: Options, progress: Progress) -> Part:
         (
             Table.of("households", homes, {
                 "epsilon": "epsilon", "unit": "privacy unit", "released_fitted": "released || fitted",
-                "fitted_released": "fitted || released", "held_out": "held-out log-likelihood"}),
+                "released_fitted_error": "standard error", "fitted_released": "fitted || released",
+                "fitted_released_error": "standard error ", "held_out": "held-out log-likelihood",
+                "draws": "draws"}),
             Table.of("private-directions", found, {"size": "images", "epsilon": "epsilon", "accuracy": "accuracy"}),
             Table.of("synthetic-profiles", drawn, {
                 "epsilon": "epsilon", "largest_quantile_gap": "largest gap of quantiles",

@@ -78,27 +78,34 @@ def digits_with_private_directions(
     return {"size": float(size), "epsilon": epsilon, "accuracy": found}
 
 
-def households(setting: Setting, epsilons: Iterable[float] = EPSILONS, seed: int = 0) -> list[Row]:
+def households(
+    setting: Setting, epsilons: Iterable[float] = EPSILONS, seed: int = 0, repeats: int = 1
+) -> list[dict[str, float | str | None]]:
     """Profiles with the home as the privacy unit: up to four rows each, so four times the noise."""
     hours = {f"h{hour}": column for hour, column in zip(range(12, 24), setting.rows.T)}
     frame = pa.table({**hours, "home": setting.homes, "class": setting.codes})
     fitted = setting.fitted
-    rows: list[Row] = []
+    rows: list[dict[str, float | str | None]] = []
     for epsilon in epsilons:
-        made = PrivateGaussianMixture(
-            epsilon=epsilon, delta=DELTA, radius=setting.radius, centre=setting.centre, privacy_unit="home",
-            max_rows_per_unit=ROWS_PER_HOME, classes=list(range(setting.classes)), nominal_size=len(setting.rows),
-            generator=SeededGenerator(seed),
-        ).fit(frame, "class")  # fmt: skip
-        rows.append(
-            {
-                "epsilon": epsilon,
-                "unit": made.certificate_.adjacency.unit,
-                "released_fitted": made.model_.joint_divergence(fitted),
-                "fitted_released": fitted.joint_divergence(made.model_),
-                "held_out": float(made.model_.log_density(setting.held_out).mean()),
-            }
-        )
+        found = []
+        for repeat in range(repeats):
+            made = PrivateGaussianMixture(
+                epsilon=epsilon, delta=DELTA, radius=setting.radius, centre=setting.centre, privacy_unit="home",
+                max_rows_per_unit=ROWS_PER_HOME, classes=list(range(setting.classes)), nominal_size=len(setting.rows),
+                generator=SeededGenerator(seed + repeat),
+            ).fit(frame, "class")  # fmt: skip
+            found.append(
+                (
+                    made.model_.joint_divergence(fitted),
+                    fitted.joint_divergence(made.model_),
+                    float(made.model_.log_density(setting.held_out).mean()),
+                )
+            )
+        row: dict[str, float | str | None] = {"epsilon": epsilon, "unit": made.certificate_.adjacency.unit}
+        for name, values in zip(("released_fitted", "fitted_released", "held_out"), np.array(found).T):
+            error = float(values.std(ddof=1)) / math.sqrt(repeats) if repeats > 1 else None
+            row |= {name: float(values.mean()), f"{name}_error": error}
+        rows.append(row | {"draws": repeats})
     return rows
 
 
