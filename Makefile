@@ -59,9 +59,13 @@ package: $(DEV_STAMP) ## Build wheel and sdist, install the wheel in an empty en
 
 bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results in docs/benchmarks
 	scripts/davies.sh
-	$(BIN)/python benchmarks/run.py $(BENCH)
+	missed=0; $(BIN)/python benchmarks/run.py $(BENCH) || missed=$$?; \
+	$(BIN)/python scripts/write_numbers.py --fill; exit $$missed
 
-numbers: $(DEV_STAMP) ## Rerun the quick studies and write their figures into README and docs (CONTRIBUTING.md)
+numbers: $(DEV_STAMP) $(if $(STUDIES),,$(PEERS_STAMP)) ## Write every figure of README and docs anew: all studies, or STUDIES="ndis computed"; MEASURE=1: benchmarks too
+	$(if $(MEASURE),-$(MAKE) --no-print-directory bench)
+	$(if $(MEASURE),$(BIN)/python benchmarks/bench_sizing.py --write docs/sizing.md)
+	$(if $(STUDIES),,scripts/davies.sh; $(BIN)/gaussveil study peers --install-peers --tiny --out out/peers >/dev/null)
 	$(BIN)/python scripts/write_numbers.py $(STUDIES)
 
 images: $(USER_STAMP) ## Redraw the pictures of README and docs
