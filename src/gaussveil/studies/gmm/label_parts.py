@@ -78,7 +78,8 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
     worst = float(np.max([errors for _, errors in excesses]))  # NaN, where an error is unknown, agrees with nothing
     return judged(
         f"label-{name}", f"label adjacency no worse than the better of F3 and F4, both ways: {name}",
-        "no worse than the better", f"at most {shown(ratio)} times it; {shown(worst, 2)} standard errors above",
+        "no worse than the better",
+        f"at most {shown(ratio)} times the better, {max(worst, 0.0):.1f} standard errors above",
         agrees=worst <= ALLOWED,
     )  # fmt: skip
 
