@@ -20,6 +20,7 @@ from gaussveil.mechanisms import (
     PrivateForecaster,
     PrivateGaussianMixture,
     PrivateSketch,
+    PrivateSpectrum,
     TrajectoryRelease,
 )
 from gaussveil.noise import SeededGenerator
@@ -52,6 +53,9 @@ def test_a_table_comes_back_with_its_columns(library: str) -> None:
     plain = release(np.stack(list(COLUMNS.values()), axis=1))
     assert type(plain) is np.ndarray
     np.testing.assert_array_equal(np.asarray(noisy), plain)
+    arrow = release(pa.table(COLUMNS))
+    assert arrow.column_names == list(COLUMNS)
+    np.testing.assert_array_equal(np.stack([column.to_numpy() for column in arrow.columns], axis=1), plain)
 
 
 @cache
@@ -89,6 +93,33 @@ def test_a_series_comes_back_with_its_name(library: str, mechanism: str) -> None
 def test_a_pandas_index_stays() -> None:
     index = pd.date_range("2024-01-01", periods=KW.size, freq="h")
     assert VECTORS["stream"](pd.Series(KW, index)).index.equals(index)
+
+
+@library
+def test_a_density_comes_as_a_series(library: str) -> None:
+    def release(kw: Any) -> Any:
+        return PrivateSpectrum(**PROMISE, l2_ball=1.0, points=3, generator=generator()).release(kw).value
+
+    density = release(made(library, {"kw": KW})["kw"])
+    assert (type(density), density.name, len(density)) == (LIBRARIES[library][1], "density", 4)
+    np.testing.assert_array_equal(np.asarray(density), release(KW))
+
+
+@library
+def test_queries_of_all_labels_come_back_without_anything_that_names_them(library: str) -> None:
+    means = np.random.default_rng(0).normal(size=(3, 2))
+    noise = ClassLabelNoise(**PROMISE, common_covariance=True, swap=True, generator=generator())
+    noise.design(means, labels=("a", "b", "c"))
+    queries = made(library, {"noon": means[[2, 0, 1], 0], "night": means[[2, 0, 1], 1]})
+    if library == "pandas":
+        queries.index = ["c", "a", "b"]
+    noisy = noise.release_all(["c", "a", "b"], queries).value
+    assert type(noisy) is LIBRARIES[library][0]
+    assert list(noisy.columns) == ["noon", "night"]
+    if library == "pandas":
+        assert list(noisy.index) == [0, 1, 2]
+    noise.generator = generator()
+    np.testing.assert_array_equal(np.asarray(noisy), noise.release_all(["c", "a", "b"], means[[2, 0, 1]]).value)
 
 
 @library
@@ -143,13 +174,9 @@ def test_estimates_of_a_sketch_as_frames(library: str) -> None:
 @library
 def test_forecasts_as_frames(library: str) -> None:
     town = simulate_households(3, 15, 60, seed=1)
-    readings = {
-        "household": np.repeat(town.households, town.count),
-        "time": np.tile(town.times.astype("datetime64[us]"), 3),
-        "kw": town.values.ravel(),
-    }
+    readings = town.to_pandas() if library == "pandas" else town.to_polars()
     forecaster = PrivateForecaster(horizon="2h", **PROMISE, clusters=1, generator=generator())
-    release = forecaster.fit(made(library, readings)).release("home00001")
+    release = forecaster.fit(readings).release("home00001")
     shown = release.value.frame()
     assert type(shown) is LIBRARIES[library][0]
     assert list(shown.columns) == ["time", "kw", "lower_kw", "upper_kw", "log_kw"]

@@ -7,7 +7,7 @@ import pytest
 
 from gaussveil.errors import ParameterError
 from gaussveil.studies.simulator.resemblance import NAMES, figure, read_real_homes, run, statistics
-from gaussveil.timeseries import fit_weekly_season, simulate_households
+from gaussveil.timeseries import fit_weekly_season, read_readings, simulate_households
 
 # The same figures of the 404 real homes, rounded; test_statistics_of_the_real_homes checks them against the data.
 REAL = {"mean": 1.822, "q05": 0.100, "q50": 0.924, "q95": 5.96, "day": 0.423}
@@ -69,3 +69,11 @@ def test_bad_input_is_refused() -> None:
         simulate_households(1, 3, 20)
     with pytest.raises(ParameterError, match="date such as"):
         simulate_households(1, 3, start="monday")
+
+
+def test_a_town_as_a_table_reads_back_as_it_was() -> None:
+    town = simulate_households(3, 2, 60, seed=4)
+    for table in (town.to_arrow(), town.to_pandas(), town.to_polars()):
+        back = read_readings(table)
+        assert (back.households, back.start, back.step_minutes) == (town.households, town.start, town.step_minutes)
+        np.testing.assert_array_equal(back.values, town.values)

@@ -37,8 +37,9 @@ from gaussveil.calibration.class_noise import ClassNoise, checked_models, design
 from gaussveil.calibration.label_graph import Graph, label_edges
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
-from gaussveil.mechanisms.containers import like, real_array, real_number
+from gaussveil.mechanisms.containers import frame, library_of, like, real_array, real_number
 from gaussveil.mechanisms.progress import shown_progress
+from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise import Generator
 from gaussveil.noise.lattice import to_lattice
 
@@ -134,11 +135,13 @@ class ClassLabelNoise:
             "no noise was found that keeps the asked delta once drawn on a grid; ask for a larger one."
         )
 
-    def release(self, label: Any, query: ArrayLike | None = None) -> Release[Any]:
+    def release(self, label: Any, query: Any = None, *, order: Sequence[str] = ()) -> Release[Any]:
         """Debit, draw and certify the query of one label; a constant query may be left out.
 
-        Every refusal comes before the debit. The certificate names no label.
+        Of a Source the one column is taken that stands beside the public columns `order`, sorted by these. Every
+        refusal comes before the debit. The certificate names no label.
         """
+        query = ordered_vector("query", query, order)
         plan = self._planned(swap=False)
         position = self._position(label)
         if query is None and not plan.models.constant:
@@ -152,10 +155,11 @@ class ClassLabelNoise:
         self.certificate_ = debit.certificate
         return Release(noisy, debit.certificate)
 
-    def release_all(self, labels: Sequence[Any], queries: ArrayLike | None = None) -> Release[Array]:
+    def release_all(self, labels: Sequence[Any], queries: Any = None) -> Release[Any]:
         """Debit, draw and certify one row per label, all labels once, in the secret order of `labels`.
 
-        The rows carry no label. Neighbours are two orders in which two labels of an edge have changed places (K5).
+        The rows carry no label, and a frame of queries comes back as one without its index. Neighbours are two orders
+        in which two labels of an edge have changed places (K5).
         """
         plan = self._planned(swap=True)
         positions = [self._position(label) for label in labels]
@@ -172,7 +176,7 @@ class ClassLabelNoise:
                 lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)])
             )
         self.certificate_ = debit.certificate
-        return Release(noisy, debit.certificate)
+        return Release(_unlabelled(queries, noisy), debit.certificate)
 
     @property
     def noise_means_(self) -> Array:
@@ -285,3 +289,9 @@ class ClassLabelNoise:
 
     def __sklearn_clone__(self) -> ClassLabelNoise:
         return dataclasses.replace(self)
+
+
+def _unlabelled(queries: Any, rows: Array) -> Any:
+    """The rows as a frame where the queries came as one; never with its index, which may name the labels."""
+    library = library_of(queries)
+    return frame(library, {str(name): column for name, column in zip(queries.columns, rows.T)}) if library else rows

@@ -33,7 +33,7 @@ def real_number(name: str, value: Any) -> float:
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:
-    """`numbers` in the container of `value`: a list, a pandas or polars frame or series, otherwise an array."""
+    """`numbers` in the container of `value`: a list, a frame or series, otherwise an array."""
     kind = type(value)
     library, name = kind.__module__.partition(".")[0], kind.__name__
     if kind is list:
@@ -46,6 +46,8 @@ def like(value: Any, numbers: NDArray[np.float64]) -> Any:
         return kind(numbers, schema=value.columns, orient="row")
     if library == "polars" and name == "Series":
         return kind(value.name, numbers)
+    if library == "pyarrow" and name == "Table":
+        return frame("", dict(zip(value.column_names, numbers.T)))
     return numbers
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -41,6 +42,7 @@ from gaussveil.calibration import (
 )
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.containers import like, real_array, real_number
+from gaussveil.mechanisms.source_rows import ordered_table
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.lattice import Shape, checked_shape, to_lattice
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
@@ -136,11 +138,13 @@ class GaussianRelease:
             noise = self._noise_for_shifts(sizes, count, mean_shift)
         return GaussianPlan(float(self.epsilon), float(self.delta), mean_shift, noise)
 
-    def release(self, value: Any, *, released: str | None = None) -> Release[Any]:
+    def release(self, value: Any, *, order: Sequence[str] = (), released: str | None = None) -> Release[Any]:
         """Debit, draw and certify. Arrays come back as arrays, lists as lists, frames as frames with the same labels.
 
-        Every refusal comes before the debit. `released` says on the certificate what the value is.
+        Of a Source all columns are released, as an Arrow table, but the public columns `order` that its rows are sorted
+        by. Every refusal comes before the debit. `released` says on the certificate what the value is.
         """
+        value = ordered_table(value, order)
         numbers = real_array("value", value)
         plan = self.plan(numbers.shape)
         to_lattice(numbers, plan.noise.shape, plan.noise.grid)  # refuses here what could not be drawn later

@@ -33,8 +33,10 @@ from gaussveil.accounting import (
     transaction,
 )
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.containers import real_array, real_number
+from gaussveil.mechanisms.containers import library_of, real_array, real_number
+from gaussveil.mechanisms.containers import series as as_series
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise import Generator
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.spectrum import GaussianPair
@@ -139,8 +141,14 @@ class PrivateSpectrum:
         clipped = np.maximum(np.asarray(noisy, dtype=np.float64), 0.0)
         return clipped if self.smoothing is None else smooth_both_ways(clipped, *self.smoothing)
 
-    def release(self, series: Any) -> Release[Spectrum]:
-        """Estimate, debit, draw and certify; every refusal comes before the debit."""
+    def release(self, series: Any, *, order: Sequence[str] = ()) -> Release[Any]:
+        """Estimate, debit, draw and certify; every refusal comes before the debit.
+
+        The density is an array or, for a pandas or polars series, a series. Of a Source the one column is taken that
+        stands beside the public columns `order`, sorted by these.
+        """
+        series = ordered_vector("series", series, order)
+        library = library_of(series)
         plan, density = self.plan(), self.density(series)
         if density.ndim != 1:
             raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes instead.")
@@ -149,7 +157,7 @@ class PrivateSpectrum:
         with transaction(self.account, plan.charge, self._draft(plan)) as debit:
             private = debit.draw(lambda: self.post_process(plan.draw(density, self.generator)))
         self.certificate_ = debit.certificate
-        return Release(private, debit.certificate)
+        return Release(as_series(library, "density", private), debit.certificate)
 
     def _draft(self, plan: GaussianPlan) -> CertificateDraft:
         secure = self.generator is None or self.generator.is_secure

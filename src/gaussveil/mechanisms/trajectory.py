@@ -8,6 +8,7 @@ Calibrated exactly (docs/corrections, S1); SpDP eq. (2) is offered as "published
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from gaussveil.accounting import Account, Adjacency, Certificate, Release
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.containers import real_array, real_number
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import spent_delta
 from gaussveil.noise import Generator
 from gaussveil.noise.lattice import Shape
@@ -49,8 +51,12 @@ class TrajectoryRelease:
         """The noise for a trajectory of so many samples; its standard deviation does not depend on their number."""
         return self._noise().plan(samples)
 
-    def release(self, trajectory: Any) -> Release[Any]:
-        """Debit, draw and certify; a pandas or polars series comes back as one."""
+    def release(self, trajectory: Any, *, order: Sequence[str] = ()) -> Release[Any]:
+        """Debit, draw and certify; a pandas or polars series comes back as one.
+
+        Of a Source the one column is taken that stands beside the public columns `order`, sorted by these.
+        """
+        trajectory = ordered_vector("trajectory", trajectory, order)
         shape = real_array("trajectory", trajectory).shape
         if len(shape) != 1:
             raise ShapeError(f"trajectory must be one vector of readings. Got shape {shape} instead.")

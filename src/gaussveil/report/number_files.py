@@ -37,24 +37,14 @@ class Numbers:
 def sorted_rows(table: Source, order: Sequence[str], leave_out: Sequence[str] = ()) -> Numbers:
     """Every column of a table that is not left out, sorted; only finite numbers pass."""
     import numpy as np
-    import pyarrow as pa
 
-    names = [name for name in table.schema.names if name not in leave_out]
-    for field in table.select(names).schema:
-        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
-            raise FormatError(f"column {field.name!r} must hold numbers; got {field.type}")
-    if not names:
-        raise FormatError("the table holds no columns of numbers")
-    found = table.table([*names, *leave_out], order=order)
-    if any(found[name].null_count for name in leave_out):
-        raise FormatError("a column of --order has missing values; rows need a public order")
-    # Among equal keys private values would decide the order, and neighbours could lie further apart than was promised.
-    if leave_out and len(found.select(leave_out).group_by(list(leave_out)).aggregate([])) != len(found):
-        raise FormatError("two rows agree in all columns of --order; name columns that tell every two rows apart")
-    values = np.stack([found[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
+    from gaussveil.mechanisms.source_rows import sorted_columns
+
+    found = sorted_columns(table, order, leave_out)
+    values = np.stack([column.to_numpy() for column in found.columns], axis=1)
     if not np.all(np.isfinite(values)):
         raise FormatError("every entry must be a finite number; impute missing ones by a public rule first")
-    return Numbers(values, tuple(names))
+    return Numbers(values, tuple(found.column_names))
 
 
 def read_numbers(path: Path) -> Numbers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.timeseries.clock import MINUTE, skipped, to_wall_clock
 from gaussveil.timeseries.gridding import Duplicates, Gaps, fill, infer_step, place, refuse
 from gaussveil.timeseries.tables import Columns, columns_of, to_categories, to_float, to_minutes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MINUTES_PER_DAY = 24 * 60
 _MONDAY = np.datetime64("1970-01-05T00:00", "m")
@@ -77,6 +80,24 @@ class Readings:
     def week_phase(self) -> int:
         """Position of the first reading in the week, counted in steps from Monday 00:00."""
         return int((self.start - _MONDAY) // MINUTE % (7 * MINUTES_PER_DAY)) // self.step_minutes
+
+    def to_arrow(self) -> pa.Table:
+        """The long table that `read_readings` reads: household, time, kw."""
+        import pyarrow as pa
+
+        homes = pa.array(self.households).take(np.repeat(np.arange(len(self)), self.count))
+        times = np.tile(self.times.astype("datetime64[us]"), len(self))
+        return pa.table({"household": homes, "time": times, "kw": self.values.ravel()})
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The same as a polars frame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
 
     def select(self, households: Sequence[str]) -> Readings:
         """The named households, in the order asked."""

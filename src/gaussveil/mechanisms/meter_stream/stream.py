@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from gaussveil.mechanisms.meter_stream.events import Array
 from gaussveil.mechanisms.meter_stream.noise import FilterBank, to_steps
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_draft
 from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank
+from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator, default_generator
 from gaussveil.timeseries import NoisySum
@@ -212,11 +214,13 @@ class MeterStream:
         """The private reading; None or NaN stands for a missing one and is answered all the same."""
         return float(self.push_many(np.array([math.nan if reading is None else reading]))[0])
 
-    def push_many(self, readings: ArrayLike) -> Any:
+    def push_many(self, readings: Any, *, order: Sequence[str] = ()) -> Any:
         """A block of private readings; the same as one by one. Finished registers are appended to `energies`.
 
-        An array; for a pandas or polars series, one with the same name and index.
+        An array; for a pandas or polars series, one with the same name and index. Of a Source the one column is taken
+        that stands beside the public columns `order`, sorted by these.
         """
+        readings = ordered_vector("readings", readings, order)
         values = real_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
             raise ParameterError(f"readings must be one vector. Got {values.ndim} axes instead.")

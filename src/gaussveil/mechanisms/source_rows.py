@@ -1,0 +1,71 @@
+"""Where the order of rows matters: a Source as a table sorted by public columns.
+
+Sums do not care about the order of rows, and a folder, a database or a cluster has none. A mechanism that releases the
+rows themselves therefore asks for an `order`: columns that are public, are not released, and tell every two rows apart.
+Among equal keys private values would decide the order, and neighbours could lie further apart than was promised.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gaussveil.errors import ParameterError, SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def ordered_table(value: Any, order: Sequence[str]) -> Any:
+    """The value itself or, of a Source, the columns beside `order` as an Arrow table of floats, sorted by `order`."""
+    if not is_source(value):
+        if order:
+            raise ParameterError("order is for a Source only: the rows of an array or a frame have their own.")
+        return value
+    if isinstance(order, str) or not order:
+        raise ParameterError(
+            "order must be a list of public columns that decide the order of the rows: a Source has none by itself."
+        )
+    return sorted_columns(value, order, leave_out=order)
+
+
+def ordered_vector(name: str, value: Any, order: Sequence[str]) -> Any:
+    """The same where one vector is asked for: of a Source, the one column beside `order` as an array."""
+    table = ordered_table(value, order)
+    if table is value:
+        return value
+    if table.num_columns != 1:
+        raise ParameterError(
+            f"{name} must be one column beside the order: select it first. Got {table.num_columns} columns instead."
+        )
+    return table.column(0).to_numpy()
+
+
+def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] = ()) -> pa.Table:
+    """The columns of a Source that are not left out, as floats sorted by `order`; what is left out must be a key."""
+    import pyarrow as pa
+
+    from gaussveil.statistics.block import require_columns
+
+    require_columns(source.schema, order)
+    names = [name for name in source.schema.names if name not in leave_out]
+    if not names:
+        raise SchemaError("the table holds no columns of numbers beside the order.")
+    for name in names:
+        kind = source.schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: select other columns first.")
+    found = source.table([*names, *leave_out], order=order)
+    keys = found.select(list(leave_out))
+    if any(column.null_count for column in keys.columns):
+        raise SchemaError("a column of the order has missing values: rows need a public order.")
+    if leave_out and len(keys.group_by(list(leave_out)).aggregate([])) != len(found):
+        raise SchemaError("two rows agree in all columns of the order: name columns that tell every two rows apart.")
+    return pa.table({name: found[name].cast(pa.float64()) for name in names})
+
+
+def is_source(value: Any) -> bool:
+    """Whether this is a Source; before their module is loaded nothing is, and a gateway never loads it."""
+    module = sys.modules.get("gaussveil.statistics.source")
+    return module is not None and isinstance(value, module.Source)
