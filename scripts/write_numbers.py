@@ -86,9 +86,11 @@ def everything(root: Path) -> Store:
 def _text(value: object) -> str:
     if value is None:
         return "-"
-    if isinstance(value, int | float) and abs(value) >= 1000:
-        return f"{float(f'{value:.3g}'):,.0f}"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return str(value)
 
 
 def _leaves(name: str, body: Any) -> dict[str, str]:
