@@ -5,6 +5,7 @@ Under one seed the noise is the same, so a value that is equal to the bit was co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import gaussveil
 import gaussveil.mechanisms
 from gaussveil.accounting import Certificate
 from gaussveil.engines import open
@@ -209,3 +211,11 @@ def test_rows_that_have_no_public_order_are_refused(tables: dict[str, pa.Table])
     with pytest.raises(GaussveilError, match="one column beside the order"):
         TrajectoryRelease(**PROMISE, l2_ball=1.0).release(rows, order=["hour"])
     assert not hasattr(mechanism, "certificate_")
+
+
+def test_the_readmes_line_for_a_cluster_runs(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^    (gaussveil\.open\(.*spark://host:7077.*\))$", readme, re.MULTILINE)
+    monkeypatch.chdir(folder)
+    opened = eval(line.replace('master="spark://host:7077"', "session=spark"), {"gaussveil": gaussveil, "spark": spark})
+    assert opened.row_count() == as_source(pq.read_table(folder / "readings")).row_count()

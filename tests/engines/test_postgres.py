@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -194,12 +195,15 @@ def test_what_is_wrong_is_said_without_the_password(server: Server) -> None:
     assert PASSWORD not in repr(open(f"{address}#the readings").__dict__)
 
 
-def test_the_password_may_stay_out_of_the_address(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = server.address.replace(f":{PASSWORD}", "")
+def test_the_readmes_address_without_a_password(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (place,) = re.findall(r'gaussveil\.open\("postgresql://me@host/(\S+#\S+)"\)', readme)
+    server.run('CREATE VIEW readings AS SELECT * FROM "the readings"')
+    address = f"postgresql://meter@127.0.0.1:{server.port}/{place.replace('town', 'postgres')}"
     with pytest.raises(SourceError, match="could not be reached"):
-        open(f"{bare}#the readings")
+        open(address)
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    assert open(f"{bare}#the readings").row_count() == 3_000
+    assert open(address).row_count() == 3_000
 
 
 def test_a_release_records_no_password_and_a_lost_server_costs_nothing(server: Server, tmp_path: Path) -> None:
