@@ -35,8 +35,9 @@ def main(names: list[str], folder: Path = HERE, results_folder: Path = RESULTS) 
     results = {}
     for name in names or found:
         rows = run_file(found[name])
-        results[name] = {"commit": commit(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
-        show(name, rows)
+        kept = f"{name}-full" if os.environ.get("FULL") else name  # beside the quick sizes, not in their place
+        results[kept] = {"commit": commit(), "date": datetime.now(UTC).date().isoformat(), "rows": rows}
+        show(kept, rows)
     keep(results, results_folder)
     missed = [row["name"] for result in results.values() for row in result["rows"] if not row["met"]]
     if missed:
