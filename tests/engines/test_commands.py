@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from gaussveil.cli.main import app
@@ -103,6 +105,26 @@ def test_both_engines_lead_to_the_same_certificate(
         else:
             found.append(certificates(json.loads(out.read_text(encoding="utf-8"))))
     assert found[0] == found[1]
+
+
+def with_an_engine(group: typer.Typer) -> set[str]:
+    """The names of all commands that have the option --engine."""
+    own = {
+        str(command.name or command.callback.__name__)
+        for command in group.registered_commands
+        if command.callback is not None and "engine" in inspect.signature(command.callback).parameters
+    }
+    return own.union(
+        *(with_an_engine(child.typer_instance) for child in group.registered_groups if child.typer_instance)
+    )
+
+
+def test_every_command_that_reads_a_table_is_here(folder: Path, spark: Any, tmp_path: Path) -> None:
+    tried = {words[1] if words[0] in ("release", "stream") else words[0] for words in COMMANDS.values()}
+    assert with_an_engine(app) == tried | {"demo"}
+    words = ("demo", "--data", folder / "labelled", "--engine", "spark", "--out", tmp_path / "town")
+    with pytest.raises(GaussveilError, match="'time'"):  # the table was read, and is none of readings
+        call(*words)
 
 
 def test_rows_need_an_order_where_the_table_has_none(folder: Path, spark: Any, tmp_path: Path) -> None:
