@@ -137,7 +137,7 @@ def summary(rows: Sequence[Row], name: str = "summary") -> Table:
         line[f"{row['epsilon']:g}"] = " / ".join(both)
     columns = {"setting": "setting", "release": "release"}
     columns |= {f"{epsilon:g}": f"epsilon {epsilon:g}" for epsilon in epsilons}
-    caption = "KL(released || fitted) / KL(fitted || released) of (row, class), means and standard errors over draws."
+    caption = "KL(released || fitted) / KL(fitted || released) of (row, class), means and standard errors over draws"
     return Table.of(name, list(lines.values()), {**columns, "draws": "draws"}, caption)
 
 
