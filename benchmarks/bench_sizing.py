@@ -2,8 +2,8 @@
 
 usage: python benchmarks/bench_sizing.py --write docs/sizing.md
 
-Rates are per CPU second, of all processes together, so other load on the machine does not enter. Extrapolation is a
-division, with nothing taken off for networks, replication or peaks.
+Rates are per CPU second, of all processes together; other load enters only by what it takes of caches and of cores
+with two threads. Extrapolation is a division, with nothing taken off for networks, replication or peaks.
 """
 
 from __future__ import annotations
@@ -208,11 +208,13 @@ def gibibytes(count: float) -> str:
 
 def page(measured: dict[str, float]) -> str:
     where = f"{len(os.sched_getaffinity(0))} cores of {os.uname().machine}"
+    load = os.getloadavg()[2]
     share = 10**6 * 100 / (measured[GATEWAY] * MINUTES * 60)
     lines = [
         "# Sizing",
         "",
-        "Written by `python benchmarks/bench_sizing.py --write docs/sizing.md`.",
+        "Written by `python benchmarks/bench_sizing.py --write docs/sizing.md`, in one run. Rates are per CPU second; other",
+        f"load makes them lower, since it takes caches and half of a core. Load of the machine meanwhile: {load:.0f}.",
         "",
         f"| one core a second, on {where} | measured |",
         "|---|---|",
@@ -243,8 +245,9 @@ def spark_words(measured: dict[str, float]) -> str:
         f"our filters take {1000 / measured[FILTERS]:.2g}. Spark hands each key of state to Python as a pandas frame, "
         f"some milliseconds a key, so {METERS_PER_KEY} meters share a key. Where a micro-batch holds one meter of each "
         f"key, a reading takes {1000 / measured[SPARSE]:.2g} ms, and the state of all {METERS_PER_KEY} is written for "
-        "it. So give Spark micro-batches as long as the meters' period, or several readings of a meter in one: they "
-        "are one call. Where answers must come within seconds, take the gateway. Spark's other interface for state, "
+        "it: start such a stream with `meters_per_key=1`. Better give Spark micro-batches as long as the meters' "
+        "period, or several readings of a meter in one: they are one call. Where answers must come within seconds, take "
+        "the gateway. Spark's other interface for state, "
         "`transformWithState`, was not measured: it asks Java for each state over a socket, and needs protobuf and "
         "RocksDB."
     )
