@@ -213,8 +213,8 @@ def page(measured: dict[str, float]) -> str:
     lines = [
         "# Sizing",
         "",
-        "Written by `python benchmarks/bench_sizing.py --write docs/sizing.md`, in one run. Rates are per CPU second; other",
-        f"load makes them lower, since it takes caches and half of a core. Load of the machine meanwhile: {load:.0f}.",
+        "Written by `python benchmarks/bench_sizing.py --write docs/sizing.md`, in one run. Rates are per CPU second;",
+        f"other load makes them lower, since it takes caches and half of a core. Load of the machine meanwhile: {load:.0f}.",
         "",
         f"| one core a second, on {where} | measured |",
         "|---|---|",
@@ -246,8 +246,8 @@ def spark_words(measured: dict[str, float]) -> str:
         f"some milliseconds a key, so {METERS_PER_KEY} meters share a key. Where a micro-batch holds one meter of each "
         f"key, a reading takes {1000 / measured[SPARSE]:.2g} ms, and the state of all {METERS_PER_KEY} is written for "
         "it: start such a stream with `meters_per_key=1`. Better give Spark micro-batches as long as the meters' "
-        "period, or several readings of a meter in one: they are one call. Where answers must come within seconds, take "
-        "the gateway. Spark's other interface for state, "
+        "period, or several readings of a meter in one: they are one call. Where answers must come within seconds, "
+        "take the gateway. Spark's other interface for state, "
         "`transformWithState`, was not measured: it asks Java for each state over a socket, and needs protobuf and "
         "RocksDB."
     )
