@@ -155,7 +155,7 @@ def two_samples_figure(rows: Sequence[Row]) -> Figure:
                 above.plot(hours, [row[name][place] for row in rows], style, color=ink, markersize=3,
                            label=name if place == 0 else None)  # fmt: skip
         above.set_ylabel("log kW")
-        above.legend(loc="upper right")
+        figure.legend(*above.get_legend_handles_labels(), loc="outside upper right", ncols=2)
         below.bar(hours, [row["distance"] for row in rows], color=SERIES[0])
         below.set(xlabel="hour", ylabel="Kolmogorov distance")
         return figure

@@ -185,8 +185,10 @@ def _accuracy_figure(rows: Sequence[Row], plain: float) -> Figure:
         values = sorted({float(row["epsilon"]) for row in rows})
         axes.set_xticks(values, [f"{value:g}" for value in values])
         axes.minorticks_off()
-        axes.set(ylim=(0, 1), xlabel="epsilon", ylabel="test accuracy")
-        axes.legend(loc="lower right")
+        scores = [plain, *(float(row["accuracy"]) for row in rows)]
+        axes.set_ylim(max(0.0, min(scores) - 0.02), min(1.0, max(scores) + 0.02))
+        axes.set(xlabel="epsilon", ylabel="test accuracy")
+        axes.legend(loc="center right")
         return figure
 
 
