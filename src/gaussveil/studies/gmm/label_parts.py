@@ -18,7 +18,7 @@ from gaussveil.studies.gmm.releases import (
     summary,
 )
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
-from gaussveil.studies.study import Claim, Options, Part, Progress, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Progress, Table, judged
 
 ALLOWED = 2.0  # standard errors of a difference
 COLUMNS = {
@@ -79,7 +79,7 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
     return judged(
         f"label-{name}", f"label adjacency no worse than the better of F3 and F4, both ways: {name}",
         "no worse than the better",
-        f"at most {shown(ratio)} times the better, {max(worst, 0.0):.1f} standard errors above",
+        f"at most {ratio:.3g} times the better, {max(worst, 0.0):.1f} standard errors above",
         agrees=worst <= ALLOWED,
     )  # fmt: skip
 
