@@ -28,6 +28,7 @@ from gaussveil.cli.study import study
 from gaussveil.errors import GaussveilError, SourceError
 
 MANY_PAIRS = ("audit", "study")
+LARGE_MATRICES = ("gp", "sketch")
 
 app = typer.Typer(
     name="gaussveil",
@@ -69,9 +70,13 @@ app.command("studio", epilog=EXIT_CODE_HELP)(import_module("gaussveil.studio.com
 
 def main() -> None:
     """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
-    if sys.argv[1:2] and sys.argv[1] not in MANY_PAIRS:
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command and command not in MANY_PAIRS:
         # Loading the compiled kernel takes seconds, which a process that evaluates a few pairs never gets back.
         os.environ.setdefault("GAUSSVEIL_COMPILED", "0")
+    if command not in LARGE_MATRICES:
+        for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ.setdefault(variable, "1")  # on small matrices the threads of BLAS only wait for each other
     try:
         app()
     except GaussveilError as error:
