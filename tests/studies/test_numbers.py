@@ -22,7 +22,6 @@ PAGES = sorted(
 )
 # Tables whose decimals are definitions: promises, versions, shares of a design, numbers of papers. By their headings.
 DEFINITIONS = {
-    "docs/mechanisms/mixture.md": "| setting |",  # draws that take hours: to be marked when the study keeps them
     "docs/audit.md": "| claim | found |",
     "docs/citing.md": "| you use | paper |",
     "docs/dependencies.md": "| extra | packages |",
