@@ -143,6 +143,18 @@ def test_addresses_are_checked() -> None:
         open("readings.csv", engine="ray")
 
 
+def test_names_that_engines_take_for_patterns_are_refused_and_no_row_is_read_twice(tmp_path: Path) -> None:
+    for name in ("xa.parquet", "x[a].parquet"):  # the second, as a pattern, means the first
+        pq.write_table(pa.table({"kw": [1.0]}), tmp_path / name)
+    for address in (tmp_path, tmp_path / "x[a].parquet"):
+        with pytest.raises(SourceError, match="rename it"):
+            open(address)
+    (tmp_path / "x[a].parquet").unlink()
+    assert open(tmp_path / "x[a].parquet").row_count() == 1  # a pattern again
+    pq.write_table(pa.table({"kw": [2.0]}), tmp_path / "_unfinished.parquet")
+    assert open(tmp_path).row_count() == open(tmp_path / "*.parquet").row_count() == 1
+
+
 def test_rows_are_bounded_in_less_memory_than_the_table(tmp_path: Path, full: bool) -> None:
     n = 4_000_000 if full else 200_000
     rng = np.random.default_rng(0)

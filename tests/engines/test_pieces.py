@@ -70,3 +70,17 @@ def test_a_folder_on_spark_agrees_to_the_bit_and_mixed_types_are_refused(spark: 
     mixed = open(tmp_path, engine="spark", session=spark)
     with pytest.raises(SourceError, match="could not be read"):
         mixed.aggregate(Gram(row_norm=2.0), columns=["kw"])
+
+
+@pytest.mark.xdist_group("spark")
+def test_sums_and_rows_on_spark_are_of_the_same_files(spark: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"kw": [1.0, 2.0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"kw": [4.0]}), tmp_path / "_unfinished.parquet")  # Spark itself skips it
+    (tmp_path / "b.parquet").mkdir()  # as Spark writes tables
+    pq.write_table(pa.table({"kw": [8.0]}), tmp_path / "b.parquet" / "part.parquet")
+    source = open(tmp_path, engine="spark", session=spark)
+    assert sorted(source.table()["kw"].to_pylist()) == [1.0, 2.0, 8.0]
+    assert source.aggregate(Moments(clip=9.0), columns=["kw"]).total.to_float().item() == 11.0
+    pq.write_table(pa.table({"kw": [1.0]}), tmp_path / "{a}.parquet")
+    with pytest.raises(SourceError, match="rename it"):
+        open(tmp_path, engine="spark", session=spark)

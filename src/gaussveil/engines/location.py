@@ -1,7 +1,7 @@
 """What a table's address means, for every engine.
 
 =====================================  ==================================================
-``readings.parquet``, ``2024/*.parquet``  Parquet files; a folder means all Parquet files in it
+``readings.parquet``, ``2024/*.parquet``  Parquet files; a folder means all Parquet files in it (not ``_...``)
 ``readings.csv``, ``readings.csv.gz``  text with a header
 ``readings.arrow``, ``.feather``       Arrow IPC file
 ``meters.duckdb#readings``             table of a DuckDB file
@@ -16,6 +16,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -50,13 +51,22 @@ class Location:
         return "://" not in self.address
 
     def files(self) -> list[str]:
-        """The files of the table, in order; the bare address where they lie elsewhere."""
+        """The files of the table, in order; the bare address where they lie elsewhere.
+
+        Of a folder or a pattern without names that begin with ``_`` or ``.``: Spark skips them, so all engines do.
+        """
         if not self.local:
             return [self.address]
-        pattern = os.path.join(self.address, "*.parquet") if os.path.isdir(self.address) else self.address
-        found = sorted(glob.glob(pattern)) or [name for name in (pattern,) if os.path.exists(name)]
+        is_folder = os.path.isdir(self.address)
+        pattern = os.path.join(glob.escape(self.address), "*.parquet") if is_folder else self.address
+        several = not os.path.exists(pattern)
+        found = sorted(glob.glob(pattern)) if several else [pattern]
+        if several:
+            found = [name for name in found if not os.path.basename(name).startswith(("_", "."))]
         if not found:
             raise SourceError(f"no file matches {self.address!r}: check the path.")
+        if self.kind in ("parquet", "csv"):
+            refuse_wildcards(found, "*?[")
         return found
 
     def stamp(self) -> str:
@@ -65,6 +75,13 @@ class Location:
         stats = [(name, os.stat(name)) for name in names]
         known = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in stats]
         return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def refuse_wildcards(files: Sequence[str], signs: str) -> None:
+    """Refuse names that an engine would take for patterns: it would read other files, or one of them twice."""
+    for name in files:
+        if any(sign in name for sign in signs):
+            raise SourceError(f"{name!r} holds one of {signs}, which means several files: rename it or its folder.")
 
 
 def locate(uri: str | os.PathLike[str]) -> Location:

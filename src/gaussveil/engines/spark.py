@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gaussveil.engines.location import Location, locate
+from gaussveil.engines.location import Location, locate, refuse_wildcards
 from gaussveil.engines.pieces import cut_files, read_piece, readable
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
@@ -129,7 +129,8 @@ class SparkSource(Source):
         schema = pa.schema([self._schema.field(name) for name in columns or view.columns[:1]])
         with _readable():
             files = location.files() if location.local and location.kind == "parquet" else []
-            if not files or view.unit is not None or view.rate is not None or not readable(files[0], schema):
+            whole = view.unit is None and view.rate is None and all(map(os.path.isfile, files))
+            if not (files and whole and readable(files[0], schema)):
                 return self._frame(columns), lambda batches: batches
             pieces = cut_files(files, self._session.sparkContext.defaultParallelism)
 
@@ -186,6 +187,8 @@ def start_session(master: str | None = None) -> SparkSession:
 def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -> DataFrame:
     # Java keeps the folder it was started in, whatever this process does later.
     files = [os.path.abspath(file) if location.local else file for file in location.files()]
+    if location.local:
+        refuse_wildcards(files, "*?[]{}\\")
     if location.kind == "parquet":
         return session.read.parquet(*files)
     if location.kind != "csv":
