@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from gaussveil.cli.main import app
-from gaussveil.cli.tables import local_file, table_name
+from gaussveil.cli.tables import Engine, local_file, open_table, table_name
 from gaussveil.errors import GaussveilError
 from gaussveil.timeseries import simulate_households
 
@@ -145,6 +145,17 @@ def test_rows_need_an_order_where_the_table_has_none(folder: Path, spark: Any, t
 
 def test_names_on_certificates_hold_no_server_and_no_password() -> None:
     assert table_name("postgresql://me:secret@host:5432/town?password=secret#readings") == "town#readings"
+    for place in (
+        "me:secret@host",
+        "me:secret@host/",
+        "me:se/secret@host",
+        "me:se?secret@host/town",
+        "me:se#secret@host",
+    ):
+        assert table_name(f"postgresql://{place}#readings") == "postgresql#readings"
+    with pytest.raises(GaussveilError) as refused:
+        open_table("https://me:secret@host/rows.npy", Engine.duckdb)
+    assert "secret" not in str(refused.value)
     assert table_name("s3://bucket/2024/readings.parquet") == "readings.parquet"
     assert table_name("/data/meters.sqlite#readings") == "meters.sqlite#readings"
     assert local_file("s3://bucket/readings.parquet") is None

@@ -43,7 +43,9 @@ def open_table(address: str, engine: Engine) -> Source:
     try:
         return as_source(np.load(address, mmap_mode="r", allow_pickle=False))
     except OSError as error:
-        raise SourceError(f"{address}: cannot be read ({error.strerror or 'not such a file'})") from None
+        raise SourceError(
+            f"{local_file(address) or table_name(address)}: cannot be read ({error.strerror or 'not such a file'})"
+        ) from None
     except (ValueError, EOFError):
         raise FormatError(f"{address}: not an .npy file of plain numbers; write it with numpy.save") from None
 
@@ -55,6 +57,10 @@ def local_file(address: str) -> Path | None:
 
 def table_name(address: str) -> str:
     """What a certificate calls the table: neither the server, nor a password that the address may hold."""
-    place, _, table = address.partition("#")
-    name = place.partition("?")[0].rstrip("/").rpartition("/")[2]
+    place, _, table = address.rpartition("#") if "#" in address else (address, "", "")
+    scheme, elsewhere, rest = place.partition("?")[0].rstrip("/").partition("://")
+    if elsewhere:  # user, password and server are before the path, of which there may be none
+        name = rest.rpartition("@")[2].partition("/")[2].rpartition("/")[2] or scheme
+    else:
+        name = scheme.rpartition("/")[2]
     return f"{name}#{table}" if table else name
