@@ -6,6 +6,7 @@ Under one seed the noise is the same, so a value that is equal to the bit was co
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -204,6 +205,7 @@ def test_rows_that_have_no_public_order_are_refused(tables: dict[str, pa.Table])
         (as_source(tables["labelled"]), ["label"], "tell every two rows apart"),
         (as_source(tables["readings"]), ["time"], "'household' must hold numbers"),
         (as_source(pa.table({"hour": [1, None], "kw": [0.1, 0.2]})), ["hour"], "missing values"),
+        (as_source(pa.table({"hour": [0.0, -0.0], "kw": [0.1, 0.2]})), ["hour"], "tell every two rows apart"),
         (np.zeros(3), ["hour"], "for a Source only"),
     ):
         with pytest.raises(GaussveilError, match=words):
@@ -211,6 +213,16 @@ def test_rows_that_have_no_public_order_are_refused(tables: dict[str, pa.Table])
     with pytest.raises(GaussveilError, match="one column beside the order"):
         TrajectoryRelease(**PROMISE, l2_ball=1.0).release(rows, order=["hour"])
     assert not hasattr(mechanism, "certificate_")
+
+
+def test_a_whole_number_that_doubles_do_not_hold_is_refused_and_not_quoted() -> None:
+    source = as_source(pa.table({"hour": [2, 1], "count": [2**53 + 1, -3]}))
+    with pytest.raises(GaussveilError, match="Clip them by a public rule") as refused:
+        GaussianRelease(**PROMISE, l2_sensitivity=1.0).release(source, order=["hour"])
+    assert str(2**53 + 1) not in "".join(traceback.format_exception(refused.value))
+    small = as_source(pa.table({"hour": [2, 1], "count": [7, -3]}))
+    twice = GaussianRelease(**PROMISE, l2_sensitivity=1e-6).release(small, order=["hour", "hour"]).value
+    assert twice["count"].to_numpy() == pytest.approx([-3, 7], abs=1e-2)
 
 
 def test_the_readmes_line_for_a_cluster_runs(spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,7 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
     from gaussveil.statistics.block import require_columns
 
     require_columns(source.schema, order)
+    order, leave_out = tuple(dict.fromkeys(order)), tuple(dict.fromkeys(leave_out))
     names = [name for name in source.schema.names if name not in leave_out]
     if not names:
         raise SchemaError("the table holds no columns of numbers beside the order.")
@@ -57,12 +58,23 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
             raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: select other columns first.")
     found = source.table([*names, *leave_out], order=order)
-    keys = found.select(list(leave_out))
+    keys = pa.table({name: _comparable(found[name]) for name in leave_out})
     if any(column.null_count for column in keys.columns):
         raise SchemaError("a column of the order has missing values: rows need a public order.")
-    if leave_out and len(keys.group_by(list(leave_out)).aggregate([])) != len(found):
+    if leave_out and len(keys.group_by(keys.column_names).aggregate([])) != len(found):
         raise SchemaError("two rows agree in all columns of the order: name columns that tell every two rows apart.")
-    return pa.table({name: found[name].cast(pa.float64()) for name in names})
+    try:
+        return pa.table({name: found[name].cast(pa.float64()) for name in names})
+    except pa.ArrowInvalid:  # its words quote a value
+        raise ParameterError("integer values must be at most 2^53. Clip them by a public rule first.") from None
+
+
+def _comparable(key: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Keys as a sort sees them: to it -0.0 and 0.0 are equal, to Arrow's groups they are not."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.add(key, pa.scalar(0, key.type)) if pa.types.is_floating(key.type) else key
 
 
 def is_source(value: Any) -> bool:
