@@ -176,6 +176,8 @@ def test_mistakes_are_refused(session: Any, folder: Path, meters: Meters) -> Non
         stream.private(source)
     with pytest.raises(ParameterError, match="meters_per_key"):
         opened(session, folder, meters_per_key=0)
+    with pytest.raises(ParameterError, match="0 or later"):
+        opened(session, folder, "second", reset_from=-1)
     with pytest.raises(ParameterError, match="checkpoint belongs"):
         stream.start(source, "noop", checkpointLocation="elsewhere")
     with pytest.raises(ParameterError, match="new checkpoint"):
@@ -183,6 +185,18 @@ def test_mistakes_are_refused(session: Any, folder: Path, meters: Meters) -> Non
     write_meters(meters[:1], folder / "meter.json")
     with pytest.raises(FormatError, match="other meters"):
         opened(session, folder)
+
+
+def test_numbers_of_other_types_are_the_same_readings(session: Any, folder: Path, meters: Meters) -> None:
+    readings: Readings = [("white", 0, 0.5), ("white", 1, 0.75), ("coloured", 0, 1.25)]
+    drop(folder, 0, readings)
+    stream = opened(session, folder)
+    source = session.readStream.schema("meter string, seq double, kw decimal(9, 3)").json(str(folder / "in"))
+    query = stream.start(stream.private(source), "parquet", trigger={"availableNow": True}, path=str(folder / "out"))
+    assert query.awaitTermination(300)
+    secret = bytes.fromhex(json.loads((folder / "meter.json.key").read_text())["secret"])
+    found = sorted(map(tuple, session.read.parquet(str(folder / "out")).collect()), key=repr)
+    assert found == expected(meters, secret, [readings])[0]
 
 
 def test_kafka_needs_sparks_connector_and_says_which(session: Any, folder: Path) -> None:

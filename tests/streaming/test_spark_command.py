@@ -146,3 +146,15 @@ def test_a_stream_that_fails_says_so_without_sparks_words(spark: Any, folder: Pa
     with pytest.raises(SourceError, match="continues from its checkpoint") as caught:
         invoke(*ENDS, *STATE, "--format", "parquet", "--once")
     assert "home 3" not in str(caught.value)
+
+
+def test_a_reading_in_the_place_of_a_number_is_never_published(spark: Any, folder: Path) -> None:
+    drop(folder, "0.csv", "meter,kw,seq\nwhite,5,0\nwhite,7,1\n")
+    ends = ("--input", "readings", "--format", "csv", "--out", "private", "--out-format", "csv", *STATE, "--once")
+    with pytest.raises(SourceError, match="columns meter, seq, kw"):
+        invoke(*ends)
+    assert not list((folder / "private").glob("*.csv"))
+    drop(folder, "0.csv", "meter,seq,kw\nwhite,0,5\nwhite,1,7\n")
+    invoke(*ends)
+    rows = spark.read.csv(str(folder / "private"), header=True).collect()
+    assert [row["seq"] for row in rows] == ["0", "1"]

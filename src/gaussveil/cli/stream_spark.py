@@ -89,7 +89,7 @@ def spark(
     private = stream.private(readings, payloads=out is None)
     trigger = {"availableNow": True} if once else None
     if out is not None:
-        query = stream.start(private, out_format.value, trigger=trigger, path=out)
+        query = stream.start(private, out_format.value, trigger=trigger, path=out, header=True)  # of CSV
     else:
         secured = {name: value for name, value in given.items() if name.startswith("kafka.")}
         target = {"kafka.bootstrap.servers": str(kafka), "topic": str(private_topic)}
@@ -104,7 +104,8 @@ def spark(
 def _from_folder(stream: SparkStream, folder: str, kind: FileFormat, options: Mapping[str, str]) -> DataFrame:
     reader = stream.session.readStream.schema(READINGS).format(kind.value)
     if kind is FileFormat.csv:
-        reader = reader.option("header", "true")
+        # By place instead of by name, a kW in the place of seq would be published as a number, without noise.
+        reader = reader.option("header", "true").option("enforceSchema", "false")
     return reader.options(**options).load(folder)
 
 
@@ -125,8 +126,9 @@ def _serve(query: StreamingQuery, metrics: float) -> None:
     except PySparkException as error:
         # Spark's own words may quote a reading.
         raise SourceError(
-            f"the stream stopped ({type(error).__name__}): check that input, output and checkpoint can be read and "
-            "written, then start it again; it continues from its checkpoint."
+            f"the stream stopped ({type(error).__name__}): check that every file of readings is whole and has the "
+            "columns meter, seq, kw (a CSV file in this order, with a header), and that input, output and checkpoint "
+            "can be read and written. Then start it again; it continues from its checkpoint."
         ) from None
     finally:
         for number, handler in before.items():

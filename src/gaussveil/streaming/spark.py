@@ -33,6 +33,7 @@ COLUMNS = "meter string, seq bigint, kw double, register string, samples bigint,
 PAYLOADS = "key string, value binary"
 STATE = "state binary"
 METERS_PER_KEY = 16
+_ANEW = "reset from a sequence number that was never answered, on a new checkpoint."
 
 
 class SparkStream:
@@ -85,7 +86,9 @@ class SparkStream:
         def answered(_key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
             yield _micro_batch(meters.value, secret, first_sequence, frames, state, payloads)
 
-        usable = readings.where(f"meter IS NOT NULL AND {form[1]} IS NOT NULL")
+        kinds = {"meter": "STRING", "seq": "BIGINT", "kw": "DOUBLE", "payload": "BINARY"}
+        named = readings.selectExpr(*(f"try_cast({name} AS {kinds[name]}) AS {name}" for name in form))
+        usable = named.where(f"meter IS NOT NULL AND {form[1]} IS NOT NULL")
         grouped = usable.selectExpr(f"{bundle_key('meter', self._bundles)} AS bundle", *form).groupBy("bundle")
         return grouped.applyInPandasWithState(
             answered, PAYLOADS if payloads else COLUMNS, STATE, "append", GroupStateTimeout.NoTimeout
@@ -112,6 +115,8 @@ class SparkStream:
 
     def _agreed(self, key_path: Path, reset_from: int | None, bundles: int) -> tuple[bytes, int, int]:
         """Key, first sequence number and keys of state, after making sure that key and checkpoint belong together."""
+        if reset_from is not None and reset_from < 0:
+            raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from} instead.")
         digest = digest_of(tuple(self.meters.values()))
         started = self._files("gaussveil-key-*")
         if reset_from is None and bool(started) != key_path.exists():
@@ -201,9 +206,9 @@ def _read_key(path: Path, digest: str) -> tuple[bytes, int, int]:
         secret, meters = bytes.fromhex(record["secret"]), record["meters"]
         first_sequence, bundles = int(record["from"]), int(record["bundles"])
     except (OSError, ValueError, KeyError, TypeError):
-        raise FormatError(f"{path}: not a key of a stream") from None
+        raise FormatError(f"{path}: not a key of a stream, or of another version: {_ANEW}") from None
     if len(secret) != KEY_BYTES or meters != digest or bundles < 1:
-        raise FormatError(f"{path}: belongs to other meters or another version")
+        raise FormatError(f"{path}: belongs to other meters or another version: name their own key, or {_ANEW}")
     return secret, first_sequence, bundles
 
 
