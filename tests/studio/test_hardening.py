@@ -93,6 +93,12 @@ def test_names_that_mean_other_files_are_no_tables(tmp_path: Path) -> None:
         Shelf(settings_in(tmp_path, tables=(str(tmp_path / "data[1]"),)))
 
 
+def test_a_database_is_not_called_by_its_user_and_password(tmp_path: Path) -> None:
+    addresses = ("postgresql://me:secret@host#readings", "postgresql://me:secret@host/town#readings")
+    names = [table.name for table in Shelf(settings_in(tmp_path, tables=addresses)).tables()]
+    assert names == ["postgresql#readings", "town#readings"]
+
+
 def test_uploads_go_at_the_end_unless_a_release_is_reading_them(tmp_path: Path) -> None:
     shelf = Shelf(settings_in(tmp_path))
     read, other = (Path(shelf.add("up.csv", BytesIO(b"a\n1\n")).address) for _ in range(2))

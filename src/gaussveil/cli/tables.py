@@ -57,10 +57,6 @@ def local_file(address: str) -> Path | None:
 
 def table_name(address: str) -> str:
     """What a certificate calls the table: neither the server, nor a password that the address may hold."""
-    place, _, table = address.rpartition("#") if "#" in address else (address, "", "")
-    scheme, elsewhere, rest = place.partition("?")[0].rstrip("/").partition("://")
-    if elsewhere:  # user, password and server are before the path, of which there may be none
-        name = rest.rpartition("@")[2].partition("/")[2].rpartition("/")[2] or scheme
-    else:
-        name = scheme.rpartition("/")[2]
-    return f"{name}#{table}" if table else name
+    from gaussveil.engines.location import public_name
+
+    return public_name(address)

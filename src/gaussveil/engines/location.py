@@ -103,3 +103,14 @@ def locate(uri: str | os.PathLike[str]) -> Location:
     location = Location(kind, address, table)
     location.files()
     return location
+
+
+def public_name(address: str) -> str:
+    """What certificates and pages call a table: neither its server, nor a password that the address may hold."""
+    place, _, table = address.rpartition("#") if "#" in address else (address, "", "")
+    scheme, elsewhere, rest = place.partition("?")[0].rstrip("/").partition("://")
+    if elsewhere:  # user, password and server are before the path, of which there may be none
+        name = rest.rpartition("@")[2].partition("/")[2].rpartition("/")[2] or scheme
+    else:
+        name = scheme.rpartition("/")[2]
+    return f"{name}#{table}" if table else name

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from gaussveil.engines.location import public_name
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
@@ -50,7 +51,7 @@ class Shelf:
             if path.is_dir():
                 self._folders.append(Path(_plain(str(path.resolve()))))
             elif "://" in address or "#" in address:
-                self._fixed.append(ShelfTable(f"address-{index}", _label(address), address))
+                self._fixed.append(ShelfTable(f"address-{index}", public_name(address), address))
             elif path.is_file():
                 self._fixed.append(ShelfTable(f"address-{index}", path.name, _plain(str(path.resolve()))))
             else:
@@ -157,10 +158,3 @@ def _plain(path: str) -> str:
     if not MEANINGFUL.isdisjoint(path):
         raise SourceError("paths of tables and of --state must not hold any of * ? [ #: rename the folder or the file")
     return path
-
-
-def _label(address: str) -> str:
-    """What pages call an address: neither the server nor a password that it may hold."""
-    place, _, table = address.partition("#")
-    name = place.partition("?")[0].rstrip("/").rpartition("/")[2]
-    return f"{name}#{table}" if table else name
