@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 import threading
@@ -25,7 +24,7 @@ from gaussveil.streaming.replay import MeterReplay
 pytestmark = pytest.mark.xdist_group("spark")
 
 Meters = tuple[Meter, ...]
-EXAMPLE = " ".join(re.search(r"Example: (gaussveil .*(?:\n.+)*)", command.__doc__ or "")[1].split())  # type: ignore[index]
+EXAMPLE = " ".join((command.__doc__ or "").partition("Example: ")[2].split())
 
 
 @pytest.fixture

@@ -102,11 +102,12 @@ def spark(
 
 
 def _from_folder(stream: SparkStream, folder: str, kind: FileFormat, options: Mapping[str, str]) -> DataFrame:
-    reader = stream.session.readStream.schema(READINGS).format(kind.value)
+    reader = stream.session.readStream.schema(READINGS).format(kind.value).options(**options)
     if kind is FileFormat.csv:
-        # By place instead of by name, a kW in the place of seq would be published as a number, without noise.
+        # By place instead of by name, a kW in the place of seq would be published as a number, without noise. Last, so
+        # that no option given undoes it.
         reader = reader.option("header", "true").option("enforceSchema", "false")
-    return reader.options(**options).load(folder)
+    return reader.load(folder)
 
 
 def _serve(query: StreamingQuery, metrics: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class NoisyTable:
         """The table of these labels with fresh noise."""
         table = np.zeros((classes, int(cells.max()) + 1), dtype=np.int64)
         np.add.at(table, (codes, cells), 1)
-        noise = discrete_laplace(2 / epsilon, table.shape, generator)
+        noise = discrete_laplace(2 / Fraction(epsilon), table.shape, generator)
         return cls((table + noise).astype(np.float64), cells, epsilon)
 
     def log_likelihood(self, shares: Float) -> float:
