@@ -120,7 +120,7 @@ def keep(results: dict[str, Any], folder: Path) -> None:
     everything = {"machine": where, "benchmarks": dict(sorted((before | results).items()))}
     path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     (folder / f"{stem}.md").write_text(markdown(everything), encoding="utf-8")
-    print(f"\nkept in {folder.name}/{stem}.md")
+    print(f"\nkept in {folder}/{stem}.md")
 
 
 def markdown(everything: dict[str, Any]) -> str:
