@@ -5,6 +5,7 @@ Everything shown beside a release (true values, fits without privacy) is simulat
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,8 @@ from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.timeseries import welch_psd
 
 FOLDER = Path(__file__).parent / "images"
+STYLES = Path(gaussveil.__file__).parent / "report" / "templates" / "report.css"
+DARK = re.compile(r"<style id=\"dark\">.*?</style>\n", re.DOTALL)
 
 
 def canvas(panels: int = 1, size: tuple[float, float] = (6.4, 3.2)) -> tuple[Figure, list]:
@@ -239,6 +242,22 @@ def gaussian_output() -> Figure:
     return figure
 
 
+def follow_the_page(path: Path) -> None:
+    """Give a picture the dark colours of our reports; a browser takes them where the page around it is dark."""
+    light, dark = (
+        dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6});", part.split("}")[0]))
+        for part in STYLES.read_text(encoding="utf-8").split("prefers-color-scheme: dark")
+    )
+    rules = "".join(
+        f'[style*="{what}: {light[name]}"] {{ {what}: {dark[name]} !important }}\n'
+        for name in ("--paper", "--ink", "--faint", "--rule", *(f"--series-{k}" for k in range(len(SERIES))))
+        for what in ("fill", "stroke")
+    )
+    style = f'<style id="dark">@media (prefers-color-scheme: dark) {{\n{rules}}}</style>\n'
+    text = DARK.sub("", path.read_text(encoding="utf-8"))
+    path.write_text(text.replace("</svg>\n", f"{style}</svg>\n"), encoding="utf-8")
+
+
 PICTURES = (
     gaussian, random_projection, mixture, class_label, forecast, meter_stream, spectral, logistic, gp, gaussian_output,
 )  # fmt: skip
@@ -251,3 +270,5 @@ if __name__ == "__main__":
                 axes.set_title(axes.get_title(loc="left"), fontweight="normal", color=FAINT, fontsize=9)
         save(drawn, FOLDER / f"{picture.__name__}.svg")
         print(f"{picture.__name__}.svg")
+    for path in sorted(FOLDER.glob("*.svg")):  # those of `gaussveil demo` as well
+        follow_the_page(path)

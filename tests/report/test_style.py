@@ -76,7 +76,7 @@ def test_everything_stands_out_from_the_paper_light_and_dark() -> None:
         for name, colour in block.items():
             if name.startswith("--series"):
                 assert contrast(colour, ground) >= 3, name
-        for text in ("--ink", "--faint", "--accent"):
+        for text in ("--ink", "--faint", "--accent", "--good", "--bad"):
             assert contrast(block[text], ground) >= 4.5, text
 
 

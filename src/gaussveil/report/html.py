@@ -71,7 +71,7 @@ def themed(element: str) -> Markup:
 
 def render(report: Report) -> str:
     """Return the report as one HTML page."""
-    return environment().get_template("report.html").render(report=report)
+    return environment().get_template("report.html").render(page=report)
 
 
 def write(report: Report, path: Path) -> None:
