@@ -37,7 +37,7 @@ def test_every_correction_that_the_code_cites_is_told() -> None:
         for path in SOURCES
         for line in path.read_text(encoding="utf-8").splitlines()
         if "orrections" in line
-        for name in re.findall(r"\b(N[1-7]|K[1-6]|S[1-6]b?|G-[a-h])\b", line)
+        for name in re.findall(r"\b(N[1-7]|K[1-6]|S[1-6]b?|G-[a-h]|F[1-6])\b", line)
     }
     assert len(cited) > 10
     assert {name for name in cited if not re.search(rf"\b{name}\b", page)} == set()
@@ -63,3 +63,13 @@ def test_tests_that_pages_name_exist(page: Path) -> None:
     if named:
         bodies = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
         assert {name for name in named if f"def {name}(" not in bodies} == set()
+
+
+@pytest.mark.parametrize("picture", sorted((DOCS / "images").glob("*.svg")), ids=lambda picture: str(picture.name))
+def test_pictures_have_a_dark_colour_for_every_light_one(picture: Path) -> None:
+    drawn, _, dark = picture.read_text(encoding="utf-8").partition("@media (prefers-color-scheme: dark)")
+    used = set(re.findall(r"(?:fill|stroke): #[0-9a-f]{6}", drawn))
+    swapped = dict(re.findall(r"\[style\*=\"([^\"]+)\"\] \{ ((?:fill|stroke): #[0-9a-f]{6}) !important \}", dark))
+    assert len(used) > 3
+    assert used <= set(swapped)
+    assert all(light != other for light, other in swapped.items())
