@@ -17,6 +17,7 @@ import typer
 
 from gaussveil.cli.files import check_targets, read_json
 from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
+from gaussveil.cli.spectrum import parse_claim
 from gaussveil.cli.tables import Engine, EngineOption, local_file, open_table
 from gaussveil.errors import FormatError, ParameterError
 
@@ -52,7 +53,7 @@ def audit(
     """
     from gaussveil.audit import audit as audit_exactly
 
-    claimed = _parse_claim(claim)
+    claimed = parse_claim(claim)
     check_targets(out, plot, inputs=(*subjects, None if data is None else local_file(data)), force=True)
     if data is None:
         found = audit_exactly([_read_pairs(path) for path in subjects], claim=claimed, worst=worst)
@@ -94,14 +95,6 @@ def _rows(address: str, engine: Engine) -> Any:
         return read_numbers(path).values
     table = open_table(address, engine)
     return sorted_rows(table, table.schema.names).values
-
-
-def _parse_claim(claim: str) -> tuple[float, float]:
-    try:
-        epsilon, delta = (float(part) for part in claim.split(","))
-    except ValueError:
-        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6; got {claim!r}") from None
-    return epsilon, delta
 
 
 def _read_pairs(path: Path) -> PrivacyLoss:

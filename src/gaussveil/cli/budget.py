@@ -13,7 +13,7 @@ from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line,
 from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.accounting import Adjacency, Charge
+    from gaussveil.accounting import Account, Adjacency, Charge
 
 budget_app = typer.Typer(
     name="budget", help="Privacy budgets: open, show, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
@@ -191,6 +191,15 @@ def void(
         print_json({"entry": entry, "state": "void"})
     else:
         print_line(f"entry {entry} is void")
+
+
+def paying_account(ledger: Path | None, account: str | None) -> Account | None:
+    """The account that pays for a release; None where nothing is to be recorded."""
+    from gaussveil.accounting import Account
+
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    return Account(ledger, account) if ledger is not None and account is not None else None
 
 
 def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, t
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
+    from gaussveil.audit import Audit
     from gaussveil.studies.town.files import TownFiles
     from gaussveil.studies.town.releases import TownRun
     from gaussveil.timeseries import Readings
@@ -118,7 +120,7 @@ def _tell(run: TownRun, files: TownFiles) -> None:
             f"({item.certificate.epsilon:g}, {item.certificate.delta:g})",
             f"{item.verification.delta_upper:.4g}",
             "verified" if item.verification.ok else "does not verify",
-            f"{len(audited.found.log_delta)} neighbours: {audited.found.verdict.split('-')[0]}",
+            _audited(audited.found),
         )
         for item, audited in zip(town.checked, run.audits)
     ]
@@ -134,7 +136,14 @@ def _tell(run: TownRun, files: TownFiles) -> None:
     print_line("")
     print_line(f"to share:      {files.report}, {files.synthetic}, {files.certificates[0].parent}/")
     print_line(f"for you alone: {files.private_page} (the truth beside every release; contains private data)")
-    print_line(f"next: gaussveil verify {files.certificates[0]}")
+    # After `make demo` the command lies in .venv and not on the path.
+    command = "gaussveil" if shutil.which("gaussveil") else sys.argv[0]
+    print_line(f"next: {command} verify {files.certificates[0]}")
+
+
+def _audited(found: Audit) -> str:
+    count = len(found.log_delta)
+    return f"{count} neighbour{'' if count == 1 else 's'}: {found.verdict.split('-')[0]}"
 
 
 def _answer(run: TownRun, files: TownFiles) -> dict[str, object]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from gaussveil.cli.budget import paying_account
 from gaussveil.cli.files import certificate_beside, check_ending, check_targets, release_facts, release_lines, reserved
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.readings import check_unit, read_table
@@ -89,13 +90,11 @@ def forecast(
 
     Example: gaussveil forecast readings.parquet --household ID --epsilon 1 --delta 1e-5 --out forecast.parquet
     """
-    from gaussveil.accounting import Account
     from gaussveil.mechanisms import PrivateForecaster
     from gaussveil.timeseries import read_readings
 
     name = _one_of(household, cluster_of)
-    if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    payer = paying_account(ledger, account)
     certificate_file = certificate_beside(out)
     check_ending(out, ".parquet", ".csv")
     if report is not None:
@@ -111,7 +110,7 @@ def forecast(
     past, future = _split(readings, at)
     forecaster = PrivateForecaster(
         horizon=horizon, epsilon=epsilon, delta=delta, accuracy=accuracy, clusters=clusters, model=model.value,
-        account=Account(ledger, account) if ledger is not None and account is not None else None,
+        account=payer,
     ).fit(past)  # fmt: skip
     private = None
     if diagnostics is not None:

@@ -35,7 +35,6 @@ app = typer.Typer(
     help="Exact differential privacy for Gaussian releases.",
     epilog=EXIT_CODE_HELP,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )

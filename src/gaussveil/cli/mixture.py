@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gaussveil.cli.budget import paying_account
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
@@ -62,11 +63,9 @@ def mixture(
     Example: gaussveil mixture profiles.parquet --label class --classes a,b --radius 8 --epsilon 1 --delta 1e-5
     --out model.json
     """
-    from gaussveil.accounting import Account
     from gaussveil.mechanisms import PrivateGaussianMixture
 
-    if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    payer = paying_account(ledger, account)
     if adjacency is Neighbours.record and radius is None:
         raise ParameterError("--radius must be given: the public ball that records are clipped to")
     check_ending(out, ".json")
@@ -76,8 +75,7 @@ def mixture(
         epsilon=epsilon, delta=delta, radius=radius, adjacency=adjacency.value, nominal_size=size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes), columns=None if columns is None else _names(columns),
-        privacy_unit=unit, max_rows_per_unit=rows_per_unit,
-        account=Account(ledger, account) if ledger is not None and account is not None else None,
+        privacy_unit=unit, max_rows_per_unit=rows_per_unit, account=payer,
     )  # fmt: skip
     width = len(table.schema.names)
     room = BYTES_PER_PARAMETER * len(_listed(estimator.classes)) * (width + 1) ** 2 + CERTIFICATE_BYTES

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from gaussveil.cli.budget import paying_account
 from gaussveil.cli.files import (
     CERTIFICATE_BYTES,
     certificate_beside,
@@ -22,9 +23,6 @@ from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import read_numbers
-
-if TYPE_CHECKING:
-    from gaussveil.accounting import Account
 
 Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
 Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
@@ -55,7 +53,7 @@ def logistic(
 ) -> None:
     """Draw the coefficients of a private Bayesian logistic regression.
 
-    Without --out nothing is read or spent and the noise is told.
+    Without --out nothing is read or spent; only the size of the noise is shown.
 
     Example: gaussveil logistic in.csv --epsilon 1 --delta 1e-6 --row-norm 1 --regularization 10 --out coef.json
     """
@@ -63,7 +61,8 @@ def logistic(
 
     model = PrivateBayesianLogisticRegression(
         epsilon=epsilon, delta=delta, row_norm=row_norm, regularization=regularization, target=target,
-        classes=None if classes is None else _labels(classes), account=_account(ledger, account), privacy_unit=unit,
+        classes=None if classes is None else _labels(classes), privacy_unit=unit,
+        account=paying_account(ledger, account),
     )  # fmt: skip
 
     def released() -> dict[str, Any]:
@@ -96,7 +95,7 @@ def gp(
 ) -> None:
     """Draw a private Gaussian process at public points.
 
-    Without --out no record is read, nothing is spent and the noise is told.
+    Without --out no record is read and nothing is spent; only the size of the noise is shown.
 
     Example: gaussveil gp in.csv --epsilon 1 --delta 1e-6 --points q.csv --length-scale 5 --observation-variance 250
     --label-bound 0.5 --n-max 16 --out values.json
@@ -110,7 +109,7 @@ def gp(
     model = PrivateGaussianProcessRegressor(
         kernel=ConstantKernel(amplitude**2) * RBF(length_scale), query_points=read_numbers(points).values,
         observation_variance=observation_variance, label_bound=label_bound, n_max=n_max, epsilon=epsilon, delta=delta,
-        target=target, account=_account(ledger, account), privacy_unit=unit,
+        target=target, account=paying_account(ledger, account), privacy_unit=unit,
     )  # fmt: skip
 
     def released() -> dict[str, Any]:
@@ -152,14 +151,6 @@ def _run(
         answer |= release_facts(out, certificate)
         lines += release_lines(out, certificate)
     tell(answer, lines, json=json)
-
-
-def _account(ledger: Path | None, account: str | None) -> Account | None:
-    from gaussveil.accounting import Account
-
-    if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
-    return Account(ledger, account) if ledger is not None and account is not None else None
 
 
 def _labels(text: str) -> list[Any]:

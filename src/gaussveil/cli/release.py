@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from gaussveil.cli.budget import Relation
+from gaussveil.cli.budget import Relation, paying_account
 from gaussveil.cli.files import (
     CERTIFICATE_BYTES,
     certificate_beside,
@@ -61,11 +61,9 @@ def vector(
 
     Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --sensitivity 1 --out out.csv
     """
-    from gaussveil.accounting import Account
     from gaussveil.mechanisms import GaussianRelease
 
-    if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    payer = paying_account(ledger, account)
     numbers = read_rows(source, engine, _names(order))
     check_ending(out, *ENDINGS)
     if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
@@ -74,7 +72,7 @@ def vector(
     check_targets(out, certificate_file, inputs=[local_file(source)], ledger=ledger, force=force)
     mechanism = GaussianRelease(
         epsilon=epsilon, delta=delta, l2_sensitivity=sensitivity, adjacency=adjacency.value, privacy_unit=unit,
-        grid=grid, account=Account(ledger, account) if ledger is not None and account is not None else None,
+        grid=grid, account=payer,
     )  # fmt: skip
     room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
     with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:

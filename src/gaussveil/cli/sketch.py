@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gaussveil.cli.budget import paying_account
 from gaussveil.cli.files import (
     CERTIFICATE_BYTES,
     certificate_beside,
@@ -49,18 +50,16 @@ def sketch(
     force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Sketch a table: second moments, regression and principal components can be estimated from it, no record told.
+    """Sketch a table: second moments, regression and principal components can be estimated from it.
 
     OUT.certificate.json is written beside OUT; read OUT with gaussveil.mechanisms.Sketch.from_file. Without --out
     nothing is read but the columns' names, nothing is spent, and the plan is compared with the Gaussian mechanism.
 
     Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --components 64 --out out.npz
     """
-    from gaussveil.accounting import Account
     from gaussveil.mechanisms import PrivateSketch
 
-    if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    payer = paying_account(ledger, account)
     if components != "auto" and not components.isdecimal():
         raise ParameterError(f"--components must be auto or a whole number; got {components!r}")
     table = open_table(source, engine)
@@ -68,8 +67,7 @@ def sketch(
         epsilon=epsilon, delta=delta, row_norm=row_norm, variant=variant.value, rate=rate, row_bound=row_bound,
         n_components=components if components == "auto" else int(components),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        privacy_unit=unit, max_rows_per_unit=rows_per_unit,
-        account=Account(ledger, account) if ledger is not None and account is not None else None,
+        privacy_unit=unit, max_rows_per_unit=rows_per_unit, account=payer,
     )  # fmt: skip
     names = mechanism.columns or tuple(name for name in table.schema.names if name != unit)
     plan = mechanism.plan(len(names))

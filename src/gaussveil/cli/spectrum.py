@@ -159,7 +159,7 @@ def check(
 
     Example: gaussveil check pair.json --claim 1,0.5
     """
-    claimed_epsilon, claimed_delta = _parse_claim(claim)
+    claimed_epsilon, claimed_delta = parse_claim(claim)
     loss = _read(pair, times)
     forward, backward = float(loss.delta(claimed_epsilon)), float(loss.reversed().delta(claimed_epsilon))
     lower, upper = _enclose(loss, claimed_epsilon)
@@ -204,7 +204,8 @@ def _enclose(loss: PrivacyLoss, epsilon: float) -> tuple[float, float]:
     return max(float(e.lower) for e in both), max(float(e.upper) for e in both)
 
 
-def _parse_claim(claim: str) -> tuple[float, float]:
+def parse_claim(claim: str) -> tuple[float, float]:
+    """The epsilon and delta of an option --claim."""
     try:
         claimed_epsilon, claimed_delta = (float(part) for part in claim.split(","))
     except ValueError:
