@@ -20,22 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from by_hand import bare_gram, best_of, fixed_point_pass
 from gaussveil.engines import open
 from gaussveil.statistics import Affine, Gram, Labels, Moments, as_source
 
 FULL = bool(os.environ.get("FULL"))
 CLASSES, DIMENSION, COLUMNS = 10, 12, 50
-
-
-def best_of(repeats: int, *functions: Callable[[], Any]) -> list[float]:
-    """Fewest CPU seconds of each (all threads of this process), taken in turns: fair on a busy machine."""
-    times = [float("inf")] * len(functions)
-    for _ in range(repeats):
-        for i, function in enumerate(functions):
-            start = time.process_time()
-            function()
-            times[i] = min(times[i], time.process_time() - start)
-    return times
 
 
 def row(name: str, ours: float, peer: float, goal: float | None, note: str = "") -> dict[str, Any]:
@@ -168,29 +158,15 @@ def wall(function: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def fixed_point_pass(x: Any, row_norm: float) -> Any:
-    for start in range(0, len(x), 2**11):
-        z = x[start : start + 2**11].astype(np.float64)
-        z *= (np.minimum(1.0, row_norm / np.sqrt(np.einsum("ij,ij->i", z, z))) * 2.0**22)[:, None]
-        yield np.trunc(z, out=z)
-
-
 def gram() -> list[dict[str, Any]]:
     rows = 10**7 if FULL else 10**6
     x = np.random.default_rng(2).normal(size=(rows, COLUMNS)).astype(np.float32)
 
-    def bare(kind: Any) -> Any:
-        total = np.zeros((COLUMNS, COLUMNS))
-        for start in range(0, rows, 2**13):
-            part = x[start : start + 2**13].astype(kind, copy=False)
-            total += part.T @ part
-        return total
-
     ours, double, single, clipping = best_of(
         1 if FULL else 3,
         lambda: as_source(x).aggregate(Gram(row_norm=5.0)),
-        lambda: bare(np.float64),
-        lambda: bare(np.float32),
+        lambda: bare_gram(x),
+        lambda: bare_gram(x, np.float32),
         lambda: [None for _ in fixed_point_pass(x, 5.0)],
     )
     name = f"Gram {rows:.0e} x 50 float32: exact / NumPy product in"

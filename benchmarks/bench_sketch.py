@@ -8,43 +8,16 @@ FULL=1 for the 10^7 rows of the issue. CPU seconds of this process; the best of 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from by_hand import bare_gram, best_of, fixed_point_pass
 from gaussveil.mechanisms import PrivateSketch
 
 FULL = bool(os.environ.get("FULL"))
-COLUMNS, COMPONENTS, BLOCK = 50, 100, 2**13
+COLUMNS, COMPONENTS = 50, 100
 ROW_NORMS = (8.0, 5.0)  # one row in eleven is longer, and nearly every row is: clipping is part of the cost
-
-
-def best_of(repeats: int, *functions: Callable[[], Any]) -> list[float]:
-    """Fewest CPU seconds of each, taken in turns: fair on a busy machine."""
-    times = [float("inf")] * len(functions)
-    for _ in range(repeats):
-        for i, function in enumerate(functions):
-            start = time.process_time()
-            function()
-            times[i] = min(times[i], time.process_time() - start)
-    return times
-
-
-def fixed_point(rows: Any, row_norm: float) -> Iterator[Any]:
-    for start in range(0, len(rows), BLOCK // 4):
-        block = rows[start : start + BLOCK // 4].astype(np.float64)
-        block *= (np.minimum(1.0, row_norm / np.sqrt(np.einsum("ij,ij->i", block, block))) * 2.0**22)[:, None]
-        yield np.trunc(block, out=block)
-
-
-def bare_gram(rows: Any) -> Any:
-    total = np.zeros((COLUMNS, COLUMNS))
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK].astype(np.float64)
-        total += block.T @ block
-    return total
 
 
 def run() -> list[dict[str, Any]]:
@@ -63,7 +36,7 @@ def measured(rows: Any, row_norm: float) -> dict[str, Any]:
         2 if FULL else 3,
         lambda: sketch.fit(rows),
         lambda: bare_gram(rows),
-        lambda: [None for _ in fixed_point(rows, row_norm)],
+        lambda: [None for _ in fixed_point_pass(rows, row_norm)],
         lambda: sketch.fit(rows[:100]),
     )
     peer = gram + clipping
