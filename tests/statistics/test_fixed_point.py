@@ -67,8 +67,19 @@ def test_products_are_exact_integers(bits: int, rows: int) -> None:
     if bits > 2:
         integers[:, ::2] = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), size=(3, (rows + 1) // 2))
     exact = integers.astype(int).astype(object)
-    assert (ExactSum(add_parts(cross_products(integers, bits)), 1.0).integers() == exact @ exact.T).all()
+    assert (
+        ExactSum(add_parts(cross_products(integers, FixedPoint(2.0**bits, bits))), 1.0).integers() == exact @ exact.T
+    ).all()
     assert (sum_columns(integers) == exact.sum(axis=1)).all()
+
+
+@pytest.mark.parametrize("clip", [2.0**-0.999, 0.625, 0.7071068, 1 - 2.0**-30, 1.0])
+def test_products_of_the_longest_records_are_exact_however_many_a_block_takes(clip: float) -> None:
+    fixed = FixedPoint(clip, 22)
+    integers = np.zeros((2, 5000))
+    integers[0] = np.floor(clip / fixed.unit) - np.random.default_rng(6).integers(0, 3, size=5000)  # odd sums as well
+    exact = integers.astype(int).astype(object)
+    assert (ExactSum(add_parts(cross_products(integers, fixed)), 1.0).integers() == exact @ exact.T).all()
 
 
 @settings(derandomize=True, deadline=None)

@@ -35,7 +35,7 @@ MAX_ROWS = 2**18  # rows that one call may sum in int64: 2**18 * 2**44 < 2**63
 _BASE = np.int64(2**32 - 1)
 _LIMBS = 4
 _LOW_BITS = 21
-_SAFE_ROWS = {1: 2 ** (53 - 2 * PRODUCT_BITS), 2: 2 ** (53 - 2 * _LOW_BITS)}  # rows per exact matrix product
+_EXACT = 2**53  # integers up to here are float64 numbers
 _EXPONENT_RANGE = 256
 
 
@@ -123,19 +123,21 @@ def sum_columns(integers: Float) -> NDArray[np.int64]:
     return np.asarray(integers.astype(np.int64).sum(axis=1))
 
 
-def cross_products(integers: Float, bits: int) -> NDArray[np.int64]:
-    """Exact ``Z Z'`` of a d x n array of integers whose columns have norm at most 2**bits, n <= MAX_ROWS, in parts.
+def cross_products(integers: Float, fixed: FixedPoint) -> NDArray[np.int64]:
+    """Exact ``Z Z'`` of a d x n array of integers that ``fixed`` truncated, n <= MAX_ROWS, in parts.
 
-    Up to 22 bits there is one part: by Cauchy-Schwarz a block of 2**9 columns cannot exceed 2**53, so its float64
-    product is exact. Above, each integer is split into high and low parts of at most 21 bits, in blocks of 2**11
-    columns: high x high, high x low both ways, low x low. ``add_parts`` puts them together.
+    Up to 22 bits there is one part: by Cauchy-Schwarz no entry of a block's product exceeds its columns' number times
+    the largest squared norm, so a float64 product of ``2**53`` over that square columns (2**9 or more) is exact. Above,
+    each integer is split into high and low parts of at most 21 bits, in blocks of 2**11 columns: high x high, high x
+    low both ways, low x low. ``add_parts`` puts them together.
     """
     d = len(integers)
-    if bits <= PRODUCT_BITS:
-        return _integer_product(integers, _SAFE_ROWS[1])[None]
+    if fixed.bits <= PRODUCT_BITS:
+        longest = math.ceil(fixed.clip / fixed.unit)  # an exact quotient: the unit is a power of two
+        return _integer_product(integers, _EXACT // longest**2)[None]
     high = np.trunc(integers * 2.0**-_LOW_BITS)
     low = integers - high * 2.0**_LOW_BITS
-    products = _integer_product(np.concatenate([high, low]), _SAFE_ROWS[2])
+    products = _integer_product(np.concatenate([high, low]), _EXACT // 2 ** (2 * _LOW_BITS))
     mixed = products[:d, d:]
     return np.stack([products[:d, :d], mixed + mixed.T, products[d:, d:]])
 

@@ -75,7 +75,7 @@ class Moments(Statistic[MomentSums]):
             integers = self.fixed_point.truncate(self.affine.apply(values, group))
             totals[group] = sum_columns(integers)
             if self.second:
-                seconds[:, group] = cross_products(integers, self.bits)
+                seconds[:, group] = cross_products(integers, self.fixed_point)
         state = {"count": group_counts(block), "total": scaled(totals, 0)}
         return state | {"second": add_parts(seconds)} if self.second else state
 
@@ -118,7 +118,7 @@ class Gram(Statistic[ExactSum]):
         d = len(block.values)
         products = np.zeros((product_parts(self.bits), block.groups, d, d), dtype=np.int64)
         for group, values in block.by_group():
-            products[:, group] = cross_products(self.fixed_point.truncate(values), self.bits)
+            products[:, group] = cross_products(self.fixed_point.truncate(values), self.fixed_point)
         return {"gram": add_parts(products)}
 
     def finish(self, state: State) -> ExactSum:
