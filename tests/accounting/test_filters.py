@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -172,3 +173,30 @@ def test_adaptive_choice_overspends_exact_composition_but_not_the_filter() -> No
 def test_refuses_bad_budgets(values: tuple[float, ...]) -> None:
     with pytest.raises(ParameterError):
         Budget(*values)
+
+
+@pytest.mark.parametrize("order", [0.01, 1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-7, 1e-5, 1e-3])
+def test_profile_cumulants_of_tiny_losses_are_bounds(order: float, size: float) -> None:
+    with mp.workdps(60):
+        s, e = mpf(order), mpf(size)
+        response = mp.log((mp.exp((1 + s) * e) + mp.exp(-s * e)) / (mp.exp(e) + 1))
+        # Mironov 2017, Table II
+        laplace = mp.log((1 + s) / (2 * s + 1) * mp.exp(s * e) + s / (2 * s + 1) * mp.exp(-(1 + s) * e))
+        for profile, exact in ((RandomisedResponse(size), response), (Laplace(size), laplace)):
+            assert exact <= profile_cumulant(profile, order)[0] <= exact * mpf("1.01")
+
+
+@pytest.mark.parametrize("delta", [1 - 1e-12, 0.9999, 1e-300])
+@pytest.mark.parametrize("epsilon", [1e-12, 1.0, 400.0])
+def test_the_mean_shift_cap_is_proven(epsilon: float, delta: float) -> None:
+    budget = Budget(epsilon, delta, 1e-15)
+    assert PrivacyLoss.from_terms([0.0], [1.0], [budget.mean_shift_cap()]).enclose(epsilon).upper <= budget.ideal_delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(500.0, 1e-300), (1e-300, 1e-6)])
+def test_budgets_beyond_doubles_afford_nothing(epsilon: float, delta: float) -> None:
+    charge = Charge(GaussianPair.mean_shift(1e-3), sampler_error=1e-30)
+    budget = Budget(epsilon, delta)
+    assert not mean_shift_usage(budget, [(charge, 1)]).within
+    assert not renyi_usage(budget, 1.0, [(charge, 1)], symmetric=False).within

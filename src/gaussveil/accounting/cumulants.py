@@ -17,6 +17,7 @@ from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 Floats = NDArray[np.float64]
 NEGLIGIBLE = 1e-25  # tail mass of a profile that is charged as sampler error instead of entering K
 CELLS = 4096
+SHORT = 1e-4  # of a cell, times its power: below it the middle of a chord is bounded instead of computed
 
 
 def log_chernoff(order: float) -> float:
@@ -65,9 +66,13 @@ def _curve(stored: str) -> tuple[Floats, Floats]:
 
 def _chord_integral(nodes: Floats, heights: Floats, power: float) -> float:
     """Integral over a = e^x of a^(power-1) times the chords, linear in a, that join `heights` at the nodes x."""
-    ends = np.exp(nodes)
-    weight = np.diff(np.exp(power * nodes)) / power
-    first_moment = np.diff(np.exp((power + 1) * nodes)) / (power + 1)
-    share = (first_moment - ends[:-1] * weight) / np.diff(ends)
-    # The heights fall, so a share that rounding made too large would lower the sum.
-    return float(np.sum(heights[:-1] * weight + np.diff(heights) * np.maximum(share, 0.0) * (1 - 1e-6)))
+    start, step = np.exp(power * nodes[:-1]), np.diff(nodes)
+    weight = start * np.expm1(power * step) / power
+    moment = np.expm1((power + 1) * step) / (power + 1) - np.expm1(power * step) / power
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = start * np.maximum(moment, 0.0) / np.expm1(step)
+    # On a short cell that difference is all rounding; there (e^u - 1)/(e^h - 1) >= e^-h u/h serves. The heights fall:
+    # a share too large would lower the sum.
+    reach = (1 + abs(power)) * step
+    share = np.where((reach < SHORT) | (step < SHORT**2), start * step / 2 * np.exp(-reach), share)
+    return float(np.sum(heights[:-1] * weight + np.diff(heights) * share * (1 - 1e-6)))

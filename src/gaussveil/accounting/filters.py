@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
 
 LARGEST_EPSILON = 500
 FILTERS = ("auto", "mean-shift", "renyi")
@@ -64,8 +64,8 @@ class Budget:
         return self.delta * (1 - self.sampler_share)
 
     def mean_shift_cap(self) -> float:
-        """Squared mean shift whose delta at epsilon is the ideal delta, on the private side."""
-        return _largest_mean_shift(self.epsilon, self.ideal_delta) ** 2
+        """Squared mean shift whose delta at epsilon is the ideal delta, proven to be on the private side."""
+        return _largest_energy(self.epsilon, self.ideal_delta)
 
     def renyi_cap(self, order: float) -> float:
         """K(s) whose Chernoff bound at epsilon is the ideal delta; not positive if the order cannot serve."""
@@ -73,7 +73,7 @@ class Budget:
 
 
 @lru_cache(maxsize=256)
-def _largest_mean_shift(epsilon: float, delta: float) -> float:
+def _largest_energy(epsilon: float, delta: float) -> float:
     from scipy.optimize import brentq
 
     def excess(log_shift: float) -> float:
@@ -82,7 +82,11 @@ def _largest_mean_shift(epsilon: float, delta: float) -> float:
     low, high = -12.0, 6.0
     while excess(low) > 0:
         low -= 12.0
-    return math.exp(float(brentq(excess, low, high, xtol=1e-13))) * (1 - 1e-10)
+    energy, step = (math.exp(float(brentq(excess, low, high, xtol=1e-13))) * (1 - 1e-10)) ** 2, 1e-10
+    # Next to delta = 1 the curve is so flat that rounding moves the root by more than that.
+    while PrivacyLoss.from_terms([0.0], [1.0], [energy]).enclose(epsilon).upper > delta:
+        energy, step = energy * (1 - step), min(2 * step, 0.5)
+    return energy
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,12 @@ def mean_shift_usage(budget: Budget, charges: Iterable[tuple[Charge, int]]) -> U
             return Usage(math.inf, math.inf)
         total = total + count * energy
         errors.append(count * charge.sampler_error)
-    return Usage(float(np.max(total)) / budget.mean_shift_cap(), math.fsum(errors) / budget.sampler_cap)
+    return Usage(_share(float(np.max(total)), budget.mean_shift_cap()), _share(math.fsum(errors), budget.sampler_cap))
+
+
+def _share(part: float, whole: float) -> float:
+    """How much of the whole a part is; a budget too small for doubles affords nothing."""
+    return part / whole if whole > 0 else math.inf if part > 0 else 0.0
 
 
 def renyi_usage(budget: Budget, order: float, charges: Iterable[tuple[Charge, int]], *, symmetric: bool) -> Usage:
@@ -126,7 +135,7 @@ def renyi_usage(budget: Budget, order: float, charges: Iterable[tuple[Charge, in
             errors.append(count * tail)
         errors.append(count * charge.sampler_error)
     used = float(max(np.max(forward), np.max(backward)))
-    return Usage(used / cap if cap > 0 else math.inf, math.fsum(errors) / budget.sampler_cap)
+    return Usage(used / cap if cap > 0 else math.inf, _share(math.fsum(errors), budget.sampler_cap))
 
 
 def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
