@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from scipy.stats import norm
 
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition, sampler_delta
@@ -198,3 +200,65 @@ def test_rigorous_bounds_of_edges_take_the_worst() -> None:
     expected = max(mean_shift_delta(1.0, 1.0), float(PrivacyLoss.from_terms([-1.0], [1], [0.3]).dp_delta(1.0)))
     assert lower <= expected * (1 + 1e-12)
     assert expected * (1 - 1e-12) <= upper
+
+
+def divergence(loss: PrivacyLoss, values: np.ndarray) -> np.ndarray:
+    """H at every real epsilon, by H_a(X||Y) = 1 - a + a H_{1/a}(Y||X)."""
+    ahead = np.asarray(loss.delta(np.maximum(values, 0.0)))
+    ratio = np.exp(np.minimum(values, 0.0))
+    return np.where(values >= 0, ahead, 1 - ratio + ratio * np.asarray(loss.reversed().delta(np.maximum(-values, 0.0))))
+
+
+def followed(first: float, second: PrivacyLoss, epsilon: float) -> float:
+    """Delta where, after a first pair N(0, first) against N(0, 1), the worse way round of the second is chosen."""
+    points = np.linspace(-12.0, 12.0, 4001)
+    log_x, log_y = norm.logpdf(points, scale=math.sqrt(first)), norm.logpdf(points)
+    left = epsilon - (log_x - log_y)
+    worse = np.maximum(divergence(second, left), divergence(second.reversed(), left))
+    return float(np.sum(np.exp(log_x) * worse) * (points[1] - points[0]))
+
+
+@pytest.mark.parametrize(("first", "second", "epsilon"), [(4.0, 4.0, 1.0), (0.5, 2.0, 0.3), (1.2, 1.2, 0.1)])
+def test_the_way_round_may_follow_earlier_outputs(first: float, second: float, epsilon: float) -> None:
+    charges = [(Charge(wider(first)), 1), (Charge(wider(second)), 1)]
+    fixed = Composition.of(charges, symmetric=True).delta(epsilon)
+    reached = max(followed(first, wider(second), epsilon), followed(1 / first, wider(second), epsilon))
+    assert reached > 1.001 * fixed  # no pattern fixed beforehand covers it
+    found = Composition.of(charges, symmetric=True, adaptive=True)
+    assert reached <= found.delta(epsilon) <= found.delta_upper(epsilon) <= 1.05 * reached
+    assert found.delta(found.epsilon(1e-6)) <= 1e-6
+    assert "either way" in found.method
+    # Oriented relations, single releases and symmetric pairs have nothing to choose.
+    for same, many in (
+        ((charges, False), 1),
+        ((charges[:1], True), 1),
+        (([(Charge(GaussianPair.mean_shift(0.3)), 1)], True), 3),
+    ):
+        listed = [(charge, many) for charge, _ in same[0]]
+        plain, free = (Composition.of(listed, symmetric=same[1], adaptive=way) for way in (False, True))
+        assert free.delta(epsilon) == plain.delta(epsilon)
+
+
+def test_pure_composition_adds_largest_losses_exactly() -> None:
+    # 0.1 * 3 rounds up, 0.7 * 3 down: there a delta of 0 would be a promise that does not hold
+    for size, count in ((0.1, 3), (0.7, 3), (0.3, 7)):
+        found = Composition.of([(Charge(RandomisedResponse(size)), count)], symmetric=False)
+        exact = Fraction(size) * count
+        least = float(exact) if float(exact) >= exact else math.nextafter(float(exact), math.inf)
+        assert found.delta(least) == 0.0
+        assert found.delta(math.nextafter(least, 0.0)) > 0.0
+
+
+@settings(max_examples=15)
+@given(
+    gaps=st.lists(st.floats(-0.3, 0.3), min_size=1, max_size=3),
+    shift=st.floats(0.01, 1.0),
+    count=st.integers(1, 200),
+    target=st.sampled_from([1e-12, 1e-6, 0.01, 0.9]),
+)
+def test_epsilon_is_private_by_its_enclosure(gaps: list[float], shift: float, count: int, target: float) -> None:
+    found = Composition.of(
+        [(Charge(PrivacyLoss.from_terms([gap], [1], [shift])), count) for gap in gaps], symmetric=False
+    )
+    epsilon = found.epsilon(target)
+    assert found.delta_bounds(epsilon)[0] <= target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -212,3 +213,18 @@ def test_unknown_records_are_refused(record: dict) -> None:
 def test_bad_input_is_refused(build, error: type[Exception]) -> None:
     with pytest.raises(error):
         build()
+
+
+@settings(max_examples=25)
+@given(st.floats(0.05, 3.0), st.floats(0.001, 1.0), st.booleans(), st.sampled_from([1e-12, 1e-6, 1e-2]))
+def test_epsilon_is_private_whatever_rounding_did(shift: float, rate: float, backward: bool, target: float) -> None:
+    profile = PoissonSubsampled(GaussianPair.mean_shift(shift), rate, backward)
+    epsilon = profile.epsilon(target)
+    assert profile.delta(epsilon) * (1 + profile.relative_error) <= target
+
+
+def test_the_largest_loss_of_the_discrete_laplace_law_is_not_rounded_down() -> None:
+    for shift, scale in ((1, 3.0), (7, 0.3), (5, 11.0)):
+        largest = DiscreteLaplace(shift, scale).largest_loss
+        assert Fraction(largest) >= Fraction(shift) / Fraction(scale)
+        assert largest == pytest.approx(shift / scale, rel=1e-15)

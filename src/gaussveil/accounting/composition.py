@@ -4,9 +4,11 @@ Rules (mathematics, section 3):
 
 - K adds per orientation; the guarantee is the larger of the two directions. Label edges add edge by edge; the worst
   counts.
-- Under a symmetric adjacency each asymmetric entry may stand either way round. The worst over all orientations is
-  found by counting how many of each folded group are reversed, up to `PATTERNS` cases; beyond that the Chernoff bound
-  on sum_j max(K_j(s), K_j reversed(s)) covers every pattern at once (derived: docs/ledger).
+- Under a symmetric adjacency each asymmetric entry may stand either way round. Within one release the worst over all
+  orientations is found by counting how many of each folded group are reversed, up to `PATTERNS` cases; beyond that the
+  Chernoff bound on sum_j max(K_j(s), K_j reversed(s)) covers every pattern at once (derived: docs/ledger).
+- Over several releases (`adaptive`) the way round may follow earlier outputs, which no fixed pattern covers: then each
+  entry composes by the larger of its two curves (`EitherWay`), or by that Chernoff bound, which holds as well.
 - Named profiles compose as a pessimistic discretised distribution.
 - A sampler with total variation eta adds (1 + e^epsilon) eta (mathematics, section 6).
 """
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -24,9 +27,10 @@ from numpy.typing import NDArray
 
 from gaussveil.accounting.charge import Charge, Part, Source, fold
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
+from gaussveil.accounting.either_way import EitherWay
 from gaussveil.errors import AssumptionError, ParameterError
 from gaussveil.spectrum import PrivacyLoss, compose
-from gaussveil.spectrum.curve import Divergence, worst_delta
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Divergence, worst_delta
 from gaussveil.spectrum.discrete.loss import DiscreteLoss, compose_pessimistic
 from gaussveil.spectrum.profiles import PrivacyProfile
 
@@ -52,36 +56,54 @@ class Composition:
     parts: tuple[Part, ...]
     sampler_error: float
     symmetric: bool
+    adaptive: bool = False
 
     @classmethod
-    def of(cls, charges: Iterable[tuple[Charge, int]], *, symmetric: bool) -> Composition:
-        """Fold `(charge, how many)` pairs into one composition."""
+    def of(cls, charges: Iterable[tuple[Charge, int]], *, symmetric: bool, adaptive: bool = False) -> Composition:
+        """Fold `(charge, how many)` pairs into one composition.
+
+        `adaptive` says that queries, not charges, may depend on earlier outputs: true of all but a single release.
+        """
         listed = list(charges)
         parts = [Part(part.source, part.count * count) for charge, count in listed for part in charge.parts]
         total = math.fsum(charge.sampler_error * count for charge, count in listed)
-        return cls(fold(parts), total * ROUND_UP, symmetric)
+        several = sum(count for _, count in listed) > 1
+        return cls(fold(parts), total * ROUND_UP, symmetric, adaptive and several)
 
     @cached_property
     def _asymmetric(self) -> tuple[Part, ...]:
         return tuple(part for part in self.parts if is_asymmetric(part.source)) if self.symmetric else ()
+
+    @property
+    def _fixed(self) -> list[Part]:
+        return [part for part in self.parts if not any(part is other for other in self._asymmetric)]
+
+    @cached_property
+    def _free(self) -> bool:
+        """Whether the way round of some entry can be chosen after seeing another one's output."""
+        return self.adaptive and bool(self._asymmetric)
 
     @cached_property
     def method(self) -> str:
         """How delta is computed: the words that a certificate or statement shows."""
         if self._bounded:
             return "Chernoff bound over all orientations"
+        if self._free:
+            return "pessimistic discretised composition, either way round"
         pessimistic = any(isinstance(part.source, PrivacyProfile) for part in self.parts)
         words = "pessimistic discretised composition" if pessimistic else "exact composition"
         return f"{words}, worst over orientations" if self._asymmetric else f"{words}, worse of both directions"
 
     @property
     def _bounded(self) -> bool:
+        if self._free:
+            return False
         slow = any(isinstance(part.source, PrivacyProfile) for part in self.parts)
         return math.prod(part.count + 1 for part in self._asymmetric) > (PROFILE_PATTERNS if slow else PATTERNS)
 
     def _orientations(self) -> Iterator[list[Part]]:
         """Every way round that the entries can stand, up to reversing all of them at once."""
-        fixed = [part for part in self.parts if not any(part is other for other in self._asymmetric)]
+        fixed = self._fixed
         for reversals in itertools.product(*(range(part.count + 1) for part in self._asymmetric)):
             pattern = list(fixed)
             for part, flipped in zip(self._asymmetric, reversals, strict=True):
@@ -93,11 +115,14 @@ class Composition:
 
     @cached_property
     def _directed(self) -> tuple[Directed, ...]:
-        patterns = [Directed(pattern) for pattern in self._orientations()]
+        if self._free:
+            free = [(EitherWay(part.source), part.count) for part in self._asymmetric]
+            return (Directed([*free, *((part.source, part.count) for part in self._fixed)]),)
+        patterns = [Directed([(part.source, part.count) for part in pattern]) for pattern in self._orientations()]
         # Enumerated patterns already hold each pattern's opposite; oriented ones need both directions explicitly.
         if self._asymmetric:
             return tuple(patterns)
-        return (*patterns, Directed([Part(part.source.reversed(), part.count) for part in self.parts]))
+        return (*patterns, Directed([(part.source.reversed(), part.count) for part in self.parts]))
 
     def directions(self) -> list[tuple[Directed, Directed]]:
         """Every orientation with its opposite; refused where only a bound over them is known."""
@@ -119,6 +144,8 @@ class Composition:
             ideal = self._chernoff(epsilon)
         else:
             ideal = max(directed.delta(epsilon) for directed in self._directed)
+        if self._free:
+            ideal = min(ideal, self._chernoff(epsilon))
         return min(1.0, ideal + sampler_delta(epsilon, self.sampler_error))
 
     def delta_bounds(self, epsilon: float) -> tuple[float, float]:
@@ -127,8 +154,11 @@ class Composition:
         if not self.parts:
             return 0.0, 0.0
         charged = sampler_delta(epsilon, self.sampler_error)
+        if self._free:
+            ideal = min(self._directed[0].bounds(epsilon)[1], self._chernoff_upper(epsilon))
+            return 0.0, min(1.0, (ideal + charged) * ROUND_UP)
         if self._bounded:
-            return 0.0, min(1.0, (self._chernoff(epsilon) * (1 + 1e-9) + charged) * ROUND_UP)
+            return 0.0, min(1.0, (self._chernoff_upper(epsilon) + charged) * ROUND_UP)
         rough = [directed.delta(epsilon) for directed in self._directed]
         worst = max(rough)
         tied = [found for found, value in zip(self._directed, rough, strict=True) if value >= worst * (1 - TIE)]
@@ -147,14 +177,14 @@ class Composition:
         if not self.parts:
             return 0.0
         if self._bounded:
-            return 0.0 if self.delta(0.0) <= delta else self._solve(self._chernoff, delta, 0.0)
+            return 0.0 if self.delta_upper(0.0) <= delta else self._solve(self._chernoff_upper, delta, 0.0)
         epsilon = 0.0
         while True:
             # Solve for the worst orientation alone; a few rounds find the one that decides.
-            worst = max(self._directed, key=lambda directed: directed.delta(epsilon))
-            if worst.delta(epsilon) + sampler_delta(epsilon, self.sampler_error) <= delta:
+            worst = max(self._directed, key=lambda directed: directed.upper(epsilon))
+            if worst.upper(epsilon) + sampler_delta(epsilon, self.sampler_error) <= delta:
                 return epsilon
-            epsilon = self._solve(worst.delta, delta, epsilon)
+            epsilon = self._solve(worst.upper, delta, epsilon)
             if math.isinf(epsilon):
                 return epsilon
 
@@ -198,17 +228,20 @@ class Composition:
                 best = min(best, math.exp(exponent) + sampler_delta(epsilon, left_out))
         return best
 
+    def _chernoff_upper(self, epsilon: float) -> float:
+        return self._chernoff(epsilon) * (1 + 1e-9)
+
 
 class Directed:
     """Parts that all stand in one direction: a composed Gaussian loss, or a pessimistic distribution with profiles."""
 
-    def __init__(self, parts: list[Part]) -> None:
-        losses = [part.source**part.count for part in parts if isinstance(part.source, PrivacyLoss)]
-        profiles = [(part.source, part.count) for part in parts if isinstance(part.source, PrivacyProfile)]
+    def __init__(self, parts: Sequence[tuple[Source | EitherWay, int]]) -> None:
+        losses = [source**count for source, count in parts if isinstance(source, PrivacyLoss)]
+        profiles = [(source, count) for source, count in parts if not isinstance(source, PrivacyLoss)]
         self._loss = compose(*losses) if losses else None
         # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
-        self._pure = math.fsum(float(item.epsilon(0.0)) * count for item, count in profiles) if not losses else math.inf
-        self._curve: PrivacyProfile | DiscreteLoss | None = None
+        self._pure = _largest_loss(profiles) if not losses else math.inf
+        self._curve: PrivacyProfile | EitherWay | DiscreteLoss | None = None
         if len(profiles) == 1 and profiles[0][1] == 1 and not losses:
             self._curve = profiles[0][0]
         elif profiles:
@@ -225,6 +258,11 @@ class Directed:
         if self._curve is not None:
             return float(self._curve.delta(epsilon))
         return float(np.max(self._loss.delta(epsilon))) if self._loss is not None else 0.0
+
+    def upper(self, epsilon: float) -> float:
+        """An upper end of `delta` that needs no enclosure."""
+        slack = LOSS_RELATIVE_ERROR if self._curve is None else self._curve.relative_error
+        return self.delta(epsilon) * (1 + slack)
 
     def deltas(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         """`delta` at many epsilons."""
@@ -246,6 +284,13 @@ class Directed:
         tied = np.flatnonzero(rough >= np.max(rough) * (1 - TIE))
         ends = [edge.enclose(epsilon) for edge in _distinct_edges(self._loss, tied)]
         return max(float(end.lower) for end in ends), max(float(end.upper) for end in ends)
+
+
+def _largest_loss(profiles: Sequence[tuple[PrivacyProfile | EitherWay, int]]) -> Fraction | float:
+    """Sum of the largest losses of all profiles, exactly: rounded down it would promise delta 0 too early."""
+    if any(item.infinity > 0.0 or math.isinf(item.largest_loss) for item, _ in profiles):
+        return math.inf
+    return sum((Fraction(item.largest_loss) * count for item, count in profiles), Fraction(0))
 
 
 def _distinct_edges(loss: PrivacyLoss, rows: NDArray[np.intp]) -> list[PrivacyLoss]:

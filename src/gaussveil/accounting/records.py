@@ -65,7 +65,7 @@ class Statement:
     @cached_property
     def composition(self) -> Composition:
         """Everything spent, folded."""
-        return Composition.of(self.charges, symmetric=self._symmetric)
+        return Composition.of(self.charges, symmetric=self._symmetric, adaptive=True)
 
     @property
     def _symmetric(self) -> bool:

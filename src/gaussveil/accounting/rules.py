@@ -134,7 +134,7 @@ def check_plan(budget: Budget, plan: Spent, adjacency: Adjacency) -> None:
     """Raise unless the whole plan, composed exactly, stays within the budget."""
     for charge, _ in plan:
         check_edges(adjacency, charge)
-    total = Composition.of(plan, symmetric=adjacency.symmetric).delta_upper(budget.epsilon)
+    total = Composition.of(plan, symmetric=adjacency.symmetric, adaptive=True).delta_upper(budget.epsilon)
     if total > budget.delta:
         raise BudgetExceededError(
             f"the plan needs delta {total:.6g} at epsilon {budget.epsilon:g}, "

@@ -43,6 +43,11 @@ class Curve(ABC):
         """The curve of Y from X."""
 
     @property
+    def relative_error(self) -> float:
+        """Bound on the relative error of `delta`; 0 where its values are upper ends."""
+        return 0.0
+
+    @property
     def infinity(self) -> float:
         """Probability of an infinite loss: the limit of `delta`."""
         return 0.0
@@ -63,10 +68,10 @@ class Curve(ABC):
     def epsilon(self, delta: ArrayLike) -> Floats:
         """Smallest epsilon with `delta(epsilon) <= delta`, from the private side; infinity where there is none."""
         asked = probability_array("delta", delta, np.zeros(()))
-        solvable = asked > self.infinity
-        target = np.where(solvable, asked, 1.0)
+        solvable = asked > self.infinity * (1.0 + self.relative_error)
+        target = np.where(solvable, asked, np.inf)
         low, high = np.full(target.shape, -1.0), np.ones(target.shape)
-        while not np.all(private := self.delta(high) <= target):
+        while not np.all(private := self._upper(high) <= target):
             if np.max(high) > LARGEST_EPSILON:
                 raise NumericalError(
                     f"epsilon at delta = {np.min(target)} exceeds {LARGEST_EPSILON}; ask for a larger delta"
@@ -75,11 +80,14 @@ class Curve(ABC):
         for _ in range(12):  # 32 sections at a time: one call of delta costs little more for many points than for one
             points = low[..., None] + (high - low)[..., None] * np.linspace(0.0, 1.0, 33)
             points[..., -1] = high
-            index = np.argmax(self.delta(np.maximum(points, 0.0)) <= target[..., None], axis=-1)[..., None]
+            index = np.argmax(self._upper(np.maximum(points, 0.0)) <= target[..., None], axis=-1)[..., None]
             low = np.take_along_axis(points, np.maximum(index - 1, 0), axis=-1)[..., 0]
             high = np.take_along_axis(points, index, axis=-1)[..., 0]
         limit = np.where(asked < self.infinity, np.inf, self.largest_loss)
         return np.where(solvable, np.maximum(high, 0.0), limit)
+
+    def _upper(self, epsilon: Floats) -> Floats:
+        return np.minimum(self.delta(epsilon) * (1.0 + self.relative_error), 1.0)
 
     def dp_epsilon(self, delta: ArrayLike) -> Floats:
         """Smallest epsilon of (epsilon, delta)-differential privacy, from the private side."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -149,8 +150,8 @@ class DiscreteLaplace(PrivacyProfile):
 
     @property
     def largest_loss(self) -> float:
-        """The epsilon of pure differential privacy."""
-        return self.shift / self.scale
+        """The epsilon of pure differential privacy, rounded up."""
+        return _rounded_up(Fraction(self.shift) / Fraction(self.scale))
 
     def _divergence(self, epsilon: Floats) -> Any:
         rate = 1.0 / self.scale
@@ -265,6 +266,12 @@ def _integer(argument: str, value: Any, *, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
         raise ParameterError(f"'{argument}' must be an integer >= {low}. Got {value!r}.")
     return int(value)
+
+
+def _rounded_up(value: Fraction) -> float:
+    """The least double that is not below the value."""
+    nearest = float(value)
+    return nearest if nearest >= value else float(np.nextafter(nearest, np.inf))
 
 
 def _set(profile: PrivacyProfile, field: str, value: Any) -> None:

@@ -31,7 +31,6 @@ from gaussveil.spectrum.curve import (
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses, chord_masses
 from gaussveil.spectrum.discrete.tilted_convolution import Parts, Plan, convolved
 from gaussveil.spectrum.loss import PrivacyLoss, compose
-from gaussveil.spectrum.profiles import PrivacyProfile
 
 _SKETCH_NODES = 256
 _CONTOUR_WORK = 20_000  # terms times nodes that a contour integral is asked for
@@ -141,7 +140,7 @@ def _folded(items: Sequence[Divergence], counts: Sequence[int] | None) -> list[t
         if isinstance(item, PrivacyLoss):
             gaussian.append(item ** int(count))
             continue
-        described = item.to_dict() if isinstance(item, PrivacyProfile) else item
+        described = item.to_dict() if hasattr(item, "to_dict") else item
         key = json.dumps(described, sort_keys=True, default=lambda stranger: f"#{id(stranger)}")
         folded[key] = (item, folded.get(key, (item, 0))[1] + int(count))
     together: list[tuple[Divergence, int]] = [(compose(*gaussian), 1)] if gaussian else []
