@@ -232,3 +232,17 @@ def test_other_files_are_not_ledgers(tmp_path: Path, body: bytes) -> None:
     with pytest.raises((FormatError, LedgerCorruptError), match=r"not a gaussveil ledger|damaged"):
         Ledger(path)
     assert path.read_bytes() == body
+
+
+def test_a_second_name_is_refused(tmp_path: Path) -> None:
+    """SQLite keeps a log and locks beside each name: writers under two names would lose each other's debits."""
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    os.link(ledger.path, tmp_path / "other.ledger")
+    for path in (ledger.path, tmp_path / "other.ledger"):
+        with pytest.raises(LedgerUnavailableError, match="hard link"):
+            Ledger(path).debit("a", shift(), UNIT)
+    os.unlink(tmp_path / "other.ledger")
+    os.symlink(ledger.path, tmp_path / "other.ledger")  # SQLite follows these, so that there is one log
+    Ledger(tmp_path / "other.ledger").debit("a", shift(), UNIT)
+    assert len(ledger.entries("a")) == 1

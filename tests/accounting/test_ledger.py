@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from gaussveil.accounting import Account, Adjacency, Charge, Ledger
+from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.export import account_csv, account_json
 from gaussveil.accounting.filters import Budget
 from gaussveil.errors import (
@@ -341,3 +342,36 @@ def test_what_an_account_settles_and_gives_back_is_in_the_log(ledger: Ledger, ac
                 ledger.void(entry.id, "cancelled")
                 ledger.check()
         assert ledger.terms("homes").active_filter is None
+
+
+def test_a_repeated_id_speaks_of_the_same_neighbours_and_guarantee(ledger: Ledger, account: Account) -> None:
+    ledger.debit("homes", shift(0.1), HOME, release_id="once")
+    assert not ledger.debit("homes", shift(0.1), HOME, release_id="once").created
+    with pytest.raises(AssumptionError, match="neighbours"):
+        ledger.debit("homes", shift(0.1), Adjacency.replace_one("home"), release_id="once")
+    with pytest.raises(LedgerStateError, match="guarantee"):
+        ledger.debit("homes", shift(0.1), HOME, release_id="once", guarantee="none")
+
+
+def test_a_plan_counts_the_way_round_that_follows_outputs(ledger: Ledger) -> None:
+    plan = [(spread(-3.0), 2)]
+    fixed = Composition.of(plan, symmetric=True).delta_upper(1.0)
+    adjacency = Adjacency.replace_one("home")
+    with pytest.raises(BudgetExceededError):
+        ledger.open_account("tight", epsilon=1.0, delta=fixed, adjacency=adjacency, rule="planned", plan=plan)
+    ledger.open_account("wide", epsilon=1.0, delta=1.1 * fixed, adjacency=adjacency, rule="planned", plan=plan)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\ud800", 3])
+def test_names_that_no_log_can_show_are_refused(ledger: Ledger, name: str) -> None:
+    with pytest.raises(ParameterError):
+        ledger.open_account(name, epsilon=1.0, delta=1e-6)
+    assert ledger.accounts() == []
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "Straße 7", "家", "a'; DROP TABLE entries; --", " padded "])
+def test_any_other_name_is_a_name(ledger: Ledger, name: str) -> None:
+    ledger.debit(ledger.open_account(name, epsilon=1.0, delta=1e-6).name, shift(0.01), HOME)
+    ledger.check()
+    assert ledger.accounts() == [name]
+    assert [entry.account for entry in ledger.entries(name)] == [name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unicodedata import category
 
 from gaussveil.errors import ParameterError
 
@@ -12,11 +13,9 @@ class Account:
     """Ledger path and account name, nothing else: safe to pickle, copy, clone and send to workers."""
 
     def __init__(self, ledger: str | os.PathLike[str], name: str) -> None:
-        if not name.strip():
-            raise ParameterError("name must not be empty")
         # Absolute, because a worker may run in another folder.
         self.ledger = str(Path(ledger).absolute())
-        self.name = name
+        self.name = checked_name(name)
 
     def __repr__(self) -> str:
         return f"Account({Path(self.ledger).name!r}, {self.name!r})"
@@ -26,3 +25,12 @@ class Account:
 
     def __hash__(self) -> int:
         return hash((self.ledger, self.name))
+
+
+def checked_name(name: str) -> str:
+    """The name, if it is text that a log can show on one line."""
+    if not isinstance(name, str) or not name.strip():
+        raise ParameterError(f"name must be text and not empty, got {type(name).__name__}")
+    if any(category(letter) == "Cc" for letter in name):
+        raise ParameterError("name must hold no control characters such as line breaks: they would forge lines of logs")
+    return name

@@ -122,6 +122,12 @@ class Database:
             raise LedgerUnavailableError(
                 f"there is no ledger {self.path.name}; make one with Ledger.create or `gaussveil budget new`"
             )
+        if os.stat(self.path).st_nlink > 1:
+            # Each name has its own write-ahead log: writers under two names would not see each other's debits.
+            raise LedgerUnavailableError(
+                f"the ledger {self.path.name} has a second name (a hard link), under which other debits could be made "
+                "unseen; remove the link, and copy the file where a copy is wanted"
+            )
         try:
             connection = sqlite3.connect(
                 f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.busy_seconds, isolation_level=None
@@ -135,6 +141,8 @@ class Database:
             yield connection
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
+        except UnicodeEncodeError:
+            raise ParameterError("names and texts of a ledger must be valid Unicode, got a lone surrogate") from None
         finally:
             connection.close()
 

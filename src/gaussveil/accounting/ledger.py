@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from gaussveil.accounting import journal, records
-from gaussveil.accounting.account import Account
+from gaussveil.accounting.account import Account, checked_name
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Charge
@@ -112,8 +112,7 @@ class Ledger:
     ) -> tuple[Budget, records.Folded]:
         """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan."""
         budget = Budget(float(epsilon), float(delta), float(sampler_share))
-        if not name.strip():
-            raise ParameterError("name must not be empty")
+        checked_name(name)
         if rule not in RULES:
             raise ParameterError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
         if filter not in FILTERS:
@@ -155,7 +154,8 @@ class Ledger:
     ) -> Debit:
         """Check and debit in one durable transaction; refused whole if the account cannot afford it.
 
-        The same `release_id` debits once: a second call with the same charge gives the entry back in its present state.
+        The same `release_id` debits once: a second call with the same charge, adjacency and kind of guarantee gives the
+        entry back in its present state.
         """
         if guarantee not in GUARANTEES:
             raise ParameterError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
@@ -173,6 +173,12 @@ class Ledger:
                     )
                 if known.state == "void":
                     raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
+                check_adjacency(terms, adjacency, charge)
+                if known.guarantee != guarantee:
+                    raise LedgerStateError(
+                        f"release_id {identifier!r} was debited with the guarantee {known.guarantee!r}, "
+                        f"not {guarantee!r}; choose a new one"
+                    )
                 return Debit(identifier, known.state, known.debited_at, terms, created=False)
             settled, slot = _admitted(connection, number, terms, charge, adjacency)
             if settled != terms:
