@@ -86,3 +86,31 @@ def test_symmetry_follows_from_the_kind(kind: str, symmetric: bool) -> None:
     assert Adjacency(kind, "record", not symmetric, parameters).symmetric is not symmetric
     with pytest.raises(ParameterError, match="symmetric must be"):
         Adjacency(kind, "record", symmetric, parameters)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("label-graph", {}),
+        ("label-graph", {"edges": []}),
+        ("label-graph", {"edges": [["a", "a"]]}),
+        ("label-graph", {"edges": [["a", "b"], ["a", "b"]]}),
+        ("label-graph", {"edges": [["a"]]}),
+        ("label-graph", {"edges": [[1, 2]]}),
+        ("l2-ball", {"radius": 0.0, "space": "vector"}),
+        ("l2-ball", {"radius": -1.0, "space": "vector"}),
+        ("l2-ball", {"radius": True, "space": "vector"}),
+        ("l2-ball", {"radius": 1.0, "space": "other"}),
+        ("event", {"length": 0, "size": 1.0}),
+        ("event", {"length": 2.5, "size": 1.0}),
+        ("event", {"length": 2, "size": -1.0}),
+    ],
+)
+def test_a_relation_without_neighbours_is_refused_from_files_too(kind: str, parameters: dict[str, object]) -> None:
+    record = {"kind": kind, "unit": "home", "symmetric": kind != "label-graph", "parameters": parameters}
+    with pytest.raises(FormatError):
+        Adjacency.from_dict(record)
+
+
+def test_only_label_graphs_have_edges() -> None:
+    assert Adjacency("add-remove", parameters={"edges": [["a", "b"]]}).edge_count is None

@@ -22,12 +22,39 @@ _KINDS = {
     "event": "one {unit} changes in at most {length:d} consecutive samples, each by at most {size:g}",
 }
 _SYMMETRIC = frozenset({"replace", "l2-ball", "event"})
+SPACES = ("spectrum", "trajectory", "vector")
 
 
-def _positive(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise ParameterError(f"{name} must be a positive finite number, got {value}")
-    return float(value)
+def _check_parameters(kind: str, parameters: Mapping[str, object]) -> None:
+    """Raise where a relation says too little, or relates nothing: a promise about no neighbours is empty."""
+    if kind == "label-graph":
+        _check_edges(parameters.get("edges"))
+    elif kind == "l2-ball":
+        _check_positive("radius", parameters.get("radius"))
+        if parameters.get("space") not in SPACES:
+            raise ParameterError(f"space must be one of {', '.join(SPACES)}, got {parameters.get('space')!r}")
+    elif kind == "event":
+        _check_positive("size", parameters.get("size"))
+        length = parameters.get("length")
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise ParameterError(f"length must be a whole number of samples, at least 1, got {length!r}")
+
+
+def _check_edges(edges: object) -> None:
+    if not isinstance(edges, list) or not edges:
+        raise ParameterError("edges must hold at least one ordered pair of labels, got none")
+    pairs = [edge for edge in edges if isinstance(edge, list) and len(edge) == 2]
+    if len(pairs) != len(edges) or not all(isinstance(end, str) for edge in pairs for end in edge):
+        raise ParameterError("edges must be ordered pairs of labels, each label a text")
+    if any(first == second for first, second in edges):
+        raise ParameterError("edges must join two different labels, got an edge from a label to itself")
+    if len({tuple(edge) for edge in edges}) != len(edges):
+        raise ParameterError("edges must not repeat an ordered pair, got a repeated one")
+
+
+def _check_positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
+        raise ParameterError(f"{name} must be a positive finite number, got {value!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +80,7 @@ class Adjacency:
                 "use the constructors of Adjacency, which set it"
             )
         object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
+        _check_parameters(self.kind, self.parameters)
         self.describe()
 
     @classmethod
@@ -69,32 +97,23 @@ class Adjacency:
     def label_graph(cls, edges: Iterable[tuple[object, object]], unit: str = "record") -> Adjacency:
         """One label changes along an ordered edge (X has the first label); losses carry one batch entry per edge."""
         listed = [[str(first), str(second)] for first, second in edges]
-        if not listed:
-            raise ParameterError("edges must hold at least one ordered pair of labels, got none")
-        if any(first == second for first, second in listed):
-            raise ParameterError("edges must join two different labels, got an edge from a label to itself")
-        if len({tuple(edge) for edge in listed}) != len(listed):
-            raise ParameterError("edges must not repeat an ordered pair, got a repeated one")
         return cls("label-graph", unit, parameters={"edges": listed})
 
     @classmethod
     def l2_ball(cls, radius: float, *, space: str = "trajectory", unit: str = "trajectory") -> Adjacency:
         """Two spectra or trajectories at most `radius` apart in l2 norm; symmetric."""
-        if space not in ("spectrum", "trajectory", "vector"):
-            raise ParameterError(f"space must be 'spectrum', 'trajectory' or 'vector', got {space!r}")
-        return cls("l2-ball", unit, symmetric=True, parameters={"radius": _positive("radius", radius), "space": space})
+        return cls("l2-ball", unit, symmetric=True, parameters={"radius": float(radius), "space": space})
 
     @classmethod
     def event(cls, length: int, size: float, unit: str = "trajectory") -> Adjacency:
         """Two trajectories that differ in at most `length` consecutive samples, each by at most `size`; symmetric."""
-        if int(length) != length or length < 1:
-            raise ParameterError(f"length must be a whole number of samples, at least 1, got {length}")
-        return cls("event", unit, True, {"length": int(length), "size": _positive("size", size)})
+        whole = int(length) if int(length) == length else length
+        return cls("event", unit, True, {"length": whole, "size": float(size)})
 
     @property
     def edge_count(self) -> int | None:
         """Number of ordered edges of a label graph, None for the other kinds."""
-        edges = self.parameters.get("edges")
+        edges = self.parameters.get("edges") if self.kind == "label-graph" else None
         return len(edges) if isinstance(edges, list) else None
 
     def describe(self) -> str:
