@@ -138,3 +138,21 @@ def test_gaussian_parameters_must_lead_to_the_charge(
 def test_gaussian_noise_is_charged_as_a_mean_shift(draft: CertificateDraft) -> None:
     spread = Charge(PrivacyLoss.from_terms([-1e-3], [1], [0.0]))
     assert "something else" in verify(issue(replace(draft, delta=0.1), spread)).problems[0]
+
+
+def test_the_verdict_says_what_it_rests_on(draft: CertificateDraft) -> None:
+    whole = verify(issue(replace(draft, parameters=WHITE)))
+    assert "public parameters" in whole.rests_on
+    less = {name: value for name, value in WHITE.items() if name != "l2_sensitivity"}
+    for other in (replace(draft, parameters=less), replace(draft, parameters={}), replace(draft, mechanism="other")):
+        found = verify(issue(other))
+        assert found.ok
+        assert "pair alone" in found.rests_on
+
+
+def test_a_covariance_that_is_none_is_refused(draft: CertificateDraft) -> None:
+    variance = WHITE["noise_covariance"]
+    for matrix in ([[variance, 5.0], [0.0, variance]], [[variance, False], [False, variance]]):
+        found = verify(issue(replace(draft, parameters={**WHITE, "noise_covariance": matrix})))
+        assert not found.ok
+        assert "noise_covariance" in found.problems[0]

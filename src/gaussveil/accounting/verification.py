@@ -18,7 +18,10 @@ _AGREEMENT = 1e-9
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of `verify`; `ok` means every check passed, `private` that a guarantee is also claimed."""
+    """Outcome of `verify`; `ok` means every check passed, `private` that a guarantee is also claimed.
+
+    `rests_on` says how far the checks reach: from the public parameters on, or from the charged pair alone.
+    """
 
     ok: bool
     private: bool
@@ -26,6 +29,7 @@ class Verification:
     delta_upper: float
     signature: str
     problems: tuple[str, ...]
+    rests_on: str
 
     def require(self) -> None:
         """Raise `VerificationError` unless every check passed."""
@@ -46,14 +50,15 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         check_edges(certificate.adjacency, certificate.charge)
     except AssumptionError as error:
         problems.append(str(error))
-    problems += parameter_problems(certificate)
+    found, rests_on = parameter_problems(certificate)
+    problems += found
     lower, upper = 0.0, 1.0  # until it is known better
     try:
         total = Composition.of([(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric)
         # Where floats already say 1, an enclosure could take for ever and would change nothing.
         if total.delta(certificate.epsilon) < 1:
             lower, upper = total.delta_bounds(certificate.epsilon)
-    except (GaussveilError, ArithmeticError) as error:
+    except (GaussveilError, ArithmeticError, ValueError) as error:
         problems.append(f"delta could not be recomputed ({error}), so nothing is shown")
     if upper > certificate.delta:
         problems.append(
@@ -65,7 +70,9 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         )
     signature = _check_signature(certificate, public_key, problems)
     ok = not problems
-    return Verification(ok, ok and certificate.guarantee.kind != "none", lower, upper, signature, tuple(problems))
+    return Verification(
+        ok, ok and certificate.guarantee.kind != "none", lower, upper, signature, tuple(problems), rests_on
+    )
 
 
 def _check_signature(certificate: Certificate, public_key: Ed25519PublicKey | None, problems: list[str]) -> str:

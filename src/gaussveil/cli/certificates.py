@@ -45,6 +45,7 @@ def verify(
                 "delta_lower": found.delta_lower,
                 "delta_upper": found.delta_upper,
                 "signature": found.signature,
+                "rests_on": found.rests_on,
                 "account": read.account,
                 "problems": list(found.problems),
             }
@@ -52,6 +53,7 @@ def verify(
     else:
         print(read.describe())
         print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
+        print_line(f"rests on: {found.rests_on}")
         for problem in found.problems:
             print(f"does not hold: {problem}")
         print_line("verified" if found.private else "verified, but no guarantee" if found.ok else "does not verify")
