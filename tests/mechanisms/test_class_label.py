@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
@@ -254,3 +256,14 @@ def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str])
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "class-label noise" in captured.err
+
+
+def test_a_series_comes_back_without_the_name_of_its_label(constant: ClassLabelNoise) -> None:
+    frame = pd.DataFrame(HOMES, index=list(NAMES), columns=["morning", "evening"])
+    row = constant.release("east", frame.loc["east"]).value
+    column = constant.release("east", frame.T["east"]).value
+    assert row.name is None
+    assert column.name is None
+    assert list(row.index) == ["morning", "evening"]
+    assert constant.release("east", pl.Series("east", HOMES[1])).value.name == ""
+    assert frame.loc["east"].name == "east"  # the caller's stays as it is

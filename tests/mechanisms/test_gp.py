@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKerne
 from sklearn.utils.estimator_checks import check_estimator
 
 from gaussveil.accounting import verify
-from gaussveil.errors import AssumptionError, GaussveilError, ParameterError
+from gaussveil.errors import AssumptionError, GaussveilError, ParameterError, SchemaError
 from gaussveil.mechanisms import PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.gp import dominating_pair, predictive
 from gaussveil.noise import SeededGenerator
@@ -131,3 +132,26 @@ def test_more_records_than_stated_are_refused_and_bounded_kernels_accepted() -> 
     with pytest.raises(ParameterError, match="kernel_bound"):
         PrivateGaussianProcessRegressor(kernel=DotProduct()).plan()
     assert PrivateGaussianProcessRegressor(kernel=DotProduct(), kernel_bound=3.0).plan().added_variance > 0
+
+
+def test_errors_quote_no_label() -> None:
+    labels = [f"secret {4700 + 11}", "b"]
+    with pytest.raises(SchemaError) as refused:
+        PrivateGaussianProcessRegressor().fit([[0.0], [1.0]], labels)
+    assert "4711" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_records_beyond_the_kernel_bound_are_left_out() -> None:
+    settings: dict[str, Any] = {
+        "kernel": DotProduct(sigma_0=0.5), "kernel_bound": 2.0, "query_points": [[1.0]], "n_max": 3,
+    }  # fmt: skip
+    rows, labels = np.array([[1.0], [0.5]]), np.array([1.0, -1.0])
+    far = [[100.0], [1e200], [1.5]]  # k(x, x) of 10^4, infinite, and 2.5
+    fits = [
+        PrivateGaussianProcessRegressor(**settings, generator=SeededGenerator(5)).fit(rows, labels),
+        PrivateGaussianProcessRegressor(**settings, generator=SeededGenerator(5)).fit(
+            np.concatenate([rows, far]), np.concatenate([labels, [1.0, 1.0, 1.0]])
+        ),
+    ]
+    np.testing.assert_array_equal(fits[0].values_, fits[1].values_)
+    assert any("left out" in line for line in fits[1].certificate_.assumptions)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,24 @@ def test_bad_tables_are_refused() -> None:
         model.fit(as_source(pd.DataFrame({"a": ["x"], "label": [1]})))
     with pytest.raises(ParameterError, match="class"):
         model.fit(ROWS, np.zeros(200))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["secret 4711", 1.0], [0.0, 1.0]],
+        pd.DataFrame({"a": ["secret 4711", "1"], "b": [1, 2]}),
+        np.array([[4711.0 + 1j, 1.0], [0.0, 1.0]]),
+        [4711.0, 1.0],
+    ],
+    ids=["text", "frame", "complex", "flat"],
+)
+def test_errors_quote_no_record(rows: Any) -> None:
+    model = PrivateBayesianLogisticRegression(**LOOSE, classes=[0, 1])
+    with pytest.raises(SchemaError) as refused:
+        model.fit(rows, [0, 1])
+    assert "4711" not in "".join(traceback.format_exception(refused.value))
+    fitted = PrivateBayesianLogisticRegression(**LOOSE).fit(ROWS, LABELS)
+    with pytest.raises(SchemaError) as refused:
+        fitted.predict(rows)
+    assert "4711" not in "".join(traceback.format_exception(refused.value))

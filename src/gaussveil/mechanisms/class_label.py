@@ -146,7 +146,7 @@ class ClassLabelNoise:
         position = self._position(label)
         if query is None and not plan.models.constant:
             raise ParameterError("query must be given where the models have covariances: it is random.")
-        given = plan.models.means[position] if query is None else query
+        given = plan.models.means[position] if query is None else _unnamed(query)
         centre = plan.centre_of(position, real_array("query", given))
         to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
         size = plan.shifts.shape[1]
@@ -289,6 +289,14 @@ class ClassLabelNoise:
 
     def __sklearn_clone__(self) -> ClassLabelNoise:
         return dataclasses.replace(self)
+
+
+def _unnamed(query: Any) -> Any:
+    """A series without its name: a row or column of a frame is often named after the label that is to be hidden."""
+    if type(query).__name__ != "Series":
+        return query
+    library = library_of(query)
+    return query.rename(None) if library == "pandas" else query.alias("") if library == "polars" else query
 
 
 def _unlabelled(queries: Any, rows: Array) -> Any:

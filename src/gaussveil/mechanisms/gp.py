@@ -33,7 +33,7 @@ from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.errors import AssumptionError, ParameterError, ShapeError
 from gaussveil.mechanisms.containers import real_array, real_number
 from gaussveil.mechanisms.gaussian_output import LiftedPlan, draw_release, ideal_delta, make_plan
-from gaussveil.mechanisms.records import features_and_target, new_rows
+from gaussveil.mechanisms.records import features_and_target, new_rows, numeric_target
 from gaussveil.noise import Generator
 from gaussveil.spectrum import PrivacyLoss
 
@@ -81,7 +81,7 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         observation_variance: variance of a label around the process.
         label_bound: labels are clipped to [-label_bound, label_bound]; centre them by a public value first.
         n_max: public bound on the number of records.
-        kernel_bound: largest k(x, x) over all x that a record could have; known by itself for stationary kernels.
+        kernel_bound: largest k(x, x); known by itself for stationary kernels. Records with a larger one are left out.
         epsilon, delta: the promise for all query points together.
         target: name of the label's column where X is a `Source`.
         account, privacy_unit, generator: as in `GaussianRelease`.
@@ -142,13 +142,16 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         """Clip the labels, debit the account, draw the process at the query points."""
         rows, labels = features_and_target(self, X, y, self.target)
         plan = self.plan(int(rows.shape[1]))
-        target = np.asarray(labels, dtype=np.float64)
+        target = numeric_target(labels)
         known = np.all(np.isfinite(rows), axis=1) & np.isfinite(target)
+        kernel, points = self._kernel(), self._points(int(rows.shape[1]))
+        largest = self._kernel_bound(kernel, np.asarray(kernel.diag(points), dtype=np.float64))
+        with np.errstate(over="ignore"):
+            known[known] = np.asarray(kernel.diag(rows[known])) <= largest * ROUNDING
         if int(np.sum(known)) > self.n_max:
             raise AssumptionError(
                 "there are more records than n_max, which was stated as public knowledge. Raise n_max."
             )
-        kernel, points = self._kernel(), self._points(int(rows.shape[1]))
         bound, noise = self._positive("label_bound"), self._positive("observation_variance")
         mean, variance = predictive(kernel, rows[known], np.clip(target[known], -bound, bound), points, noise)
         spread = np.sqrt(np.clip(variance - plan.covered_variance, 0.0, None))
@@ -159,7 +162,7 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
             assumptions=(
                 f"there are at most {int(self.n_max)} records, and one {self.privacy_unit} contributes one of them",
                 "kernel, observation variance, label bound and query points were fixed without the data",
-                f"no record has k(x, x) above {self._kernel_bound(kernel, np.asarray(kernel.diag(points))):g}",
+                f"records with k(x, x) above {largest:g} are left out",
             ),
             parameters={
                 "kernel": str(kernel), "observation_variance": noise, "label_bound": bound, "n_max": int(self.n_max),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,13 @@ from gaussveil.statistics import Source
 from gaussveil.statistics.block import plain, require_columns
 
 Floats = NDArray[np.float64]
+
+# How messages of NumPy and scikit-learn begin that quote what they could not use, and what is said instead.
+_QUOTING = {
+    "could not convert": "a cell could not be read as a number: only numbers are supported",
+    "Complex data": "Complex data not supported: only real numbers are",
+    "Expected 2D array": "Expected 2D array, got another one. Reshape your data: one row per record",
+}
 
 
 def features_and_target(estimator: Any, X: Any, y: Any, target: str) -> tuple[Floats, NDArray[Any]]:
@@ -30,9 +39,11 @@ def features_and_target(estimator: Any, X: Any, y: Any, target: str) -> tuple[Fl
         raise ParameterError(
             f"requires y to be passed, but the target y is None: {type(estimator).__name__} is supervised."
         )
-    rows = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
+    with _no_values_quoted("X"):
+        rows = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
     # a missing label is left out later: refusing it would tell of one record
-    labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y")
+    with _no_values_quoted("y"):
+        labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y")
     check_consistent_length(rows, labels)
     return rows, column_or_1d(labels, warn=True)
 
@@ -67,8 +78,27 @@ def _numbers(column: pa.ChunkedArray) -> Floats:
 
 def new_rows(estimator: Any, X: Any) -> Floats:
     """Rows to predict for, a missing feature counting as 0."""
-    rows = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+    with _no_values_quoted("X"):
+        rows = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
     return np.asarray(np.nan_to_num(rows))
+
+
+def numeric_target(labels: NDArray[Any]) -> Floats:
+    """Labels as numbers."""
+    with _no_values_quoted("y"):
+        return np.asarray(labels, dtype=np.float64)
+
+
+@contextmanager
+def _no_values_quoted(name: str) -> Iterator[None]:
+    """Say in our words what other libraries say with the values themselves: cells, or whole arrays."""
+    try:
+        yield
+    except ValueError as error:
+        words = next((words for sign, words in _QUOTING.items() if sign in str(error)), None)
+        if words is None:
+            raise
+        raise SchemaError(f"{words} (in {name})") from None
 
 
 def clipped_rows(rows: Floats, row_norm: float) -> Floats:
