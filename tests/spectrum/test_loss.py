@@ -265,3 +265,17 @@ def test_a_mean_in_a_wide_gaussian_is_bounded_or_refused_at_any_scale() -> None:
 def test_delta_falls_to_zero_however_large_epsilon() -> None:
     curve = GaussianPair.from_reduced([0.1, -0.2], [0.5, 0.1]).delta([1e3, 1e10, 1e100, 1e153, 1e158, 1e300])
     assert np.all(curve == 0)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.floats(1e-6, 0.95), min_size=1, max_size=4),
+    st.floats(0.0, 3.0),
+    st.sampled_from([0.0, 1e-300, 1e-100, 1e-30]),
+)
+def test_epsilon_next_to_the_largest_loss_is_private(gaps: list[float], mean: float, target: float) -> None:
+    loss = GaussianPair.from_reduced(gaps, mean)
+    epsilon = float(loss.epsilon(target))
+    found = loss.enclose(epsilon)
+    assert found.lower <= target
+    assert target > 0.0 or found.log_lower == -math.inf

@@ -31,7 +31,8 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
     """
     xp = array_namespace(target)
     _, supremum = loss_limits(terms)
-    supremum = supremum + 0 * target
+    # Rounded down, it would promise delta 0, or a delta far below what is left there, a little too early.
+    supremum = supremum * (1 + 4 * (terms.variance_gap.shape[-1] + 8) * UNIT_ROUNDOFF) + 0 * target
     answer = xp.where(target <= 0, xp.maximum(supremum, 0 * target), 0 * target)
     rows = where((target > 0) & (target < 1) & (supremum > 0))
     if rows.shape[0] == 0:

@@ -196,7 +196,7 @@ class BallIntegral:
             cost = end + 20.0 * max(0.0, above - 3.0) + 2.0 * turns + (0.0 if reached.size else 1e6)
             cuts = [length for length in lengths[: end + 1 : 2] if length < lengths[end]]
             found.append(_Path(cost if math.isfinite(cost) else 1e300, direction, (*cuts, float(lengths[end]))))
-        return sorted(found)
+        return sorted(found, key=lambda path: path.cost)
 
     def _integral(self, path: _Path, c: arb, width: float, level: arb) -> arb | None:
         """Ball for delta e^-level; None if the path ends too early or the residual of a matrix is not small on it."""
