@@ -75,3 +75,9 @@ def test_search_stops_at_the_first_private_variance() -> None:
 def test_a_senseless_sensitivity_is_refused(bad: tuple[float, float]) -> None:
     with pytest.raises(ParameterError, match="mean_gap and log_ratio"):
         variance_for_envelope(lambda variance: bad, 1, 1.0, 1e-5, wider="Y")
+
+
+def test_laws_beyond_the_stored_range_are_refused() -> None:
+    # the ratio e^40 would be clipped to e^16, whose delta is smaller
+    with pytest.raises(ParameterError, match="far apart"):
+        variance_for_dominating_pair(lambda _variance: (0.0, 40.0), 1, 1.0, 0.9999, wider="X", first=1.0)

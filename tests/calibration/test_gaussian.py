@@ -13,18 +13,23 @@ from numpy.typing import NDArray
 from gaussveil.calibration import (
     covariance_for_ball,
     covariance_for_shifts,
+    covering_ellipsoid,
+    design_class_noise,
     mean_shift_for,
     smallest_deviation,
     white_noise_scale,
 )
 from gaussveil.errors import (
     GaussveilError,
+    InputError,
     NotFiniteError,
     NotPositiveDefiniteError,
     NotSymmetricError,
     ParameterError,
     ShapeError,
 )
+from gaussveil.noise import GaussianNoise
+from gaussveil.spectrum import GaussianPair
 
 Matrix = NDArray[np.float64]
 
@@ -176,3 +181,42 @@ def test_smallest_trace_beats_white_noise_for_shifts_of_one_direction() -> None:
 def test_bad_arguments_are_refused(call: object, error: type[GaussveilError]) -> None:
     with pytest.raises(error, match=r"must"):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("rounding", [-1e-3, inf, float("nan")])
+def test_rounding_must_be_a_length(rounding: float) -> None:
+    with pytest.raises(ParameterError, match="rounding_l2"):
+        covariance_for_shifts([[1.0, 0.0]], 0.1, rounding_l2=rounding)
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.0, inf, float("nan")])
+def test_mean_shifts_must_be_positive(shift: float) -> None:
+    with pytest.raises(ParameterError, match="mean_shift"):
+        covariance_for_shifts([[1.0, 0.0]], shift)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.array([[1.0, 2.0j], [-2.0j, 1.0]]),
+        np.ma.array(np.eye(2), mask=[[False, True], [True, False]]),
+        np.array([["1", "0"], ["0", "1"]]),
+        np.array([[1.0, 0.0], [0.0, 1.0]], dtype=object),
+    ],
+    ids=["complex", "masked", "text", "object"],
+)
+def test_only_real_numbers_make_a_shape_or_shifts(matrix: Matrix) -> None:
+    calls = (
+        lambda: covariance_for_ball(1.0, 0.1, matrix),
+        lambda: covariance_for_shifts(matrix, 0.1),
+        lambda: covariance_for_shifts(np.eye(2), 0.1, shape=matrix),
+        lambda: covering_ellipsoid(matrix, floor=1e-3),
+        lambda: covering_ellipsoid(np.eye(2), weight=matrix, floor=1e-3),
+        lambda: design_class_noise(matrix, None, [[0, 1]], epsilon=1.0, accuracy=0.5),
+        lambda: design_class_noise(np.eye(2), np.stack([matrix, matrix]), [[0, 1]], epsilon=1.0, accuracy=0.5),
+        lambda: GaussianNoise(matrix, 2),
+        lambda: GaussianPair([0.0, 0.0], matrix, [0.0, 0.0], np.eye(2)),
+    )
+    for call in calls:
+        with pytest.raises(InputError):
+            call()

@@ -19,6 +19,7 @@ from gaussveil.calibration.class_gradient import Array, Device, LabelModels, log
 from gaussveil.calibration.class_search import Noise, Report
 from gaussveil.calibration.class_solver import Search
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
+from gaussveil.spectrum.arguments import float_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +91,12 @@ def design_class_noise(
 
 def checked_models(means: ArrayLike, covariances: ArrayLike | None) -> LabelModels:
     """Query models as arrays, or an error that says which rule they break."""
-    centres = np.asarray(means, dtype=np.float64)
+    centres = np.asarray(float_array("means", means))
     if centres.ndim != 2 or len(centres) < 2 or centres.shape[1] < 1:
         raise ShapeError(f"means must have shape (labels, k) with at least 2 labels. Got {centres.shape} instead.")
     count, size = centres.shape
-    spreads = np.zeros((count, size, size)) if covariances is None else np.asarray(covariances, dtype=np.float64)
+    given = np.zeros((count, size, size)) if covariances is None else covariances
+    spreads = np.asarray(float_array("covariances", given))
     if spreads.shape != (count, size, size):
         raise ShapeError(f"covariances must have shape {(count, size, size)}. Got {spreads.shape} instead.")
     if not (np.isfinite(centres).all() and np.isfinite(spreads).all()):

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, blocks, solve_dual
+from gaussveil.calibration.covering import covers
+from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, solve_dual
 from gaussveil.errors import (
     NotFiniteError,
     NotPositiveDefiniteError,
@@ -28,6 +29,7 @@ from gaussveil.errors import (
     ParameterError,
     ShapeError,
 )
+from gaussveil.spectrum.arguments import float_array
 
 Array = NDArray[np.float64]
 CHANGE_UNIT = "squares would overflow or vanish; change the unit."
@@ -118,10 +120,7 @@ def covering_ellipsoid(
 
 
 def _checked_vectors(vectors: ArrayLike) -> Array:
-    try:
-        rows = np.array(vectors, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise ShapeError("vectors must be a matrix of real numbers, every row of the same length.") from error
+    rows = np.array(float_array("vectors", vectors), order="C")
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ShapeError(
             f"vectors must be a matrix of N >= 1 rows and d >= 1 columns. Got shape {rows.shape} instead; "
@@ -136,7 +135,7 @@ def _checked_weight(weight: ArrayLike | None, dim: int) -> Array | None:
     """Lower Cholesky factor C of the weight."""
     if weight is None:
         return None
-    matrix = np.asarray(weight, dtype=np.float64)
+    matrix = np.asarray(float_array("weight", weight))
     if matrix.shape != (dim, dim):
         raise ShapeError(f"weight must have shape ({dim}, {dim}) to fit the vectors. Got {matrix.shape} instead.")
     if not np.isfinite(matrix).all():
@@ -171,43 +170,7 @@ def _proven_cover(rows: Array, solved: DualSolution, root: Array | None, unit: f
     raised = 16 * dim * (dim + 8) * ROUNDING
     while raised < 1e-3:
         candidate = covariance + np.diag(raised * covariance.diagonal())
-        if _covers(candidate, rows, floor):
+        if covers(candidate, rows, floor):
             return candidate
         raised *= 4
     raise NumericalError("the covering could not be proven in double precision. Bring the vectors to one scale.")
-
-
-def _covers(covariance: Array, rows: Array, floor: float) -> bool:
-    """Whether S >= floor I and S >= vv' for every row v, proven for the doubles given.
-
-    In coordinates scaled by powers of two (exact) to a diagonal in (1/4, 1], a Cholesky factorisation that succeeds
-    after subtracting `margin` from the diagonal proves semidefiniteness (Rump 2006, theorem 2.3).
-    """
-    dim = rows.shape[1]
-    margin = 2 * dim * (dim + 8) * ROUNDING
-    inverse = np.exp2(-np.ceil(np.log2(covariance.diagonal()) / 2))
-    scaled = covariance * np.multiply.outer(inverse, inverse)
-    if not _definite(scaled - np.diag(floor * inverse**2 + margin)):
-        return False
-    threshold = -1.0
-    if _definite(scaled - np.diag(np.full(dim, 20 * margin))):
-        # The scan's rounding error is then below a tenth, so a value under 0.9 needs no further proof.
-        threshold = 0.9
-    lower = np.linalg.cholesky(scaled)
-    lowered = scaled - np.diag(np.full(dim, margin))
-    for block in blocks(rows.shape[0], dim):
-        v = rows[block] * inverse
-        image = solve_triangular(lower, v.T, lower=True, check_finite=False)
-        near = v[np.einsum("ij,ij->j", image, image) >= threshold]
-        for part in blocks(near.shape[0], dim * dim):
-            if not _definite(lowered - near[part, :, None] * near[part, None, :]):
-                return False
-    return True
-
-
-def _definite(matrices: Array) -> bool:
-    try:
-        np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        return False
-    return True

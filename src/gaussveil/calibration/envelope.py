@@ -127,8 +127,9 @@ def variance_for_dominating_pair(
         return wide.reversed() if wider == "Y" else wide
 
     private, loss = variance_for_pair(pair, epsilon, delta, first=first)
-    if _checked(sensitivity, private)[0] > LARGEST_GAP:
-        raise ParameterError("delta must be smaller: means this far apart offer no privacy worth the name.")
+    gap, log_ratio = _checked(sensitivity, private)
+    if gap > LARGEST_GAP or log_ratio > LARGEST_LOG_RATIO:
+        raise ParameterError("delta must be smaller: laws this far apart offer no privacy worth the name.")
     return private, loss
 
 

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 
-from gaussveil.calibration.ellipsoid import _covers, covering_ellipsoid
+from gaussveil.calibration.covering import covers
+from gaussveil.calibration.ellipsoid import covering_ellipsoid
 from gaussveil.errors import (
     NotFiniteError,
     NotPositiveDefiniteError,
@@ -29,6 +30,7 @@ from gaussveil.errors import (
     ShapeError,
 )
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.arguments import float_array
 
 Matrix = NDArray[np.float64]
 
@@ -96,6 +98,7 @@ def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> M
 def smallest_deviation(shifts: ArrayLike, mean_shift: float, shape: ArrayLike | None = None) -> float:
     """Smallest standard deviation, over all directions, of noise for `shifts`: what their grid is chosen from."""
     rows = _checked_shifts(shifts)
+    _positive("mean_shift", mean_shift)
     if shape is None:
         return FLOOR_RATIO * _longest(rows) / mean_shift
     matrix = _checked_shape(shape, len(rows[0]))
@@ -114,6 +117,8 @@ def covariance_for_shifts(
     In the norm of N^-1 a row v, divided by t' = t - r/s, has length at most 1 and the rest of w at most r/s, where N >=
     s^2 I and r is `rounding_l2` plus what the division loses: together t' + r/s = t.
     """
+    if not 0 <= rounding_l2 < math.inf:
+        raise ParameterError(f"rounding_l2 must be finite and not negative. Got {rounding_l2!r} instead.")
     rows = _checked_shifts(shifts)
     floor = smallest_deviation(rows, mean_shift, shape)
     reach = rounding_l2 + 2 * ULP * _longest(rows)
@@ -134,7 +139,7 @@ def _scaled(shape: Matrix, rows: Matrix, floor: float) -> Matrix:
     raised = 16 * len(shape) * (len(shape) + 8) * ULP
     while raised < 1e-3:
         candidate = shape * (factor * (1 + raised))
-        if _covers(candidate, rows, floor):
+        if covers(candidate, rows, floor):
             return candidate
         raised *= 4
     raise NumericalError(
@@ -207,10 +212,7 @@ def _real(name: str, value: float) -> float:
 
 
 def _matrix(name: str, value: ArrayLike) -> Matrix:
-    try:
-        matrix = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name} must be a matrix of real numbers, every row of the same length.") from None
+    matrix: Matrix = float_array(name, value)
     if not np.all(np.isfinite(matrix)):
         raise NotFiniteError(f"{name} must be finite. Got NaN or infinity.")
     return matrix

@@ -41,7 +41,7 @@ from gaussveil.calibration.envelope import (
     variance_for_envelope,
 )
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.mechanisms.containers import real_number
+from gaussveil.mechanisms.containers import real_array, real_number
 from gaussveil.mechanisms.random_centre import RandomCentre
 from gaussveil.noise import Generator
 from gaussveil.spectrum import PrivacyLoss
@@ -304,7 +304,10 @@ def symmetric_factor(covariance: NDArray[np.float64], largest_variance: float) -
 
 
 def _moments(mean: Any, covariance: Any, dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    vector, matrix = np.asarray(mean, dtype=np.float64), np.asarray(covariance, dtype=np.float64)
+    vector, matrix = (
+        real_array(name, value).astype(np.float64)
+        for name, value in (("the algorithm's mean", mean), ("the algorithm's covariance", covariance))
+    )
     if vector.shape != (dimension,) or matrix.shape != (dimension, dimension):
         raise ShapeError(
             f"algorithm must return a mean of shape ({dimension},) and a covariance of shape "

@@ -156,7 +156,10 @@ class GaussianNoise:
 
 
 def _checked_noise(covariance_or_scale: Any) -> Floats:
-    noise = np.asarray(covariance_or_scale, dtype=np.float64)
+    given = np.asarray(covariance_or_scale)
+    if isinstance(covariance_or_scale, np.ma.MaskedArray) or given.dtype.kind not in "iuf":
+        raise ParameterError(f"covariance_or_scale must hold real numbers, none masked; got {given.dtype}.")
+    noise = given.astype(np.float64, copy=False)
     if not np.all(np.isfinite(noise)):
         raise NotFiniteError("covariance_or_scale must be finite.")
     if noise.ndim == 0:

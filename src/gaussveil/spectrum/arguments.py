@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from gaussveil.errors import InputError, NotFiniteError, ParameterError
+from gaussveil.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum.selection import array_namespace
 
 Array = Any
@@ -17,16 +17,18 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
     """`value` as a float64 array, on the namespace and device of `like` unless it already is an array elsewhere."""
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
         xp = array_namespace(value)
+        if not xp.isdtype(value.dtype, ("real floating", "integral")):
+            raise InputError(f"'{name}' must be an array of real numbers. Got dtype {value.dtype}.")
         return xp.astype(value, xp.float64, copy=False)
+    if isinstance(value, np.ma.MaskedArray):  # NumPy would drop the mask and take what lies under it
+        raise InputError(f"'{name}' must not be masked: fill what is missing first.")
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "fiu":
-            raise TypeError
-        array = array.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"'{name}' must be an array of real numbers. Got {type(value).__name__} that is not one."
-        ) from None
+    except ValueError:
+        raise ShapeError(f"'{name}' must be rectangular: every row of the same length.") from None
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"'{name}' must be an array of real numbers. Got {type(value).__name__} that is not one.")
+    array = array.astype(np.float64, copy=False)
     if like is None or isinstance(like, np.ndarray):
         return array
     xp = array_namespace(like)
