@@ -13,7 +13,7 @@ from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line,
 from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.accounting import Account, Adjacency, Charge
+    from gaussveil.accounting import Account, Adjacency, Charge, Ledger
 
 budget_app = typer.Typer(
     name="budget", help="Privacy budgets: open, show, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
@@ -96,7 +96,11 @@ def new(
 
 
 @budget_app.command("show", epilog=EXIT_CODE_HELP)
-def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
+def show(
+    ledger: LedgerFile,
+    account: Annotated[str | None, typer.Option(help="Name of the account; without it all are listed.")] = None,
+    json: Json = False,
+) -> None:
     """Show what an account has spent: epsilon at its delta, delta at its epsilon, every entry with its state.
 
     Example: gaussveil budget show home.ledger --account homes --json
@@ -104,6 +108,9 @@ def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
     from gaussveil.accounting import Ledger
 
     book = Ledger(ledger)
+    if account is None:
+        _list_accounts(book, json)
+        return
     statement, entries = book.statement(account), book.entries(account)
     if json:
         listed = [{"id": e.id, "state": e.state, "what": e.what, "debited_at": e.debited_at} for e in entries]
@@ -127,6 +134,19 @@ def show(ledger: LedgerFile, account: AccountName, json: Json = False) -> None:
     # Plain lines: ids must be readable in full, and what a user wrote is not markup.
     for entry in entries:
         print(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}")
+
+
+def _list_accounts(book: Ledger, json: bool) -> None:
+    statements = {name: book.statement(name) for name in book.accounts()}
+    if json:
+        print_json({"accounts": [found.to_dict() for found in statements.values()]})
+        return
+    rows = [
+        (name, *map(digits, (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta)))
+        for name, found in statements.items()
+        for budget in (found.terms.budget,)
+    ]
+    print_table(("account", "budget epsilon", "delta", "spent epsilon", "spent delta"), rows)
 
 
 @budget_app.command("history", epilog=EXIT_CODE_HELP)

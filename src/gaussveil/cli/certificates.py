@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussveil.cli.files import check_targets, reserved
+from gaussveil.cli.files import check_targets, read_json, reserved
 from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, tell
+from gaussveil.errors import FormatError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Certificate, Verification
 
 key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
 
@@ -23,41 +27,74 @@ def verify(
 ) -> None:
     """Recompute a certificate: delta in both directions, the arithmetic and the signature.
 
-    Ends with 1 if anything does not hold, or if the certificate claims no guarantee at all.
+    Takes a certificate, a mixture model, which holds its own, or a file of meters, which holds one per meter. Ends with
+    1 if anything does not hold, or if a certificate claims no guarantee at all.
 
     Example: gaussveil verify out.csv.certificate.json --public-key owner.key.pub
     """
-    from gaussveil.accounting import Certificate
     from gaussveil.accounting import verify as recompute
     from gaussveil.accounting.keys import load_public_key
 
-    read = Certificate.read(certificate)
-    found = recompute(read, load_public_key(public_key) if public_key is not None else None)
+    key = load_public_key(public_key) if public_key is not None else None
+    held = _held(certificate)
+    found = [recompute(read, key) for read in held.values()]
     if json:
-        print_json(
-            {
-                "certificate": str(certificate),
-                "verified": found.ok,
-                "private": found.private,
-                "guarantee": str(read.guarantee),
-                "epsilon": read.epsilon,
-                "delta": read.delta,
-                "delta_lower": found.delta_lower,
-                "delta_upper": found.delta_upper,
-                "signature": found.signature,
-                "rests_on": found.rests_on,
-                "account": read.account,
-                "problems": list(found.problems),
-            }
-        )
+        answers = [
+            {"certificate": str(certificate), **_answer(read, one)} | ({"meter": name} if name else {})
+            for (name, read), one in zip(held.items(), found)
+        ]
+        print_json(answers[0] if "" in held else {"certificates": answers})
     else:
-        print(read.describe())
-        print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
-        print_line(f"rests on: {found.rests_on}")
-        for problem in found.problems:
-            print(f"does not hold: {problem}")
-        print_line("verified" if found.private else "verified, but no guarantee" if found.ok else "does not verify")
-    raise typer.Exit(DONE if found.private else NO)
+        for (name, read), one in zip(held.items(), found):
+            if name:
+                print_line(f"Meter {name}")
+            _print(read, one)
+    raise typer.Exit(DONE if all(one.private for one in found) else NO)
+
+
+def _held(path: Path) -> dict[str, Certificate]:
+    """The certificates in a file: one without a name, or one for every meter."""
+    from gaussveil.accounting import Certificate
+
+    content = read_json(path)
+    kind = content.get("format") if isinstance(content, dict) else None
+    if kind == "gaussveil meters":
+        from gaussveil.streaming.meters import read_meters
+
+        return {meter.name: meter.certificate for meter in read_meters(path)}
+    if kind == "gaussveil mixture":
+        from gaussveil.mechanisms import MixtureModel
+
+        held = MixtureModel.read(path).certificate
+        if held is None:
+            raise FormatError(f"{path}: this mixture was released without a certificate, so nothing can be verified")
+        return {"": held}
+    return {"": Certificate.read(path)}
+
+
+def _answer(read: Certificate, found: Verification) -> dict[str, object]:
+    return {
+        "verified": found.ok,
+        "private": found.private,
+        "guarantee": str(read.guarantee),
+        "epsilon": read.epsilon,
+        "delta": read.delta,
+        "delta_lower": found.delta_lower,
+        "delta_upper": found.delta_upper,
+        "signature": found.signature,
+        "rests_on": found.rests_on,
+        "account": read.account,
+        "problems": list(found.problems),
+    }
+
+
+def _print(read: Certificate, found: Verification) -> None:
+    print(read.describe())
+    print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
+    print_line(f"rests on: {found.rests_on}")
+    for problem in found.problems:
+        print(f"does not hold: {problem}")
+    print_line("verified" if found.private else "verified, but no guarantee" if found.ok else "does not verify")
 
 
 @key_app.command("new", epilog=EXIT_CODE_HELP)

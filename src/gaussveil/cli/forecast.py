@@ -16,7 +16,7 @@ import typer
 from gaussveil.cli.budget import paying_account
 from gaussveil.cli.files import certificate_beside, check_ending, check_targets, release_facts, release_lines, reserved
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.readings import check_unit, read_table
+from gaussveil.cli.readings import check_unit, column_named, read_table
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import encode_columns
@@ -102,9 +102,11 @@ def forecast(
     if diagnostics is not None:
         check_ending(diagnostics, *PRIVATE)
     check_targets(out, certificate_file, report, diagnostics, inputs=[local_file(source)], ledger=ledger, force=force)
+    table = read_table(source, engine)
     readings = read_readings(
-        read_table(source, engine), household=household_column, time=time_column, power=power_column,
-        unit=cast("Unit", unit), gaps=gaps.value, time_zone=time_zone,  # another unit is refused there, by name
+        table, household=column_named(table, household_column), time=column_named(table, time_column),
+        power=column_named(table, power_column), unit=cast("Unit", unit),  # another one is refused there, by name
+        gaps=gaps.value, time_zone=time_zone,
     )  # fmt: skip
     check_unit(readings, unit)
     past, future = _split(readings, at)

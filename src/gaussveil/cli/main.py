@@ -29,6 +29,7 @@ from gaussveil.errors import GaussveilError, SourceError
 
 MANY_PAIRS = ("audit", "study")
 LARGE_MATRICES = ("gp", "sketch")
+STOPPED = 130  # what a shell expects after Ctrl-C
 
 app = typer.Typer(
     name="gaussveil",
@@ -81,6 +82,10 @@ def main() -> None:
     except GaussveilError as error:
         print_error(error.code, str(error))
         sys.exit(exit_code(error))
+    except SystemExit as end:
+        if end.code == STOPPED and (command == "demo" or any(word.startswith("--ledger") for word in sys.argv)):
+            print("stopped; what was debited by then counts as spent: gaussveil budget show LEDGER", file=sys.stderr)
+        raise
     except OSError as error:
         # A file that could not be written or read by a command: the path and the system's own words suffice.
         print_error(SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}")

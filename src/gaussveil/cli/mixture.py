@@ -96,7 +96,10 @@ def mixture(
         "delta_upper": certificate.delta_upper,
         "account": certificate.account,
     }
-    lines = [f"wrote {out}: {certificate.released}; account: {certificate.account}"]
+    lines = [
+        f"wrote {out}: {certificate.released}",
+        f"account: {certificate.account}; recompute with: gaussveil verify {out}",
+    ]
     lines += [f"  class {name}: weight {digits(float(w))}" for name, w in zip(model.classes, model.weights)]
     tell(answer, lines, json=json)
 

@@ -59,6 +59,8 @@ def read_numbers(path: Path) -> Numbers:
         numbers = reader(path)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+    if not numbers.values.size:
+        raise FormatError(f"{path}: holds no numbers")
     if numbers.values.dtype.kind not in "biuf" or numbers.values.dtype.itemsize > 8:
         raise FormatError(f"{path}: must hold real numbers of at most 64 bits; got {numbers.values.dtype}")
     if not np.all(np.isfinite(numbers.values)):
@@ -76,6 +78,11 @@ def _read_csv(path: Path) -> Numbers:
         raise FormatError(f"{path}: not a CSV table in UTF-8") from None
     if not rows:
         raise FormatError(f"{path}: holds no numbers")
+    if all(len(row) == 1 and ";" in row[0] for _, row in rows[:1]):
+        raise FormatError(
+            f"{path}: cells must be separated by commas and decimals written with a point; its first line has "
+            "semicolons. Save it in that form"
+        )
     # A header is copied to the output, so nothing that might be a damaged number counts as one.
     first = [cell.strip() for cell in rows[0][1]]
     header = tuple(first) if all(COLUMN_NAME.fullmatch(cell) for cell in first) else None
@@ -89,7 +96,8 @@ def _read_csv(path: Path) -> Numbers:
             values.append([float(cell) for cell in row])
         except ValueError:
             raise FormatError(
-                f"{path}, line {line}: every cell must be a number, or a name in the first line"
+                f"{path}, line {line}: every cell must be a number, or a name in the first line; leave columns of text "
+                "and times out, fill empty cells by a public rule, write decimals with a point"
             ) from None
     return Numbers(np.array(values, dtype=np.float64).reshape(len(values), width), header)
 

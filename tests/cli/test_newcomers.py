@@ -1,0 +1,120 @@
+"""What somebody meets on the first day: files as spreadsheets write them, a name forgotten, a key pressed to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gaussveil.accounting import Ledger
+from gaussveil.mechanisms import MeterStream, PrivateGaussianMixture
+from gaussveil.streaming import Meter, write_meters
+
+Run = Callable[..., tuple[int, str, str]]
+PROGRAM = str(Path(sys.executable).parent / "gaussveil")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("a;b\r\n1,5;2,25\r\n", "separated by commas and decimals written with a point"),
+        ("1,5;2,25\n3,5;4,25\n", "every cell must be a number"),
+        ("a,b\n1,2\n,4\n", "line 3: every cell must be a number"),
+        ("time,kw\n2024-01-01 00:00,1\n", "leave columns of text and times out"),
+        ("a,b\n", "holds no numbers"),
+        ("", "holds no numbers"),
+    ],
+)
+def test_tables_that_are_not_numbers_say_what_to_do_and_spend_nothing(
+    run: Run, tmp_path: Path, body: str, words: str
+) -> None:
+    table, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    table.write_text(body, encoding="utf-8", newline="")
+    ledger = Ledger.create(tmp_path / "l")
+    ledger.open_account("homes", epsilon=3, delta=1e-5)
+    code, told, error = run(
+        "release", "vector", table, "--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--out", out,
+        "--ledger", tmp_path / "l", "--account", "homes",
+    )  # fmt: skip
+    assert (code, told) == (2, "")
+    assert error.count("\n") == 1
+    assert words in error
+    assert ledger.entries("homes") == []
+    assert not out.exists()
+
+
+def test_a_spreadsheets_mark_and_line_ends_are_no_numbers(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbfnorth,south\r\n1.5,2.5\r\n")
+    words = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--out", tmp_path / "out.csv")
+    assert run("release", "vector", tmp_path / "in.csv", *words)[0] == 0
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").startswith("north,south\n")
+
+
+def test_without_an_account_all_are_listed(run: Run, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "l")
+    for name in ("homes", "meters [b]"):
+        ledger.open_account(name, epsilon=3, delta=1e-5)
+    code, out, _ = run("budget", "show", tmp_path / "l")
+    assert code == 0
+    assert [line.split("  ")[0] for line in out.splitlines()[1:]] == ["homes", "meters [b]"]
+    code, out, _ = run("budget", "show", tmp_path / "l", "--json")
+    assert [one["account"] for one in json.loads(out)["accounts"]] == ["homes", "meters [b]"]
+
+
+def test_files_that_hold_certificates_are_verified(run: Run, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 1))
+    model = PrivateGaussianMixture(epsilon=1.0, delta=1e-6, radius=3.0, classes=1).fit(rows).model_
+    model.write(tmp_path / "model.json")
+    stream = MeterStream.design(sample_period="1h", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
+    certificate = stream.open()
+    write_meters([Meter(name, stream.design_, certificate) for name in ("m1", "m2")], tmp_path / "meters.json")
+
+    code, out, error = run("verify", tmp_path / "model.json", "--json")
+    assert (code, error) == (0, "")
+    assert json.loads(out)["private"]
+    code, out, _ = run("verify", tmp_path / "meters.json")
+    assert code == 0
+    assert [line for line in out.splitlines() if line.startswith("Meter")] == ["Meter m1", "Meter m2"]
+    code, out, _ = run("verify", tmp_path / "meters.json", "--json")
+    assert [one["meter"] for one in json.loads(out)["certificates"]] == ["m1", "m2"]
+
+    forged = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    forged["certificate"]["delta"] = 1e-9
+    (tmp_path / "forged.json").write_text(json.dumps(forged), encoding="utf-8")
+    assert run("verify", tmp_path / "forged.json")[0] != 0
+    del forged["certificate"]["delta"]
+    (tmp_path / "forged.json").write_text(json.dumps(forged | {"certificate": None}), encoding="utf-8")
+    code, _, error = run("verify", tmp_path / "forged.json")
+    assert code == 2
+    assert "without a certificate" in error
+
+
+def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
+    command = [PROGRAM, "demo", "--homes", "400", "--out", "town"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a suite in the background ignores
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert "400 homes" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == "stopped; what was debited by then counts as spent: gaussveil budget show LEDGER\n"
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    for words, place, expected in (("gaussveil bud", 1, "budget"), ("gaussveil budget show --acc", 3, "--account")):
+        environment = {
+            **os.environ, "_GAUSSVEIL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place),
+        }  # fmt: skip
+        done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+        assert done.stdout.split() == [expected]
