@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gaussveil.errors import FormatError, SourceError
+from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.noise import SeededGenerator
 from gaussveil.streaming import Gateway, Message, Meter, StreamState, read_meters, write_meters
 from gaussveil.streaming.meters import LARGEST_FILE
+from gaussveil.streaming.mqtt import Broker
 from gaussveil.streaming.state import _ARRAYS, CHECKPOINT_RECORDS, KEPT
 
 Meters = tuple[Meter, ...]
@@ -290,3 +291,64 @@ def test_designs_other_than_those_paid_for_and_odd_fields_are_refused(
     path.write_text(json.dumps(record))
     with pytest.raises(FormatError, match="meter 2 of"):
         read_meters(path)
+
+
+def test_damage_in_the_length_of_a_frame_is_not_taken_for_a_torn_end(gateway: Gateway) -> None:
+    log = gateway.state._log_path(gateway.state.generation)
+    ends = []
+    for k in range(3):
+        outputs(gateway, say("white", k, 1.0))
+        ends.append(log.stat().st_size)
+    body = bytearray(log.read_bytes())
+    body[ends[0] + 6] ^= 0xFF  # of the second frame: it now seems to end beyond the log
+    log.write_bytes(body)
+    with pytest.raises(FormatError, match="damaged in the middle"):
+        reopened(gateway)
+    gateway.state._lock = os.open("/dev/null", os.O_RDONLY)
+
+
+def test_a_damaged_checkpoint_is_told(gateway: Gateway) -> None:
+    outputs(gateway, say("white", 0, 1.0))
+    gateway.state.checkpoint()
+    arrays = gateway.state.folder / f"arrays-{gateway.state.generation}.npz"
+    for harm in (arrays.read_bytes()[:-40], b"", b"PK\x03\x04" + os.urandom(200)):
+        arrays.write_bytes(harm)
+        with pytest.raises(FormatError, match="damaged"):
+            reopened(gateway)
+        gateway.state._lock = os.open("/dev/null", os.O_RDONLY)
+
+
+def test_a_reset_never_answers_again_what_is_known_to_be_answered(gateway: Gateway, meters: Meters) -> None:
+    outputs(gateway, say("white", 0, 1.0, 2.0), say("billing", 0, *np.ones(30)))
+    os.close(gateway.state._lock)
+    folder = gateway.state.folder
+    with pytest.raises(ParameterError, match="before 30 may have been answered"):
+        StreamState.open(folder, meters, reset_from=29)
+    anew = StreamState.open(folder, meters, reset_from=30)
+    os.close(anew._lock)
+    with pytest.raises(ParameterError, match="before 30 may have been answered"):
+        StreamState.open(folder, meters, reset_from=0)
+    (folder / "state.json").write_text("{}")  # what it answered is not known any more
+    last = StreamState.open(folder, meters, reset_from=5)
+    gateway.state._lock = last._lock
+    assert last.first_sequence == 5
+    assert sorted(path.name for path in folder.iterdir()) == ["arrays-3.npz", "lock", "log-3", "state.json"]
+
+
+def test_a_crash_during_a_reset_leaves_the_old_state(gateway: Gateway, meters: Meters) -> None:
+    first = outputs(gateway, say("white", 0, 1.0))
+    os.close(gateway.state._lock)
+    folder = gateway.state.folder
+    (folder / "state.json.part").mkdir()  # arrays and log are written, then nothing more can be
+    with pytest.raises(IsADirectoryError):
+        StreamState.open(folder, meters, reset_from=1)
+    (folder / "state.json.part").rmdir()
+    after = Gateway(meters, StreamState.open(folder, meters))
+    assert outputs(after, say("white", 0, 1.0)) == first
+    assert after.health()["repeated"] == 1
+    gateway.state._lock = after.state._lock
+
+
+def test_what_holds_readings_or_passwords_does_not_show_them() -> None:
+    assert "0.625" not in repr(say("white", 0, 0.625))
+    assert "pa55" not in repr(Broker(user="gateway", password="pa55"))

@@ -50,7 +50,7 @@ class Message:
 
     meter: str
     sequence: int
-    values: Floats
+    values: Floats = field(repr=False)  # private
 
 
 @dataclass(eq=False)

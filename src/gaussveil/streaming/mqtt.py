@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
@@ -32,7 +32,7 @@ class Broker:
     port: int = 1883
     client: str = "gaussveil-gateway"
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     certificate_authority: str | None = None
     source: str = "meters"
     target: str = "private"
@@ -196,7 +196,7 @@ class _Received:
     """A message, and how many of its answers the broker has not taken yet."""
 
     meter: str
-    payload: bytes
+    payload: bytes = field(repr=False)
     number: int
     qos: int
     connection: int

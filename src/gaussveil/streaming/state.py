@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import struct
+import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,7 +79,8 @@ class StreamState:
     ) -> StreamState:
         """Recover the state: last checkpoint, then every complete frame of the log.
 
-        `reset_from` forgets all state, filters and noise together, and refuses every earlier sequence number.
+        `reset_from` forgets all state, filters and noise together, and refuses every earlier sequence number. Where the
+        old state can still be read, a number that it has answered is refused: it would be answered with a second noise.
         """
         if reset_from is not None and reset_from < 0:
             raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from} instead.")
@@ -90,11 +92,19 @@ class StreamState:
         except BlockingIOError:
             os.close(lock)
             raise SourceError(f"the state in {path} is in use by another gateway. Stop it first.") from None
-        state = cls(path, meters, lock, reset_from or 0)
-        if cls.exists(path) and reset_from is None:
-            state._recover()
-        else:
-            state.checkpoint()
+        try:
+            state = cls(path, meters, lock, reset_from or 0)
+            if cls.exists(path) and reset_from is None:
+                state._recover()
+            else:
+                if cls.exists(path):
+                    _check_reset(cls(path, meters, NONE, 0), reset_from or 0)
+                # Never over files that are in force: a crash leaves the old state or the new one, not parts of both.
+                state.generation = max(_generations(path), default=0)
+                state.checkpoint()
+        except BaseException:
+            os.close(lock)
+            raise
         return state
 
     @property
@@ -150,8 +160,9 @@ class StreamState:
         _sync_folder(self.folder)
         if self._log != NONE:
             os.close(self._log)
-        for old in (self._log_path(self.generation), self.folder / f"arrays-{self.generation}.npz"):
-            old.unlink(missing_ok=True)
+        for old in _generations(self.folder) - {generation}:  # also what a crash or a reset left: it holds readings
+            self._log_path(old).unlink(missing_ok=True)
+            (self.folder / f"arrays-{old}.npz").unlink(missing_ok=True)
         self.generation, self._log, self._logged = generation, log, 0
 
     def close(self) -> None:
@@ -165,6 +176,13 @@ class StreamState:
         return self.folder / f"log-{generation}"
 
     def _recover(self) -> None:
+        complete = self.read_back()
+        self._log = os.open(self._log_path(self.generation), os.O_RDWR | os.O_APPEND)
+        os.ftruncate(self._log, complete)  # a torn frame was never published
+        os.fsync(self._log)
+
+    def read_back(self) -> int:
+        """Take over the last checkpoint and its log; give the length of the log's complete frames."""
         try:
             head = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
             self.generation, self.first_sequence = int(head["generation"]), int(head["from"])
@@ -177,30 +195,26 @@ class StreamState:
             body = self._log_path(self.generation).read_bytes()
         except FormatError:
             raise
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             raise FormatError(
                 f"the state in {self.folder} is damaged ({type(error).__name__}). Start anew with a reset: "
                 "readings that were answered before must not be sent again."
             ) from error
-        complete = self._replay(body)
-        self._log = os.open(self._log_path(self.generation), os.O_RDWR | os.O_APPEND)
-        os.ftruncate(self._log, complete)  # a torn frame was never published
-        os.fsync(self._log)
+        return self._replay(body)
 
     def _replay(self, body: bytes) -> int:
         """Apply every complete frame; give the length of what was applied."""
         position = 0
         while position + FRAME.size <= len(body):
-            mark, count, checksum = FRAME.unpack_from(body, position)
-            end = position + FRAME.size + count * RECORD.itemsize
-            content = body[position + FRAME.size : end]
-            if mark != MARK or len(content) < count * RECORD.itemsize or zlib.crc32(content) != checksum:
-                if end < len(body) and MARK in body[end:]:
+            content = _frame_at(body, position)
+            if content is None:
+                if _frame_follows(body, position):
                     raise FormatError(f"the log in {self.folder} is damaged in the middle. Start anew with a reset.")
                 break
-            self._apply(np.frombuffer(content, RECORD))
-            self._logged += count
-            position = end
+            records = np.frombuffer(content, RECORD)
+            self._apply(records)
+            self._logged += len(records)
+            position += FRAME.size + len(content)
         return position
 
     def _apply(self, records: Records) -> None:
@@ -236,6 +250,45 @@ class StreamState:
 _ARRAYS = (
     "next", "started", "sums", "kept_sequence", "kept_value", "kept_output", "register_sequence", "register_output",
 )  # fmt: skip
+
+
+def _check_reset(old: StreamState, reset_from: int) -> None:
+    """Refuse to answer again what the old state, if it can be read, says was answered."""
+    try:
+        old.read_back()
+    except FormatError:
+        return  # it cannot say, or it belongs to streams that another debit paid for
+    answered = max(old.first_sequence, int(old.next.max()))
+    if reset_from < answered:
+        raise ParameterError(f"readings before {answered} may have been answered: reset from {answered} or later.")
+
+
+def _frame_at(body: bytes, position: int) -> bytes | None:
+    """The records of the frame that begins there; None unless it is whole."""
+    if position + FRAME.size > len(body):
+        return None
+    mark, count, checksum = FRAME.unpack_from(body, position)
+    start = position + FRAME.size
+    content = body[start : start + count * RECORD.itemsize]
+    whole = mark == MARK and len(content) == count * RECORD.itemsize > 0 and zlib.crc32(content) == checksum
+    return content if whole else None
+
+
+def _frame_follows(body: bytes, position: int) -> bool:
+    """Whether more was logged after a bad frame: then it is damaged, not torn. Its own length may be the damage."""
+    end = position + FRAME.size + FRAME.unpack_from(body, position)[1] * RECORD.itemsize
+    if body.find(MARK, end) >= 0:
+        return True
+    while (position := body.find(MARK, position + 1)) >= 0:
+        if _frame_at(body, position) is not None:
+            return True
+    return False
+
+
+def _generations(folder: Path) -> set[int]:
+    """Numbers of all checkpoints of which a file is there."""
+    names = {path.name.removesuffix(".npz").removeprefix("arrays-").removeprefix("log-") for path in folder.iterdir()}
+    return {int(name) for name in names if name.isdecimal()}
 
 
 def _private(path: Path) -> BinaryIO:
