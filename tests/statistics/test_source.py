@@ -199,3 +199,42 @@ def test_an_array_that_changes_between_two_passes_is_refused() -> None:
 def test_as_source_keeps_a_source() -> None:
     source = MemorySource(FRAME)
     assert as_source(source) is source
+
+
+def test_labels_that_change_between_two_passes_are_noticed() -> None:
+    words = np.array(["a", "a", "b", "b"])
+    for labels in (np.array([0, 0, 1, 1]), words, words.astype(object)):
+        source = as_source(np.ones((4, 1)), label=labels)
+        source.row_count()
+        labels[0] = labels[3]
+        with pytest.raises(SourceError, match="changed between two passes"):
+            source.row_count()
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(SchemaError, match="'kw' occurs twice"):
+        as_source(pa.table([[1.0], [2.0], [3.0]], names=["kw", "kw", "volt"]))
+    with pytest.raises(SchemaError, match="'label' occurs twice"):
+        as_source(pa.table({"label": [1], "kw": [1.0]}), label=[1])
+
+
+def test_households_may_be_named_by_dictionaries_and_views_of_text() -> None:
+    names = pa.array(["b", "a", "b"])
+    for home in (names.cast(pa.string_view()), names.dictionary_encode()):
+        source = as_source(pa.table({"home": home, "kw": [1.0, 2.0, 3.0]}))
+        assert source.map_groups(len, by="home") == [("a", 1), ("b", 2)]
+        assert source.table(["kw"], order=["home"])["kw"].to_pylist() == [2.0, 1.0, 3.0]
+        assert source.bounded("home", 1).row_count() == 2
+
+
+def test_a_refused_frame_is_not_quoted_by_the_chain_of_errors() -> None:
+    with pytest.raises(SchemaError, match="mixes types") as caught:
+        as_source(pd.DataFrame({"kw": [1.0, "home 3"]}))
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_a_seed_may_be_numpys() -> None:
+    source = as_source(FRAME)
+    assert rows(source.sample(0.5, np.int64(3))) == rows(source.sample(0.5, 3))
+    assert source.sample(0.5, np.int64(3)).view.seeded

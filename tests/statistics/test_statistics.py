@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from typing import Any
 
@@ -151,3 +152,12 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
         Histogram(edges=[1.0, 1.0])
     with pytest.raises(ParameterError, match="distinct"):
         Labels("label", [1, 1])
+
+
+def test_a_record_that_overflows_is_clipped_without_a_word() -> None:
+    """A warning would tell that there is such a record."""
+    huge = np.array([[1.7e308], [0.25]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sums = as_source(huge).aggregate(Moments(clip=1.0, affine=Affine([[-1.7e308]])))
+    assert sums.count.integers().tolist() == [2]

@@ -44,12 +44,12 @@ class Affine:
 
     def apply(self, values: Float, group: int) -> Float:
         """Map the columns of ``values`` (d x n, may be overwritten)."""
-        if self.centres is not None:
-            values -= np.asarray(self.centres)[group][:, None]
-        if self.maps is None:
-            return values
-        linear = np.asarray(self.maps)[group]
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is clipped or zeroed record by record later
+            if self.centres is not None:
+                values -= np.asarray(self.centres)[group][:, None]
+            if self.maps is None:
+                return values
+            linear = np.asarray(self.maps)[group]
             if linear.ndim < 2:
                 values *= linear if linear.ndim == 0 else linear[:, None]
                 return values

@@ -124,6 +124,8 @@ class Reader:
     def check(self, schema: pa.Schema) -> None:
         """Refuse missing columns, columns that are not numbers, labels of another type: before anything is read."""
         require_columns(schema, self.needed)
+        if len(set(self.columns)) != len(self.columns):
+            raise SchemaError("a column is named twice: name each once.")
         for name in self.columns:
             kind = schema.field(name).type
             if not is_number(kind):

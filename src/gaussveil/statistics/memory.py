@@ -24,6 +24,8 @@ class MemorySource(Source):
     def __init__(self, data: Any, *, label: Any = None, view: View | None = None, watch: Watch | None = None) -> None:
         self._data: pa.Table | NDArray[Any] = data if view is not None else _accept(data)
         self._label: NDArray[Any] | None = label if view is not None or label is None else _column(label, self._data)
+        if view is None:
+            _require_distinct(self.table_schema.names)
         self.view = view or View(tuple(self.table_schema.names))
         self.watch = watch or Watch()
         self._kept: NDArray[np.bool_] | None = None
@@ -39,17 +41,13 @@ class MemorySource(Source):
         return schema if self._label is None else schema.append(pa.field("label", pa.array(self._label[:0]).type))
 
     def fingerprint(self) -> str:
-        """Length, and checksums of the words in memory."""
+        """Length, and checksums of the words in memory, labels beside an array included."""
         if isinstance(self._data, pa.Table):
-            buffers = [
-                np.frombuffer(buffer, dtype=np.uint8)
-                for column in self._data.columns
-                for chunk in column.chunks
-                for buffer in chunk.buffers()
-                if buffer is not None and buffer.size
-            ]
+            buffers = [part for column in self._data.columns for chunk in column.chunks for part in _buffers(chunk)]
         else:
             buffers = [self._data.ravel(order="K").view(np.uint8)]
+        if self._label is not None:
+            buffers += _buffers(pa.array(self._label))
         rows = len(self._data) if not isinstance(self._data, pa.Table) else self._data.num_rows
         return f"{rows}:" + ",".join(_checksum(buffer) for buffer in buffers)
 
@@ -60,7 +58,9 @@ class MemorySource(Source):
             table = pa.Table.from_batches(self._slices(self.view.columns, kept), schema=self.schema)
             ties = [name for name in self.view.columns if name not in order]
             keys = [(name, "ascending") for name in (*order, *ties)]  # nulls last is Arrow's default
-            table = table.take(pc.sort_indices(table, sort_keys=keys))
+            # Arrow does not sort by dictionaries.
+            sortable = pa.table({name: plain(table.column(name).combine_chunks()) for name, _ in keys})
+            table = table.take(pc.sort_indices(sortable, sort_keys=keys))
             yield from table.select(list(columns)).to_batches()
         else:
             yield from self._slices(columns, kept)
@@ -151,17 +151,16 @@ def as_source(
 
 def _accept(data: Any) -> pa.Table | NDArray[Any]:
     if isinstance(data, pa.Table):
-        return data
+        return _stored(data) if any(pa.types.is_string_view(kind) for kind in data.schema.types) else data
     if hasattr(data, "__arrow_c_stream__"):
         try:
             table = pa.table(data)
             index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a pandas index is not a column
-            table = table.drop_columns([name for name in index if isinstance(name, str)]).replace_schema_metadata(None)
-            return table.cast(pa.schema([pa.field(f.name, _storable(f.type)) for f in table.schema]))
-        except (pa.ArrowException, TypeError, ValueError) as error:
+            return _stored(table.drop_columns([name for name in index if isinstance(name, str)]))
+        except (pa.ArrowException, TypeError, ValueError):  # their words may quote a value
             raise SchemaError(
                 "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
-            ) from error
+            ) from None
     try:
         array = np.asarray(data)
     except ValueError:
@@ -175,6 +174,18 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     array = array[:, None] if array.ndim == 1 else array
     return array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
+
+
+def _require_distinct(names: Sequence[str]) -> None:
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise SchemaError(
+            f"columns must have names of their own. {', '.join(map(repr, twice))} occurs twice: rename it."
+        )
+
+
+def _stored(table: pa.Table) -> pa.Table:
+    schema = pa.schema([pa.field(field.name, _storable(field.type)) for field in table.schema])
+    return table.replace_schema_metadata(None).cast(schema)
 
 
 def _storable(kind: pa.DataType) -> pa.DataType:
@@ -205,6 +216,11 @@ def _rank(groups: NDArray[Any], values: NDArray[np.int64]) -> NDArray[np.int64]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
     return rank
+
+
+def _buffers(array: pa.Array) -> list[NDArray[np.uint8]]:
+    found = (buffer for buffer in array.buffers() if buffer is not None and buffer.size)
+    return [np.frombuffer(buffer, dtype=np.uint8) for buffer in found]
 
 
 def _checksum(buffer: NDArray[np.uint8]) -> str:

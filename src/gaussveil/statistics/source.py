@@ -53,6 +53,11 @@ class View:
         """Key of the sampling coins."""
         return derive_key(self.key, b"coin")
 
+    def needed(self, columns: Sequence[str], order: Sequence[str] = ()) -> Sequence[str]:
+        """Which columns a pass over some of them must read: all, where rows are chosen or sorted by all of them."""
+        whole = self.unit is not None or self.rate is not None or order
+        return self.columns if whole else columns or self.columns[:1]
+
 
 class Watch:
     """Remembers a table's fingerprint from its first pass; shared by all views of the table.
@@ -162,11 +167,11 @@ class Source(ABC):
         """
         if self.view.rate is not None:
             raise ParameterError("a sample is drawn once per view: sample the original source again.")
-        seeded = isinstance(key, int)
+        seeded = isinstance(key, int | np.integer)
         if key is None:
             key = secrets.token_bytes(32)
-        elif isinstance(key, int):
-            key = derive_key(b"seed", str(key).encode())
+        elif isinstance(key, int | np.integer):
+            key = derive_key(b"seed", str(int(key)).encode())
         if len(key) != 32:
             raise ParameterError(f"key must have 32 bytes. Got {len(key)}.")
         coin_threshold(rate)
