@@ -107,3 +107,11 @@ def test_an_account_is_exported_whole(ledger: Ledger) -> None:
         exact = ledger.statement("a").composition.delta(epsilon)
         assert exact * (1 - 1e-9) <= found.get_delta_for_epsilon(epsilon) <= exact * 1.01
         assert found.get_delta_for_epsilon(epsilon) == pytest.approx(gaussian.get_delta_for_epsilon(epsilon), rel=0.01)
+
+
+@pytest.mark.parametrize("count", [-1, 2.5])
+def test_events_are_composed_a_whole_number_of_times(count: float) -> None:
+    event = dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(1.0), 1)
+    object.__setattr__(event, "count", count)
+    with pytest.raises(ParameterError, match="whole number"):
+        charges_from_event(event)

@@ -298,7 +298,7 @@ def test_any_family_is_covered_and_another_vector_never_lowers_the_trace(vectors
     "vectors", [[], [1.0, 2.0], 3.0, np.zeros((0, 3)), np.zeros((3, 0)), np.zeros((2, 2, 2)), [[1, 2], [3]]]
 )
 def test_wrong_shapes_are_refused(vectors: Any) -> None:
-    with pytest.raises(ShapeError, match="vectors.? must be"):
+    with pytest.raises(ShapeError, match=r"vectors.? must be"):
         covering_ellipsoid(vectors)
 
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
+from gaussveil.spectrum.enclosures.ball_integral import BallIntegral
 from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles, TermDoubles
+from gaussveil.spectrum.enclosures.exact_reduction import exact_spectrum
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 Case = dict[str, Any]
@@ -246,3 +248,11 @@ def test_stored_terms_are_enclosed_with_their_multiplicities() -> None:
     assert isinstance(once.lower, float)
     assert once == enclose_delta([(TermDoubles.of([0.25, -0.5], multiplicity=[2, 3], energy=[0.125, 0.25]), 1)], 0.5)
     assert_around(loss.reversed().enclose(0.5), loss.reversed().delta(0.5), 1e-12)
+
+
+def test_paths_that_cost_the_same_can_be_ordered() -> None:
+    """Where lengths overflow every path costs the same, and directions, being complex, have no order."""
+    doubles = TermDoubles.of([-0.5], energy=[1.0])
+    integral = BallIntegral([(exact_spectrum([(doubles, 1)]), 1)], 1.0)
+    with np.errstate(all="ignore"):
+        assert len(integral._paths(arb(1), np.array([0.5]), 1e300, 0.0)) == 5

@@ -65,6 +65,10 @@ class Composition:
         `adaptive` says that queries, not charges, may depend on earlier outputs: true of all but a single release.
         """
         listed = list(charges)
+        if any(isinstance(count, bool) or int(count) != count or count < 1 for _, count in listed):
+            raise ParameterError(
+                "counts must be whole numbers of at least 1: nothing that was released can be taken back"
+            )
         parts = [Part(part.source, part.count * count) for charge, count in listed for part in charge.parts]
         total = math.fsum(charge.sampler_error * count for charge, count in listed)
         several = sum(count for _, count in listed) > 1

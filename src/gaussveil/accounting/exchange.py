@@ -44,7 +44,10 @@ def charges_from_event(event: Any) -> list[tuple[Charge, int]]:
     if isinstance(event, library.NoOpDpEvent):
         return []
     if isinstance(event, library.SelfComposedDpEvent):
-        return [(charge, count * int(event.count)) for charge, count in charges_from_event(event.event) if event.count]
+        times = int(event.count)
+        if times != event.count or times < 0:
+            raise ParameterError(f"an event must be composed a whole number of times, not negative, got {event.count}")
+        return [(charge, count * times) for charge, count in charges_from_event(event.event) if times]
     if isinstance(event, library.ComposedDpEvent):
         return [found for inner in event.events for found in charges_from_event(inner)]
     if isinstance(event, library.PoissonSampledDpEvent):
