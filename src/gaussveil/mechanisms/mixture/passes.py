@@ -40,13 +40,15 @@ SAMPLER_RESERVE = 1e-32  # total variation per coordinate; designs need about 1e
 
 @dataclass(frozen=True)
 class RefinedSums:
-    """Noisy sums of one refinement per class, and how noisy they are."""
+    """Noisy sums of one refinement per class, how noisy they are, and the coordinates z = maps (x - means)."""
 
     count: Float
     total: Float
     shape: Float
     slack: Float
     scales: RefinementScales
+    means: Float
+    maps: Float
 
 
 @dataclass
@@ -106,7 +108,7 @@ class PrivatePasses:
         counted = self._noisy(scales.count_and_diagonal(d), sums.count, diagonals)
         count, diagonal = counted[:, 0], counted[:, 1:]
         shape[:, places, places] = diagonal - diagonal.mean(axis=1, keepdims=True)
-        return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales)
+        return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales, means, maps)
 
     def with_nearest(self, centres: Float) -> None:
         """From now on a record's class is the nearest of these released centres."""

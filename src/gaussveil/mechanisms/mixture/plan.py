@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.mixture.budget import CAPS, RADIUS_BINS, stage_budget
 from gaussveil.mechanisms.mixture.clusters import STEPS, find_clusters
 from gaussveil.mechanisms.mixture.label_maximisation import Parameters
+from gaussveil.mechanisms.mixture.label_sums import features_are_used, with_features
 from gaussveil.mechanisms.mixture.labels import (
     METHODS,
     choose_method,
@@ -29,7 +31,7 @@ from gaussveil.mechanisms.mixture.labels import (
 )
 from gaussveil.mechanisms.mixture.passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
 from gaussveil.mechanisms.mixture.records import Records
-from gaussveil.mechanisms.mixture.stages import run_stages
+from gaussveil.mechanisms.mixture.stages import Guess, run_stages
 from gaussveil.noise import Generator
 from gaussveil.noise.laplace import rational_scale
 from gaussveil.spectrum import GaussianPair
@@ -131,7 +133,8 @@ def record_plan(
             records.source, records.columns, records.group, len(records.classes) if records.group else 1,
             rows, rows, mean_shift, promise.generator,
         )  # fmt: skip
-        return _staged(passes, len(records.classes), mean_shift / rows, radius, middle, nominal_size)
+        guess = _staged(passes, len(records.classes), mean_shift / rows, radius, middle, nominal_size)
+        return guess.weights, guess.means, guess.covariances
 
     return FitPlan(Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), draft, draw)
 
@@ -181,20 +184,24 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
         passes = PrivatePasses(records.source, records.columns, records.group, classes, 1, 2, one, generator)
         middle = rows.mean(axis=0)
         radius = float(np.quantile(np.linalg.norm(rows - middle, axis=1), 0.99)) or 1.0
-        return _staged(passes, classes, one, radius, middle, len(rows))
+        guess = _staged(passes, classes, one, radius, middle, size)
+        released = guess.weights, guess.means, guess.covariances
+        if guess.seen is None or not features_are_used(size, classes, dimension):
+            return released
+        return with_features(rows, released, guess.seen)
 
     return FitPlan(Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), draft, draw)
 
 
 def _table_charge(epsilon: float) -> Charge:
     """A table of counts with discrete Laplace noise: a label moves two of them by one each."""
-    numerator, denominator = rational_scale(2 / epsilon)
+    numerator, denominator = rational_scale(2 / Fraction(epsilon))  # as NoisyTable draws it
     return Charge(DiscreteLaplace(1, numerator / denominator), count=2)
 
 
 def _staged(
     passes: PrivatePasses, classes: int, mean_shift: float, radius: float, middle: Float, nominal_size: int | None
-) -> Parameters:
+) -> Guess:
     """Clusters first where there are no labels, then the stages."""
     left = _for_stages(mean_shift)
     start = None
@@ -202,8 +209,7 @@ def _staged(
         start, left = find_clusters(
             passes, classes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size
         )
-    guess = run_stages(passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start)
-    return guess.weights, guess.means, guess.covariances
+    return run_stages(passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start)
 
 
 def _for_stages(mean_shift: float) -> float:

@@ -51,6 +51,8 @@ class Guess:
     means: Float
     mean_noise: Float
     covariances: Float
+    seen: RefinedSums | None = None
+    """The sums last released, of which the rest was made."""
 
     @property
     def records(self) -> Float:
@@ -152,7 +154,7 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
     shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
     covariances = _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root)))
-    return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances)
+    return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums)
 
 
 def _scales(sums: RefinedSums, rho: Float, updated: Guess, d: int) -> Float:

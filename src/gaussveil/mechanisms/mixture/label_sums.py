@@ -1,0 +1,160 @@
+"""Noisy class sums put together with the features, where only labels are protected.
+
+The sums are released as under record adjacency, as if nobody knew the features. But everybody does: each sum is one of
+public vectors, over labels that the features nearly tell wherever classes are Gaussian. Given the features, labels are
+independent draws with the shares of the classes' densities; the released sums are linear in them, with Gaussian noise
+of known covariance. EM on both: given the classes, the labels' moments about their expectation follow by one Gaussian
+conditioning (`_Sums.told`), and they give the next classes.
+
+Where classes are no Gaussians, EM takes other groups for them. The sums show it: under the model the distance between
+released and expected sums is chi-square, and where it is too large the classes stay as the sums alone have them.
+Post-processing throughout: labels come in through released sums alone. Derived: docs/mechanisms/mixture.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.mechanisms.mixture.feature_cells import well_shaped
+from gaussveil.mechanisms.mixture.label_maximisation import (
+    Parameters,
+    expectation_maximisation,
+    log_joint,
+    posterior_shares,
+)
+from gaussveil.mechanisms.mixture.passes import RefinedSums
+
+Float = NDArray[np.float64]
+
+FEATURE_ROUNDS, JOINT_ROUNDS = 60, 10
+DEVIATIONS = 3.0  # of a chi-square: sums further than so many from what the features say refute them
+BORROWED = 1e-3  # records' worth of the pooled covariance in every class
+SINGULAR = 1e-12  # variance of a class against that of all records
+CERTAIN = 1e-9  # doubt about a record's class below which its label has no variance
+MOST_ROWS, MOST_PRODUCTS = 100_000, 10**9
+
+
+def features_are_used(size: int, classes: int, dimension: int) -> bool:
+    """Whether records are so many that features show classes, and so few that nobody waits long; public numbers."""
+    sums = classes * _moment_count(dimension)
+    return well_shaped(size, classes, dimension) and size <= MOST_ROWS and size * sums**2 <= MOST_PRODUCTS
+
+
+def with_features(rows: Float, released: Parameters, seen: RefinedSums) -> Parameters:
+    """The classes that features and the sums last released make likely, or those released where the two disagree."""
+    try:
+        distance, found = _together(rows, released, _Sums.of(rows, seen))
+    except np.linalg.LinAlgError:  # features in a subspace
+        return released
+    count = seen.count.size * _moment_count(rows.shape[1])
+    return found if distance <= count + DEVIATIONS * math.sqrt(2 * count) else released
+
+
+def _together(rows: Float, released: Parameters, view: _Sums) -> tuple[float, Parameters]:
+    """EM on the features, then on features and sums; how far the sums are from the end, in squared deviations."""
+    even = np.zeros((len(rows), len(view.added)))
+    _, found = expectation_maximisation(rows, even, released, FEATURE_ROUNDS)
+    distance = math.inf
+    for _ in range(JOINT_ROUNDS):
+        distance, moments = view.told(posterior_shares(log_joint(rows, *found)))
+        found = view.classes_of(moments)
+    return distance, found
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What every record adds to the released sums of each class, were it in it, and to the moments of a class."""
+
+    added: tuple[Float, ...]
+    moments: Float
+    observed: Float
+    noise: Float
+    middle: Float
+    spread: Float
+
+    @classmethod
+    def of(cls, rows: Float, seen: RefinedSums) -> _Sums:
+        middle, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-300
+        added = []
+        for mean, scale in zip(seen.means, seen.maps):
+            z = (rows - mean) @ scale.T
+            added.append(_moments(z / np.maximum(1.0, np.linalg.norm(z, axis=1))[:, None]))
+        d = rows.shape[1]
+        second = seen.shape + ((seen.count - seen.slack) / d)[:, None, None] * np.eye(d)
+        observed = np.concatenate([seen.count[:, None], seen.total, _stacked(second)], axis=1)
+        return cls(tuple(added), _moments((rows - middle) / spread), observed, _noise(seen), middle, spread)
+
+    def told(self, shares: Float) -> tuple[float, Float]:
+        """Squared distance of the released sums from the expected ones, and the classes' moments given both."""
+        expected = np.concatenate([part[:, None] * own for part, own in zip(shares.T, self.added)], axis=1)
+        wanted = np.concatenate([part[:, None] * self.moments for part in shares.T], axis=1)
+        doubted = shares.max(axis=1) < 1 - CERTAIN
+        some, other = expected[doubted], wanted[doubted]
+        # a label is one of K: its indicators have covariance diag(share) - share share'
+        variance, together = -some.T @ some, -other.T @ some
+        size = self.moments.shape[1]
+        for k, own in enumerate(self.added):
+            place = slice(k * size, (k + 1) * size)
+            variance[place, place] += own[doubted].T @ some[:, place] + self.noise
+            together[place, place] += self.moments[doubted].T @ some[:, place]
+        gap = self.observed.ravel() - expected.sum(axis=0)
+        solved = np.linalg.solve(variance, gap)
+        return float(gap @ solved), (wanted.sum(axis=0) + together @ solved).reshape(len(self.added), -1)
+
+    def classes_of(self, moments: Float) -> Parameters:
+        """Weights, means and covariances of such moments; an error where no class can have them."""
+        counts = moments[:, 0]
+        d = len(self.middle)
+        means = moments[:, 1 : 1 + d] / counts[:, None]
+        scatter = _matrices(moments[:, 1 + d :], d) - counts[:, None, None] * means[:, :, None] * means[:, None, :]
+        pool = scatter.sum(axis=0) / counts.sum()
+        covariances = (scatter + BORROWED * pool) / (counts + BORROWED)[:, None, None]
+        if not ((counts > 0).all() and np.linalg.eigvalsh(covariances).min() > SINGULAR):
+            raise np.linalg.LinAlgError("no covariance")
+        weights = counts / counts.sum()
+        return weights, self.middle + self.spread * means, covariances * np.outer(self.spread, self.spread)
+
+
+def _moment_count(dimension: int) -> int:
+    return 1 + dimension + dimension * (dimension + 1) // 2
+
+
+def _roots(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float]:
+    """Entries on and above the diagonal; those above count twice in a matrix's squared length."""
+    above, below = np.triu_indices(dimension)
+    return above, below, np.where(above == below, 1.0, math.sqrt(2.0))
+
+
+def _moments(rows: Float) -> Float:
+    """(1, x, xx' stacked) of every row."""
+    above, below, roots = _roots(rows.shape[1])
+    return np.concatenate([np.ones((len(rows), 1)), rows, rows[:, above] * rows[:, below] * roots], axis=1)
+
+
+def _stacked(matrices: Float) -> Float:
+    above, below, roots = _roots(matrices.shape[-1])
+    return np.asarray(matrices[:, above, below] * roots)
+
+
+def _matrices(stacked: Float, dimension: int) -> Float:
+    above, below, roots = _roots(dimension)
+    found = np.empty((len(stacked), dimension, dimension))
+    found[:, above, below] = found[:, below, above] = stacked / roots
+    return found
+
+
+def _noise(seen: RefinedSums) -> Float:
+    """Covariance of the noise in one class's (count, sum z, sum zz' stacked)."""
+    d = seen.total.shape[1]
+    above, below, _ = _roots(d)
+    covariance = np.zeros((_moment_count(d), _moment_count(d)))
+    sums, off = np.arange(1, 1 + d), 1 + d + np.flatnonzero(above != below)
+    joint = np.concatenate([[0], 1 + d + np.flatnonzero(above == below)])
+    covariance[sums, sums] = seen.scales.total**2
+    covariance[off, off] = seen.scales.shape**2
+    covariance[np.ix_(joint, joint)] = seen.scales.count_and_diagonal(d)
+    return covariance
