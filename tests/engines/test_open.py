@@ -105,6 +105,30 @@ def test_sqlite_cells_of_another_type_are_missing_or_refused(sqlite_reader: str,
     assert [str(time) for time in found["time"].to_pylist()[:2]] == ["2024-01-01 00:15:00", "None"]
 
 
+def test_a_sqlite_file_with_a_write_ahead_log_is_read_until_it_changes(sqlite_reader: str, tmp_path: Path) -> None:
+    path = sqlite_file(tmp_path / "meters.sqlite", "home TEXT, kw REAL", [("a", 1.5), ("b", 2.5)])
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+    for _ in range(2):  # reading by itself makes an empty log
+        source = open(f"{path}#the readings")
+        assert [source.row_count(), source.row_count()] == [2, 2]
+    with contextlib.closing(sqlite3.connect(path)) as writer:
+        source = open(f"{path}#the readings")
+        assert source.row_count() == 2
+        writer.execute("""INSERT INTO "the readings" VALUES ('c', 3.5)""")
+        writer.commit()
+        with pytest.raises(SourceError, match="changed between two passes"):
+            source.row_count()
+
+
+def test_text_that_is_none_is_missing_and_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extension.WHEELS, "sqlite", "no_wheel_of_this_name")
+    path = sqlite_file(tmp_path / "meters.sqlite", "home TEXT, kw REAL", [("a", 1.5), ("b", 2.5)])
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("""UPDATE "the readings" SET home = CAST(x'ff41' AS TEXT) WHERE kw = 2.5""")
+    assert open(f"{path}#the readings").table(order=["kw"])["home"].to_pylist() == ["a", None]
+
+
 def test_csv_cells_that_do_not_parse_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "readings.csv"
     path.write_text("home,kw\na,1.5\nb,oops\nc,2.5\nd\ne,3,9,9\n")

@@ -12,7 +12,7 @@ import pytest
 
 from gaussveil.engines import open, pieces
 from gaussveil.engines.pieces import cut_files, read_piece, readable
-from gaussveil.errors import SourceError
+from gaussveil.errors import SchemaError, SourceError
 from gaussveil.statistics import Gram, Labels, Moments, as_source
 
 SCHEMA = pa.schema([("number", pa.int64())])
@@ -68,7 +68,7 @@ def test_a_folder_on_spark_agrees_to_the_bit_and_mixed_types_are_refused(spark: 
     assert got.count.integers().tolist() == [2_000, 2_000]
     pq.write_table(pa.table({"kw": np.float32(rng.normal(size=9)), "kind": ["flat"] * 9}), tmp_path / "9.parquet")
     mixed = open(tmp_path, engine="spark", session=spark)
-    with pytest.raises(SourceError, match="could not be read"):
+    with pytest.raises(SchemaError, match="'kw' is not in every file of the table, or not of one type"):
         mixed.aggregate(Gram(row_norm=2.0), columns=["kw"])
 
 

@@ -170,6 +170,8 @@ def test_public_parameters_are_checked() -> None:
         source.bounded("home", 0)
     with pytest.raises(ParameterError, match="before sample"):
         source.sample(0.5).bounded("home", 1)
+    with pytest.raises(ParameterError, match="at least one column"):
+        source.select([])
     with pytest.raises(ParameterError, match="call it first"):
         source.bounded("home", 1).select(["kw"])
     with pytest.raises(ParameterError, match="once"):

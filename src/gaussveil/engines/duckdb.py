@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.dataset
 from duckdb.func import ARROW, SPECIAL
 
+from gaussveil.engines.csv_files import require_csv, require_declared, require_header, require_same_headers
 from gaussveil.engines.extension import loaded
 from gaussveil.engines.location import Location, locate
+from gaussveil.engines.pieces import mixed_columns, refuse_mixed
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.sqlite import SqliteTable
 from gaussveil.errors import MissingDependencyError, SourceError
@@ -26,6 +28,9 @@ from gaussveil.statistics.source import Source, View, Watch
 
 _BATCH_ROWS = 2**17
 _NAMES = itertools.count()
+_WHOLE_NUMBERS = {
+    prefix + size for prefix in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
+}
 
 
 class DuckDBSource(Source):
@@ -45,6 +50,7 @@ class DuckDBSource(Source):
         temp_directory: str | None = None,
     ) -> None:
         self._location = locate(uri)
+        require_csv(self._location, types)
         spill = temp_directory or tempfile.gettempdir()
         self._connection = duckdb.connect(
             config={
@@ -59,6 +65,8 @@ class DuckDBSource(Source):
         weakref.finalize(self.watch, self._connection.close)  # all views share the watch
         with _readable():
             self._table, self._arrow = _attach(self._connection, self._location, types or {})
+            parquet = self._location.local and self._location.kind == "parquet"
+            self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
             empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
             self._kinds = dict(zip(empty.columns, empty.types))
             self._schema = empty.to_arrow_table().schema
@@ -82,6 +90,7 @@ class DuckDBSource(Source):
 
     def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order DuckDB finds them, or sorted."""
+        refuse_mixed(self._mixed, self.view.needed(columns, order))
         query = select_rows(self.view, self._rows, _names, columns, order)
         if not self.watch.begun:
             self.watch.check(self.fingerprint())  # what changes during the first pass must not go unseen
@@ -118,7 +127,7 @@ def _attach(
     files = "[" + ", ".join(map(_text, location.files())) + "]"
     match location.kind:
         case "parquet":
-            return f"read_parquet({files})", None
+            return f"read_parquet({files}, hive_partitioning=false)", None
         case "csv":
             return _csv(connection, location, files, types), None
         case "arrow":
@@ -161,12 +170,30 @@ def _csv(connection: duckdb.DuckDBPyConnection, location: Location, files: str, 
     head = dict(zip(sniffed.columns, sniffed.fetchall()[0]))
     dialect = {"delim": head["Delimiter"], "quote": head["Quote"], "escape": head["Escape"], "comment": head["Comment"]}
     options = [f"{name}={_text('' if value == '(empty)' else value)}" for name, value in dialect.items()]
-    kinds = {column["name"]: types.get(column["name"], column["type"]) for column in head["Columns"]}
-    texts = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in kinds) + "}"
-    options += ["header=true", f"skip={head['SkipRows']}", f"columns={texts}"]
-    casts = ", ".join(f"TRY_CAST({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
+    sniffed_kinds = {column["name"]: column["type"] for column in head["Columns"]}
+    require_header(list(sniffed_kinds))
+    require_declared(types, list(sniffed_kinds))
+    if location.local:
+        require_same_headers(location.files(), delimiter=head["Delimiter"], skipped=head["SkipRows"])
+    texts = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in sniffed_kinds) + "}"
+    options += ["header=true", f"skip={head['SkipRows']}", f"columns={texts}", "hive_partitioning=false"]
+    formats = {"DATE": head["DateFormat"], "TIMESTAMP": head["TimestampFormat"]}
+    casts = [
+        _cast(_names([name]), types.get(name, kind), None if name in types else formats.get(kind))
+        for name, kind in sniffed_kinds.items()
+    ]
     reader = f"read_csv({files}, auto_detect=false, ignore_errors=true, null_padding=true, {', '.join(options)})"
-    return f"(SELECT {casts} FROM {reader})"
+    return f"(SELECT {', '.join(casts)} FROM {reader})"
+
+
+def _cast(cell: str, kind: str, form: str | None) -> str:
+    """SQL that makes a value of a text, or NULL; whole numbers are not rounded, days are read in the form found."""
+    value = f"TRY_CAST({cell} AS {kind})"
+    if form is not None:
+        value = f"CAST(TRY_STRPTIME({cell}, {_text(form)}) AS {kind})"
+    elif duckdb.sqltype(kind).id in _WHOLE_NUMBERS:
+        value = f"CASE WHEN regexp_full_match({cell}, '\\s*[+-]?[0-9]+\\s*') THEN {value} END"
+    return f"{value} AS {cell}"
 
 
 @contextlib.contextmanager

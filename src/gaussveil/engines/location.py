@@ -16,6 +16,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,9 @@ _SUFFIXES: dict[str, Kind] = {
     ".db": "sqlite",
 }
 
+# A user before a server, a scheme without its two slashes (not a drive letter), what follows a URL, names of secrets.
+_MAY_HOLD_PASSWORD = re.compile(r"@|^[a-z][a-z0-9+.-]+:(?!//)|://.*[?]|passw|pwd=|secret|token", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class Location:
@@ -53,28 +57,36 @@ class Location:
     def files(self) -> list[str]:
         """The files of the table, in order; the bare address where they lie elsewhere.
 
-        Of a folder or a pattern without names that begin with ``_`` or ``.``: Spark skips them, so all engines do.
+        Of a folder or a pattern without names that begin with ``_`` or ``.``: Spark skips them, so all engines do. A
+        folder among them, as Spark writes tables, stands for its files.
         """
         if not self.local:
             return [self.address]
         is_folder = os.path.isdir(self.address)
         pattern = os.path.join(glob.escape(self.address), "*.parquet") if is_folder else self.address
-        several = not os.path.exists(pattern)
-        found = sorted(glob.glob(pattern)) if several else [pattern]
-        if several:
-            found = [name for name in found if not os.path.basename(name).startswith(("_", "."))]
-        if not found:
-            raise SourceError(f"no file matches {self.address!r}: check the path.")
+        found = [pattern] if os.path.exists(pattern) else _matches(pattern)
+        ending = "*.csv*" if self.kind == "csv" else "*.parquet"
+        parts = {name: _matches(os.path.join(glob.escape(name), ending)) for name in found if os.path.isdir(name)}
+        if not found or not all(parts.values()):
+            raise SourceError(f"no file matches {spoken_name(self.address)!r}: check the path.")
+        found = [file for name in found for file in parts.get(name, [name])]
         if self.kind in ("parquet", "csv"):
             refuse_wildcards(found, "*?[")
         return found
 
     def stamp(self) -> str:
         """Changes when a file of the table is written, replaced, added or removed."""
-        names = [name for file in self.files() for name in (file, f"{file}.wal", f"{file}-wal") if os.path.exists(name)]
-        stats = [(name, os.stat(name)) for name in names]
+        files = self.files()
+        stats = [(name, os.stat(name)) for name in files]
         known = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in stats]
-        return hashlib.sha256(repr(known).encode()).hexdigest()
+        logs = [name for file in files for name in (f"{file}.wal", f"{file}-wal") if os.path.exists(name)]
+        # SQLite makes an empty log, and sets the owner of any, where it only reads.
+        written = [(name, s.st_size, s.st_mtime_ns) for name in logs if (s := os.stat(name)).st_size]
+        return hashlib.sha256(repr((known, written)).encode()).hexdigest()
+
+
+def _matches(pattern: str) -> list[str]:
+    return sorted(name for name in glob.glob(pattern) if not os.path.basename(name).startswith(("_", ".")))
 
 
 def refuse_wildcards(files: Sequence[str], signs: str) -> None:
@@ -114,3 +126,16 @@ def public_name(address: str) -> str:
     else:
         name = scheme.rpartition("/")[2]
     return f"{name}#{table}" if table else name
+
+
+def may_hold_password(address: str) -> bool:
+    """Whether an address, right or mistyped, must not be repeated."""
+    return _MAY_HOLD_PASSWORD.search(address) is not None
+
+
+def spoken_name(address: str) -> str:
+    """How messages name an address: as it is, or only its last part where it may hold a password."""
+    if not may_hold_password(address):
+        return address
+    name = public_name(address)
+    return "the table" if may_hold_password(name) else name

@@ -7,11 +7,12 @@ what the sums take. Where a pass reads plain columns of files that workers can o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import plain
 
 Part = tuple[str, int, int, int]  # a file, the part's number, how many parts the file has, bytes of a part
@@ -46,6 +47,25 @@ def readable(file: str, schema: pa.Schema) -> bool:
     return all(found.get_field_index(field.name) >= 0 and _fits(found.field(field.name), field) for field in schema)
 
 
+def mixed_columns(files: Sequence[str]) -> frozenset[str]:
+    """Columns of the first file that another file lacks or has in another type.
+
+    An engine would make the first file's type of them: it would round, or fail because of one value, or say missing.
+    """
+    first, *others = [{field.name: _plain_kind(field) for field in pq.read_schema(file)} for file in files]
+    return frozenset(name for name, kind in first.items() if any(other.get(name) != kind for other in others))
+
+
+def refuse_mixed(mixed: frozenset[str], columns: Iterable[str]) -> None:
+    """Refuse a pass over columns that are not the same in all files."""
+    for name in columns:
+        if name in mixed:
+            raise SchemaError(
+                f"column {name!r} is not in every file of the table, or not of one type: write the files alike, or "
+                "select other columns first."
+            )
+
+
 def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a piece. Every row group belongs to exactly one part of its file, wherever a footer says it lies."""
     for file, number, count, size in piece:
@@ -64,5 +84,8 @@ def _first_byte(group: pq.RowGroupMetaData) -> int:
 
 
 def _fits(found: pa.Field, wanted: pa.Field) -> bool:
-    kind = plain(pa.array([], found.type)).type
-    return wanted.type in _TYPES and kind == wanted.type
+    return wanted.type in _TYPES and _plain_kind(found) == wanted.type
+
+
+def _plain_kind(field: pa.Field) -> pa.DataType:
+    return plain(pa.array([], field.type)).type

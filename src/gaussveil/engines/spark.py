@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gaussveil.engines.csv_files import require_csv, require_declared, require_header, require_same_headers
 from gaussveil.engines.location import Location, locate, refuse_wildcards
-from gaussveil.engines.pieces import cut_files, read_piece, readable
+from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
 from gaussveil.statistics.block import Reader
@@ -38,6 +39,7 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
 _TASKS_PER_CORE = 4
+_SNIFFED_WHOLE = 2**24  # bytes of CSV files whose types are sniffed from every line
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -59,12 +61,15 @@ class SparkSource(Source):
         master: str | None = None,
     ) -> None:
         self._location = locate(uri)
+        require_csv(self._location, types)
         self._session = session or start_session(master)
         self.watch = Watch()
         with _readable():
             frame = _read(self._session, self._location, types or {})
             self._table = f"gaussveil_table_{next(_NAMES)}"
             frame.createOrReplaceTempView(self._table)
+            parquet = self._location.local and self._location.kind == "parquet"
+            self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
             self._schema = to_arrow_schema(frame.schema)
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
@@ -86,12 +91,21 @@ class SparkSource(Source):
 
     def batches(self, columns: Sequence[str], order: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of the view, in whatever order Spark finds them, or sorted; a partition at a time."""
+        self._begin()
         with _readable():
             for row in self._frame(columns, order).mapInArrow(_enveloped, "batches binary").toLocalIterator():
-                yield from pa.ipc.open_stream(row["batches"])
+                yield from _renamed(pa.ipc.open_stream(row["batches"]), columns or self.view.columns[:1])
 
     def _frame(self, columns: Sequence[str], order: Sequence[str] = ()) -> DataFrame:
-        return self._session.sql(select_rows(self.view, self._rows, _names, columns, order))
+        """These columns by number: PySpark takes a name with a dot in it for a part of another column."""
+        refuse_mixed(self._mixed, self.view.needed(columns, order))
+        frame = self._session.sql(select_rows(self.view, self._rows, _names, columns, order))
+        return frame.toDF(*(f"column{k}" for k in range(len(frame.columns))))
+
+    def _begin(self) -> None:
+        """Note the table before its first pass: what changes during it must not go unseen."""
+        if not self.watch.begun:
+            self.watch.check(self.fingerprint())
 
     def _with_view(self, view: View) -> Self:
         other = object.__new__(type(self))
@@ -109,6 +123,7 @@ class SparkSource(Source):
     def _fold(self, statistic: Statistic[Any], reader: Reader) -> State:
         """Each task folds its own batches; the driver merges one row of integers per task."""
         empty = statistic.empty(len(reader.columns), reader.groups)
+        self._begin()
         frame, rows = self._plan(reader.needed)
 
         def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,13 +140,14 @@ class SparkSource(Source):
 
     def _plan(self, columns: Sequence[str]) -> tuple[DataFrame, Callable[[Batches], Batches]]:
         """What Spark hands out to tasks, and how a task finds its rows in it: they are it, or it names pieces."""
+        refuse_mixed(self._mixed, self.view.needed(columns))
         location, view = self._location, self.view
         schema = pa.schema([self._schema.field(name) for name in columns or view.columns[:1]])
         with _readable():
             files = location.files() if location.local and location.kind == "parquet" else []
-            whole = view.unit is None and view.rate is None and all(map(os.path.isfile, files))
+            whole = view.unit is None and view.rate is None
             if not (files and whole and readable(files[0], schema)):
-                return self._frame(columns), lambda batches: batches
+                return self._frame(columns), lambda batches: _renamed(batches, schema.names)
             pieces = cut_files(files, self._session.sparkContext.defaultParallelism)
 
         def rows(batches: Batches) -> Batches:
@@ -142,20 +158,24 @@ class SparkSource(Source):
 
     def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
         """One Spark task per household; results travel pickled between our own processes."""
-        ties = [name for name in self.view.columns if name not in (by, *order)]
+        names = list(self.view.columns)
+        ties = [name for name in names if name not in (by, *order)]
         keys = [(name, "ascending") for name in (*order, *ties)]
 
         def apply(group: tuple[Any, ...], table: pa.Table) -> pa.Table:
+            table = table.rename_columns(names)
             ordered = table.take(pc.sort_indices(table, sort_keys=keys)) if keys else table
             result = pickle.dumps((group[0].as_py(), _quietly(function, ordered)))
             return pa.table({"result": pa.array([result], type=pa.binary())})
 
-        frame = self._frame(self.view.columns).where(f"{_names([by])} IS NOT NULL")
+        self._begin()
+        key = f"column{names.index(by)}"
+        frame = self._frame(names).where(f"{key} IS NOT NULL")
         # By rows Spark would join tasks until few are left; the work is by household, and no core shall wait long.
         tasks = _TASKS_PER_CORE * self._session.sparkContext.defaultParallelism
-        frame = frame.repartition(max(tasks, int(self._session.conf.get("spark.sql.shuffle.partitions") or 0)), by)
+        frame = frame.repartition(max(tasks, int(self._session.conf.get("spark.sql.shuffle.partitions") or 0)), key)
         with _working():
-            results = frame.groupBy(by).applyInArrow(apply, "result binary").toArrow()
+            results = frame.groupBy(key).applyInArrow(apply, "result binary").toArrow()
         return sorted((pickle.loads(one) for one in results["result"].to_pylist()), key=lambda pair: pair[0])
 
 
@@ -179,7 +199,12 @@ def start_session(master: str | None = None) -> SparkSession:
         options |= {"spark.sql.shuffle.partitions": "8"}
     for name, value in options.items():
         builder = builder.config(name, value)
-    session: SparkSession = builder.getOrCreate()
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SourceError(
+            f"Spark could not be started ({type(error).__name__}): check its master and that Java 17 or later is there."
+        ) from None
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -189,12 +214,20 @@ def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -
     files = [os.path.abspath(file) if location.local else file for file in location.files()]
     if location.local:
         refuse_wildcards(files, "*?[]{}\\")
+    # A session may be told to pass over damaged files; a table is whole or refused.
+    whole = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
     if location.kind == "parquet":
-        return session.read.parquet(*files)
+        return session.read.options(**whole).parquet(*files)
     if location.kind != "csv":
         raise ParameterError(f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'.")
-    sniffed = session.read.csv(files, header=True, inferSchema=True, samplingRatio=0.1)
-    texts = session.read.csv(files, header=True, mode="PERMISSIVE")
+    if location.local:
+        require_same_headers(files)
+    small = location.local and sum(map(os.path.getsize, files)) < _SNIFFED_WHOLE
+    ratio = 1.0 if small else 0.1  # a tenth of a few lines may be none
+    sniffed = session.read.options(**whole).csv(files, header=True, inferSchema=True, samplingRatio=ratio)
+    require_header(sniffed.columns)
+    require_declared(types, sniffed.columns)
+    texts = session.read.options(**whole).csv(files, header=True, mode="PERMISSIVE")
     kinds = {field.name: types.get(field.name, field.dataType.simpleString()) for field in sniffed.schema}
     return texts.selectExpr(
         *(f"try_cast({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
@@ -231,6 +264,10 @@ def _quietly(function: Callable[[pa.Table], Any], rows: pa.Table) -> Any:
         return function(rows)
     except Exception as error:
         raise RuntimeError(f"the function raised {type(error).__name__}") from None
+
+
+def _renamed(batches: Batches, names: Sequence[str]) -> Batches:
+    return (batch.rename_columns(list(names)) for batch in batches)
 
 
 def _enveloped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,24 +19,33 @@ def kept_rows(view: View, table: str, names: Names, hash_function: HashFunction)
     """
     cells = names(view.columns)
     rows = f"(SELECT {cells} FROM {table})"
+    hash_column, rank_column = _own_names(view.columns)
     if view.unit is not None:
         unit = names([view.unit])
         bound = hash_function(BOUND_KEY, view.columns)
-        hashed = f"(SELECT *, {bound}({cells}) AS gaussveil_hash FROM {rows} AS r WHERE {unit} IS NOT NULL)"
-        rank = f"row_number() OVER (PARTITION BY {unit} ORDER BY gaussveil_hash)"
-        ranked = f"(SELECT *, {rank} AS gaussveil_rank FROM {hashed} AS h)"
-        rows = f"(SELECT {cells} FROM {ranked} AS k WHERE gaussveil_rank <= {view.max_rows})"
+        hashed = f"(SELECT *, {bound}({cells}) AS {hash_column} FROM {rows} AS r WHERE {unit} IS NOT NULL)"
+        rank = f"row_number() OVER (PARTITION BY {unit} ORDER BY {hash_column})"
+        ranked = f"(SELECT *, {rank} AS {rank_column} FROM {hashed} AS h)"
+        rows = f"(SELECT {cells} FROM {ranked} AS k WHERE {rank_column} <= {view.max_rows})"
     if view.rate is not None and view.unit is not None:
         coin = hash_function(view.coin_key, [view.unit])
         rows = f"(SELECT {cells} FROM {rows} AS b WHERE {coin}({unit}) < {view.threshold})"
     elif view.rate is not None:
         row_hash, coin = hash_function(view.row_key, view.columns), hash_function(view.coin_key, None)
-        hashed = f"(SELECT *, {row_hash}({cells}) AS gaussveil_hash FROM {rows} AS r)"
+        hashed = f"(SELECT *, {row_hash}({cells}) AS {hash_column} FROM {rows} AS r)"
         # Equal rows get numbers of their own, hence independent coins.
-        rank = "CAST(row_number() OVER (PARTITION BY gaussveil_hash ORDER BY gaussveil_hash) - 1 AS BIGINT)"
-        ranked = f"(SELECT *, {rank} AS gaussveil_rank FROM {hashed} AS h)"
-        rows = f"(SELECT {cells} FROM {ranked} AS k WHERE {coin}(gaussveil_hash, gaussveil_rank) < {view.threshold})"
+        rank = f"CAST(row_number() OVER (PARTITION BY {hash_column} ORDER BY {hash_column}) - 1 AS BIGINT)"
+        ranked = f"(SELECT *, {rank} AS {rank_column} FROM {hashed} AS h)"
+        rows = f"(SELECT {cells} FROM {ranked} AS k WHERE {coin}({hash_column}, {rank_column}) < {view.threshold})"
     return f"{rows} AS kept"
+
+
+def _own_names(columns: Sequence[str]) -> tuple[str, str]:
+    """Names for hash and rank that no column of the table has, lest a column of that name decide who is kept."""
+    taken, own = {name.lower() for name in columns}, "gaussveil"
+    while {f"{own}_hash", f"{own}_rank"} & taken:
+        own += "_own"
+    return f"{own}_hash", f"{own}_rank"
 
 
 def select_rows(view: View, rows: str, names: Names, columns: Sequence[str], order: Sequence[str]) -> str:

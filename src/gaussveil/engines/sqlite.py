@@ -65,6 +65,7 @@ class _Closing:
     def __enter__(self) -> sqlite3.Connection:
         try:
             self._connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
+            self._connection.text_factory = _text
         except sqlite3.Error as error:
             raise _unreadable(error) from None
         return self._connection
@@ -97,6 +98,14 @@ def _kind(declared: str) -> str:
         if any(word in declared for word in words):
             return kind
     return "text"
+
+
+def _text(stored: bytes) -> str | None:
+    """A cell of text; what is not UTF-8 is missing: one such cell must not decide whether a table can be read."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _name(name: str) -> str:

@@ -138,6 +138,8 @@ class Source(ABC):
         """Only these columns; before ``bounded`` and ``sample``, whose choice of rows depends on the columns."""
         if self.view.unit is not None or self.view.rate is not None:
             raise ParameterError("select comes before bounded and sample: call it first.")
+        if not columns:
+            raise ParameterError("columns must name at least one column.")
         require_columns(self.schema, columns)
         return self._with_view(replace(self.view, columns=tuple(columns)))
 

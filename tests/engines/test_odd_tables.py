@@ -1,0 +1,182 @@
+"""Tables that are not what they seem: names like ours, files that differ, headers that are readings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.engines import open
+from gaussveil.engines.location import locate, public_name, spoken_name
+from gaussveil.errors import GaussveilError, ParameterError, SchemaError, SourceError
+from gaussveil.statistics import Moments, Source
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+Opener = Callable[..., Source]
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def table_of(request: pytest.FixtureRequest) -> Opener:
+    """How an engine opens an address."""
+    if request.param == "duckdb":
+        return open
+    session = request.getfixturevalue("spark")
+    return lambda address, **options: open(address, engine="spark", session=session, **options)
+
+
+def test_columns_named_like_ours_do_not_decide_who_is_kept(opener: Callable[[Path], Source], tmp_path: Path) -> None:
+    homes = ["a"] * 10 + ["b"] * 10
+    zeros = np.zeros(20, dtype=np.int64)
+    columns = {"home": homes, "kw": np.arange(20.0), "GAUSSVEIL_rank": zeros, "gaussveil_hash": np.arange(20)}
+    pq.write_table(pa.table({**columns, "gaussveil_own_rank": zeros}), tmp_path / "t.parquet")
+    source = opener(tmp_path / "t.parquet")
+    assert source.bounded("home", 2).row_count() == 4
+    whole = source.sample(0.5, 3).row_count()
+    assert 0 < whole < 20
+
+
+@pytest.mark.parametrize(
+    "second", ["kw,home\n0.5,3\n", "3,0.5\n4,0.7\n", "home;kw\n3;0.5\n", "home,kw,volt\n3,0.5,1\n"]
+)
+def test_csv_files_of_one_table_have_the_same_first_line(table_of: Opener, tmp_path: Path, second: str) -> None:
+    (tmp_path / "a.csv").write_text("home,kw\n1,0.5\n2,0.7\n")
+    (tmp_path / "b.csv").write_text(second)
+    with pytest.raises(SourceError, match=r"b\.csv: its first line is not that of") as caught:
+        table_of(tmp_path / "*.csv")
+    assert "0.5" not in str(caught.value)
+    (tmp_path / "b.csv").write_text('"home","kw"\n3,0.5\n')
+    assert table_of(tmp_path / "*.csv").row_count() == 3
+
+
+def test_a_first_line_of_readings_is_neither_taken_for_names_nor_repeated(table_of: Opener, tmp_path: Path) -> None:
+    for first in ("1,0.625", "home 3,-1e-3", ".5,7"):
+        (tmp_path / "t.csv").write_text(f"{first}\n2,0.7\n3,0.9\n")
+        with pytest.raises(SourceError, match="must name the columns") as caught:
+            table_of(tmp_path / "t.csv")
+        assert not any(cell in str(caught.value) for cell in first.split(","))
+    (tmp_path / "t.csv").write_text("time,1001,v1.5,1e\n2024-01-01,0.5,0.5,0.5\n")  # meters' names
+    assert table_of(tmp_path / "t.csv").schema.names == ["time", "1001", "v1.5", "1e"]
+
+
+def test_whole_numbers_are_not_made_of_fractions(table_of: Opener, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("home,kw\na,1\nb,0.4\nc,1.7\nd,1e3\ne,-2\nf,x\n")
+    found = table_of(tmp_path / "t.csv", types={"kw": "BIGINT"}).table(order=["home"])
+    assert found["kw"].to_pylist() == [1, None, None, None, -2, None]
+    with pytest.raises(SchemaError, match="types declares 'kW'"):
+        table_of(tmp_path / "t.csv", types={"kW": "BIGINT"})
+    pq.write_table(pa.table({"kw": ["1"]}), tmp_path / "t.parquet")
+    with pytest.raises(ParameterError, match="of CSV files only"):
+        table_of(tmp_path / "t.parquet", types={"kw": "DOUBLE"})
+
+
+def test_days_are_read_in_the_form_they_were_found_in(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("day,kw\n31/12/2023,1\n01/01/2024,2\n,3\n13/02/2024,4\n")
+    rows = open(tmp_path / "t.csv", types={"kw": "DOUBLE"}).table(order=["day"])
+    assert [str(day) for day in rows["day"].to_pylist()] == ["2023-12-31", "2024-01-01", "2024-02-13", "None"]
+    assert rows["kw"].to_pylist() == [1.0, 2.0, 4.0, 3.0]
+
+
+def test_names_of_folders_are_no_columns(table_of: Opener, tmp_path: Path) -> None:
+    for name in ("kw=100", "year=2024"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"kw": [1.0, 2.0]}), tmp_path / name / "t.parquet")
+        source = table_of(tmp_path / name)
+        assert source.schema.names == ["kw"]
+        assert source.table(order=["kw"])["kw"].to_pylist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("other", [{"kw": [3, 4]}, {"kw": ["3", "oops"]}, {}])
+def test_columns_that_differ_between_files_are_refused_whatever_they_hold(
+    table_of: Opener, tmp_path: Path, other: dict[str, Any]
+) -> None:
+    pq.write_table(pa.table({"home": ["a", "b"], "kw": [1.5, 2.5]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"home": pa.array(["c", "c"]).dictionary_encode(), **other}), tmp_path / "b.parquet")
+    source = table_of(tmp_path)
+    assert len(source.select(["home"]).map_groups(len, by="home")) == 3
+    for use in (
+        lambda: source.aggregate(Moments(clip=5.0), columns=["kw"]),
+        lambda: source.bounded("home", 1).row_count(),
+        lambda: source.table(),
+        lambda: source.map_groups(len, by="home"),
+    ):
+        with pytest.raises(SchemaError, match="'kw' is not in every file") as caught:
+            use()
+        assert "oops" not in str(caught.value)
+
+
+def test_folders_that_spark_wrote_count_file_by_file(table_of: Opener, tmp_path: Path) -> None:
+    (tmp_path / "b.parquet").mkdir()
+    pq.write_table(pa.table({"kw": [8.0]}), tmp_path / "b.parquet" / "part-0.parquet")
+    pq.write_table(pa.table({"kw": [1.0]}), tmp_path / "a.parquet")
+    source = table_of(tmp_path)
+    assert source.aggregate(Moments(clip=9.0), columns=["kw"]).total.to_float().item() == 9.0
+    pq.write_table(pa.table({"kw": [2.0]}), tmp_path / "b.parquet" / "part-0.parquet")
+    with pytest.raises(SourceError, match="changed between two passes"):
+        source.row_count()
+
+
+def test_households_may_have_any_name_of_column(opener: Callable[[Path], Source], tmp_path: Path) -> None:
+    names = ["home.id", "k w`\"'x", "höhe"]
+    rows = pa.table([["a", "b", "a"], [1.0, 2.0, 3.0], [1, 2, 3]], names=names)
+    pq.write_table(rows, tmp_path / "t.parquet")
+    source = opener(tmp_path / "t.parquet")
+    assert source.bounded("home.id", 1).row_count() == 2
+    assert source.map_groups(len, by="home.id", order=[names[1]]) == [("a", 2), ("b", 1)]
+    assert source.aggregate(Moments(clip=9.0), columns=[names[1]]).total.to_float().item() == 6.0
+
+
+def test_a_session_that_passes_over_damaged_files_does_not_do_so_here(
+    spark: Any, parquet: Path, tmp_path: Path
+) -> None:
+    whole = parquet.read_bytes()
+    (tmp_path / "a.parquet").write_bytes(whole)
+    (tmp_path / "b.parquet").write_bytes(whole[:100] + os.urandom(len(whole) // 2) + whole[100 + len(whole) // 2 :])
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        with pytest.raises(SourceError, match="could not be read"):
+            open(tmp_path, engine="spark", session=spark).bounded("home", 3).row_count()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+
+
+def test_spark_that_cannot_start_is_told_in_one_line() -> None:
+    words = "from gaussveil.engines.spark import start_session; start_session('local[1]')"
+    done = subprocess.run(
+        [sys.executable, "-c", words], env={**os.environ, "JAVA_HOME": "/nowhere"}, capture_output=True, text=True
+    )
+    assert "SourceError: Spark could not be started" in done.stderr.splitlines()[-1]
+
+
+ADDRESSES = (
+    "postgresql:/user:pa55@host/db.db#t",
+    "postgresql:user:pa55@host.db#t",
+    "user:pa55@host/x.csv",
+    "folder/user:pa55@host.parquet",
+    "host=h password=pa55.db#t",
+    "postgresql://user:pa55@127.0.0.1:1/db#t",
+    "postgres:/user:p@a55:pa55@h/d",
+)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_message_repeats_a_password(address: str) -> None:
+    with pytest.raises(GaussveilError) as caught:
+        open(address)
+    assert "pa55" not in str(caught.value)
+    assert "pa55" not in spoken_name(address)
+
+
+def test_other_addresses_are_repeated(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=str(tmp_path / "absent.csv")):
+        locate(tmp_path / "absent.csv")
+    assert spoken_name("s3://bucket/private") == "s3://bucket/private"
+    assert spoken_name("s3a://key:word@bucket/private") == "private" == public_name("s3a://key:word@bucket/private")
