@@ -71,6 +71,30 @@ def test_a_household_is_protected_whole() -> None:
     assert ours == pytest.approx(2 * theirs, rel=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["objects", "list", "pandas", "string", "category", "numbers", "truths"])
+def test_one_missing_label_is_left_out_and_refuses_nothing(kind: str) -> None:
+    """A refusal would tell that the record is there."""
+    generator = np.random.default_rng(1)
+    codes = generator.integers(2, size=300)
+    rows = generator.normal(size=(300, 2)) + 4.0 * codes[:, None]
+    plain = {"numbers": [3, 8], "truths": [False, True]}.get(kind, ["a", "b"])
+    words: list[Any] = [plain[code] for code in codes]
+    words[17] = None
+    labels = {
+        "pandas": lambda: pd.Series(words, dtype=object), "string": lambda: pd.Series(words, dtype="string"),
+        "category": lambda: pd.Series(words, dtype="category"), "list": lambda: words,
+    }.get(kind, lambda: np.array(words, dtype=object))()  # fmt: skip
+    for classes in (plain, None):
+        made = PrivateGaussianMixture(
+            epsilon=8.0, delta=1e-5, radius=9.0, classes=classes, generator=SeededGenerator(1)
+        ).fit(rows, labels)
+        assert made.classes_.tolist() == plain
+        assert np.mean(made.predict(rows) == np.array(plain)[codes]) > 0.9
+    with_gap = rows.astype(object)
+    with_gap[5, 1] = None
+    PrivateGaussianMixture(epsilon=8.0, delta=1e-5, radius=9.0, classes=plain).fit(with_gap, labels)
+
+
 def test_samples_match_the_model_and_predictions_its_densities() -> None:
     generator = np.random.default_rng(3)
     codes = generator.integers(2, size=2000)

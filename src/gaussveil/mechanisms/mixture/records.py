@@ -17,6 +17,8 @@ from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.statistics import Labels, Reader, Source, as_source
 from gaussveil.statistics.block import is_number
 
+NO_LABEL = "\ue000 no label"  # a private character of Unicode: nobody names a class so
+
 
 @dataclass(frozen=True)
 class Records:
@@ -105,8 +107,8 @@ def _plain_array(data: Any) -> Any:
     array = np.asarray(data)
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
-    if array.dtype == object and all(isinstance(value, Real) for value in array.ravel()):
-        array = array.astype(np.float64)
+    if array.dtype == object and all(value is None or isinstance(value, Real) for value in array.ravel()):
+        array = array.astype(np.float64)  # None becomes NaN: such a record is left out, not refused
     if array.ndim != 2:
         raise ShapeError(f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data.")
     return array
@@ -119,8 +121,8 @@ def _label_array(labels: Any, look_up: bool) -> NDArray[Any]:
         array = array[:, 0]
     if array.ndim != 1:
         raise ShapeError(f"y must be one label per row. Got {array.ndim} dimensions.")
-    if array.dtype == object and all(isinstance(value, str) for value in array.tolist()):
-        array = array.astype(str)
+    if array.dtype == object:
+        array = _of_one_type(array)
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: y must hold labels.")
     if look_up and array.dtype.kind == "f" and not np.equal(np.floor(array), array)[np.isfinite(array)].all():
@@ -128,6 +130,22 @@ def _label_array(labels: Any, look_up: bool) -> NDArray[Any]:
     if array.dtype.kind not in "biufU":
         raise SchemaError(f"Unknown label type: y must hold numbers or text of one type. Got dtype {array.dtype}.")
     return array
+
+
+def _of_one_type(labels: NDArray[Any]) -> NDArray[Any]:
+    """Objects as text or numbers, a missing one as `NO_LABEL` or NaN: it is left out, since a refusal would tell of it.
+
+    Objects of several types stay objects.
+    """
+    try:
+        found = pa.array(labels, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return labels
+    if pa.types.is_string(found.type):
+        return np.asarray(found.fill_null(NO_LABEL).to_numpy(zero_copy_only=False), dtype=str)
+    if pa.types.is_boolean(found.type) and found.null_count:
+        found = found.cast(pa.float64())
+    return np.asarray(found.to_numpy(zero_copy_only=False))
 
 
 def _public_classes(
@@ -141,7 +159,7 @@ def _public_classes(
         return tuple(range(int(classes))), True
     if classes is not None:
         listed = tuple(np.asarray(classes).tolist()) if not isinstance(classes, str) else ()
-        if not listed or len(set(listed)) != len(listed):
+        if not listed or len(set(listed)) != len(listed) or NO_LABEL in listed:
             raise ParameterError("classes must be a nonempty list of distinct labels.")
         return listed, True
     if beside is None:
@@ -150,7 +168,9 @@ def _public_classes(
                 "requires y to be passed, but the target y is None. Without labels, give the number of classes."
             )
         raise ParameterError("classes must be given with labels in a column: they are public and are never looked up.")
-    found = np.unique(beside[np.isfinite(beside)] if beside.dtype.kind == "f" else beside)
+    if beside.dtype.kind in "fU":
+        beside = beside[np.isfinite(beside) if beside.dtype.kind == "f" else beside != NO_LABEL]
+    found = np.unique(beside)
     if len(found) == 0:
         raise ParameterError("classes must be given: y holds none.")
     return tuple(found.tolist()), False
