@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for, noise_scales
-from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.errors import FormatError, NumericalError, ParameterError
 from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, largest_ratio, repeated_events, turn
 from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
@@ -192,6 +192,18 @@ def design_stream(
         registers=_registers(sample_period, rounded, mean_shift) if purpose == "billing" else (),
         limits=limits, substitute=substitute, spectrum_mean_shift=spectrum_mean_shift,
     )  # fmt: skip
+
+
+def check_hides(design: StreamDesign) -> None:
+    """Refuse a design, for example of a file, whose filters and registers hide less than its mean shift says."""
+    promise = _rounded(design.promise, design.filter.input_grid, design.sample_limit)
+    squared = _largest_shift(design.filter, promise) ** 2
+    squared += sum((promise.samples * promise.size / register.noise_sd) ** 2 for register in design.registers)
+    enough = math.sqrt(squared) <= design.mean_shift * NUMERICAL_MARGIN
+    if not enough or design.sampler_error < design.filter.total_variation(2 * design.sample_limit):
+        raise FormatError("the filters and registers of the design do not hide what it promises")
+    if design.registers and not promise.is_event:
+        raise FormatError("registers hide an event, not a ball")
 
 
 def _largest_shift(filters: StreamFilter, promise: Promise) -> float:

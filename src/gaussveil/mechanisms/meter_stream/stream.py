@@ -33,6 +33,7 @@ from gaussveil.mechanisms.meter_stream.design import (
     YEARS,
     Promise,
     StreamDesign,
+    check_hides,
     design_stream,
     hours,
 )
@@ -269,7 +270,13 @@ class MeterStream:
 
     @property
     def _source(self) -> Generator:
-        return default_generator() if self.generator is None else self.generator
+        if self.generator is None:
+            return default_generator()
+        if not self.generator.is_secure and self.is_open and self.certificate_.guarantee.kind != "none":
+            raise AssumptionError(
+                "a stream that was certified with secure noise cannot go on with a seeded generator: leave it out."
+            )
+        return self.generator
 
     def _start(self) -> None:
         self._prepare().start(self._source)
@@ -309,9 +316,9 @@ class MeterStream:
                 raise FormatError(f"{path} is not a meter stream of version {VERSION}")
             spectrum = None if record["spectrum"] is None else Certificate.from_dict(record["spectrum"])
             account = None if record["account"] is None else Account(*record["account"])
-            made = cls(
-                design=design_from_dict(record["design"]), account=account, generator=generator, spectrum=spectrum
-            )
+            design = design_from_dict(record["design"])
+            check_hides(design)
+            made = cls(design=design, account=account, generator=generator, spectrum=spectrum)
             made._index = int(record["index"])
             if record["open"] is not None:
                 bank = made._prepare()
@@ -321,6 +328,8 @@ class MeterStream:
                 bank.past[:, 0] = record["open"]["past"]
                 made._registers.sums = [int(value) for value in record["open"]["sums"]]
             return made
+        except FormatError:  # says itself what is wrong, and quotes nothing of the state
+            raise
         except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
             raise FormatError(f"the meter stream {path} cannot be read: {type(error).__name__}") from error
 
