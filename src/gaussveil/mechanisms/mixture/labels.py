@@ -8,7 +8,8 @@ Four releases, functions of the labels through noise only and of the features as
   noise of scale 2/epsilon (corrections F3): a label moves two counts by one each.
 * ``both``: such a table of few cells with a part of epsilon, and answers with the rest, which add up.
 * ``sums``: noisy class sums in stages, as under record adjacency (corrections F1, with clipped ellipsoids in place of
-  covering ones): a label moves the sums of two classes, so the squared loss is twice that of one record.
+  covering ones): a label moves the sums of two classes, so the squared loss is twice that of one record. The public
+  features then sharpen them (label_sums.py).
 
 derived: docs/mechanisms/mixture.md.
 """
