@@ -82,14 +82,36 @@ def test_the_enclosure_comes_on_request_and_a_file_sets_the_sliders(
     assert page.inner_text("#dimension-shown") == "2"
 
 
+def test_what_speaks_of_the_sliders_is_out_of_reach_for_a_pair_they_cannot_show(
+    visit: Come, studio: Running, tmp_path: Path
+) -> None:
+    page = visit().page
+    page.wait_for_selector("#tradeoff[data-drawn]")
+    large = tmp_path / "large.json"
+    gaps = [0.01 * k for k in range(70)]
+    large.write_text(json.dumps({"variance_gap": gaps, "mean_gap": [0.01] * 70}), encoding="utf-8")
+    page.set_input_files("#pair-file", str(large))
+    page.wait_for_selector("#reading:has-text('too large')")
+    expected = float(GaussianPair.from_reduced(gaps, [0.01] * 70).dp_epsilon(1e-6))
+    assert f"epsilon {expected:#.5g} exactly" in page.inner_text("#reading")
+    for part in ("#enclose", "#enclose-at", "#delta", "#copy-link"):
+        assert page.is_disabled(part)
+    page.focus("#shift")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#enclose:enabled")
+    assert page.input_value("#pair-file") == ""
+
+
 def test_budgets_show_accounts_history_and_exports(visit: Come, studio: Running) -> None:
     name = studio.account()
     for _ in range(3):
         studio.ledger.debit(name, Charge(GaussianPair.mean_shift(0.2)), Adjacency.add_remove("record"))
     page = visit("/budgets").page
     page.fill("#new-name", "opened <b>here</b>")
+    page.select_option("#new-filter", "renyi")
     page.click("button:text('Open')")
     page.wait_for_selector("th:has-text('opened <b>here</b>')")
+    assert studio.ledger.terms("opened <b>here</b>").chosen_filter == "renyi"
     page.click(f"a:text-is('{name}')")
     page.wait_for_selector(".chart[data-drawn]")
     spent = studio.ledger.statement(name).spent_epsilon

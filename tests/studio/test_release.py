@@ -193,6 +193,8 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
         found = studio.client.post("/api/preview", json=asked)
         assert found.status_code == 200, found.text
         assert SECRET not in found.text
+        # The noise of a forecast is designed from readings: the preview says so instead of telling its size.
+        assert ("not shown yet" in found.text) == (order["order"]["mechanism"] == "forecast")
         assert studio.entries(order["account"]) == []
         assert studio.client.post("/api/releases", json=order).status_code == 202
     for order in orders:

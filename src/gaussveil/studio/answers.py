@@ -80,6 +80,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.filters["short"] = short
+    made.filters["sentence"] = sentence
     return made
 
 
@@ -88,6 +89,11 @@ def short(value: object) -> str:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return "unbounded" if value is None else str(value)
     return f"{value:.6g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def sentence(text: str) -> str:
+    """A message as a sentence begins: names and numbers in it stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def html(name: str, status: int = 200, **known: object) -> HTMLResponse:

@@ -31,6 +31,11 @@ class NewAccount(BaseModel):
         default="", title="Neighbours", description="Leave it open and the first release fixes it."
     )
     unit: Text = Field(default="record", min_length=1, title="Who is protected", description="record, household, ...")
+    filter: Literal["auto", "mean-shift", "renyi"] = Field(
+        default="auto", title="Releases that share it",
+        description="mean-shift: vectors, mixtures and streams, nothing lost; renyi: any, sketches too, a little lost; "
+        "auto: the first release decides.",
+    )  # fmt: skip
 
 
 class AccountStatement(BaseModel):
@@ -85,10 +90,13 @@ def open_account(request: Request, parts: Parts, asked: NewAccount) -> Response:
     """Open an account; the ledger is made with the first one."""
     relations = {"add-remove": Adjacency.add_remove, "replace": Adjacency.replace_one}
     relation = relations[asked.adjacency](asked.unit) if asked.adjacency else None
-    Ledger.check_terms(asked.name, epsilon=asked.epsilon, delta=asked.delta, adjacency=relation)
+    terms: dict[str, Any] = {
+        "epsilon": asked.epsilon, "delta": asked.delta, "adjacency": relation, "filter": asked.filter,
+    }  # fmt: skip
+    Ledger.check_terms(asked.name, **terms)
     path = parts.settings.ledger
     book = Ledger(path) if path.exists() else Ledger.create(path)
-    book.open_account(asked.name, epsilon=asked.epsilon, delta=asked.delta, dataset=asked.dataset, adjacency=relation)
+    book.open_account(asked.name, dataset=asked.dataset, **terms)
     if wants_piece(request):
         return answered(request, "piece_accounts.html", _statements(parts), 201)
     return JSONResponse(_history(parts, asked.name)["statement"], 201)

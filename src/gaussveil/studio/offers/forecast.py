@@ -42,7 +42,11 @@ class ForecastOffer(Offer):
             facts=(
                 ("Hidden", "which household of its cluster the forecast belongs to"),
                 ("Horizon", str(self.order["horizon"])),
-                ("Noise", "the smallest that keeps the promise, searched from the readings; the certificate states it"),
+                (
+                    "Noise",
+                    "not shown yet: its size follows from the readings and would tell of them before anything is paid. "
+                    "It will be the smallest that keeps the promise, and the certificate states it",
+                ),
                 ("Assumed public", "which household is in which cluster, and the models of the households"),
             )
         )

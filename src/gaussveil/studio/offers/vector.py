@@ -50,7 +50,7 @@ class VectorOffer(Offer):
                 ("Table", f"{' x '.join(map(str, shape))} numbers; shape and names of columns are taken as public"),
                 ("Noise", f"standard deviation {deviation:.6g} on every number"),
                 ("Accuracy", "about two numbers in three will be off by less than that"),
-                ("Grid", f"numbers are rounded to multiples of {plan.noise.grid:.3g}"),
+                ("Grid", f"multiples of {plan.noise.grid:.3g}".replace("e-0", "e-")),
             ),
             charge=plan.charge,
             adjacency=relation(self.order["unit"]),

@@ -3,6 +3,7 @@
   "use strict";
   const drawn = new Map();
   const LOWEST = 1e-10;
+  const BELOW = 1e-13; // zero has no place on a log axis: it rests below what is shown
   const dashes = ["solid", "dashed", "dotted", [8, 3, 2, 3], [2, 2], [12, 4]];
 
   function colours() {
@@ -30,7 +31,7 @@
       animation: false, color: tint.series, textStyle: { color: tint.ink, fontFamily: "system-ui, sans-serif" },
       grid: { left: 64, right: 20, top: 20, bottom: 44 },
       // Rich text, not HTML: the page's policy forbids inline styles.
-      tooltip: { trigger: "axis", renderMode: "richText", confine: true, valueFormatter: (v) => (v === null || v === undefined ? "-" : Number(v).toPrecision(4)) },
+      tooltip: { trigger: "axis", renderMode: "richText", confine: true, valueFormatter: (v) => (v === null || v === undefined ? "-" : v === BELOW ? "below 1e-13" : Number(v).toPrecision(4)) },
     };
   }
 
@@ -48,7 +49,7 @@
   const paired = (xs, ys) => xs.map((x, i) => [x, ys[i]]);
 
   function positive(values, log) {
-    return log ? values.map((v) => (v === null || v < LOWEST ? null : v)) : values;
+    return log ? values.map((v) => (v === null ? null : Math.max(v, BELOW))) : values;
   }
 
   // One picture as the server describes it: lines, steps or bars over numbers, times or names.
@@ -61,7 +62,8 @@
     option.xAxis = numeric
       ? axis(known.x_name, known.log_x, tint, { min: "dataMin", max: "dataMax", splitLine: { show: false } })
       : axis(known.x_name, false, tint, { type: "category", data: known.x.map((v) => String(v).slice(0, 19).replace("T", " ")), splitLine: { show: false } });
-    option.yAxis = axis("", known.log_y, tint, { scale: !known.log_y });
+    const deepest = Math.min(...Object.values(known.series).flat().filter((v) => v !== null));
+    option.yAxis = axis("", known.log_y, tint, { scale: !known.log_y, ...(known.log_y && deepest < LOWEST ? { min: LOWEST, max: 1, interval: 2 } : {}) });
     option.series = names.map((name, index) => ({
       name, type: known.kind === "bar" ? "bar" : "line", step: known.kind === "step" ? "end" : false, showSymbol: known.x.length <= 40, symbolSize: 5,
       lineStyle: { width: 2, type: dashes[index % dashes.length] },
@@ -86,7 +88,7 @@
       const item = document.createElement("li");
       const key = document.createElement("span");
       const type = one.lineStyle ? one.lineStyle.type : "solid";
-      key.className = `key ${Array.isArray(type) ? "dashed" : type} ${one.itemStyle ? "" : `c${index % 6}`}`;
+      key.className = `key ${one.symbol ? "ring" : Array.isArray(type) ? "dashed" : type} ${one.itemStyle ? "" : `c${index % 6}`}`;
       item.append(key, one.name);
       list.append(item);
     });

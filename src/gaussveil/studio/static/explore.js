@@ -3,14 +3,14 @@
   "use strict";
   const take = (id) => document.getElementById(id);
   const form = take("pair");
-  const state = { ratio: [], shift: [], times: 1, delta: 1e-6, file: null };
+  const state = { ratio: [], shift: [], times: 1, delta: 1e-6 };
   let latestCurve = null, latestSummary = null, running = false, again = false, later = null, linkLater = null;
 
   const ratioOf = (position) => Number((10 ** Number(position)).toPrecision(4));
   const positionOf = (ratio) => Math.log10(ratio);
   const timesOf = (position) => Math.round(10 ** Number(position));
   const pair = () => ({ variance_ratio: state.ratio, mean_shift: state.shift, times: state.times });
-  const say = (value, digits = 5) => (value === null ? "unbounded" : value === 0 ? "0" : Number(value).toPrecision(digits));
+  const say = (value, digits = 5) => (value === null ? "unbounded" : value === 0 ? "0" : Math.abs(value) < 1e-3 ? Number(value).toExponential(digits - 1) : Number(value).toPrecision(digits));
 
   function fromLink() {
     const known = new URLSearchParams(location.search);
@@ -46,7 +46,10 @@
   function showRows() {
     const rows = take("rows");
     if (!take("coordinates").open) return rows.replaceChildren(); // two dozen sliders, for those who look at them
-    rows.replaceChildren(...state.ratio.map((ratio, index) => {
+    const heading = document.createElement("div");
+    heading.className = "coordinate help";
+    heading.append(...["", "mean shift", "variance ratio"].map((words) => Object.assign(document.createElement("span"), { textContent: words })));
+    rows.replaceChildren(heading, ...state.ratio.map((ratio, index) => {
       const row = document.createElement("div");
       row.className = "coordinate";
       const slider = (what, value, low, high, set) => {
@@ -102,9 +105,15 @@
     }));
   }
 
+  // A pair of a file that no slider can show: what would speak of the sliders is out of reach until one is moved.
+  function slidersStandForIt(does) {
+    for (const part of [take("delta"), take("enclose-at"), take("enclose"), take("copy-link")]) part.disabled = !does;
+  }
+
   // The curve follows the hand; what takes longer waits until the hand rests.
   function moved() {
-    state.file = null;
+    slidersStandForIt(true);
+    take("pair-file").value = "";
     showSliders();
     draw();
     clearTimeout(later);
@@ -128,8 +137,11 @@
     }
     latestCurve = found.curve;
     studioCharts.curve(take("curve"), found.curve);
+    take("enclosure").replaceChildren();
+    slidersStandForIt(Boolean(found.pair));
+    if (found.pair) { summarise(); return; }
     shown(found.summary);
-    if (!found.pair) take("reading").textContent += " The pair is too large for sliders and links.";
+    take("reading").textContent += " The pair is too large for sliders, links and proofs here; gaussveil delta --certified proves it.";
   }
 
   async function enclose(event) {
