@@ -101,7 +101,7 @@ def _budget(town: TownReleases) -> Section:
             "Every release was debited to a ledger before its noise was drawn. The usual way to add releases up is to "
             "sum their epsilons; the privacy losses composed exactly, at the same delta, come to less.",
             "The accounts promise different things to the same homes, so they stand side by side and are not added: "
-            + "; ".join(f"{item.account}, {item.protects}" for item in town.spending)
+            + "; ".join(f'"{item.account}" hides {item.protects}' for item in town.spending)
             + ".",
         ),
         figure=svg(budget_figure(town.spending), "budget", "Summed and exact epsilon of each account."),
@@ -123,7 +123,8 @@ def _forecasts(town: TownReleases) -> Section:
         heading="A private forecast of one home",
         paragraphs=(
             f"Three evenings of one home, hidden among {known['cluster_size']} alike: whoever reads the forecast "
-            f"cannot tell which of them it is. It keeps {kept:.2g} of the variance between their forecasts; {meaning}.",
+            f"can hardly tell which of them it is. It keeps {kept:.2g} of the variance between their forecasts; "
+            f"{meaning}.",
         ),
         figure=svg(evenings_figure(town.forecasts), "evenings", "Three evening forecasts in kW with their bands."),
         caption=f"Power in kW on a log scale; the band holds a reading with probability "
@@ -137,7 +138,7 @@ def _days(town: TownReleases) -> Section:
         heading="A private mixture of load profiles, and synthetic days",
         paragraphs=(
             "One Gaussian of log power in eight parts of the day for each kind of day, from the last week of every "
-            f"home; hidden is whether a home is in the town at all. Released weights: {weights}. Anybody may draw as "
+            f"home; it hides whether a home is in the town at all. Released weights: {weights}. Anybody may draw as "
             "many synthetic days from it as they like: that costs nothing.",
         ),
         figure=svg(
