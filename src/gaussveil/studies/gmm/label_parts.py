@@ -23,9 +23,9 @@ from gaussveil.studies.study import Claim, Options, Part, Progress, Table, judge
 ALLOWED = 2.0  # standard errors of a difference
 COLUMNS = {
     "setting": "setting", "epsilon": "epsilon", "release": "release", "released_fitted": "released || fitted",
-    "released_fitted_error": "standard error", "median": "median", "fitted_released": "fitted || released",
-    "fitted_released_error": "standard error ", "median_back": "median ", "held_out": "held-out log-likelihood",
-    "draws": "draws",
+    "released_fitted_error": "standard error", "median": "its median", "fitted_released": "fitted || released",
+    "fitted_released_error": "standard error ", "median_back": "its median, back",
+    "held_out": "held-out log-likelihood", "draws": "draws",
 }  # fmt: skip
 
 
