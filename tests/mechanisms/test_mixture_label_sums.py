@@ -98,6 +98,41 @@ def test_the_noise_taken_for_granted_is_the_noise_drawn() -> None:
     assert np.abs(white @ white.T / classes - np.eye(6)).max() < 7 * math.sqrt(2 / classes)
 
 
+@pytest.mark.parametrize("far", [0.3, 1e6])
+def test_a_changed_label_moves_a_pass_by_what_two_records_may_and_no_more(far: float) -> None:
+    """The same noise on neighbours: what is left of the difference is the shift. Far out it is the largest there is."""
+    generator = np.random.default_rng(7)
+    rows = generator.normal(size=(30, 2))
+    rows[0] = [far, 0.0]
+    codes = generator.integers(3, size=30)
+    means, maps = generator.normal(size=(3, 2)), np.broadcast_to(np.eye(2), (3, 2, 2))
+    handed = []
+    for first in (0, 1):
+        codes[0] = first
+        records = read_records(rows, codes, classes=[0, 1, 2], columns=None, privacy_unit=None, max_rows_per_unit=None)
+        passes = PrivatePasses(records.source, records.columns, records.group, 3, 1, 2, 9.0, SeededGenerator(4))
+        balls = passes.counts_and_sums(np.zeros(2), 2.0, (3.0, 5.0))
+        handed.append(
+            (*balls, passes.distances(means, np.array([0.0, 1.0, 4.0]), 2.0), passes.refinement(means, maps, SCALES))
+        )
+    (counts, sums, histogram, seen), (other_counts, other_sums, other_histogram, other) = handed
+
+    def squared(one: Float, two: Float, scale: float) -> float:
+        return float(np.sum(np.square((one - two) / scale)))
+
+    ball = squared(counts, other_counts, 3.0) + squared(sums, other_sums, 5.0)
+    refined = (
+        squared(seen.count, other.count, SCALES.count) + squared(seen.total, other.total, SCALES.total)
+        + squared(seen.shape, other.shape, SCALES.shape) + squared(seen.slack, other.slack, SCALES.slack)
+    )  # fmt: skip
+    assert ball <= 2 * (1 / 3.0**2 + (2.0 / 5.0) ** 2) * (1 + 1e-5)
+    assert squared(histogram, other_histogram, 2.0) <= 2 / 2.0**2 * (1 + 1e-5)
+    assert refined <= 2 * SCALES.squared_loss(2) * (1 + 1e-5)
+    if far > 1:
+        assert refined == pytest.approx(2 * SCALES.squared_loss(2), rel=1e-4)
+        assert ball == pytest.approx(2 * (1 / 3.0**2 + (2.0 / 5.0) ** 2), rel=1e-4)
+
+
 def test_few_or_many_records_leave_the_features_alone() -> None:
     assert features_are_used(1500, 5, 3)
     assert not features_are_used(70, 5, 3)
