@@ -84,7 +84,8 @@ VECTORS: dict[str, Callable[[Any], Any]] = {
 def test_a_series_comes_back_with_its_name(library: str, mechanism: str) -> None:
     noisy = VECTORS[mechanism](made(library, {"kw": KW})["kw"])
     assert type(noisy) is LIBRARIES[library][1]
-    assert noisy.name == "kw"
+    # A row or column is often named after its label, which is what a class-label release hides.
+    assert noisy.name == ("kw" if mechanism != "label" else None if library == "pandas" else "")
     plain = VECTORS[mechanism](KW)
     assert type(plain) is np.ndarray
     np.testing.assert_array_equal(np.asarray(noisy), plain)
