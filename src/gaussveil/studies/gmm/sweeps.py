@@ -63,6 +63,7 @@ RELEASES: dict[str, Release] = {
     "iid Laplace": by_laplace,
 }
 OURS = ("ours, record", "ours, label")
+KNOBS = {"N": "records N", "K": "classes K", "d": "columns d"}
 
 
 def sweep(
@@ -127,7 +128,7 @@ def _panel(axes: Axes, knob: str, rows: Sequence[Row]) -> None:
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
     axes.set_yscale("log")
-    axes.set_xlabel(knob)
+    axes.set_xlabel(KNOBS.get(knob, knob))
 
 
 def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], columns: Sequence[int]) -> Figure:
