@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
-from gaussveil.accounting.database import now, record_event
-from gaussveil.accounting.records import insert_entry
+from gaussveil.accounting.ledger.database import now, record_event
+from gaussveil.accounting.ledger.records import insert_entry
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 
 ENTRIES = 100_000

@@ -22,7 +22,7 @@ from gaussveil.accounting import (
     transaction,
     verify,
 )
-from gaussveil.accounting.keys import load_private_key, load_public_key, new_key
+from gaussveil.accounting.certificates.keys import load_private_key, load_public_key, new_key
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, PrivacyError, VerificationError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import RandomisedResponse

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gaussveil.accounting import Account, Adjacency, CertificateDraft, Charge, Ledger, transaction
-from gaussveil.accounting.filters import Budget
+from gaussveil.accounting.ledger.filters import Budget
 from gaussveil.errors import (
     BudgetExceededError,
     FormatError,

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from gaussveil.accounting import Charge
 from gaussveil.accounting.cumulants import log_chernoff, profile_cumulant
-from gaussveil.accounting.filters import Budget, best_order, mean_shift_usage, renyi_usage
+from gaussveil.accounting.ledger.filters import Budget, best_order, mean_shift_usage, renyi_usage
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, PoissonSubsampled, RandomisedResponse

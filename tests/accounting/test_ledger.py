@@ -14,8 +14,8 @@ import pytest
 
 from gaussveil.accounting import Account, Adjacency, Charge, Ledger
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.export import account_csv, account_json
-from gaussveil.accounting.filters import Budget
+from gaussveil.accounting.ledger.export import account_csv, account_json
+from gaussveil.accounting.ledger.filters import Budget
 from gaussveil.errors import (
     AccountNotFoundError,
     AssumptionError,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
-from gaussveil.accounting.filters import Budget
+from gaussveil.accounting.ledger.filters import Budget
 from gaussveil.errors import BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair
 

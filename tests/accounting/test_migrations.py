@@ -11,8 +11,8 @@ import pytest
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
 from gaussveil.accounting.canonical import canonical_json
-from gaussveil.accounting.database import chained
-from gaussveil.accounting.migrations import APPLICATION_ID, SCHEMA_1, VERSION
+from gaussveil.accounting.ledger.database import chained
+from gaussveil.accounting.ledger.migrations import APPLICATION_ID, SCHEMA_1, VERSION
 from gaussveil.errors import BudgetExceededError, FormatError, LedgerCorruptError
 from gaussveil.spectrum import GaussianPair
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from gaussveil.accounting.account import Account
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.certificate import Certificate, CertificateDraft, Guarantee
+from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft, Guarantee
+from gaussveil.accounting.certificates.verification import Verification, verify
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import PrivateDiagnostics
-from gaussveil.accounting.ledger import Ledger
+from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.release import Release
 from gaussveil.accounting.transaction import transaction
-from gaussveil.accounting.verification import Verification, verify
 
 __all__ = [
     "Account",

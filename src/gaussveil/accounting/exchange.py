@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge, Part
 from gaussveil.accounting.composition import Composition, Directed
-from gaussveil.accounting.ledger import Ledger
+from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR

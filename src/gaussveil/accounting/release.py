@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gaussveil.accounting.certificate import Certificate
+from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.diagnostics import refuse_private
 
 Value = TypeVar("Value")

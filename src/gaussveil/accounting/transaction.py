@@ -18,13 +18,13 @@ from typing import TypeVar
 from uuid import uuid4
 
 from gaussveil.accounting.account import Account
-from gaussveil.accounting.certificate import NOT_RECORDED, Certificate, CertificateDraft
+from gaussveil.accounting.certificates.certificate import NOT_RECORDED, Certificate, CertificateDraft
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.database import LOGGER, now
 from gaussveil.accounting.diagnostics import refuse_private
-from gaussveil.accounting.ledger import Ledger
-from gaussveil.accounting.rules import check_edges
+from gaussveil.accounting.ledger.database import LOGGER, now
+from gaussveil.accounting.ledger.ledger import Ledger
+from gaussveil.accounting.ledger.rules import check_edges
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
 
 Value = TypeVar("Value")

@@ -156,7 +156,7 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
     Example: gaussveil budget history home.ledger --account homes
     """
     from gaussveil.accounting import Ledger
-    from gaussveil.accounting.records import as_rows
+    from gaussveil.accounting.ledger.records import as_rows
 
     book = Ledger(ledger)
     book.check()
@@ -184,7 +184,7 @@ def export(
     Example: gaussveil budget export home.ledger --account homes --out homes.json
     """
     from gaussveil.accounting import Ledger
-    from gaussveil.accounting.export import account_csv, account_json
+    from gaussveil.accounting.ledger.export import account_csv, account_json
 
     check_targets(out, ledger=ledger, force=True)
     text = (account_csv if table is TableFormat.csv else account_json)(Ledger(ledger), account)

@@ -33,7 +33,7 @@ def verify(
     Example: gaussveil verify out.csv.certificate.json --public-key owner.key.pub
     """
     from gaussveil.accounting import verify as recompute
-    from gaussveil.accounting.keys import load_public_key
+    from gaussveil.accounting.certificates.keys import load_public_key
 
     key = load_public_key(public_key) if public_key is not None else None
     held = _held(certificate)
@@ -108,7 +108,7 @@ def new(
 
     Example: gaussveil key new owner.key
     """
-    from gaussveil.accounting.keys import new_key
+    from gaussveil.accounting.certificates.keys import new_key
 
     check_targets(path, Path(f"{path}.pub"), force=True)  # for the folder; new_key itself never overwrites
     private, public = new_key(path)
@@ -127,7 +127,7 @@ def sign(
     Example: gaussveil key sign out.csv.certificate.json --key owner.key
     """
     from gaussveil.accounting import Certificate
-    from gaussveil.accounting.keys import load_private_key
+    from gaussveil.accounting.certificates.keys import load_private_key
 
     signed = Certificate.read(certificate).signed(load_private_key(key))
     with reserved(certificate) as stream:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Ledger
-from gaussveil.accounting.export import account_csv, account_json
-from gaussveil.accounting.records import Statement
+from gaussveil.accounting.ledger.export import account_csv, account_json
+from gaussveil.accounting.ledger.records import Statement
 from gaussveil.errors import AccountNotFoundError
 
 MOST_POINTS = 60

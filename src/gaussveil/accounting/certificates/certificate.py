@@ -12,9 +12,9 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gaussveil.accounting import keys
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, tame, text
+from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private

@@ -11,10 +11,10 @@ from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.database import chained
-from gaussveil.accounting.filters import Budget
-from gaussveil.accounting.journal import TERMS, Replay
-from gaussveil.accounting.rules import Slot, Terms, usage
+from gaussveil.accounting.ledger.database import chained
+from gaussveil.accounting.ledger.filters import Budget
+from gaussveil.accounting.ledger.journal import TERMS, Replay
+from gaussveil.accounting.ledger.rules import Slot, Terms, usage
 from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
 
 Folded = list[tuple[Charge, int]]

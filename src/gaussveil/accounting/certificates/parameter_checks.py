@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gaussveil.accounting.certificate import Certificate
+from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import FormatError
 
 _LATTICE_VARIANCE = (

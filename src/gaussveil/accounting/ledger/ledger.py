@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from gaussveil.accounting import journal, records
 from gaussveil.accounting.account import Account, checked_name
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.database import LOGGER, Database, now, record_event
-from gaussveil.accounting.filters import FILTERS, Budget
-from gaussveil.accounting.rules import Terms, admit_adaptive, admit_planned, check_adjacency, check_plan
+from gaussveil.accounting.ledger import journal, records
+from gaussveil.accounting.ledger.database import LOGGER, Database, now, record_event
+from gaussveil.accounting.ledger.filters import FILTERS, Budget
+from gaussveil.accounting.ledger.rules import Terms, admit_adaptive, admit_planned, check_adjacency, check_plan
 from gaussveil.errors import LedgerStateError, ParameterError
 
 RULES = ("adaptive", "planned")

@@ -17,7 +17,7 @@ import numpy as np
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.filters import Budget, Usage, best_order, mean_shift_usage, renyi_usage
+from gaussveil.accounting.ledger.filters import Budget, Usage, best_order, mean_shift_usage, renyi_usage
 from gaussveil.errors import AssumptionError, BudgetExceededError
 
 Spent = Sequence[tuple[Charge, int]]

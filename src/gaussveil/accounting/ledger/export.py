@@ -6,8 +6,8 @@ import csv
 import io
 import json
 
-from gaussveil.accounting.ledger import Ledger
-from gaussveil.accounting.records import as_rows
+from gaussveil.accounting.ledger.ledger import Ledger
+from gaussveil.accounting.ledger.records import as_rows
 
 FORMAT = "gaussveil account"
 VERSION = 1

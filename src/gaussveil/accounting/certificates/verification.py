@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gaussveil.accounting import keys
-from gaussveil.accounting.certificate import Certificate
+from gaussveil.accounting.certificates import keys
+from gaussveil.accounting.certificates.certificate import Certificate
+from gaussveil.accounting.certificates.parameter_checks import parameter_problems
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.parameter_checks import parameter_problems
-from gaussveil.accounting.rules import check_edges
+from gaussveil.accounting.ledger.rules import check_edges
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError, VerificationError
 
 _AGREEMENT = 1e-9

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gaussveil.accounting import journal, migrations
+from gaussveil.accounting.ledger import journal, migrations
 from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, LedgerUnavailableError, ParameterError
 
 LOGGER = logging.getLogger("gaussveil")
