@@ -220,3 +220,10 @@ def test_only_real_numbers_make_a_shape_or_shifts(matrix: Matrix) -> None:
     for call in calls:
         with pytest.raises(InputError):
             call()
+
+
+def test_units_beyond_doubles_are_refused() -> None:
+    with pytest.raises(ParameterError, match="unit"):
+        white_noise_scale(1.7e308, 1.0, 1e-5)
+    with pytest.raises(ParameterError, match="grid"):
+        GaussianNoise(5e-324)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -154,3 +155,28 @@ def test_a_test_that_spends_the_whole_promise_is_refused() -> None:
 def test_a_promise_that_no_ridge_keeps_is_refused() -> None:
     with pytest.raises(ParameterError, match="leverage"):
         largest_excess(0.0, 1e-300, 10**6)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "components", "rank"),
+    [
+        (1.0, 1e-5, 2.9, 1),
+        (1.0, 1e-5, 0, 1),
+        (1.0, 1e-5, True, 1),
+        (1.0, 2.0, 3, 1),
+        (float("nan"), 1e-5, 3, 1),
+        (1.0, 1e-5, 3, 0),
+    ],
+)
+def test_promises_and_counts_are_checked(epsilon: float, delta: float, components: Any, rank: int) -> None:
+    """2.9 components would be calibrated as 2, none as no release at all."""
+    with pytest.raises(ParameterError):
+        largest_excess(epsilon, delta, components, rank)
+    with pytest.raises(ParameterError):
+        subsampled_excess(epsilon, delta, components, 0.5, rank)
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.0, float("nan"), float("inf")])
+def test_a_test_has_a_positive_shift(shift: float) -> None:
+    with pytest.raises(ParameterError, match="shift"):
+        propose_test_release(1.0, 1e-6, 8, shift=shift)

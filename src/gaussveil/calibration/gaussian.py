@@ -38,6 +38,7 @@ LARGEST_EPSILON = 500.0
 SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
 FLOOR_RATIO = 2.0**-12  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
 ULP = 2.0**-52
+LARGEST_SCALE = 2.0**1000
 
 
 def mean_shift_for(epsilon: float, delta: float) -> float:
@@ -84,6 +85,10 @@ def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> fl
     """Smallest double sigma with l2_sensitivity <= sigma t, t = `mean_shift_for(epsilon, delta)`, exactly."""
     radius = Fraction(_positive("l2_sensitivity", l2_sensitivity))
     shift = Fraction(mean_shift_for(epsilon, delta))
+    if radius > shift * Fraction(LARGEST_SCALE):
+        raise ParameterError(
+            f"l2_sensitivity must be small enough for doubles. Got {l2_sensitivity!r}: change the unit."
+        )
     scale = float(radius / shift)
     return scale if Fraction(scale) * shift >= radius else math.nextafter(scale, math.inf)
 

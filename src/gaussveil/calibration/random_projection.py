@@ -44,7 +44,16 @@ def sketch_loss(excess: float, components: int, rank: int = 1) -> PrivacyLoss:
 
 def largest_excess(epsilon: float, delta: float, components: int, rank: int = 1) -> float:
     """Largest a, up to a few parts in 10^13, for which `sketch_loss` is (epsilon, delta)-private, proven by Arb."""
+    _check_promise(epsilon, delta, components, rank)
     return _largest_excess(float(epsilon), float(delta), int(components), int(rank))
+
+
+def _check_promise(epsilon: float, delta: float, components: int, rank: int = 1) -> None:
+    if not (0 <= epsilon < math.inf and 0 < delta < 1):
+        raise ParameterError(f"epsilon must be finite, delta inside (0, 1). Got {epsilon!r} and {delta!r} instead.")
+    for name, count in (("components", components), ("rank", rank)):
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise ParameterError(f"{name} must be a whole number of at least 1. Got {count!r} instead.")
 
 
 @lru_cache(maxsize=256)
@@ -97,6 +106,7 @@ def tight_ridge(row_norm: float, excess: float, rank: int = 1) -> float:
 
 def subsampled_excess(epsilon: float, delta: float, components: int, rate: float, rank: int = 1) -> float:
     """Largest a for the projection of a Poisson sample (NDIS Figure 3), by the exact profile of both directions."""
+    _check_promise(epsilon, delta, components, rank)
     if not delta < rate <= 1:
         raise ParameterError(f"rate must lie above delta = {delta:g} and be at most 1. Got {rate!r} instead.")
 
@@ -142,6 +152,9 @@ def propose_test_release(
     is minimised over t and over the share of delta that failures may cost, all public. A given `shift` is kept, and
     refused where the test alone spends the promise, eps_T >= epsilon: NDIS Figure 4 overspends there.
     """
+    _check_promise(epsilon, delta, components)
+    if shift is not None and not 0 < shift < math.inf:
+        raise ParameterError(f"shift must be positive and finite. Got {shift!r} instead.")
     return _propose_test_release(float(epsilon), float(delta), int(components), shift, shares)
 
 

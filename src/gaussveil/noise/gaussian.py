@@ -197,4 +197,5 @@ def _in_grid_units(covariance: Floats, grid: float) -> Floats:
 
 def _default_grid(smallest_sd: float, differing: int) -> float:
     """Largest power of two g with g sqrt(differing) <= 2^-20 of the smallest standard deviation."""
-    return checked_grid(ldexp(1.0, floor(log2(GRID_RATIO * smallest_sd / sqrt(differing)))))
+    finest = GRID_RATIO * smallest_sd / sqrt(differing)
+    return checked_grid(ldexp(1.0, floor(log2(finest))) if finest > 0 else 0.0)
