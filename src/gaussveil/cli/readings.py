@@ -20,6 +20,8 @@ def read_table(address: str, engine: Engine) -> Any:
     from pyarrow import csv
     from pyarrow import parquet as pq
 
+    from gaussveil.engines.csv_files import require_header
+
     path = local_file(address)
     if engine is not Engine.duckdb or path is None or not path.name.lower().endswith(TABLES):
         return open_table(address, engine)
@@ -27,11 +29,13 @@ def read_table(address: str, engine: Engine) -> Any:
         with path.open("rb") as stream:  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":
                 return pq.read_table(stream)
-        return csv.read_csv(path)
+        table = csv.read_csv(path)
     except pa.ArrowException:
         raise FormatError(f"{path}: not a table of that format") from None
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
+    require_header(table.column_names)
+    return table
 
 
 def column_named(table: Any, wanted: str) -> str:

@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,12 +21,7 @@ from gaussveil.cli.output import tell
 from gaussveil.errors import FormatError, ParameterError, SourceError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from gaussveil.streaming.spark import SparkStream
-
-READINGS = "meter string, seq bigint, kw double"
 
 
 class FileFormat(StrEnum):
@@ -79,35 +75,46 @@ def spark(
     source, out, checkpoint = _absolute(source), _absolute(out), _absolute(checkpoint) or ""
     _check_folders(source, out, checkpoint)
 
+    from gaussveil.engines.location import spoken_name
+    from gaussveil.streaming.folder import check_files, folder_readings
     from gaussveil.streaming.spark import SparkStream
 
+    if source is not None and "://" not in source:
+        check_files(source, input_format.value, given)
     stream = SparkStream(meters, checkpoint, master=master, key_file=key, reset_from=reset_from)
-    if source is not None:
-        readings = _from_folder(stream, source, input_format, given)
-    else:
-        readings = stream.kafka_readings(str(kafka), str(topic), given)
-    private = stream.private(readings, payloads=out is None)
-    trigger = {"availableNow": True} if once else None
-    if out is not None:
-        query = stream.start(private, out_format.value, trigger=trigger, path=out, header=True)  # of CSV
-    else:
-        secured = {name: value for name, value in given.items() if name.startswith("kafka.")}
-        target = {"kafka.bootstrap.servers": str(kafka), "topic": str(private_topic)}
-        query = stream.start(private, "kafka", trigger=trigger, **{**secured, **target})
+    with _startable():
+        if source is not None:
+            readings = folder_readings(stream.session, source, input_format.value, given)
+        else:
+            readings = stream.kafka_readings(str(kafka), str(topic), given)
+        private = stream.private(readings, payloads=out is None)
+        trigger = {"availableNow": True} if once else None
+        if out is not None:
+            query = stream.start(private, out_format.value, trigger=trigger, path=out, header=True)  # of CSV
+        else:
+            secured = {name: value for name, value in given.items() if name.startswith("kafka.")}
+            target = {"kafka.bootstrap.servers": str(kafka), "topic": str(private_topic)}
+            query = stream.start(private, "kafka", trigger=trigger, **{**secured, **target})
     _serve(query, metrics)
-    place = out if out is not None else f"topic {private_topic}"
+    place = spoken_name(out) if out is not None else f"topic {private_topic}"
     latest: Any = query.lastProgress
-    answer = {"out": place, "checkpoint": checkpoint, "last_batch": None if latest is None else latest["batchId"]}
+    batch = None if latest is None else latest["batchId"]
+    answer = {"out": place, "checkpoint": spoken_name(checkpoint), "last_batch": batch}
     tell(answer, [f"private readings are in {place}; run it again to continue"], json=json)
 
 
-def _from_folder(stream: SparkStream, folder: str, kind: FileFormat, options: Mapping[str, str]) -> DataFrame:
-    reader = stream.session.readStream.schema(READINGS).format(kind.value).options(**options)
-    if kind is FileFormat.csv:
-        # By place instead of by name, a kW in the place of seq would be published as a number, without noise. Last, so
-        # that no option given undoes it.
-        reader = reader.option("header", "true").option("enforceSchema", "false")
-    return reader.load(folder)
+@contextmanager
+def _startable() -> Iterator[None]:
+    """Say that Spark refused a stream without its words, which may quote an option."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise SourceError(
+            f"Spark refused to start the stream ({type(error).__name__}): check the options and their values, and that "
+            "input, output and checkpoint can be reached"
+        ) from None
 
 
 def _serve(query: StreamingQuery, metrics: float) -> None:
@@ -169,8 +176,12 @@ def _check_ends(kafka: str | None, sources: Mapping[str, str | None], targets: M
 
 
 def _check_folders(source: str | None, out: str | None, checkpoint: str) -> None:
+    from gaussveil.engines.location import refuse_wildcards
+
     if source is not None and "://" not in source and not os.path.isdir(source):
         raise SourceError(f"{source}: is no folder; --input names the folder into which files of readings are moved")
+    # Spark takes these for patterns: it would read other folders, or none.
+    refuse_wildcards([place for place in (source, checkpoint) if place and "://" not in place], "*?[]{}\\")
     places = [place for place in (source, out, checkpoint) if place is not None]
     for place in places:
         if any(other is not place and f"{other}/".startswith(f"{place}/") for other in places):

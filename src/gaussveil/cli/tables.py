@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,8 +53,21 @@ def open_table(address: str, engine: Engine) -> Source:
 
 
 def local_file(address: str) -> Path | None:
-    """The file that no output may replace; None where the table lies elsewhere."""
-    return None if "://" in address.removeprefix("file://") else Path(address.removeprefix("file://"))
+    """The file that no output may replace; None where the table lies elsewhere.
+
+    What is neither a file nor a pattern of files and may hold a password is refused here, before anything quotes it.
+    """
+    from gaussveil.engines.location import may_hold_password
+
+    place = address.removeprefix("file://")
+    if "://" in place:
+        return None
+    if may_hold_password(place) and not (os.path.exists(place) or glob.glob(place.partition("#")[0])):
+        raise ParameterError(
+            "IN is neither a file nor an address such as postgresql://host/db#table; it is not repeated here, since it "
+            "may hold a password"
+        )
+    return Path(place)
 
 
 def table_name(address: str) -> str:

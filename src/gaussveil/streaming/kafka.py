@@ -17,7 +17,7 @@ from gaussveil.streaming.messages import decode, encode_batch, encode_energy, en
 GROUP = 512
 PATIENCE = 0.25  # seconds between looks at `stop` when nothing arrives
 DELIVERY_SECONDS = 60.0
-OURS = ("enable.auto.commit", "enable.idempotence", "group.id")
+OURS = ("enable.auto.commit", "enable.auto.offset.store", "enable.idempotence", "group.id")
 
 
 class KafkaGateway:

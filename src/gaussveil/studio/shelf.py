@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from gaussveil.engines.location import public_name
+from gaussveil.engines.location import public_name, spoken_name
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
@@ -55,7 +55,7 @@ class Shelf:
             elif path.is_file():
                 self._fixed.append(ShelfTable(f"address-{index}", path.name, _plain(str(path.resolve()))))
             else:
-                raise SourceError(f"--data {address}: there is no such folder, file or table")
+                raise SourceError(f"--data {spoken_name(address)}: there is no such folder, file or table")
 
     def clear(self, in_use: Collection[str] = ()) -> None:
         """Remove what was uploaded, at the start what a killed server left, at the end our own.
