@@ -66,3 +66,45 @@ def test_spectrum_pays_for_the_history_as_well(history: Path, tmp_path: Path) ->
         run("design", history, "--out", tmp_path / "n.json", *PROMISE, "--purpose", "spectrum")
     with pytest.raises(GaussveilError, match="together"):
         run("design", history, "--out", tmp_path / "n.json", "--epsilon", "1", "--delta", "1e-5", "--event-kw", "1")
+
+
+def test_a_name_that_no_topic_can_carry_is_refused_before_anything_is_spent(history: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "l")
+    history.write_text(history.read_text().replace("m2", "m/2", 1))
+    for meter in ("m1", "m/2"):
+        ledger.open_account(meter, epsilon=2.0, delta=1e-4)
+    with pytest.raises(GaussveilError, match="a meter's name"):
+        run("design", history, "--out", tmp_path / "m.json", *PROMISE, "--ledger", tmp_path / "l")
+    assert [len(ledger.entries(meter)) for meter in ("m1", "m/2")] == [0, 0]
+
+
+def test_readings_in_the_place_of_names_do_not_become_meters(history: Path, tmp_path: Path) -> None:
+    history.write_text(history.read_text().partition("\n")[2])
+    with pytest.raises(GaussveilError, match="must name the columns") as caught:
+        run("design", history, "--out", tmp_path / "m.json", *PROMISE, "--dry-run")
+    assert "0.5" not in str(caught.value)
+
+
+def test_a_habits_epsilon_has_its_delta_beside_it(history: Path, tmp_path: Path) -> None:
+    promise = [*PROMISE, "--purpose", "billing", "--out", tmp_path / "m.json", "--dry-run"]
+    told = json.loads(run("design", history, *promise, "--json"))
+    assert told["repeated_delta"] >= 1e-5
+    text = " ".join(run("design", history, *promise).split())
+    assert f"on 30 days has epsilon {told['repeated_epsilon']:.3g}, delta {told['repeated_delta']:.2g}" in text
+
+
+@pytest.mark.parametrize("address", ["postgresql:/u:pa55@host/db.csv", "u:pa55@host/h.parquet", "postgres:u:pa55@h#t"])
+def test_a_mistyped_address_is_not_repeated(address: str, tmp_path: Path) -> None:
+    with pytest.raises(GaussveilError) as caught:
+        run("design", address, "--out", tmp_path / "m.json", *PROMISE, "--dry-run")
+    assert "pa55" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["mqtt://u:pa55@host:1883", "u:pa55@host:1883", "host", "host:pa55@x", "h:99999"])
+def test_a_mistyped_broker_is_not_repeated_and_nothing_is_begun(address: str, history: Path, tmp_path: Path) -> None:
+    run("design", history, "--out", tmp_path / "m.json", *PROMISE)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(GaussveilError, match="--mqtt must be host:port") as caught:
+        run("run", tmp_path / "m.json", "--mqtt", address)
+    assert "pa55" not in str(caught.value)
+    assert sorted(tmp_path.iterdir()) == before

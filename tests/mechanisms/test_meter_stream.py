@@ -61,6 +61,10 @@ def test_a_month_of_the_same_event_is_stated(purpose: str, factor: float) -> Non
     figure = made.open().parameters["repeated_events"]
     epsilon = GaussianPair.mean_shift(design.repeated_shift(30)).epsilon(1e-5)
     assert figure["epsilon"] == pytest.approx(float(epsilon))
+    delta = min(1.0, 1e-5 + (1 + math.exp(float(epsilon))) * design.sampler_error)
+    assert figure["delta"] == pytest.approx(delta)
+    plan = made.plan()
+    assert (plan.repeated_epsilon, plan.repeated_delta) == (figure["epsilon"], figure["delta"])
 
 
 @pytest.mark.parametrize("purpose", PURPOSES)

@@ -22,6 +22,7 @@ from gaussveil.errors import ParameterError
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
     from gaussveil.streaming.gateway import Gateway
+    from gaussveil.streaming.mqtt import Broker
 
 NEW_OBJECTS = 50_000  # between two looks for garbage
 
@@ -74,6 +75,7 @@ def design(
     from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream, PrivateSpectrum
     from gaussveil.streaming import Meter, write_meters
+    from gaussveil.streaming.meters import check_name
     from gaussveil.timeseries import read_readings
 
     if (event_kw is None) != (event_duration is None):
@@ -109,6 +111,8 @@ def design(
         )  # fmt: skip
 
     names = readings.households
+    for name in names:  # before anything is spent
+        check_name(name)
     if purpose is Purpose.spectrum:
         streams = [(name, made(name, row)) for row, name in enumerate(names)]
     else:  # the design is public and the same for all
@@ -120,7 +124,8 @@ def design(
     answer = {
         "meters": len(streams), "noise_sd_kw": plan.noise_sd, "daily_energy_sd_kwh": plan.daily_energy_sd,
         "monthly_energy_sd_kwh": plan.monthly_energy_sd, "repeated_events": plan.repeated_events,
-        "repeated_epsilon": plan.repeated_epsilon, "good_for": list(plan.good_for),
+        "repeated_epsilon": plan.repeated_epsilon, "repeated_delta": plan.repeated_delta,
+        "good_for": list(plan.good_for),
         "account": None if ledger is None else account, "out": None if dry_run else str(out),
     }  # fmt: skip
     ending = "nothing was spent" if dry_run else f"wrote {out}" + ("" if ledger else ", not recorded")
@@ -148,6 +153,7 @@ def run(
     from gaussveil.streaming.service import open_gateway
     from gaussveil.streaming.stdio import serve_lines
 
+    broker = None if mqtt is None else _broker(mqtt, user, password, ca, client)
     gateway = open_gateway(meters, state, reset_from=reset_from)
     gc.freeze()  # what is there now stays: looking through it for garbage again and again costs a sixth of the time
     gc.set_threshold(NEW_OBJECTS)
@@ -157,35 +163,41 @@ def run(
 
         threading.Thread(target=health_lines, args=(gateway, stopped, metrics, _metrics), daemon=True).start()
     try:
-        if mqtt is None:
+        if broker is None:
             serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer)
         else:
-            _serve_mqtt(gateway, mqtt, user, password, ca, client)
+            _serve_mqtt(gateway, broker)
     finally:
         stopped.set()
         _metrics(dict(gateway.health()))
     gateway.state.close()
 
 
-def _serve_mqtt(
-    gateway: Gateway, address: str, user: str | None, password: str | None, ca: Path | None, client: str
-) -> None:
-    import signal
-
-    from gaussveil.streaming.mqtt import Broker, MqttGateway
+def _broker(address: str, user: str | None, password: str | None, ca: Path | None, client: str) -> Broker:
+    from gaussveil.streaming.mqtt import Broker
 
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise ParameterError(f"--mqtt must be host:port. Got {address!r} instead.")
-    broker = Broker(
-        host=host, port=int(port), user=user, password=password, client=client,
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "@" in host or "/" in host:
+        raise ParameterError(
+            "--mqtt must be host:port, as in localhost:1883; the user belongs in --user, the password in "
+            "GAUSSVEIL_MQTT_PASSWORD"
+        )
+    return Broker(
+        host=host.removeprefix("[").removesuffix("]"), port=int(port), user=user, password=password, client=client,
         certificate_authority=None if ca is None else str(ca),
     )  # fmt: skip
+
+
+def _serve_mqtt(gateway: Gateway, broker: Broker) -> None:
+    import signal
+
+    from gaussveil.streaming.mqtt import MqttGateway
+
     service = MqttGateway(gateway, broker)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.finish())
     service.start()
-    print(json.dumps({"listening": address}), file=sys.stderr, flush=True)
+    print(json.dumps({"listening": f"{broker.host}:{broker.port}"}), file=sys.stderr, flush=True)
     service.wait()
     service.stop()
 

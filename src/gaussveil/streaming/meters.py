@@ -30,11 +30,16 @@ class Meter:
     certificate: Certificate
 
     def __post_init__(self) -> None:
-        if not self.name or FORBIDDEN & set(self.name) or len(self.name) > 200:
-            raise ParameterError(
-                "a meter's name must be 1 to 200 characters without '/', '+', '#' and line ends. "
-                f"Got one of {len(self.name)} characters."
-            )
+        check_name(self.name)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that topics or lines could not carry."""
+    if not name or FORBIDDEN & set(name) or len(name) > 200:
+        raise ParameterError(
+            "a meter's name must be 1 to 200 characters without '/', '+', '#' and line ends. "
+            f"Got one of {len(name)} characters."
+        )
 
 
 def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:

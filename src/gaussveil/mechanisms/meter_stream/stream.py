@@ -64,6 +64,7 @@ class StreamPlan:
     monthly_energy_percent: float
     repeated_events: int
     repeated_epsilon: float
+    repeated_delta: float
     good_for: tuple[str, ...]
 
     def describe(self) -> str:
@@ -75,7 +76,8 @@ class StreamPlan:
             f"noise {self.noise_sd:.3g} kW per reading, {self.hourly_sd:.3g} kW on an hour's mean; energy error "
             f"{self.daily_energy_sd:.3g} kWh a day ({self.daily_energy_percent:.0f} %), "
             f"{self.monthly_energy_sd:.3g} kWh in 28 days ({self.monthly_energy_percent:.1f} %); a habit repeated on "
-            f"{self.repeated_events} days has epsilon {self.repeated_epsilon:.3g}; good for: {verdict}"
+            f"{self.repeated_events} days has epsilon {self.repeated_epsilon:.3g}, delta {self.repeated_delta:.2g}; "
+            f"good for: {verdict}"
         )
 
     __str__ = describe
@@ -177,12 +179,13 @@ class MeterStream:
         design = self.design_
         day, month = design.energy_sd(24.0), design.energy_sd(28 * 24.0)
         hourly = design.energy_sd(1.0) if design.sample_period <= 1 else design.noise_sd
+        repeated = design.promise_of(design.repeated_shift(repeated_events))
         percent = 100 * day / (24 * typical_kw), 100 * month / (28 * 24 * typical_kw)
         uses = (("load shape", hourly <= typical_kw), ("daily energy", percent[0] <= 25), ("bills", percent[1] <= 10))
         return StreamPlan(
             noise_sd=design.noise_sd, hourly_sd=hourly, daily_energy_sd=day, monthly_energy_sd=month,
             daily_energy_percent=percent[0], monthly_energy_percent=percent[1], repeated_events=repeated_events,
-            repeated_epsilon=design.promise_of(design.repeated_shift(repeated_events))[0],
+            repeated_epsilon=repeated[0], repeated_delta=repeated[1],
             good_for=tuple(name for name, good in uses if good),
         )  # fmt: skip
 

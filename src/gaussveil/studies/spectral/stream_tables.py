@@ -189,7 +189,7 @@ def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Row:
         stream.design_.noise_sd, (undone, filters.noise_power(angles) / filters.signal_power(angles),
                                   stream.noisy_sums()),
         str(spectral), f"({OURS['epsilon']:g}, {OURS['delta']:g}) for one event of {event_kw:g} kW for 1 h; on "
-        f"{repeated['events']} days epsilon {repeated['epsilon']:.3g}",
+        f"{repeated['events']} days ({repeated['epsilon']:.3g}, {repeated['delta']:.2g})",
         event_epsilon(filters.ratio, OURS["delta"]) if not stream.design_.registers else _billing_epsilon(stream),
     )  # fmt: skip
 

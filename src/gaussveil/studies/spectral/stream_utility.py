@@ -33,7 +33,8 @@ class Usefulness:
 class Utility:
     """One design at one epsilon, means over draws; both guarantees.
 
-    The trajectory's is (epsilon, 1e-5) for one event of `event_kw` for an hour; on 30 days it is `repeated_epsilon`.
+    The trajectory's is (epsilon, 1e-5) for one event of `event_kw` for an hour, and (`repeated_epsilon`,
+    `repeated_delta`) for the same on 30 days.
     """
 
     purpose: str
@@ -45,6 +46,7 @@ class Utility:
     monthly_percent: float
     peak_percent: float
     repeated_epsilon: float
+    repeated_delta: float
     spectrum: str = "no spectrum released, none protected"
 
 
@@ -59,9 +61,10 @@ def measure(home: Home, purpose: str, event_kw: float, epsilon: float, draws: in
         stream = MeterStream(design=made.design_, generator=SeededGenerator(seed))
         released = stream.push_many(home.protected)
         found.append(usefulness(home, released, noise, stream.noisy_sums()))
-    repeated = made.design_.promise_of(made.design_.repeated_shift(30))[0]
+    epsilon_30, delta_30 = made.design_.promise_of(made.design_.repeated_shift(30))
     return Utility(
-        purpose, event_kw, epsilon, made.design_.noise_sd, *_means(found), repeated_epsilon=repeated
+        purpose, event_kw, epsilon, made.design_.noise_sd, *_means(found), repeated_epsilon=epsilon_30,
+        repeated_delta=delta_30,
     )  # fmt: skip
 
 

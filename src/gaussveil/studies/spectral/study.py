@@ -155,7 +155,7 @@ def tables(options: Options, progress: Progress) -> Part:
     promises = {"name": "stream", "spectrum_guarantee": "spectrum", "trajectory_guarantee": "trajectory"}
     useful = {"purpose": "purpose", "epsilon": "epsilon", "noise_sd": "noise sd", "correlation": "correlation",
               "daily_percent": "daily error %", "monthly_percent": "28-day error %", "peak_percent": "peak hour %",
-              "repeated_epsilon": "30 days' epsilon"}  # fmt: skip
+              "repeated_epsilon": "30 days' epsilon", "repeated_delta": "30 days' delta"}  # fmt: skip
     listed = [asdict(row) for row in rows]
     return Part(
         "Tables II and III, the attack, and what our streams are good for",

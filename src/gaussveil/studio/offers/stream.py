@@ -37,7 +37,11 @@ class StreamOffer(Offer):
             facts=(
                 ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading, {plan.hourly_sd:.4g} on an hour"),
                 ("Energy", f"error {plan.daily_energy_sd:.4g} kWh a day, {plan.monthly_energy_sd:.4g} in 28 days"),
-                ("A habit", f"on {plan.repeated_events} days has epsilon {plan.repeated_epsilon:.4g}"),
+                (
+                    "A habit",
+                    f"on {plan.repeated_events} days has epsilon {plan.repeated_epsilon:.4g}, delta "
+                    f"{plan.repeated_delta:.2g}",
+                ),
                 ("Good for", ", ".join(plan.good_for) or "nothing: ask for less, or protect smaller events"),
             ),
             charge=stream.design_.charge,
