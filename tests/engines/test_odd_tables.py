@@ -55,6 +55,10 @@ def test_csv_files_of_one_table_have_the_same_first_line(table_of: Opener, tmp_p
     assert "0.5" not in str(caught.value)
     (tmp_path / "b.csv").write_text('"home","kw"\n3,0.5\n')
     assert table_of(tmp_path / "*.csv").row_count() == 3
+    for name, line in (("a", "home,kw\n1,0.5"), ("b", second)):
+        (tmp_path / f"{name}.csv").write_text(f"\n\n{line}\n")
+    with pytest.raises(SourceError, match=r"b\.csv: its first line is not that of"):
+        table_of(tmp_path / "*.csv")
 
 
 def test_a_first_line_of_readings_is_neither_taken_for_names_nor_repeated(table_of: Opener, tmp_path: Path) -> None:

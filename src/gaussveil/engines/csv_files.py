@@ -37,22 +37,24 @@ def require_declared(types: Iterable[str], names: Sequence[str]) -> None:
         raise SchemaError(f"types declares {', '.join(map(repr, unknown))}, which the table does not have.")
 
 
-def require_same_headers(files: Sequence[str], *, delimiter: str = ",", skipped: int = 0) -> None:
-    """Refuse files of one table whose first lines differ."""
-    first = _header(files[0], delimiter, skipped)
+def require_same_headers(files: Sequence[str], *, delimiter: str = ",", skipped: int = 0, comment: str = "") -> None:
+    """Refuse files of one table whose first lines differ; empty lines and comments do not count."""
+    first = _header(files[0], delimiter, skipped, comment)
     for file in files[1:]:
-        if _header(file, delimiter, skipped) != first:
+        if _header(file, delimiter, skipped, comment) != first:
             raise SourceError(
                 f"{file}: its first line is not that of {files[0]}; all files of a table need the same columns, named "
                 "in the same order."
             )
 
 
-def _header(file: str, delimiter: str, skipped: int) -> list[str]:
+def _header(file: str, delimiter: str, skipped: int, comment: str) -> list[str]:
     with _text(file) as stream:
         for _ in range(skipped):
             stream.readline()
         line = stream.readline()
+        while line and (not line.strip() or (comment and line.startswith(comment))):
+            line = stream.readline()
     cells = next(csv.reader([line], delimiter=delimiter), []) if len(delimiter) == 1 else [line]
     return [cell.strip() for cell in cells]
 

@@ -174,7 +174,8 @@ def _csv(connection: duckdb.DuckDBPyConnection, location: Location, files: str, 
     require_header(list(sniffed_kinds))
     require_declared(types, list(sniffed_kinds))
     if location.local:
-        require_same_headers(location.files(), delimiter=head["Delimiter"], skipped=head["SkipRows"])
+        comment = dialect["comment"].replace("(empty)", "")
+        require_same_headers(location.files(), delimiter=dialect["delim"], skipped=head["SkipRows"], comment=comment)
     texts = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in sniffed_kinds) + "}"
     options += ["header=true", f"skip={head['SkipRows']}", f"columns={texts}", "hive_partitioning=false"]
     formats = {"DATE": head["DateFormat"], "TIMESTAMP": head["TimestampFormat"]}
