@@ -375,3 +375,14 @@ def test_any_other_name_is_a_name(ledger: Ledger, name: str) -> None:
     ledger.check()
     assert ledger.accounts() == [name]
     assert [entry.account for entry in ledger.entries(name)] == [name]
+
+
+def test_tiny_losses_do_not_refill_an_account(ledger: Ledger) -> None:
+    ledger.open_account("a", epsilon=1.0, delta=1e-6, adjacency=HOME, filter="renyi", order=25.0)
+    ledger.debit("a", Charge(PrivacyLoss.from_terms([-0.01], [1], [0.0]), count=700), HOME)
+    before = ledger.statement("a").filter_used
+    ledger.debit("a", Charge(Laplace(1e-8), count=10**12), HOME)  # K = s(s+1)/2 1e-16 each, 0.03 together
+    after = ledger.statement("a").filter_used
+    assert before is not None
+    assert after is not None
+    assert after - before == pytest.approx(0.0325 / Budget(1.0, 1e-6).renyi_cap(25.0), rel=1e-3)
