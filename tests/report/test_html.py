@@ -73,6 +73,14 @@ def test_text_is_escaped_and_figures_are_not() -> None:
     assert "<script>alert(1)</script>" in parsed().text
 
 
+def test_backticks_are_code_and_still_escaped() -> None:
+    section = Section(heading="h", paragraphs=("run `gaussveil <verify>` now",), facts=(("a", "one ` alone"),))
+    page = render(Report(title="t", summary="s", sections=(section,), footer="by `demo`"))
+    assert "<p>run <code>gaussveil &lt;verify&gt;</code> now</p>" in page
+    assert "<dd>one ` alone</dd>" in page
+    assert "<footer><p>by <code>demo</code></p></footer>" in page
+
+
 def test_figures_follow_the_page_colours() -> None:
     figure = render(report()).split("<svg", 1)[1].split("</svg>")[0]
     assert "var(--ink)" in figure

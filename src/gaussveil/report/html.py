@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gaussveil.report.style import FAINT, GRID, INK, PAPER, SERIES
 
@@ -56,7 +57,13 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     templates.filters["figure"] = themed
+    templates.filters["prose"] = prose
     return templates
+
+
+def prose(text: str) -> Markup:
+    """Text as a page shows it: escaped, what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def themed(element: str) -> Markup:

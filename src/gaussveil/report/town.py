@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,8 +156,8 @@ def _stream(town: TownReleases) -> Section:
     return Section(
         heading="A private stream of one meter",
         paragraphs=(
-            f"Every reading is answered with a private one; hidden is that {known.adjacency}. Single readings drown in "
-            "the noise on purpose, but the registers of whole days are good enough to bill by.",
+            f"Every reading is answered with a private one, which hides that {known.adjacency}, in kW. Single readings "
+            f"drown in the noise on purpose. {_register_errors(known)}",
         ),
         figure=svg(
             stream_figure(town.stream_times, town.stream_kw, town.day_kwh),
@@ -164,6 +165,16 @@ def _stream(town: TownReleases) -> Section:
             "Private readings of one meter, and the private energy of every day.",
         ),
         caption="Left: private readings of the last two days. Right: energy of every day, from the register.",
+    )
+
+
+def _register_errors(certificate: Certificate) -> str:
+    """How far the registers are off, which is public."""
+    known: Any = certificate.parameters
+    day, *_, month = (row["noise_sd"] * known["sample_period_hours"] for row in known["registers"])
+    return (
+        f"The register of a day is off by {day:.2g} kWh (standard deviation), that of 28 days by {month:.2g} kWh: much "
+        "for a day, little for a bill by the month."
     )
 
 

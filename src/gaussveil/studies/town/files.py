@@ -97,4 +97,4 @@ def _synthetic(run: TownRun, path: Path) -> None:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["kind", *(f"kW {name}" for name in model.columns)])
         for kind, row in zip(run.releases.synthetic_kinds, kw):
-            writer.writerow([model.classes[kind], *(f"{value:.4f}" for value in row)])
+            writer.writerow([model.classes[kind], *(f"{value:.4g}" for value in row)])
