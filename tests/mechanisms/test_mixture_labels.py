@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gaussveil.accounting import verify
+from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.labels import (
@@ -91,6 +92,35 @@ def test_sums_pay_for_two_classes() -> None:
     energy = made.certificate_.charge.mean_shift_energy
     assert energy is not None
     assert math.sqrt(float(energy)) == pytest.approx(record.certificate_.parameters["mean_shift"], rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("exponent", [-200, 150])
+def test_units_of_the_features_do_not_matter(method: str, exponent: int) -> None:
+    """Farads or megawatts: the same noise gives the same classes in other units, to rounding."""
+    rows, labels = three_classes(600)
+    mechanism = {"epsilon": 2.0, "delta": 1e-5, "adjacency": "label", "method": method}
+    plain = PrivateGaussianMixture(**mechanism, generator=SeededGenerator(1)).fit(rows, labels)
+    moved = np.ldexp(rows, exponent) * [1.0, 1.0 if method == "sums" else 1024.0]
+    made = PrivateGaussianMixture(**mechanism, generator=SeededGenerator(1)).fit(moved, labels)
+    scale = np.ldexp([1.0, 1.0 if method == "sums" else 1024.0], exponent)
+    assert made.means_ / scale == pytest.approx(plain.means_, rel=1e-6)
+    assert made.covariances_ / np.outer(scale, scale) == pytest.approx(plain.covariances_, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [1e308, 1e-170])
+def test_features_that_floats_cannot_square_are_refused_before_the_debit(
+    method: str, size: float, tmp_path: Path
+) -> None:
+    rows, labels = three_classes(60)
+    rows[:, 0] *= size / np.abs(rows[:, 0]).max()
+    account = Ledger.create(tmp_path / "books.ledger").open_account("one", epsilon=4, delta=1e-3)
+    with pytest.raises(ParameterError, match="other units"):
+        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method=method, account=account).fit(
+            rows, labels
+        )
+    assert not Ledger(tmp_path / "books.ledger").entries("one")
 
 
 def test_label_adjacency_needs_labels_and_no_household() -> None:

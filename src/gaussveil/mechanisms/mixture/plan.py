@@ -19,6 +19,7 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.mixture.budget import CAPS, RADIUS_BINS, stage_budget
 from gaussveil.mechanisms.mixture.clusters import STEPS, find_clusters
+from gaussveil.mechanisms.mixture.feature_units import FeatureUnits
 from gaussveil.mechanisms.mixture.label_maximisation import Parameters
 from gaussveil.mechanisms.mixture.label_sums import features_are_used, with_features
 from gaussveil.mechanisms.mixture.labels import (
@@ -30,7 +31,7 @@ from gaussveil.mechanisms.mixture.labels import (
     split_epsilon,
 )
 from gaussveil.mechanisms.mixture.passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
-from gaussveil.mechanisms.mixture.records import Records
+from gaussveil.mechanisms.mixture.records import Records, read_records
 from gaussveil.mechanisms.mixture.stages import Guess, run_stages
 from gaussveil.noise import Generator
 from gaussveil.noise.laplace import rational_scale
@@ -38,6 +39,7 @@ from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
 
 Float = NDArray[np.float64]
+LabelRelease = Callable[[Float, NDArray[np.int64], int, float, Generator | None], Parameters]
 
 ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
 
@@ -154,6 +156,7 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
     error = _sampler_error(classes, len(records.columns))
     mean_shift = promise.mean_shift(error)
     size, dimension = rows.shape
+    units = FeatureUnits.of(rows)
     chosen = choose_method(size, classes, dimension, promise.epsilon, mean_shift) if method == "auto" else method
     if chosen not in METHODS:
         raise ParameterError(f"method must be 'auto' or one of {', '.join(METHODS)}. Got {method!r} instead.")
@@ -166,31 +169,44 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
         ),
         {"method": chosen, "mean_shift": mean_shift if chosen == "sums" else None},
     )
-    generator = promise.generator
+    generator, epsilon = promise.generator, promise.epsilon
+
+    def drawn(release: LabelRelease) -> Callable[[], Parameters]:
+        return lambda: units.restored(release(units.scaled(rows), codes, classes, epsilon, generator))
+
     if chosen == "response":
-        charge = Charge(RandomisedResponse(promise.epsilon, classes))
-        return FitPlan(charge, draft, lambda: from_response(rows, codes, classes, promise.epsilon, generator))
+        return FitPlan(Charge(RandomisedResponse(epsilon, classes)), draft, drawn(from_response))
     if chosen == "clusters":
-        charge = _table_charge(promise.epsilon)
-        return FitPlan(charge, draft, lambda: from_clusters(rows, codes, classes, promise.epsilon, generator))
+        return FitPlan(_table_charge(epsilon), draft, drawn(from_clusters))
     if chosen == "both":
-        for_table, for_answers = split_epsilon(promise.epsilon)
+        for_table, for_answers = split_epsilon(epsilon)
         charge = _table_charge(for_table) + Charge(RandomisedResponse(for_answers, classes))
-        return FitPlan(charge, draft, lambda: from_both(rows, codes, classes, promise.epsilon, generator))
+        return FitPlan(charge, draft, drawn(from_both))
 
     def draw() -> Parameters:
         # A label moves the sums of two classes, each as much as one record would: twice the squared loss.
         one = mean_shift / math.sqrt(2)
-        passes = PrivatePasses(records.source, records.columns, records.group, classes, 1, 2, one, generator)
-        middle = rows.mean(axis=0)
-        radius = float(np.quantile(np.linalg.norm(rows - middle, axis=1), 0.99)) or 1.0
-        guess = _staged(passes, classes, one, radius, middle, size)
-        released = guess.weights, guess.means, guess.covariances
-        if guess.seen is None or not features_are_used(size, classes, dimension):
-            return released
-        return with_features(rows, released, guess.seen)
+        table = read_records(
+            units.common.scaled(rows), codes, classes=range(classes), columns=None, privacy_unit=None,
+            max_rows_per_unit=None,
+        )  # fmt: skip
+        return units.common.restored(_from_sums(table, one, generator))
 
     return FitPlan(Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), draft, draw)
+
+
+def _from_sums(table: Records, mean_shift: float, generator: Generator | None) -> Parameters:
+    """Class sums in stages, in a ball about the features, and what the features add to them."""
+    rows, _ = table.in_memory()
+    classes, (size, dimension) = len(table.classes), rows.shape
+    passes = PrivatePasses(table.source, table.columns, table.group, classes, 1, 2, mean_shift, generator)
+    middle = rows.mean(axis=0)
+    radius = float(np.quantile(np.linalg.norm(rows - middle, axis=1), 0.99)) or 1.0
+    guess = _staged(passes, classes, mean_shift, radius, middle, size)
+    released = guess.weights, guess.means, guess.covariances
+    if guess.seen is None or not features_are_used(size, classes, dimension):
+        return released
+    return with_features(rows, released, guess.seen)
 
 
 def _table_charge(epsilon: float) -> Charge:
