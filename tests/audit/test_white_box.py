@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gaussveil import GaussianPair, PrivacyLoss
 from gaussveil.audit import FittedGaussian, GaussianSketch, LinearPosterior, NoisySum, audit
-from gaussveil.errors import NotPositiveDefiniteError, ParameterError, ShapeError
+from gaussveil.errors import InputError, NotPositiveDefiniteError, ParameterError, ShapeError
 
 RNG = np.random.default_rng(11)
 DATA = RNG.normal(size=(25, 4))
@@ -174,3 +174,12 @@ def test_bad_maps_are_refused() -> None:
         GaussianSketch(n_components=2, ridge=-1.0)
     with pytest.raises(ParameterError, match="noise_variance"):
         LinearPosterior(regularization=1.0, noise_variance=0.0)
+
+
+@pytest.mark.parametrize("data", [np.eye(3) + 1j, np.ma.array(np.eye(3), mask=np.eye(3))], ids=["complex", "masked"])
+def test_only_real_numbers_are_audited(data: Any) -> None:
+    """NumPy would drop imaginary parts, and masks with what lies under them: another table would be audited."""
+    with pytest.raises(InputError):
+        audit(NoisySum(covariance=1.0), data, claim=(1.0, 0.1))
+    with pytest.raises(InputError):
+        audit(lambda _: (data[0], np.eye(3)), np.eye(3), claim=(1.0, 0.1))

@@ -16,6 +16,7 @@ from array_api_compat import array_namespace
 from gaussveil.audit.neighbours import Batch
 from gaussveil.errors import NotPositiveDefiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.arguments import float_array
 
 Array = Any
 
@@ -170,7 +171,7 @@ MAPS = {
 
 
 def _rows(data: Any) -> Array:
-    rows = data if hasattr(data, "device") and not isinstance(data, np.ndarray) else np.asarray(data, dtype=np.float64)
+    rows = data if hasattr(data, "device") and not isinstance(data, np.ndarray) else float_array("data", data)
     if rows.ndim != 2 or min(rows.shape) < 1:
         raise ShapeError(f"'data' must be a table with one record per row; got shape {tuple(rows.shape)}")
     return rows

@@ -16,6 +16,7 @@ from array_api_compat import is_array_api_obj, is_numpy_array
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.arguments import float_array
 
 GaussianMap: TypeAlias = Callable[[Any], tuple[Any, Any]]
 Neighbours: TypeAlias = str | Iterable[tuple[Any, Any]] | Callable[[Any], Iterable[Any]]
@@ -132,5 +133,5 @@ def moments(release: GaussianMap, data: Any) -> tuple[Any, Any]:
     answer = release(data)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise ParameterError(f"the map must return (mean, covariance); got {type(answer).__name__}")
-    mean, covariance = (np.asarray(part, dtype=np.float64) for part in answer)
+    mean, covariance = (np.asarray(float_array(name, part)) for name, part in zip(("mean", "covariance"), answer))
     return np.atleast_1d(mean), np.atleast_2d(covariance)
