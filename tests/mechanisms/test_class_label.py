@@ -267,3 +267,21 @@ def test_a_series_comes_back_without_the_name_of_its_label(constant: ClassLabelN
     assert list(row.index) == ["morning", "evening"]
     assert constant.release("east", pl.Series("east", HOMES[1])).value.name == ""
     assert frame.loc["east"].name == "east"  # the caller's stays as it is
+
+
+@pytest.mark.parametrize(("unit", "spread"), [(2.0**-100, 0.0), (2.0**40, 0.1)])
+def test_units_of_the_queries_do_not_matter(unit: float, spread: float) -> None:
+    """Megawatts or watts: the same design, without a search that loses its way or never ends."""
+    means = np.array([[0.2, 0.4], [0.9, 0.7], [0.4, 1.1]])
+    covariances = np.stack([spread * np.diag([1.0, 2.0]), spread * np.diag([2.0, 1.0]), spread * np.eye(2)])
+    plain = ClassLabelNoise(epsilon=1.0, accuracy=0.1).design(means, covariances)
+    moved = ClassLabelNoise(epsilon=1.0, accuracy=0.1 * unit**2).design(unit * means, unit**2 * covariances)
+    assert moved.worst_delta_ == pytest.approx(plain.worst_delta_, rel=1e-2)
+    assert moved.accuracy_ / unit**2 <= 0.1
+
+
+def test_small_units_leave_the_other_question_an_answer() -> None:
+    """In steps of 2^-10 the search for the least error never ended."""
+    means = np.array([[0.2, 0.4], [0.9, 0.7], [0.4, 1.1]])
+    plain, moved = (ClassLabelNoise(epsilon=1.0, delta=0.05).design(unit * means) for unit in (1.0, 2.0**-10))
+    assert moved.accuracy_ * 2.0**20 == pytest.approx(plain.accuracy_, rel=1e-2)

@@ -45,6 +45,8 @@ from gaussveil.noise.lattice import to_lattice
 
 Array = NDArray[np.float64]
 
+ORDINARY = (-4, 8)  # binary exponents of queries' differences that are searched as they are
+LARGEST_EXPONENT = 400
 DESIGN_SHARE = 0.999  # of the asked delta: the rest is what the lattice and the sampler may add
 
 
@@ -109,15 +111,15 @@ class ClassLabelNoise:
             raise ParameterError(f"labels must be {len(models.means)} names, all different as text.")
         edges = label_edges(self.graph, names, models.means)
         ordered = np.concatenate([edges, edges[:, ::-1]])
-        share = 1.0
+        share, unit = 1.0, _unit(models)
         for _ in range(4):
             with shown_progress(self.progress, "class-label noise") as report:
                 found = design_class_noise(
-                    models.means,
-                    models.covariances,
+                    models.means / unit,
+                    models.covariances / unit**2,
                     edges,
                     epsilon=epsilon,
-                    accuracy=None if self.accuracy is None else real_number("accuracy", self.accuracy),
+                    accuracy=None if self.accuracy is None else real_number("accuracy", self.accuracy) / unit**2,
                     delta=None if self.delta is None else share * DESIGN_SHARE * real_number("delta", self.delta),
                     noise_means=self.noise_means,
                     common_covariance=self.common_covariance,
@@ -125,6 +127,12 @@ class ClassLabelNoise:
                     device=self.device,
                     report=report,
                 )
+            found = dataclasses.replace(
+                found,
+                noise_means=unit * found.noise_means,
+                noise_covariances=unit**2 * found.noise_covariances,
+                accuracy=unit**2 * found.accuracy,
+            )
             plan = self._drawn(names, ordered, models, found)
             if self.delta is None or plan.delta <= self.delta:
                 self.plan_, self.design_ = plan, found
@@ -297,6 +305,18 @@ def _unnamed(query: Any) -> Any:
         return query
     library = library_of(query)
     return query.rename(None) if library == "pandas" else query.alias("") if library == "polars" else query
+
+
+def _unit(models: LabelModels) -> float:
+    """A power of two in which queries are numbers of ordinary size: the search has steps and tolerances of its own."""
+    apart = float(np.max(np.abs(models.means - models.means[:1])))
+    size = max(apart, math.sqrt(float(np.max(np.abs(models.covariances)))))
+    exponent = math.frexp(size)[1] if size > 0 else 0
+    if abs(exponent) > LARGEST_EXPONENT:
+        raise ParameterError(
+            f"queries must differ by between 2^-{LARGEST_EXPONENT} and 2^{LARGEST_EXPONENT}: state them in other units."
+        )
+    return 1.0 if ORDINARY[0] <= exponent <= ORDINARY[1] else math.ldexp(1.0, exponent)
 
 
 def _unlabelled(queries: Any, rows: Array) -> Any:
