@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from gaussveil.accounting import Ledger
-from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.errors import ParameterError, SourceError
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard, UnexpectedError
 from gaussveil.studio.jobs import MOST_AT_ONCE
@@ -208,7 +208,7 @@ def test_an_address_that_may_hold_a_password_is_written_nowhere(tmp_path: Path, 
 def test_a_record_is_never_taken_for_names_of_columns(tmp_path: Path, first: str) -> None:
     table = tmp_path / "table.csv"
     table.write_text(f"{first}\n" + f"{first}\n" * 3, encoding="utf-8")
-    with pytest.raises(FormatError) as refused:
+    with pytest.raises(SourceError) as refused:
         describe(str(table))
     assert "7" not in str(refused.value)
 

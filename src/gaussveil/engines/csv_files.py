@@ -15,14 +15,17 @@ from typing import TextIO
 from gaussveil.engines.location import Location
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 
-# A whole number may name a meter or an hour; what has a fraction or an exponent is a reading.
-_READING = re.compile(r"\s*[+-]?(\d+[.]\d*|\d*[.]\d+|\d+(?=[eE]))([eE][+-]?\d+)?\s*")
+_NUMBER = re.compile(r"\s*[+-]?(\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?\s*")
 
 
 def require_header(names: Sequence[str]) -> None:
-    """Refuse a first line that holds readings; it is not repeated."""
-    if any(_READING.fullmatch(name) for name in names):
-        raise SourceError("the first line of a CSV file must name the columns: it holds a decimal number instead.")
+    """Refuse a first line that holds readings; it is not repeated.
+
+    A whole number may name a meter or an hour beside other names; numbers alone, a sign or a fraction are readings.
+    """
+    whole = [name.strip().isdecimal() for name in names]
+    if all(whole) or any(_NUMBER.fullmatch(name) and not one for name, one in zip(names, whole)):
+        raise SourceError("the first line of a CSV file must name the columns; it seems to hold numbers.")
 
 
 def require_csv(location: Location, types: Mapping[str, str] | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaussveil.errors import FormatError, SourceError
+from gaussveil.errors import SourceError
 
 if TYPE_CHECKING:
     from gaussveil.report.number_files import Numbers
@@ -19,28 +19,7 @@ def open_source(address: str) -> Source:
 
     if Path(address).suffix.lower() == ".npy":
         return as_source(read_plain(address).values)
-    table = open_table(address)
-    if Path(address).suffix.lower() == ".csv":
-        _require_header(table.schema.names)
-    return table
-
-
-def _require_header(names: list[str]) -> None:
-    """Refuse a CSV file without a header: its first record would be shown and released as names of columns.
-
-    Whole numbers may be names, of meters for example, but not every name may be one.
-    """
-    whole = [name.strip().isdecimal() for name in names]
-    if all(whole) or any(_is_number(name) and not one for name, one in zip(names, whole)):
-        raise FormatError("the first line of a CSV table must name its columns; here it seems to hold numbers")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return open_table(address)
 
 
 def read_plain(address: str) -> Numbers:
