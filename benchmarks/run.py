@@ -131,7 +131,7 @@ def markdown(everything: dict[str, Any]) -> str:
         "",
         f"Processor {where['processor'] or 'unnamed'}, {where['system']}, Python {where['python']}; {libraries}.",
         "Written by `make bench`, both sides measured in one run. The ratio says how many times better we are; in rows",
-        "named \"A / B\" it is A over B, and the goal is a ceiling.",
+        'named "A / B" it is A over B, and the goal is a ceiling.',
     ]
     for name, result in everything["benchmarks"].items():
         lines += ["", f"## {name}", "", f"Commit {result['commit']}, {result['date']}.", ""]
