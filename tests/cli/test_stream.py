@@ -49,6 +49,16 @@ def test_one_debit_per_meter(history: Path, tmp_path: Path) -> None:
         run("design", history, "--out", out, *PROMISE)
 
 
+def test_meters_that_are_paid_for_are_kept_when_a_later_one_is_refused(history: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "l")
+    ledger.open_account("m1", epsilon=2.0, delta=1e-4)
+    out = tmp_path / "meters.json"
+    with pytest.raises(GaussveilError, match=r"no account 'm2'.*1 of 2 meters are debited"):
+        run("design", history, "--out", out, *PROMISE, "--ledger", tmp_path / "l")
+    assert [meter.name for meter in read_meters(out)] == ["m1"]
+    assert [entry.id for entry in ledger.entries("m1")] == [read_meters(out)[0].certificate.release_id]
+
+
 def test_a_dry_run_spends_and_writes_nothing(history: Path, tmp_path: Path) -> None:
     text = run("design", history, "--out", tmp_path / "x", *PROMISE, "--dry-run")
     assert "nothing was spent" in text

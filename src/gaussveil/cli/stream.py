@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 import threading
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +18,11 @@ from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import read_table
 from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
-from gaussveil.errors import ParameterError
+from gaussveil.errors import GaussveilError, ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
+    from gaussveil.mechanisms import MeterStream
     from gaussveil.streaming.gateway import Gateway
     from gaussveil.streaming.mqtt import Broker
 
@@ -74,7 +76,6 @@ def design(
     """
     from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream, PrivateSpectrum
-    from gaussveil.streaming import Meter, write_meters
     from gaussveil.streaming.meters import check_name
     from gaussveil.timeseries import read_readings
 
@@ -120,7 +121,7 @@ def design(
         streams = [(name, MeterStream(design=first, account=pays(account, name))) for name in names]
     plan = streams[0][1].plan()
     if not dry_run:
-        write_meters([Meter(name, stream.design_, stream.open()) for name, stream in streams], out)
+        _open_all(streams, out)
     answer = {
         "meters": len(streams), "noise_sd_kw": plan.noise_sd, "daily_energy_sd_kwh": plan.daily_energy_sd,
         "monthly_energy_sd_kwh": plan.monthly_energy_sd, "repeated_events": plan.repeated_events,
@@ -130,6 +131,25 @@ def design(
     }  # fmt: skip
     ending = "nothing was spent" if dry_run else f"wrote {out}" + ("" if ledger else ", not recorded")
     tell(answer, [f"{len(streams)} meters: {plan}", ending], json=json_output)
+
+
+def _open_all(streams: Sequence[tuple[str, MeterStream]], out: Path) -> None:
+    """Debit stream by stream and write them; those paid for are written also where a later one is refused."""
+    from gaussveil.streaming import Meter, write_meters
+
+    opened: list[Meter] = []
+    try:
+        for name, stream in streams:
+            opened.append(Meter(name, stream.design_, stream.open()))
+    except GaussveilError as error:
+        if not opened:
+            raise
+        raise type(error)(
+            f"{error}; {len(opened)} of {len(streams)} meters are debited and in {out}: design the others by themselves"
+        ) from None
+    finally:
+        if opened:
+            write_meters(opened, out)
 
 
 @stream_app.command("run", epilog=EXIT_CODE_HELP)
