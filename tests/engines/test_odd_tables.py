@@ -17,7 +17,7 @@ import pytest
 from gaussveil.engines import open
 from gaussveil.engines.location import locate, public_name, spoken_name
 from gaussveil.errors import GaussveilError, ParameterError, SchemaError, SourceError
-from gaussveil.statistics import Moments, Source
+from gaussveil.statistics import Moments, Source, as_source
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -42,6 +42,23 @@ def test_columns_named_like_ours_do_not_decide_who_is_kept(opener: Callable[[Pat
     assert source.bounded("home", 2).row_count() == 4
     whole = source.sample(0.5, 3).row_count()
     assert 0 < whole < 20
+
+
+def test_unsigned_integers_are_numbers_and_names_alike_on_every_engine(
+    opener: Callable[[Path], Source], tmp_path: Path
+) -> None:
+    homes = pa.array([2**64 - 1 - k % 7 for k in range(63)] + [None], pa.uint64())
+    pulses = pa.array([2**63 + 3**k for k in range(39)] + [None] * 25, pa.uint64())
+    rows = pa.table({"home": homes, "pulses": pulses, "code": pulses.cast(pa.decimal128(38, 0)), "kw": np.arange(64.0)})
+    pq.write_table(rows, tmp_path / "t.parquet")
+
+    def outcome(source: Source) -> tuple[object, ...]:
+        kept = source.bounded("home", 3)
+        sums = kept.aggregate(Moments(clip=2.0**65), columns=["pulses", "kw"])
+        meant = [(int(home), count) for home, count in kept.map_groups(len, by="home")]
+        return meant, sums.total.to_float().tolist(), kept.sample(0.5, 3).row_count(), source.sample(0.5, 3).row_count()
+
+    assert outcome(opener(tmp_path / "t.parquet")) == outcome(as_source(rows))
 
 
 @pytest.mark.parametrize(

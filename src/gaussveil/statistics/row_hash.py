@@ -60,7 +60,7 @@ def is_identifier(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return bool(text or pa.types.is_integer(kind))
+    return bool(text or pa.types.is_integer(kind) or _is_whole(kind))
 
 
 def require_hashable(schema: pa.Schema, names: Sequence[str]) -> None:
@@ -101,6 +101,21 @@ def _eight_bytes(column: pa.Array) -> pa.Array:
         return column.cast(pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()).cast(
             pa.int64()
         )
+    if _is_whole(kind):
+        return _low_word(column)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.int64(), safe=False)
     return column.cast(pa.float64())
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Decimals without a fraction: what Spark calls an unsigned integer of 8 bytes."""
+    return bool(pa.types.is_decimal(kind) and kind.scale == 0)
+
+
+def _low_word(column: pa.Array) -> pa.Array:
+    """The integers modulo 2**64, as those of an integer type are hashed."""
+    column = column.cast(pa.decimal128(38, 0))
+    whole = column.fill_null(0)
+    words = np.frombuffer(whole.buffers()[1], dtype="<i8")[2 * whole.offset : 2 * (whole.offset + len(whole)) : 2]
+    return pa.array(words, mask=column.is_null().to_numpy(zero_copy_only=False))
