@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charge, Guarantee, transaction, verify
 from gaussveil.report.certificate import certificate_report
@@ -39,6 +40,7 @@ def test_the_page_says_what_the_certificate_says(gaussian: Certificate) -> None:
         "at most one row per home",
         "l2_sensitivity",
         "every statement holds",
+        str(escape(verify(gaussian).rests_on)),
         gaussian.release_id,
         "not signed",
         "<svg role=",

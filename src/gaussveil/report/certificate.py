@@ -71,6 +71,7 @@ def _checked(verification: Verification | None) -> tuple[Section, ...]:
     facts = [
         ("Verdict", "every statement holds" if verification.ok else "does not verify"),
         ("Recomputed delta", f"between {verification.delta_lower} and {verification.delta_upper}"),
+        ("Recomputed from", verification.rests_on),
         ("Signature", verification.signature),
         *(("Problem", problem) for problem in verification.problems),
     ]

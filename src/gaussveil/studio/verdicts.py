@@ -25,6 +25,7 @@ def certificate_verdict(path: Path) -> dict[str, Any]:
         "delta_lower": found.delta_lower,
         "delta_upper": found.delta_upper,
         "signature": found.signature,
+        "rests_on": found.rests_on,
         "problems": list(found.problems),
         "explained": explained(read),
         "certificate": read.to_dict(),

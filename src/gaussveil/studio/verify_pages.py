@@ -28,6 +28,7 @@ class CertificateVerdict(BaseModel):
     delta_lower: float
     delta_upper: float
     signature: str
+    rests_on: str
     problems: list[str]
     explained: list[tuple[str, str]]
     certificate: dict[str, object]
