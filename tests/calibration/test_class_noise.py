@@ -208,6 +208,32 @@ def test_with_means_a_small_delta_costs_at_most_the_radius() -> None:
     assert centre.retained_variance == pytest.approx(0.0, abs=1e-20)
 
 
+@pytest.mark.parametrize("kind", ["on a line", "nearly on a line", "two alike", "anywhere"])
+def test_queries_in_awkward_places_reach_the_asked_delta_for_less_than_their_centre(kind: str) -> None:
+    rng = np.random.default_rng(18)
+    means = rng.normal(size=(9, 2))
+    if kind == "two alike":
+        means[1] = means[0]
+    elif kind != "anywhere":
+        means = np.outer(means[:, 0], [1.0, 0.3]) + (1e-6 * means if kind == "nearly on a line" else 0.0)
+    edges = np.array(list(combinations(range(9), 2)))
+    found = design_class_noise(means, None, edges, epsilon=0.63, delta=1.8e-6)
+    reached = worst_delta(means + found.noise_means, found.noise_covariances, edges, 0.63)
+    assert 0.99 * 1.8e-6 < reached <= 1.8e-6
+    assert found.accuracy < Cover.of(LabelModels(means, np.zeros((9, 2, 2))), edges).radius ** 2 / 2
+
+
+def test_a_spread_without_width_is_far_and_not_near() -> None:
+    objective = WorstShift(LabelModels(CLOUD, np.zeros((7, 3, 3))), SEVEN)
+    for seed in range(10):
+        axis = np.random.default_rng(seed).normal(size=3)
+        figures, *slopes = objective.each(
+            np.zeros((7, 3)), np.tile(np.outer(axis, axis) + 1e-17 * np.eye(3), (7, 1, 1))
+        )
+        assert np.min(figures) > math.log(1e9)
+        assert all(np.isfinite(one).all() for one in slopes)
+
+
 def test_cheaper_noise_for_random_queries_reaches_the_asked_delta() -> None:
     means, covariances, edge = np.array([[0.0], [2.0]]), np.array([[[1.0]], [[0.4]]]), np.array([[0, 1]])
     found = design_class_noise(means, covariances, edge, epsilon=1.0, delta=0.1)

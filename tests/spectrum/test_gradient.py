@@ -94,6 +94,16 @@ def test_where_delta_is_zero_so_is_the_gradient() -> None:
     assert not np.any(found.cov_y)
 
 
+@pytest.mark.parametrize("shift", [1e-300, 1e-160, 1e-17, 1e-9, 1e-4, 1e-3, 1e-2])
+def test_where_two_are_nearly_one_delta_is_zero_and_not_one(shift: float) -> None:
+    one = np.diag([1.0, 1e-4])[None]
+    for found in both_gradients(whiten(np.array([[shift, 0.0]]), one, np.zeros((1, 2)), one), 0.6):
+        assert found.log_delta[0] < -745
+        assert all(np.isfinite(slopes).all() for slopes in found[1:])
+    at_zero = log_delta_gradient(np.array([[shift, 0.0]]), one, np.zeros((1, 2)), one, 0.0)
+    assert at_zero.log_delta[0] >= (1 + 1e-5) * np.log(shift / np.sqrt(2 * np.pi))
+
+
 def test_strict_arrays_give_numpy_numbers() -> None:
     arguments = models(3)
     for ours, other in zip(

@@ -169,8 +169,12 @@ class WorstShift:
         """Squared distances of the edges' centres and the gaps over the spread."""
         centres = self.models.means + shifts
         gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
-        solved = np.linalg.solve(spreads[0], gaps.T).T
-        return np.maximum(np.einsum("ei,ei->e", gaps, solved), 1e-300), solved
+        # A search also tries spreads of hardly any width in some direction: a sum of squares then says "far", as it is,
+        # where the product of gaps and a solution may come out as any number.
+        widths, axes = np.linalg.eigh(spreads[0])
+        roots = np.sqrt(np.maximum(widths, np.finfo(float).eps * widths[-1]))
+        whitened = gaps @ axes / roots
+        return np.maximum(np.sum(whitened**2, axis=1), 1e-300), whitened / roots @ axes.T
 
 
 def log_delta_of(figure: float) -> float:

@@ -23,6 +23,7 @@ MOST_PARAMETERS = 160  # a step costs the cube of this
 ITERATIONS = 150
 SHARED_ITERATIONS = 600  # one covariance has fewer parameters, and near the centre a long way to go
 FLOOR = 1e-3  # of the mean variance, under the start: a direction without noise is a stationary point
+LEAST = 1e-12  # of the largest mean variance, under every trial: rounding must not make it indefinite
 GAIN = 1e-9  # steps that gain less end the search
 
 
@@ -56,7 +57,12 @@ class _Chart:
 
     def noise(self, parameters: Array) -> Noise:
         shifts, factors = self.parts(parameters)
-        spreads = np.broadcast_to(factors @ factors.transpose(0, 2, 1), (len(shifts), *factors.shape[1:]))
+        spreads = factors @ factors.transpose(0, 2, 1)
+        # all labels alike: a direction in which none has noise must not tell them apart
+        level = np.trace(spreads, axis1=1, axis2=2).max() / spreads.shape[-1]
+        spreads = np.broadcast_to(
+            spreads + LEAST * level * np.eye(spreads.shape[-1]), (len(shifts), *factors.shape[1:])
+        )
         return Noise(shifts, np.array(spreads), math.inf)
 
     def slopes(self, shift_slopes: Array, factor_slopes: Array) -> Array:
@@ -81,14 +87,8 @@ def least_figure(objective: Objective, begin: Noise, budget: float, means: bool,
 
 
 def least_budget(objective: Objective, begin: Noise, target: float, means: bool, common: bool) -> Noise:
-    """Noise of the smallest cost whose worst figure is at most `target`, searched from `begin`, which reaches it."""
-    best, aim = begin, target
-    for _ in range(3):
-        found = measured(objective, _searched(objective, best, means, common, target=aim))
-        if found.figure <= target:
-            return min(best, found, key=lambda noise: noise.cost)
-        aim -= 1.5 * (found.figure - target) + 1e-9  # the constraints are met to the solver's own precision only
-    return best
+    """Noise of the smallest cost whose worst figure is `target`, to the solver's precision, searched from `begin`."""
+    return measured(objective, _searched(objective, begin, means, common, target=target))
 
 
 def _searched(

@@ -31,6 +31,8 @@ SMALLEST_VARIANCE = 1e-8  # and against the largest trace of all labels
 CENTRE_VARIANCE = 1e-6  # of the mean variance, where every label releases its centre and needs no noise at all
 SMALL_PROBLEM = 60  # labels times dimensions up to which further starts cost little
 TOLERANCE = 1e-4  # of the budget of one covariance, where it is not exact
+STRETCH = 1e-6  # of the spreads, when they are scaled to the target
+FARTHEST = 1e15  # times the guess, or through it: no budget beyond is looked at
 ROUGH = 2e-2  # of the budget of one covariance per label, before it is refined
 QUICK = (20.0, 320.0)  # sharpness while the budget is still being found
 INSIDE = 1 - 1e-9  # targets are met with room for rounding
@@ -203,13 +205,16 @@ class Search:
 
     def _tightened(self, goal: Objective, begin: Noise, aim: float, target: float, common: bool) -> Noise | None:
         """Cheapest noise whose worst figure of `goal` is `aim` and that reaches the target once it can be drawn."""
-        begin = measured(goal, begin)
-        for _ in range(4):
-            found = self.drawable(least_budget(goal, begin, aim, self.means, common))
-            if found.figure <= target:
-                return found
-            aim -= 2 * (found.figure - target)  # what the floor under the variances took
-        return None
+        searched = least_budget(goal, measured(goal, begin), aim, self.means, common)
+        both = [self._reaching(self.drawable(noise), target) for noise in (begin, searched)]
+        return min((noise for noise in both if noise.figure <= target), key=lambda noise: noise.cost, default=None)
+
+    def _reaching(self, noise: Noise, target: float) -> Noise:
+        """The noise with its spreads scaled to the target: they gave way to a floor, and a solver is not exact."""
+        return _root(partial(self._scaled, noise), target, 1.0, STRETCH)
+
+    def _scaled(self, noise: Noise, scale: float) -> Noise:
+        return measured(self.objective, replace(noise, spreads=scale * noise.spreads))
 
     def _unit(self) -> float:
         """A budget of the size of the models themselves, where a bracket may start."""
@@ -252,18 +257,23 @@ class _Warm:
 
 
 def _root(noise_at: Callable[[float], Noise], target: float, guess: float, tolerance: float) -> Noise:
-    """The cheapest noise found on the private side of the target: secant steps in a bracket of log budgets."""
+    """The cheapest noise found on the private side of the target: secant steps in a bracket of log budgets.
+
+    Where no budget reaches the target, the noise of the largest one that was tried.
+    """
     step, high = 1.05, guess
     best = below = noise_at(high)
     low = high
-    while best.figure > target:
+    while best.figure > target and high < FARTHEST * guess:
         low, below = high, best
         high, step = high * step, step**2
         best = noise_at(high)
+    if best.figure > target:
+        return best
     while below.figure <= target:
         best, high = below, low
         low, step = low / step, step**2
-        if low < 1e-15 * guess:
+        if low < guess / FARTHEST:
             return best
         below = noise_at(low)
     upper, lower = best.figure, below.figure

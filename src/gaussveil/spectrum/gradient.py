@@ -27,13 +27,15 @@ from array_api_compat import is_numpy_namespace
 from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
 from gaussveil.spectrum.rules import HOCKEY_STICK, RULES
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
-from gaussveil.spectrum.terms import Terms, energy_of, loss_limits
+from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
 
 Array = Any
 
 HALF_RULE = 1e-5  # a rule is accepted when it and every second node agree to this; its error is about the square
 TAIL = 1e-8  # and when the gradient's integrand has fallen this far
 ROUNDING = 1e-13  # gaps below this are rounding errors of equal covariances
+FAR = 1e3  # s epsilon where Chernoff's bound is looked at
+SMALLEST_DOUBLE = -750.0  # exp of it is zero
 CPU_ELEMENTS = 1 << 17
 DEVICE_ELEMENTS = 1 << 26
 
@@ -145,10 +147,11 @@ def _moments(gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: i
 def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
     xp = array_namespace(terms.variance_gap)
     _, supremum = loss_limits(terms)
-    possible = where(supremum > epsilon)  # elsewhere delta is zero, and a saddle would run off to infinity
+    # Elsewhere delta is zero, and a saddle would run off to infinity.
+    possible = where((supremum > epsilon) & ~_below_all_doubles(terms, epsilon))
     count, size = terms.variance_gap.shape
     blocks = (count, parts, size // parts, size // parts)
-    empty = [-xp.inf + 0 * supremum, 0 * terms.variance_gap]
+    empty = [xp.full_like(supremum, -xp.inf), xp.zeros_like(terms.variance_gap)]
     empty += [xp.zeros(blocks, dtype=supremum.dtype, device=supremum.device) for _ in range(2)]
     if possible.shape[0] == 0:
         return tuple(empty)
@@ -169,6 +172,16 @@ def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
         xp.where(xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))), column, xp.zeros_like(column)) for column in found
     ]
     return tuple(put_rows(before, possible, column) for before, column in zip(empty, found))
+
+
+def _below_all_doubles(terms: Terms, epsilon: float) -> Array:
+    """Where delta <= exp(K(s) - s epsilon), Chernoff's bound, is too small for a double.
+
+    The integral would be one of rounding errors there: its exponents have more digits than a double.
+    """
+    xp = array_namespace(terms.variance_gap)
+    order = FAR / epsilon if epsilon > 0 else 0.0
+    return cumulant(terms, xp.full_like(terms.variance_gap[:, 0], order)) - order * epsilon < SMALLEST_DOUBLE
 
 
 def _rule(
