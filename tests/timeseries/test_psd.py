@@ -90,3 +90,10 @@ def test_bad_input_is_refused() -> None:
         welch_psd(np.ones(64), 32, period=0)
     with pytest.raises(ParameterError, match="strictly between -1 and 1"):
         ar1_spectrum(1.0, 4)
+
+
+@pytest.mark.parametrize("coefficient", [1e-3, 1e-9, 1e-200])
+def test_smoothing_over_all_frequencies_leaves_the_mean(coefficient: float) -> None:
+    psd = np.random.default_rng(5).exponential(size=9)
+    found = smooth_both_ways(psd, 0.7, coefficient)
+    np.testing.assert_allclose(found, 0.49 * psd_variance(psd), rtol=2e-5)

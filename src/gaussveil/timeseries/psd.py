@@ -94,7 +94,8 @@ def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Array:
     even = np.concatenate([density, density[..., -2:0:-1]], axis=-1)
     pole = 1 - coefficient
     angle = 2 * np.pi * np.arange(even.shape[-1] // 2 + 1) / even.shape[-1]
-    response = (gain * coefficient) ** 2 / (1 - 2 * pole * np.cos(angle) + pole**2)
+    # |1 - pole e^-iw|^2 = c^2 + 4 pole sin^2(w/2), without the difference that a small c would lose itself in
+    response = (gain / np.hypot(1.0, 2 * np.sqrt(pole) * np.sin(angle / 2) / coefficient)) ** 2
     smoothed = np.fft.irfft(np.fft.rfft(even, axis=-1) * response, n=even.shape[-1], axis=-1)
     return np.asarray(np.maximum(smoothed[..., : density.shape[-1]], 0.0))
 
