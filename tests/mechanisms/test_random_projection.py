@@ -306,6 +306,16 @@ def test_principal_components_and_covariance() -> None:
     assert np.all(np.abs(np.diagonal(per_row.value) - [3.0, 0.75, 1 / 12]) < 5 * np.diagonal(per_row.standard_error))
 
 
+@pytest.mark.parametrize("components", [1, 2])
+def test_a_sketch_with_fewer_components_than_columns_tells_no_more_directions(components: int) -> None:
+    matrix = np.random.default_rng(2).normal(size=(7, components)) * 1e3
+    found = Sketch(matrix, 1.0, 1.0, tuple("abcdefg")).pca(7)
+    lengths = np.sort(np.linalg.svd(matrix, compute_uv=False))[::-1]
+    assert found.value[:components] == pytest.approx(lengths**2 / components - 1.0)
+    assert found.value[components:].tolist() == [-1.0] * (7 - components)
+    assert found.angle_error[components:] == pytest.approx([np.pi / 2] * (7 - components))
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [

@@ -193,8 +193,12 @@ class Sketch:
             raise ParameterError(f"k must be a whole number between 1 and the {size} columns. Got {k!r} instead.")
         values, vectors = np.linalg.eigh(self.second_moment)
         values, vectors = values[::-1], vectors[:, ::-1]
+        # fewer components than columns leave eigenvalues of 0, which rounding makes a little more or less
+        values = np.where(values > size * np.finfo(np.float64).eps * values[0], values, 0.0)
         gaps = values[:k, None] - values[None, :]
-        terms = np.where(gaps == 0, 0.0, values[:k, None] * values[None, :] / np.where(gaps == 0, 1.0, gaps) ** 2)
+        terms = values[:k, None] * values[None, :] / np.where(gaps == 0, 1.0, gaps) ** 2
+        terms = np.where(gaps == 0, math.inf, terms)  # equal eigenvalues share their directions
+        np.fill_diagonal(terms, 0.0)
         angles = np.minimum(np.sqrt(terms.sum(axis=1) / self.components), math.pi / 2)
         errors = values[:k] * math.sqrt(2 / self.components) / self.rate
         return PrincipalComponents(
