@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -17,7 +18,13 @@ from gaussveil.accounting.cumulants import log_chernoff, profile_cumulant
 from gaussveil.accounting.ledger.filters import Budget, best_order, mean_shift_usage, renyi_usage
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.profiles import (
+    ApproximatePoint,
+    DiscreteLaplace,
+    Laplace,
+    PoissonSubsampled,
+    RandomisedResponse,
+)
 
 BUDGETS = [Budget(0.1, 1e-8), Budget(1.0, 1e-6), Budget(3.0, 1e-5), Budget(20.0, 0.01)]
 
@@ -65,6 +72,22 @@ def test_the_best_order_serves_wide_pairs_too() -> None:
         found = renyi_usage(budget, order, [(charge, 1)], symmetric=False).used
         others = [renyi_usage(budget, order * by, [(charge, 1)], symmetric=False).used for by in (0.8, 0.95, 1.05, 1.3)]
         assert found <= min(others)
+
+
+@pytest.mark.parametrize(
+    ("charge", "budget"),
+    [
+        (Charge(RandomisedResponse(1.24, 2)), Budget(2.59, 6e-7)),
+        (Charge(DiscreteLaplace(1, 2.94), count=2), Budget(1.47, 5e-5)),
+    ],
+    ids=["response", "laplace"],
+)
+def test_orders_that_serve_nothing_beside_the_best_one_do_no_harm(charge: Charge, budget: Budget) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of SciPy too: it subtracted infinities
+        order = best_order(budget, charge, symmetric=True)
+    found = renyi_usage(budget, order, [(charge, 1)], symmetric=True).used
+    assert found <= min(renyi_usage(budget, order * by, [(charge, 1)], symmetric=True).used for by in (0.9, 1.1))
 
 
 def test_usage_counts_edges_directions_and_sampler_errors() -> None:
