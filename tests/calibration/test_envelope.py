@@ -81,3 +81,16 @@ def test_laws_beyond_the_stored_range_are_refused() -> None:
     # the ratio e^40 would be clipped to e^16, whose delta is smaller
     with pytest.raises(ParameterError, match="far apart"):
         variance_for_dominating_pair(lambda _variance: (0.0, 40.0), 1, 1.0, 0.9999, wider="X", first=1.0)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_means_far_apart_are_not_taken_for_private(rank: int) -> None:
+    """At small variances every delta rounds to 1: the search must go on, in whatever unit the data come."""
+    small = variance_for_envelope(
+        lambda v: (1 / math.sqrt(v) if v else math.inf, 1e-3 / (1 + v)), rank, 1.0, 1e-6, wider="Y"
+    )
+    large = variance_for_envelope(
+        lambda v: (1e6 / math.sqrt(v) if v else math.inf, 1e-3 / (1 + v / 1e12)), rank, 1.0, 1e-6, wider="Y"
+    )
+    assert large[0] / 1e12 == pytest.approx(small[0], rel=2e-3)
+    assert float(large[1].dp_delta(1.0)) <= 1e-6

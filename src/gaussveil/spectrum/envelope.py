@@ -193,7 +193,9 @@ def feasible_log_delta(mean_gap: float, log_ratio: float, rank: int, epsilon: fl
     energy = np.stack((_cosine(angle) ** 2, np.sin(angle) ** 2), axis=-1) * mean_gap**2
     loss = PrivacyLoss.from_terms(gap, np.array([1.0, float(rank)]), energy)
     found = np.asarray((loss if wide_first else loss.reversed()).log_delta(epsilon))
-    return float(np.max(_known(found)))
+    # far apart, every delta of these rounds to 1 and settles nothing; the mean alone has a closed form that does
+    shifted = float(log_delta_mean_shift(mean_gap, epsilon)) if mean_gap > 0 else -inf
+    return max(float(np.max(_known(found))), shifted)
 
 
 def _cosine(angle: Floats) -> Floats:
