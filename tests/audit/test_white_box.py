@@ -183,3 +183,12 @@ def test_only_real_numbers_are_audited(data: Any) -> None:
         audit(NoisySum(covariance=1.0), data, claim=(1.0, 0.1))
     with pytest.raises(InputError):
         audit(lambda _: (data[0], np.eye(3)), np.eye(3), claim=(1.0, 0.1))
+
+
+def test_a_delta_far_below_all_doubles_is_settled_by_its_bound() -> None:
+    """Equal rows far from the origin: one direction has a delta of e^-1e8, for which every precision was tried."""
+    rows = np.tile([[108761.9, 9713.6, 118475.5]], (5, 1))
+    found = audit(lambda data: (data.sum(axis=0), data.T @ data + 1e3 * np.eye(3)), rows, claim=(0.9, 3e-4), worst=1)
+    assert found.refuted
+    assert found.findings[0].delta_x_y > 0.01
+    assert found.findings[0].delta_y_x == 0.0

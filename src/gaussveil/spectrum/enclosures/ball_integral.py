@@ -27,6 +27,7 @@ from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, fro
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
 ENOUGH = 1e-10  # relative width at which no higher precision is tried
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
+NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
 NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
@@ -70,7 +71,8 @@ class BallIntegral:
             c, opening, width = saddle
             level = arb(float(self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]))
         best = from_log(self._chernoff(c))
-        if best.log_upper < NEGLIGIBLE:
+        exact = all(spectrum.exact for spectrum, _ in self.spectra)
+        if best.log_upper < (NEGLIGIBLE if exact else NEGLIGIBLE_OF_MATRICES):
             return best, True
         if not (level.is_finite() and 0.0 < width < math.inf):
             return best, False
@@ -216,6 +218,8 @@ class BallIntegral:
             total += acb.integral(
                 integrand, start, end, rel_tol=tolerance, abs_tol=tolerance * width / 64, eval_limit=EVALUATIONS
             )
+            if not total.imag.rad() < width:  # wider than the integral itself: further pieces would be vain
+                return None
         value = total.imag / arb.pi()
         return value if value.is_finite() else None
 
