@@ -12,7 +12,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from gaussveil.accounting import PrivateDiagnostics, verify
-from gaussveil.errors import FormatError, GaussveilError
+from gaussveil.errors import FormatError, GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.mechanisms.mixture import model
 from gaussveil.noise import SeededGenerator
@@ -186,3 +186,13 @@ def test_diagnostics_are_private_and_agree_with_the_definitions(tmp_path: Path) 
     assert "do not share" in told.write(tmp_path / "mine.json").read_text(encoding="utf-8")
     tiny = made.diagnose(frame[:3], codes[:3])
     assert tiny["released_fitted"] == float("inf")
+
+
+@pytest.mark.parametrize("by", [1.0, 1e-12, 1e12])
+def test_whether_a_covariance_is_positive_definite_does_not_depend_on_units(by: float) -> None:
+    units = np.array([1.0, by])
+    close, beyond = (np.array([[[1.0, r], [r, 1.0]]]) * np.outer(units, units) for r in (1 - 1e-13, 1 + 1e-13))
+    made = MixtureModel(np.ones(1), np.zeros((1, 2)), close, ("a",), ("x", "y"))
+    assert np.isfinite(made.log_density(units[None])).all()
+    with pytest.raises(ParameterError, match="positive definite"):
+        MixtureModel(np.ones(1), np.zeros((1, 2)), beyond, ("a",), ("x", "y"))

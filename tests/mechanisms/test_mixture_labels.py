@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
+from gaussveil.mechanisms.mixture.feature_cells import nearest_clusters
+from gaussveil.mechanisms.mixture.label_search import _named_softly
 from gaussveil.mechanisms.mixture.labels import (
     METHODS,
     _on_simplex,
@@ -184,3 +187,40 @@ def test_overlapping_classes_of_uneven_size_are_found_under_their_names() -> Non
         model = MixtureModel(*released, fitted.classes, fitted.columns)
         assert model.joint_divergence(fitted) < 0.1
         assert fitted.joint_divergence(model) < 0.1
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("table", ["units", "constant", "collinear", "few values"])
+def test_awkward_features_are_released_all_the_same(method: str, table: str, tmp_path: Path) -> None:
+    """A refusal after the draw would cost the budget and depend on the labels."""
+    generator = np.random.default_rng(8)
+    rows = generator.normal(size=(60, 5))
+    if table == "units":
+        rows *= 10.0 ** np.array([-6, -2, 0, 3, 6])
+    elif table == "constant":
+        rows[:, [1, 3]] = [0.3, -7.0]
+    elif table == "collinear":
+        rows[:, 1], rows[:, 4] = rows[:, 0] * 1e3, rows[:, 2] + rows[:, 3]
+    else:
+        rows = np.round(rows[:, :1] * 0.7)
+    labels = generator.integers(5, size=60)
+    account = Ledger.create(tmp_path / "books.ledger").open_account("one", epsilon=4, delta=1e-3)
+    mechanism = {"epsilon": 0.1, "delta": 1e-6, "adjacency": "label", "method": method, "classes": range(5)}
+    made = PrivateGaussianMixture(**mechanism, account=account).fit(rows, labels)
+    assert np.isfinite(made.predict_proba(rows)).all()
+    assert [entry.state for entry in Ledger(account.ledger).entries("one")] == ["released"]
+
+
+def test_components_without_records_have_no_name() -> None:
+    parts = np.eye(4)[np.zeros(20, dtype=np.int64)]
+    names = _named_softly(parts, np.log(np.full((20, 2), 0.5)))
+    assert np.isfinite(names).all()
+    assert names[0] == pytest.approx([0.5, 0.5])
+
+
+def test_a_constant_column_does_not_decide_the_cells() -> None:
+    rows = np.stack([np.repeat([0.1, 0.2], 20), np.full(40, 0.75)], axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of scikit-learn too: squares overflowed
+        cells = nearest_clusters(rows, 2)
+    assert cells.tolist() in ([0] * 20 + [1] * 20, [1] * 20 + [0] * 20)

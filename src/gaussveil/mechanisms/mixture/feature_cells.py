@@ -29,9 +29,14 @@ def summed(cells: Codes, values: Float) -> Float:
     return total
 
 
+def standardised(rows: Float) -> Float:
+    """Every column with mean 0 and deviation 1; a constant one stays constant, and small."""
+    return np.asarray((rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300))
+
+
 def nearest_clusters(rows: Float, count: int) -> Codes:
     """So many K-means cells of the standardised features, none of them empty."""
-    standard = rows / (rows.std(axis=0) + 1e-300)
+    standard = standardised(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = KMeans(max(1, min(count, len(rows) // 4)), n_init=3, random_state=0).fit_predict(standard)
@@ -40,7 +45,7 @@ def nearest_clusters(rows: Float, count: int) -> Codes:
 
 def components(rows: Float, count: int) -> Float:
     """Shares of every record in the components of the likeliest mixture found for the features alone (N x count)."""
-    standard = (rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300)
+    standard = standardised(rows)
     fitted = standard[:: max(1, len(rows) // MOST_FITTED)]
     count = max(1, min(count, len(rows) // 4))
     with warnings.catch_warnings():
@@ -62,7 +67,7 @@ def hardened(parts: Float) -> Codes:
 
 def scatter_within(rows: Float, classes: int) -> float:
     """Share of the features' scatter that lies within so many clusters."""
-    standard = (rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300)
+    standard = standardised(rows)
     total = float(np.sum(standard**2))
     if total == 0:
         return 1.0

@@ -120,5 +120,5 @@ def _named_softly(parts: Float, log_label: Float) -> Float:
         joint = (parts @ names) * label
         # each record's doubt is shared among its components as their names explain its answer
         names = names * (parts.T @ (label / joint.sum(axis=1, keepdims=True)))
-        names /= names.sum(axis=1, keepdims=True)
+        names /= np.maximum(names.sum(axis=1, keepdims=True), 1e-300)  # of a component without records nothing is left
     return np.asarray(names)

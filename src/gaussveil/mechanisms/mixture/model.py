@@ -54,7 +54,7 @@ class MixtureModel:
         gaps = np.abs(self.covariances - np.swapaxes(self.covariances, 1, 2)).max(axis=(1, 2))
         if not (gaps <= 1e-9 * np.abs(self.covariances).max(axis=(1, 2))).all():
             raise ParameterError("covariances must be symmetric.")
-        if not (np.linalg.eigvalsh(self.covariances) > 0).all():
+        if not _positive_definite(self.covariances):
             raise ParameterError("covariances must be positive definite.")
 
     def log_joint(self, values: ArrayLike) -> Float:
@@ -169,6 +169,14 @@ class MixtureModel:
                 return cls.from_json(stream.read(LARGEST_FILE + 1))
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the mixture model {path} cannot be read: {error}") from error
+
+
+def _positive_definite(matrices: Float) -> bool:
+    """By factors, which columns in other units change by these units only; eigenvalues would drown in the largest."""
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(matrices)).all())
+    except np.linalg.LinAlgError:
+        return False
 
 
 def _numbers(value: object, name: str) -> Float:
