@@ -270,6 +270,34 @@ def test_spectrum_from_readings_releases_them_first(tmp_path: Path) -> None:
     assert (len(ledger.entries("spectra")), len(ledger.entries("streams"))) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reduction": (1.5, 0.3)}, {"reduction": (0.5, 1e-6)}, {"limits": (1.0, 0.0)}, {"substitute": 500.0},
+        {"epsilon": -1.0}, {"delta": 2.0}, {"sample_limit": 0}, {"event": (1.0, "400d")}, {"generator": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_bad_design_costs_no_spectrum(change: dict[str, Any], tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "l")
+    account = ledger.open_account("spectra", epsilon=3.0, delta=1e-4)
+    mechanism = PrivateSpectrum(epsilon=0.5, delta=1e-6, l2_ball=0.1, points=16, account=account)
+    with pytest.raises(GaussveilError):
+        MeterStream.design(**{**EVENT, "purpose": "spectrum", "history": np.ones(200), "spectrum": mechanism, **change})
+    assert ledger.entries("spectra") == []
+
+
+@pytest.mark.parametrize("purpose", ["shape", "energy", "billing"])
+def test_readings_of_every_second_have_plans_and_certificates(purpose: str) -> None:
+    made = MeterStream.design(
+        sample_period="1s", epsilon=1.0, delta=1e-5, event=(0.5, "1min"), purpose=purpose, sample_limit=10**6
+    )
+    plan = made.plan()
+    white = plan.noise_sd * math.sqrt(28 * 24 * 3600) / 3600  # kWh, of noise that remembers nothing
+    assert plan.monthly_energy_sd == pytest.approx(white) if purpose == "shape" else plan.monthly_energy_sd < white
+    assert verify(made.open()).private
+
+
 def test_one_debit_before_the_first_output_and_none_after(tmp_path: Path) -> None:
     account = Ledger.create(tmp_path / "l").open_account("home", epsilon=3.0, delta=1e-4)
     made = MeterStream.design(**EVENT, account=account)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.linalg import toeplitz
+from scipy.linalg import matmul_toeplitz, toeplitz
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.meter_stream.events import (
@@ -81,3 +81,24 @@ def test_fourier_of_a_known_spectrum_and_of_one_too_peaked() -> None:
 def test_bad_coefficients_are_refused(bad: list[float]) -> None:
     with pytest.raises(ParameterError):
         largest_event(np.array(bad))
+
+
+def test_the_longest_events_between_their_bounds() -> None:
+    """The dual bound would be solved for a matrix of 4096 rows; the spectrum's maximum is nearly as good."""
+    lags = coefficients([1.0, -0.4, 0.7, 0.2], 4096)
+    found = largest_event(lags)
+    signs = np.sign(np.random.default_rng(0).standard_normal((20, 4096)))
+    for _ in range(30):
+        signs = np.sign(matmul_toeplitz(lags, signs.T).T + 1e-9)
+    reached = np.einsum("ij,ij->i", signs, matmul_toeplitz(lags, signs.T).T).max()
+    power = np.abs(np.polyval([1.0, -0.4, 0.7, 0.2], np.exp(1j * turn(5000)))) ** 2
+    assert reached <= found <= 4096 * power.max() * (1 + 1e-6)
+
+
+def test_lags_beyond_the_grid_are_zero_where_the_spectrum_is_smooth() -> None:
+    lags = fourier(lambda w: (1 - 0.9**2) / np.abs(1 - 0.9 * np.exp(-1j * w)) ** 2, 3_000_000)
+    assert lags.size == 3_000_000
+    assert np.allclose(lags[:200], 0.9 ** np.arange(200), atol=1e-12)
+    assert np.abs(lags[1000:]).max() < 1e-12
+    with pytest.raises(NumericalError):
+        fourier(lambda w: 1 / np.abs(1 - (1 - 1e-6) * np.exp(-1j * w)) ** 2, 3_000_000)

@@ -163,7 +163,10 @@ def design_stream(
     The sampler's error does not depend on the scale, so delta is first reduced by it; then the supremum over all
     promised differences, of the filters as they run, decides the scale.
     """
-    _check(purpose, promise, sample_limit, limits, substitute)
+    check_request(
+        purpose=purpose, epsilon=epsilon, delta=delta, promise=promise, sample_limit=sample_limit, limits=limits,
+        substitute=substitute, reduction=reduction,
+    )  # fmt: skip
     if purpose == "energy":
         shape = _energy_shape(promise, *(balance or _balance(sample_period, promise.samples)))
     elif purpose == "spectrum":
@@ -277,19 +280,28 @@ def _spectrum_shape(private_psd: ArrayLike, sample_period: float, gain: float, c
     density = check_psd(private_psd) / sample_period
     if density.ndim != 1 or not density.max() > 0:
         raise ParameterError("the private spectrum must be one density that is positive somewhere.")
-    if not 0 < gain < 1 or not 0 < coefficient <= 1:
-        raise ParameterError(f"reduction must be (gain below 1, coefficient in (0, 1]). Got {(gain, coefficient)}.")
-    length = (
-        max(1, min(64, math.ceil(math.log(2.0**-SIGNAL_BITS) / math.log1p(-coefficient)))) if coefficient < 1 else 1
-    )
-    taps = gain * coefficient * (1 - coefficient) ** np.arange(length)
-    signal = tuple(int(tap) for tap in np.floor(taps * 2**SIGNAL_BITS))
-    rough = StreamFilter(white=1.0, signal=signal, signal_bits=SIGNAL_BITS)
+    rough = StreamFilter(white=1.0, signal=_low_pass(gain, coefficient), signal_bits=SIGNAL_BITS)
     target = (1 - rough.signal_power(turn(density.size - 1))) * density
     target = np.maximum(target, 1e-3 * float(target.max()))  # a floor: silent frequencies would hide nothing
     white = WHITE_PART * float(target.min())
     coloured = minimum_phase_factor(target - white, min(48, density.size - 1), tolerance=None)
     return replace(rough, white=math.sqrt(white), direct=float(coloured.b[0]), taps=tuple(map(float, coloured.b[1:])))
+
+
+def _low_pass(gain: float, coefficient: float) -> tuple[int, ...]:
+    """Taps of F in units of 2^-12, until they vanish."""
+    if not 0 < gain < 1 or not 0 < coefficient <= 1:
+        raise ParameterError(f"reduction must be (gain below 1, coefficient in (0, 1]). Got {(gain, coefficient)}.")
+    if not gain * coefficient >= 2.0**-SIGNAL_BITS:
+        raise ParameterError(
+            f"reduction must let something through: gain times coefficient must be at least 2^-{SIGNAL_BITS}. "
+            f"Got {(gain, coefficient)} instead."
+        )
+    length = (
+        max(1, min(64, math.ceil(math.log(2.0**-SIGNAL_BITS) / math.log1p(-coefficient)))) if coefficient < 1 else 1
+    )
+    taps = gain * coefficient * (1 - coefficient) ** np.arange(length)
+    return tuple(int(tap) for tap in np.floor(taps * 2**SIGNAL_BITS))
 
 
 @lru_cache
@@ -317,7 +329,18 @@ def _registers(sample_period: float, promise: Promise, mean_shift: float) -> tup
     return tuple(made)
 
 
-def _check(purpose: str, promise: Promise, sample_limit: int, limits: tuple[float, float], substitute: float) -> None:
+def check_request(
+    *,
+    purpose: str,
+    epsilon: float,
+    delta: float,
+    promise: Promise,
+    sample_limit: int,
+    limits: tuple[float, float],
+    substitute: float,
+    reduction: tuple[float, float],
+) -> None:
+    """Refuse what no private spectrum could make good, before one is paid for."""
     if purpose not in PURPOSES:
         raise ParameterError(f"purpose must be one of {', '.join(PURPOSES)}. Got {purpose!r} instead.")
     if not promise.is_event and purpose in ("energy", "billing"):
@@ -334,3 +357,6 @@ def _check(purpose: str, promise: Promise, sample_limit: int, limits: tuple[floa
             f"limits must be finite and increasing, with the substitute between them. "
             f"Got {limits} and {substitute} instead."
         )
+    mean_shift_for(epsilon, delta)
+    if purpose == "spectrum":
+        _low_pass(*reduction)

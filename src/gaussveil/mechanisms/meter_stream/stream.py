@@ -34,6 +34,7 @@ from gaussveil.mechanisms.meter_stream.design import (
     Promise,
     StreamDesign,
     check_hides,
+    check_request,
     design_stream,
     hours,
 )
@@ -104,10 +105,7 @@ class MeterStream:
         generator: Generator | None = None,
         spectrum: Certificate | None = None,
     ) -> None:
-        if not isinstance(generator, Generator | None):
-            raise ParameterError(
-                f"generator must be a SecureGenerator or SeededGenerator. Got {type(generator).__name__} instead."
-            )
+        _check_generator(generator)
         self.design_ = design
         self.account = account
         self.generator = generator
@@ -157,15 +155,20 @@ class MeterStream:
         period = hours("sample_period", sample_period)
         promise = _promise(event, l2_ball, period)
         limit = math.ceil(YEARS * HOURS_PER_YEAR / period) if sample_limit is None else sample_limit
+        asked: dict[str, Any] = {
+            "purpose": purpose, "epsilon": real_number("epsilon", epsilon), "delta": real_number("delta", delta),
+            "promise": promise, "sample_limit": limit, "limits": (float(limits[0]), float(limits[1])),
+            "substitute": float(substitute), "reduction": reduction,
+        }  # fmt: skip
+        check_request(**asked)
+        _check_generator(generator)
         released = _released_spectrum(history, spectrum) if purpose == "spectrum" else None
         if released is None and (history is not None or spectrum is not None):
             raise ParameterError(f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.')
         shift = 0.0 if released is None else _shift_of(released.certificate)
         found = design_stream(
-            purpose=purpose, sample_period=period, epsilon=real_number("epsilon", epsilon),
-            delta=real_number("delta", delta), promise=promise, sample_limit=limit, balance=balance,
-            reduction=reduction, limits=(float(limits[0]), float(limits[1])), substitute=float(substitute),
-            spectrum_mean_shift=shift, private_psd=None if released is None else released.value,
+            **asked, sample_period=period, balance=balance, spectrum_mean_shift=shift,
+            private_psd=None if released is None else released.value,
         )  # fmt: skip
         certificate = None if released is None else released.certificate
         return cls(design=found, account=account, generator=generator, spectrum=certificate)
@@ -353,6 +356,13 @@ def _rebuilt(
     design: StreamDesign, account: Account | None, generator: Generator | None, spectrum: Certificate | None
 ) -> MeterStream:
     return MeterStream(design=design, account=account, generator=generator, spectrum=spectrum)
+
+
+def _check_generator(generator: object) -> None:
+    if not isinstance(generator, Generator | None):
+        raise ParameterError(
+            f"generator must be a SecureGenerator or SeededGenerator. Got {type(generator).__name__} instead."
+        )
 
 
 def _promise(event: tuple[float, float | str] | None, l2_ball: float | None, period: float) -> Promise:
