@@ -21,6 +21,7 @@ from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for, noise_scales
 from gaussveil.errors import FormatError, NumericalError, ParameterError
+from gaussveil.mechanisms.containers import real_number
 from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, largest_ratio, repeated_events, turn
 from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
@@ -62,6 +63,23 @@ class Promise:
     size: float = 0.0
     samples: int = 0
     l2_ball: float = 0.0
+
+    @classmethod
+    def of(cls, event: tuple[float, float | str] | None, l2_ball: float | None, period: float) -> Promise:
+        """A promise from what the caller says: (kW, duration) of an event, or a radius in kW."""
+        if (event is None) == (l2_ball is None):
+            raise ParameterError("give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides.")
+        if event is None:
+            radius = real_number("l2_ball", l2_ball)
+            if not 0 < radius < math.inf:
+                raise ParameterError(f"l2_ball must be positive and finite. Got {radius!r} instead.")
+            return cls(l2_ball=radius)
+        if not isinstance(event, tuple | list) or len(event) != 2:
+            raise ParameterError('event must be a pair (kW, duration) such as (0.5, "1h").')
+        size, length = real_number("event's size", event[0]), hours("event's duration", event[1])
+        if not 0 < size < math.inf:
+            raise ParameterError(f"event's size must be positive and finite. Got {size!r} instead.")
+        return cls(size=size, samples=math.ceil(length / period * (1 - 1e-9)))
 
     @property
     def is_event(self) -> bool:

@@ -153,7 +153,7 @@ class MeterStream:
             account: debited once, before the first output.
         """
         period = hours("sample_period", sample_period)
-        promise = _promise(event, l2_ball, period)
+        promise = Promise.of(event, l2_ball, period)
         limit = math.ceil(YEARS * HOURS_PER_YEAR / period) if sample_limit is None else sample_limit
         asked: dict[str, Any] = {
             "purpose": purpose, "epsilon": real_number("epsilon", epsilon), "delta": real_number("delta", delta),
@@ -363,22 +363,6 @@ def _check_generator(generator: object) -> None:
         raise ParameterError(
             f"generator must be a SecureGenerator or SeededGenerator. Got {type(generator).__name__} instead."
         )
-
-
-def _promise(event: tuple[float, float | str] | None, l2_ball: float | None, period: float) -> Promise:
-    if (event is None) == (l2_ball is None):
-        raise ParameterError("give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides.")
-    if event is None:
-        radius = real_number("l2_ball", l2_ball)
-        if not 0 < radius < math.inf:
-            raise ParameterError(f"l2_ball must be positive and finite. Got {radius!r} instead.")
-        return Promise(l2_ball=radius)
-    if not isinstance(event, tuple | list) or len(event) != 2:
-        raise ParameterError('event must be a pair (kW, duration) such as (0.5, "1h").')
-    size, length = real_number("event's size", event[0]), hours("event's duration", event[1])
-    if not 0 < size < math.inf:
-        raise ParameterError(f"event's size must be positive and finite. Got {size!r} instead.")
-    return Promise(size=size, samples=math.ceil(length / period * (1 - 1e-9)))
 
 
 def _released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release[Any]:
