@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,3 +62,12 @@ def test_bad_input_is_refused() -> None:
     ):
         with pytest.raises(error):
             call()
+
+
+def test_equal_households_leave_no_empty_cluster() -> None:
+    points = np.repeat([[0.0, 0.0], [5.0, 5.0]], 4, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = cluster_households(points, 6, smallest=1)
+    assert found.sizes.tolist() == [4, 4]
+    assert sorted(map(tuple, found.centres.tolist())) == [(0.0, 0.0), (5.0, 5.0)]

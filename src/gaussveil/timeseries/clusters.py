@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,9 +56,13 @@ def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, se
     if not 1 <= smallest <= len(points):
         raise ParameterError(f"smallest must lie in 1..{len(points)} (the households); got {smallest}")
     from sklearn.cluster import KMeans  # takes a second to load, which only clustering should pay
+    from sklearn.exceptions import ConvergenceWarning
 
-    found = KMeans(n_clusters=count, n_init=10, random_state=seed).fit(points)
-    labels, centres = found.labels_.astype(np.int64), found.cluster_centers_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # equal households may leave clusters empty
+        found = KMeans(n_clusters=count, n_init=10, random_state=seed).fit(points)
+    kept, labels = np.unique(found.labels_.astype(np.int64), return_inverse=True)
+    centres = found.cluster_centers_[kept]
     while (sizes := np.bincount(labels, minlength=len(centres))).min() < smallest:
         weakest = int(np.argmin(sizes))
         centres = np.delete(centres, weakest, axis=0)
