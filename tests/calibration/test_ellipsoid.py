@@ -325,3 +325,19 @@ def test_other_bad_arguments_are_refused_by_name() -> None:
         covering_ellipsoid([[1.0, 2.0]], weight=[[1.0, 0.1], [0.0, 1.0]])
     with pytest.raises(NotPositiveDefiniteError, match="weight"):
         covering_ellipsoid([[1.0, 2.0]], weight=[[1.0, 2.0], [2.0, 1.0]])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_floor_that_covers_all_but_a_few_long_vectors(weighted: bool) -> None:
+    """The vectors looked at first are all covered by the floor, so that none of them carries weight."""
+    rng = np.random.default_rng(0)
+    size = np.exp(3 * rng.normal(size=500))
+    vectors = np.concatenate([size[:, None], rng.normal(size=(500, 8)), size[:, None]], axis=1)
+    floor = float(np.quantile(2 * size**2, 0.97))
+    found = covering_ellipsoid(vectors, np.eye(10) if weighted else None, floor=floor)
+    image = np.linalg.solve(np.linalg.cholesky(found.covariance), vectors.T)
+    assert np.sum(image**2, axis=0).max() <= 1 + 1e-12
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert found.relative_gap < 1e-6
+    longest = float(np.max(np.sum(vectors**2, axis=1)))
+    assert found.trace == pytest.approx(longest + 9 * floor, rel=1e-6)

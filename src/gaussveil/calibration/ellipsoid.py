@@ -115,7 +115,7 @@ def covering_ellipsoid(
         )
     active = solved.support[solved.x > 0]
     weights = np.zeros(count)
-    weights[solved.support] = solved.x / solved.x.sum()
+    weights[solved.support] = solved.x / (float(solved.x.sum()) or 1.0)
     return CoveringEllipsoid(covariance, trace, bound, gap, weights, np.sort(active), solved.iterations, solved.scans)
 
 

@@ -73,7 +73,7 @@ def _softened(s: Array, floor: float, blur: float) -> tuple[Array, Array | float
 
 def _dual_value(s: Array, total: float, floor: float) -> float:
     """Lower bound on the optimum from x with spectrum s and sum total, at the better of two multiples of x."""
-    free = float(s.sum()) ** 2 / total
+    free = float(s.sum()) ** 2 / total if total > 0 else 0.0
     return max(free, float(np.where(s < floor, floor + s**2 / max(floor, 1e-300), 2 * s).sum()) - total)
 
 
@@ -141,7 +141,8 @@ def _solve_distinct(rows: Array, relative_gap: float, floor: float) -> DualSolut
             break
         fresh = fresh[_largest(q[fresh], room)]
         index = np.concatenate([index, fresh])
-        x = np.concatenate([x, np.full(fresh.size, float(x.mean()))])
+        start = float(x.mean()) or 1.0 / fresh.size  # none had weight where the floor covered all
+        x = np.concatenate([x, np.full(fresh.size, start)])
     return DualSolution(index, x, variances * excess, basis, bound, iterations, scans)
 
 
@@ -230,14 +231,17 @@ def _overshoot(u: Array, x: Array, dx: Array, q: Array, floor: float, blur: floa
 
 
 def _unscreened(s: Array, squares: Array, total: float, floor: float) -> NDArray[np.bool_]:
-    """Vectors that may be active at the optimum; the others provably are not (docs/math/ellipsoid.md)."""
+    """Vectors that may be active at the optimum; the others provably are not (docs/math/ellipsoid.md).
+
+    Where the floor covers all of them none is, and one stays: the next full scan asks about those not among them.
+    """
     ratio = float(s.sum()) / total  # the multiple ratio^2 of x has the largest dual value
     s = s * ratio
     variances = np.maximum(s, floor)
     q = squares @ (1 / variances)
     low = float(np.where(s < floor, floor + s**2 / floor, 2 * s).sum()) - total * ratio**2
     spread = max(float(variances.sum()) * max(float(q.max()), 1.0) - low, 0.0) / float(variances.min())
-    return np.asarray(q >= 1 + spread / 2 - np.sqrt(spread + spread**2 / 4) - 1e-9)
+    return np.asarray(q >= min(1 + spread / 2 - np.sqrt(spread + spread**2 / 4) - 1e-9, float(q.max())))
 
 
 def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, Array, float]:
