@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import GaussveilError, ParameterError, SchemaError
-from gaussveil.mechanisms import PrivateBayesianLogisticRegression
+from gaussveil.mechanisms import PrivateBayesianLogisticRegression, PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.logistic import LogisticSensitivity, bohning_factor, minimiser
 from gaussveil.mechanisms.records import clipped_rows
 from gaussveil.noise import SeededGenerator
@@ -131,6 +131,19 @@ def test_bad_records_are_left_out_and_long_rows_are_clipped() -> None:
 def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         PrivateBayesianLogisticRegression(**{**LOOSE, **changes}).fit(ROWS, LABELS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"delta": 1e-12}, {"epsilon": 20.0}, {"row_norm": 1e-3, "regularization": 1e3, "epsilon": 10.0}],
+    ids=str,
+)
+def test_what_the_sampler_cannot_serve_is_refused_in_words_of_the_caller(changes: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="row_norm") as refused:
+        PrivateBayesianLogisticRegression(**{**LOOSE, **changes}).plan(3)
+    assert "mean_bound" not in str(refused.value)
+    with pytest.raises(ParameterError, match="n_max"):
+        PrivateGaussianProcessRegressor(epsilon=1.0, delta=1e-13).plan()
 
 
 def test_bad_tables_are_refused() -> None:

@@ -50,6 +50,7 @@ from gaussveil.spectrum.envelope import GaussianEnvelope
 SAMPLER_SHARE = 2.0**-8  # of delta, kept for the sampler's error
 WIDER = {"with": "X", "without": "Y", "either": "either"}
 ROUNDING = 1 + 1e-12
+SMALLER_BOUND = "a smaller epsilon or a smaller mean_bound may help"
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +190,7 @@ def lifted_plan(
     smallest_variance: float,
     largest_variance: float,
     composition: str,
+    remedy: str = SMALLER_BOUND,
 ) -> LiftedPlan:
     """Calibrate the envelope and design the sampler."""
     ideal = ideal_delta(epsilon, delta)
@@ -200,7 +202,7 @@ def lifted_plan(
     calibrate = variance_for_envelope if composition == "envelope" else variance_for_dominating_pair
     variance, cost = calibrate(sensitivity, rank, float(epsilon), ideal, wider=wider)
     return make_plan(
-        epsilon, delta, variance, cost, dimension=dimension, mean_bound=mean_bound,
+        epsilon, delta, variance, cost, dimension=dimension, mean_bound=mean_bound, remedy=remedy,
         smallest_variance=smallest_variance, largest_variance=largest_variance,
     )  # fmt: skip
 
@@ -226,8 +228,12 @@ def make_plan(
     smallest_variance: float,
     largest_variance: float,
     count: int = 1,
+    remedy: str = SMALLER_BOUND,
 ) -> LiftedPlan:
-    """The sampler: exact lattice noise of the added variance and of half of what every covariance has anyway."""
+    """The sampler: exact lattice noise of the added variance and of half of what every covariance has anyway.
+
+    `remedy` says which of the caller's own parameters make the sampler's error smaller.
+    """
     covered = smallest_variance / 2
     if not variance + covered > 0:
         raise ParameterError(
@@ -235,14 +241,17 @@ def make_plan(
             f"eigenvalues of every covariance. Got {smallest_variance!r} instead."
         )
     sampler = RandomCentre(
-        exact_variance=variance + covered, largest_variance=largest_variance, dimension=dimension, mean_bound=mean_bound
-    )
+        exact_variance=variance + covered, largest_variance=largest_variance, dimension=dimension,
+        mean_bound=mean_bound, remedy=remedy,
+    )  # fmt: skip
     needed = sampler_delta(float(epsilon), sampler.total_variation)
     if needed > delta * SAMPLER_SHARE:
-        raise ParameterError(
-            f"delta must be at least {needed / SAMPLER_SHARE:.3g} at epsilon {epsilon:g}, to pay for the sampler's "
-            f"error. Got {delta!r} instead: a smaller mean_bound makes the grid finer."
+        least = needed / SAMPLER_SHARE
+        wanted = (
+            f"delta must be at least {least:.3g} at epsilon {epsilon:g}" if least < 1 else "epsilon must be smaller"
         )
+        got = repr(delta) if least < 1 else repr(epsilon)
+        raise ParameterError(f"{wanted}, to pay for the sampler's error. Got {got} instead: {remedy}.")
     return LiftedPlan(float(epsilon), float(delta), variance, covered, cost, sampler, count)
 
 

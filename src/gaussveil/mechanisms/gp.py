@@ -136,6 +136,7 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
             self.epsilon, self.delta, variance, _pair(variance, widest, largest, noise, bound, n_max), count=count,
             dimension=count, mean_bound=math.sqrt(count) * bound * math.sqrt(n_max * largest / noise) / 2,
             smallest_variance=smallest * (1 - 1e-9), largest_variance=widest,
+            remedy="a smaller epsilon or a smaller n_max may help",
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcessRegressor:

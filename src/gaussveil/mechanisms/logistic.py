@@ -105,6 +105,7 @@ class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type
             LogisticSensitivity(norm, regularization), epsilon=self.epsilon, delta=self.delta, rank=1, wider="Y",
             dimension=n_features, mean_bound=COEFFICIENT_REACH * math.sqrt(n_features / regularization),
             smallest_variance=0.0, largest_variance=1 / regularization, composition=self.composition,
+            remedy="a smaller epsilon, a larger row_norm or a smaller regularization may help",
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None) -> PrivateBayesianLogisticRegression:

@@ -41,6 +41,7 @@ class RandomCentre:
         largest_variance: float,
         dimension: int,
         mean_bound: float,
+        remedy: str = "a smaller mean_bound may help",
     ) -> None:
         for name, value in (("largest_variance", largest_variance), ("mean_bound", mean_bound)):
             if not 0 <= value < math.inf:
@@ -56,8 +57,8 @@ class RandomCentre:
         grid = 2.0 ** math.ceil(math.log2(max(reach, 2.0**12 * deviation) / HEADROOM))
         if grid > 2.0**-24 * deviation:
             raise ParameterError(
-                f"mean_bound must be below about {2.0**26 * deviation:.3g} here, or outputs would need a coarse grid. "
-                f"Got {mean_bound!r} instead."
+                f"outputs as long as {reach:.3g} would need a grid that is coarse against noise of deviation "
+                f"{deviation:.3g}: {remedy}."
             )
         self.noise = GaussianNoise(deviation, dimension, grid)
         ratio = largest_variance / exact_variance
