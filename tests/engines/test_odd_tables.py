@@ -61,6 +61,48 @@ def test_unsigned_integers_are_numbers_and_names_alike_on_every_engine(
     assert outcome(opener(tmp_path / "t.parquet")) == outcome(as_source(rows))
 
 
+def test_times_are_instants_alike_on_every_engine(opener: Callable[[Path], Source], tmp_path: Path) -> None:
+    seconds = pa.array([None, *range(1_700_000_000, 1_700_000_059)], pa.int64())
+    columns = {
+        "home": [k % 5 for k in range(60)],
+        "utc": seconds.cast(pa.timestamp("s")).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
+        "zurich": seconds.cast(pa.timestamp("s")).cast(pa.timestamp("ms", "Europe/Zurich")),
+        "wall": seconds.cast(pa.timestamp("s")).cast(pa.timestamp("us")),
+        "day": seconds.cast(pa.timestamp("s")).cast(pa.date32()),
+        "kw": np.arange(60.0),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+
+    def outcome(source: Source) -> tuple[object, ...]:
+        kept, sampled = source.bounded("home", 3), source.sample(0.5, 3)
+        sums = [view.aggregate(Moments(clip=99.0), columns=["kw"]).total.to_float().item() for view in (kept, sampled)]
+        return sums, source.map_groups(lambda rows: rows["kw"].to_pylist(), by="home", order=["utc"])
+
+    assert outcome(opener(tmp_path / "t.parquet")) == outcome(as_source(pa.table(columns)))
+
+
+def test_times_of_day_in_any_unit_are_hashed_alike(tmp_path: Path) -> None:
+    rows = {"at": pa.array([*range(59), None], pa.int32()).cast(pa.time32("s")), "kw": np.arange(60.0)}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    samples = [source.sample(0.5, 3) for source in (open(tmp_path / "t.parquet"), as_source(pa.table(rows)))]
+    first, second = (one.aggregate(Moments(clip=99.0), columns=["kw"]).total.to_float().item() for one in samples)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.float16(), pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time32("s"), pa.time64("us")], ids=str
+)
+def test_a_column_that_spark_has_no_type_for_is_named(spark: Any, tmp_path: Path, kind: pa.DataType) -> None:
+    odd = pa.array([1000, 2000], pa.int32() if kind == pa.time32("s") else pa.int64())
+    odd = odd.cast(pa.float32()).cast(kind) if kind == pa.float16() else odd.cast(kind)
+    pq.write_table(pa.table({"kw": [1.0, 2.0], "odd one": odd}), tmp_path / "t.parquet")
+    with pytest.raises(SchemaError, match=r"column 'odd one' has a type that Spark does not read"):
+        open(tmp_path / "t.parquet", engine="spark", session=spark)
+    elsewhere = [open(tmp_path / "t.parquet"), as_source(pq.read_table(tmp_path / "t.parquet"))]
+    for source in elsewhere:
+        assert [count for _, count in source.map_groups(len, by="odd one")] == [1, 1]
+
+
 @pytest.mark.parametrize(
     "second", ["kw,home\n0.5,3\n", "3,0.5\n4,0.7\n", "home;kw\n3;0.5\n", "home,kw,volt\n3,0.5,1\n"]
 )

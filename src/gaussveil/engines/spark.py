@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import pickle
 import sys
@@ -14,12 +15,13 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from gaussveil.engines.csv_files import require_csv, require_declared, require_header, require_same_headers
 from gaussveil.engines.location import Location, locate, refuse_wildcards
 from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
 from gaussveil.engines.sql import kept_rows, select_rows
-from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
+from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError
 from gaussveil.statistics.block import Reader
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
@@ -70,7 +72,7 @@ class SparkSource(Source):
             frame.createOrReplaceTempView(self._table)
             parquet = self._location.local and self._location.kind == "parquet"
             self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
-            self._schema = to_arrow_schema(frame.schema)
+            self._schema = to_arrow_schema(frame.schema, timezone="UTC")
         self.view = View(tuple(self._schema.names))
         self._rows = self._table
         if self._location.local:
@@ -217,6 +219,8 @@ def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -
     # A session may be told to pass over damaged files; a table is whole or refused.
     whole = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
     if location.kind == "parquet":
+        if location.local:
+            _require_known_types(files[0])
         return session.read.options(**whole).parquet(*files)
     if location.kind != "csv":
         raise ParameterError(f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'.")
@@ -232,6 +236,18 @@ def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -
     return texts.selectExpr(
         *(f"try_cast({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
     )
+
+
+def _require_known_types(file: str) -> None:
+    """Refuse Parquet columns that Spark has no type for; it would refuse the whole table without naming one."""
+    stored = pq.read_metadata(file).schema
+    for column in map(stored.column, range(len(stored))):
+        kind = json.loads(column.logical_type.to_json())
+        if kind["Type"] in ("Float16", "Time") or kind.get("timeUnit") == "nanoseconds":
+            raise SchemaError(
+                f"column {column.path!r} has a type that Spark does not read: write it as 4-byte floats, as a "
+                "timestamp in microseconds or as a number, leave it out, or use engine='duckdb'."
+            )
 
 
 @contextlib.contextmanager

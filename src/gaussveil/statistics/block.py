@@ -193,7 +193,7 @@ def numbers(column: pa.Array) -> NDArray[np.generic]:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """The column without dictionary or view encoding."""
+    """The column without dictionary or view encoding, in a type that Arrow can sort."""
     kind = _plain_type(column.type)
     return column if kind == column.type else column.cast(kind)
 
@@ -201,4 +201,6 @@ def plain(column: pa.Array) -> pa.Array:
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if kind == pa.float16():
+        return pa.float32()
     return pa.string() if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) else kind

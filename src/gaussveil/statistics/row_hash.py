@@ -97,10 +97,10 @@ def _eight_bytes(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    if pa.types.is_time(kind):
+        return column.cast(pa.time64("us"), safe=False).cast(pa.int64())
     if pa.types.is_temporal(kind):
-        return column.cast(pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()).cast(
-            pa.int64()
-        )
+        return column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(pa.int64())
     if _is_whole(kind):
         return _low_word(column)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
