@@ -81,6 +81,18 @@ def test_times_are_instants_alike_on_every_engine(opener: Callable[[Path], Sourc
     assert outcome(opener(tmp_path / "t.parquet")) == outcome(as_source(pa.table(columns)))
 
 
+@pytest.mark.parametrize("form", ["2024-01-01 00:{:02d}:00", "2024-01-01T00:{:02d}", "2024-01-01T00:{:02d}:00+01:00"])
+def test_times_in_text_are_instants_alike(spark: Any, tmp_path: Path, form: str) -> None:
+    lines = [f"{k % 4},{form.format(59 - k)},{k}" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["home,at,kw", *lines, ""]))
+    first, second = (
+        source.bounded("home", 3).map_groups(lambda rows: rows["kw"].to_pylist(), by="home", order=["at"])
+        for source in (open(tmp_path / "t.csv"), open(tmp_path / "t.csv", engine="spark", session=spark))
+    )
+    assert first == second
+    assert all(homes == sorted(homes, reverse=True) and len(homes) == 3 for _, homes in first)
+
+
 def test_times_of_day_in_any_unit_are_hashed_alike(tmp_path: Path) -> None:
     rows = {"at": pa.array([*range(59), None], pa.int32()).cast(pa.time32("s")), "kw": np.arange(60.0)}
     pq.write_table(pa.table(rows), tmp_path / "t.parquet")
