@@ -147,3 +147,10 @@ def test_features_in_a_subspace_leave_the_sums_as_they_are() -> None:
     line = generator.normal(size=1000) + 4.0 * codes
     released = by_sums(np.stack([line, 2 * line, np.zeros(1000)], axis=1), codes, 2.0, 1)
     assert np.linalg.eigvalsh(released.covariances).min() > 0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_features_that_are_all_equal_leave_the_sums_as_they_are(seed: int) -> None:
+    codes = np.random.default_rng(seed).integers(3, size=2500)
+    released = by_sums(np.full((2500, 2), 1e6), codes, 2.0, seed)
+    assert np.isfinite(released.log_density(np.full((1, 2), 1e6))).all()

@@ -108,12 +108,14 @@ class _Sums:
     def classes_of(self, moments: Float) -> Parameters:
         """Weights, means and covariances of such moments; an error where no class can have them."""
         counts = moments[:, 0]
+        if not (np.isfinite(moments).all() and (counts > 0).all()):
+            raise np.linalg.LinAlgError("no counts")
         d = len(self.middle)
         means = moments[:, 1 : 1 + d] / counts[:, None]
         scatter = _matrices(moments[:, 1 + d :], d) - counts[:, None, None] * means[:, :, None] * means[:, None, :]
         pool = scatter.sum(axis=0) / counts.sum()
         covariances = (scatter + BORROWED * pool) / (counts + BORROWED)[:, None, None]
-        if not ((counts > 0).all() and np.linalg.eigvalsh(covariances).min() > SINGULAR):
+        if not np.linalg.eigvalsh(covariances).min() > SINGULAR:
             raise np.linalg.LinAlgError("no covariance")
         weights = counts / counts.sum()
         return weights, self.middle + self.spread * means, covariances * np.outer(self.spread, self.spread)
