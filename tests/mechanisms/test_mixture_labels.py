@@ -14,6 +14,7 @@ from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.feature_cells import nearest_clusters
+from gaussveil.mechanisms.mixture.label_maximisation import moments
 from gaussveil.mechanisms.mixture.label_search import _named_softly
 from gaussveil.mechanisms.mixture.labels import (
     METHODS,
@@ -224,3 +225,15 @@ def test_a_constant_column_does_not_decide_the_cells() -> None:
         warnings.simplefilter("error")  # of scikit-learn too: squares overflowed
         cells = nearest_clusters(rows, 2)
     assert cells.tolist() in ([0] * 20 + [1] * 20, [1] * 20 + [0] * 20)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_moments_of_many_records_in_dependent_columns_have_factors(rank: int) -> None:
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        rows = generator.normal(size=(2500, rank)) @ generator.normal(size=(rank, 8))
+        shares = generator.dirichlet(np.ones(3), size=2500)
+        covariances = moments(rows, shares, 1e-3)[2]
+        assert np.isfinite(np.linalg.cholesky(covariances)).all()
+        plain = np.cov(rows.T, bias=True, aweights=shares[:, 0])
+        assert covariances[0] == pytest.approx(plain, rel=1e-5, abs=1e-5 * np.abs(plain).max())

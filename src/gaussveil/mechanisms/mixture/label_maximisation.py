@@ -14,6 +14,7 @@ Parameters = tuple[Float, Float, Float]
 """Weights, means, covariances."""
 
 PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class while EM searches: no class collapses
+DEPENDENT = 1e-12  # of every variance, so that covariances of dependent columns are positive definite
 START_DOUBT = 0.02  # share of every record that a start leaves to the classes evenly
 
 
@@ -65,4 +66,6 @@ def moments(rows: Float, shares: Float, borrowed: float = PRIOR_RECORDS) -> Para
     pool = scatter.sum(axis=0) / len(rows)
     pool = pool + 1e-9 * (np.trace(pool) / len(pool) + 1e-12) * np.eye(len(pool))
     covariances = (scatter + borrowed * pool) / (counts + borrowed)[:, None, None]
+    # Of dependent columns many records leave no more than rounding; this much of each variance keeps a factor.
+    covariances *= 1 + DEPENDENT * np.eye(len(pool))
     return counts / counts.sum(), means, covariances
