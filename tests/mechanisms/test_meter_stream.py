@@ -287,13 +287,14 @@ def test_a_bad_design_costs_no_spectrum(change: dict[str, Any], tmp_path: Path) 
     assert ledger.entries("spectra") == []
 
 
+@pytest.mark.parametrize(("seconds", "length"), [(1, "1min"), (10, "4h")])
 @pytest.mark.parametrize("purpose", ["shape", "energy", "billing"])
-def test_readings_of_every_second_have_plans_and_certificates(purpose: str) -> None:
+def test_readings_of_every_second_have_plans_and_certificates(purpose: str, seconds: int, length: str) -> None:
     made = MeterStream.design(
-        sample_period="1s", epsilon=1.0, delta=1e-5, event=(0.5, "1min"), purpose=purpose, sample_limit=10**6
+        sample_period=f"{seconds}s", epsilon=1.0, delta=1e-5, event=(0.5, length), purpose=purpose, sample_limit=10**6
     )
     plan = made.plan()
-    white = plan.noise_sd * math.sqrt(28 * 24 * 3600) / 3600  # kWh, of noise that remembers nothing
+    white = plan.noise_sd * math.sqrt(28 * 24 * 3600 / seconds) * seconds / 3600  # kWh, of noise without a memory
     assert plan.monthly_energy_sd == pytest.approx(white) if purpose == "shape" else plan.monthly_energy_sd < white
     assert verify(made.open()).private
 

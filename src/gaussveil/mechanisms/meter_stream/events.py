@@ -22,7 +22,7 @@ ENUMERATED = 12  # samples whose signs are all tried
 SOLVED = 512  # samples up to which the dual bound is solved for; beyond, its limit for long events is within a per cent
 FACTORS = 24
 SWEEPS = 400
-LARGEST_GRID = 1 << 20
+LARGEST_GRID = 1 << 22
 
 
 def turn(points: int) -> Array:
