@@ -15,8 +15,12 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.utils.estimator_checks import check_estimator
 
 from gaussveil.accounting import Ledger, verify
-from gaussveil.errors import GaussveilError, ParameterError, SchemaError
-from gaussveil.mechanisms import PrivateBayesianLogisticRegression, PrivateGaussianProcessRegressor
+from gaussveil.errors import GaussveilError, ParameterError, SchemaError, ShapeError
+from gaussveil.mechanisms import (
+    PrivateBayesianLogisticRegression,
+    PrivateGaussianMixture,
+    PrivateGaussianProcessRegressor,
+)
 from gaussveil.mechanisms.logistic import LogisticSensitivity, bohning_factor, minimiser
 from gaussveil.mechanisms.records import clipped_rows
 from gaussveil.noise import SeededGenerator
@@ -154,6 +158,18 @@ def test_bad_tables_are_refused() -> None:
         model.fit(as_source(pd.DataFrame({"a": ["x"], "label": [1]})))
     with pytest.raises(ParameterError, match="class"):
         model.fit(ROWS, np.zeros(200))
+    for rows in (
+        [[1.0], [1.0, 2.0]],
+        pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]),
+        pd.Series([1.0]),
+        np.zeros((2, 0)),
+    ):
+        with pytest.raises(SchemaError):
+            model.fit(rows, [0, 1][: len(rows)])
+    with pytest.raises(SchemaError, match="inconsistent numbers"):
+        model.fit(ROWS, LABELS[:-1])
+    with pytest.raises(ShapeError, match="rectangular"):
+        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, radius=1.0, classes=2).fit([[1.0], [1.0, 2.0]])
 
 
 @pytest.mark.parametrize(

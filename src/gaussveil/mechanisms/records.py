@@ -22,6 +22,7 @@ _QUOTING = {
     "could not convert": "a cell could not be read as a number: only numbers are supported",
     "Complex data": "Complex data not supported: only real numbers are",
     "Expected 2D array": "Expected 2D array, got another one. Reshape your data: one row per record",
+    "setting an array element": "rows must be of the same length and hold numbers only",
 }
 
 
@@ -44,8 +45,8 @@ def features_and_target(estimator: Any, X: Any, y: Any, target: str) -> tuple[Fl
     # a missing label is left out later: refusing it would tell of one record
     with _no_values_quoted("y"):
         labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y")
-    check_consistent_length(rows, labels)
-    return rows, column_or_1d(labels, warn=True)
+        check_consistent_length(rows, labels)
+        return rows, column_or_1d(labels, warn=True)
 
 
 def _from_source(estimator: Any, source: Source, target: str) -> tuple[Floats, NDArray[Any]]:
@@ -91,14 +92,12 @@ def numeric_target(labels: NDArray[Any]) -> Floats:
 
 @contextmanager
 def _no_values_quoted(name: str) -> Iterator[None]:
-    """Say in our words what other libraries say with the values themselves: cells, or whole arrays."""
+    """Our error for what other libraries refuse, and our words where theirs quote cells or whole arrays."""
     try:
         yield
     except ValueError as error:
         words = next((words for sign, words in _QUOTING.items() if sign in str(error)), None)
-        if words is None:
-            raise
-        raise SchemaError(f"{words} (in {name})") from None
+        raise SchemaError(f"{words} (in {name})" if words else str(error)) from None
 
 
 def clipped_rows(rows: Floats, row_norm: float) -> Floats:

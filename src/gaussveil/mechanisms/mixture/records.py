@@ -104,7 +104,10 @@ def _plain_array(data: Any) -> Any:
     """A list, or an array of objects that are all numbers, as an array of numbers; anything else as it is."""
     if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
         return data
-    array = np.asarray(data)
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise ShapeError("X must be rectangular: every row of the same length.") from None
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
     if array.dtype == object and all(value is None or isinstance(value, Real) for value in array.ravel()):
