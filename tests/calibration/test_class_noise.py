@@ -223,6 +223,16 @@ def test_queries_in_awkward_places_reach_the_asked_delta_for_less_than_their_cen
     assert found.accuracy < Cover.of(LabelModels(means, np.zeros((9, 2, 2))), edges).radius ** 2 / 2
 
 
+def test_promises_at_the_edge_of_what_doubles_hold_are_kept_or_refused() -> None:
+    four = CLOUD[:4, :2]
+    centre = design_class_noise(four, None, FOUR, epsilon=0.0, delta=1e-9)
+    assert centre.kind == "centre"
+    without = design_class_noise(four, None, FOUR, epsilon=0.0, delta=1e-9, noise_means=False, common_covariance=True)
+    assert 0.99e-9 < worst_delta(four, without.noise_covariances, FOUR, 0.0) <= 1e-9
+    with pytest.raises(ParameterError, match="delta must be larger"):
+        design_class_noise(four, None, FOUR, epsilon=1.0, delta=1e-30, noise_means=False)
+
+
 def test_a_spread_without_width_is_far_and_not_near() -> None:
     objective = WorstShift(LabelModels(CLOUD, np.zeros((7, 3, 3))), SEVEN)
     for seed in range(10):

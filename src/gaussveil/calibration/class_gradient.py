@@ -172,7 +172,7 @@ class WorstShift:
         # A search also tries spreads of hardly any width in some direction: a sum of squares then says "far", as it is,
         # where the product of gaps and a solution may come out as any number.
         widths, axes = np.linalg.eigh(spreads[0])
-        roots = np.sqrt(np.maximum(widths, np.finfo(float).eps * widths[-1]))
+        roots = np.sqrt(np.maximum(widths, max(np.finfo(float).eps * float(widths[-1]), 1e-200)))
         whitened = gaps @ axes / roots
         return np.maximum(np.sum(whitened**2, axis=1), 1e-300), whitened / roots @ axes.T
 

@@ -24,6 +24,7 @@ from gaussveil.calibration.class_search import (
 )
 from gaussveil.calibration.class_sequential import is_small, least_budget, least_figure
 from gaussveil.calibration.gaussian import mean_shift_for
+from gaussveil.errors import ParameterError
 
 FLOORS = (0.03, 0.3)  # of the mean variance, added where a search starts: under-floored starts stall
 DRAWN_FLOOR = 1e-4  # smallest variance of a label's noise against its mean one
@@ -32,7 +33,7 @@ CENTRE_VARIANCE = 1e-6  # of the mean variance, where every label releases its c
 SMALL_PROBLEM = 60  # labels times dimensions up to which further starts cost little
 TOLERANCE = 1e-4  # of the budget of one covariance, where it is not exact
 STRETCH = 1e-6  # of the spreads, when they are scaled to the target
-FARTHEST = 1e15  # times the guess, or through it: no budget beyond is looked at
+MOST, LEAST = 1e60, 1e-15  # times the guess: no budget beyond is looked at
 ROUGH = 2e-2  # of the budget of one covariance per label, before it is refined
 QUICK = (20.0, 320.0)  # sharpness while the budget is still being found
 INSIDE = 1 - 1e-9  # targets are met with room for rounding
@@ -169,6 +170,8 @@ class Search:
             found["own"] = self._cheapest_own(found, target)
         self.report("done", 1.0)
         reached = {name: noise for name, noise in found.items() if noise.figure <= target}
+        if not reached:
+            raise ParameterError(f"delta must be larger: no noise looked at reaches it. Got {delta!r} instead.")
         kind = min(reached, key=lambda name: reached[name].cost)
         return {kind: reached[kind]}
 
@@ -185,6 +188,8 @@ class Search:
         begin = self.cover.reaching(self.models, square, self.means)
         if not self.means:
             return _root(self.shared, target, begin.cost, 1e-9)
+        if np.trace(begin.spreads[0]) <= CENTRE_VARIANCE * begin.cost:
+            return white  # the centre itself costs hardly more, and doubles hardly tell the two apart
         distance = WorstShift(self.models, self.edges)
         if self.small(True) and (found := self._tightened(distance, begin, math.log(square), target, common=True)):
             return found
@@ -264,7 +269,7 @@ def _root(noise_at: Callable[[float], Noise], target: float, guess: float, toler
     step, high = 1.05, guess
     best = below = noise_at(high)
     low = high
-    while best.figure > target and high < FARTHEST * guess:
+    while best.figure > target and high < MOST * guess:
         low, below = high, best
         high, step = high * step, step**2
         best = noise_at(high)
@@ -273,7 +278,7 @@ def _root(noise_at: Callable[[float], Noise], target: float, guess: float, toler
     while below.figure <= target:
         best, high = below, low
         low, step = low / step, step**2
-        if low < guess / FARTHEST:
+        if low < LEAST * guess:
             return best
         below = noise_at(low)
     upper, lower = best.figure, below.figure
