@@ -158,7 +158,7 @@ def transaction(
         recorded, dataset, composition = account.name, debit.terms.dataset, debit.terms.composition
     certificate = Certificate.complete(
         draft, charge, release_id=identifier, released_at=made_at, composition=composition, delta_upper=delta_upper,
-        account=recorded, dataset=dataset, library_version=version("gaussveil"),
+        account=recorded, dataset=dataset, gaussveil_version=version("gaussveil"),
     )  # fmt: skip
     opened = OpenDebit(ledger, certificate, state=state, created=created, repeatable=repeatable)
     try:

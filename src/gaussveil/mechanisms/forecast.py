@@ -296,7 +296,7 @@ class PrivateForecaster:
     def _released(self, window: _Window, log_kw: Array, certificate: Certificate) -> Release[PrivateForecast]:
         self.certificate_ = certificate
         value = window.scale.forecast(log_kw, window.times, self.coverage)
-        return Release(dataclasses.replace(value, library=self._library), certificate)
+        return Release(dataclasses.replace(value, frame_library=self._library), certificate)
 
     def _fitted(self) -> HouseholdModels:
         self._check()

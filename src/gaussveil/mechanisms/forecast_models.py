@@ -181,11 +181,11 @@ class PrivateForecast:
     lower_kw: Array
     upper_kw: Array
     coverage: float
-    library: str = ""
+    frame_library: str = ""
 
     def frame(self) -> Any:
         """The columns as a frame of the library that the readings came in, pandas or polars; otherwise Arrow."""
-        return frame(self.library, self.columns())
+        return frame(self.frame_library, self.columns())
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Columns of a table: time, row (of a whole cluster), kw, lower_kw, upper_kw, log_kw."""

@@ -26,7 +26,7 @@ def certificate_report(certificate: Certificate, verification: Verification | No
         ),
         footer=(
             f"Release {certificate.release_id}, {certificate.released_at}. "
-            f"Made by gaussveil {certificate.library_version}; "
+            f"Made by gaussveil {certificate.gaussveil_version}; "
             f"{'signed (Ed25519)' if certificate.signature else 'not signed'}. "
             "Recompute it with `gaussveil verify` on the certificate file."
         ),

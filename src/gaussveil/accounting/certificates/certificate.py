@@ -103,7 +103,7 @@ class Certificate:
     charge: Charge
     account: str = NOT_RECORDED
     dataset: str = ""
-    library_version: str = ""
+    gaussveil_version: str = ""
     signature: Mapping[str, str] | None = None
 
     @classmethod
@@ -149,7 +149,7 @@ class Certificate:
             "sampler": {"total_variation": self.charge.sampler_error, "charged": self.sampler_charge},
             "account": self.account,
             "dataset": self.dataset,
-            "library_version": self.library_version,
+            "library_version": self.gaussveil_version,
         }
 
     def to_dict(self) -> dict[str, object]:
@@ -198,7 +198,7 @@ class Certificate:
                 composition=text(found, "composition", what),
                 account=text(found, "account", what),
                 dataset=text(found, "dataset", what),
-                library_version=text(found, "library_version", what),
+                gaussveil_version=text(found, "library_version", what),
                 epsilon=number(found, "epsilon", what),
                 delta=number(found, "delta", what),
                 delta_upper=number(found, "delta_upper", what),
@@ -259,7 +259,7 @@ class Certificate:
         ]
         lines += [f"Assumes: {line}" for line in self.assumptions]
         lines += [f"Public: {name} = {value}" for name, value in self.parameters.items()]
-        lines.append(f"gaussveil {self.library_version}; " + ("signed (Ed25519)" if self.signature else "not signed"))
+        lines.append(f"gaussveil {self.gaussveil_version}; " + ("signed (Ed25519)" if self.signature else "not signed"))
         if self.guarantee.kind == "none":
             lines[2] = (
                 f"  no privacy is promised; the design values were epsilon {self.epsilon:.6g}, delta {self.delta:.6g}"

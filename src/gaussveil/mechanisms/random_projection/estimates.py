@@ -32,11 +32,11 @@ class Estimate:
     value: Floats
     standard_error: Floats
     names: tuple[str, ...] = field(default=(), kw_only=True)
-    library: str = field(default="", kw_only=True)
+    frame_library: str = field(default="", kw_only=True)
 
     def frame(self, part: str = "value") -> Any:
         """The matrix with its names, or with `part="standard_error"` its errors: pandas or polars as the input was."""
-        return frame(self.library, {"column": self.names, **dict(zip(self.names, getattr(self, part).T))})
+        return frame(self.frame_library, {"column": self.names, **dict(zip(self.names, getattr(self, part).T))})
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LinearEstimate(Estimate):
     def frame(self, part: str = "") -> Any:
         """One row per predictor, with its coefficient and standard error."""
         found = {"column": self.columns, "value": self.value, "standard_error": self.standard_error}
-        return frame(self.library, found)
+        return frame(self.frame_library, found)
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class PrincipalComponents:
     components: Floats
     angle_error: Floats
     names: tuple[str, ...] = field(default=(), kw_only=True)
-    library: str = field(default="", kw_only=True)
+    frame_library: str = field(default="", kw_only=True)
 
     def frame(self) -> Any:
         """One row per component: eigenvalue, its error, the direction's error, and the direction by column."""
         numbers = {name: getattr(self, name) for name in ("value", "standard_error", "angle_error")}
-        return frame(self.library, {**numbers, **dict(zip(self.names, self.components.T))})
+        return frame(self.frame_library, {**numbers, **dict(zip(self.names, self.components.T))})
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Sketch:
     row_norm: float
     columns: tuple[str, ...]
     rate: float = 1.0
-    library: str = ""
+    frame_library: str = ""
 
     def to_bytes(self) -> bytes:
         """The sketch as the contents of an .npz file, for `from_file`."""
@@ -127,7 +127,7 @@ class Sketch:
         variance = (moment**2 + np.outer(scale, scale)) / (self.components * self.rate**2)
         energy = np.maximum(np.diagonal(value), 0.0)
         sampling = (1 - self.rate) / self.rate * self.row_norm**2 * np.minimum.outer(energy, energy)
-        return Estimate(value, np.sqrt(variance + sampling), names=self.columns, library=self.library)
+        return Estimate(value, np.sqrt(variance + sampling), names=self.columns, frame_library=self.frame_library)
 
     def covariance(self, rows: float) -> Estimate:
         """Second moments per record, G/rows: the covariance of centred data. `rows` is public or released on its own.
@@ -179,7 +179,7 @@ class Sketch:
         covariance = np.linalg.solve(matrix, half.T) / self.components
         error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         return LinearEstimate(
-            value, error, tuple(self.columns[i] for i in chosen), names=self.columns, library=self.library
+            value, error, tuple(self.columns[i] for i in chosen), names=self.columns, frame_library=self.frame_library
         )
 
     def pca(self, k: int) -> PrincipalComponents:
@@ -203,7 +203,7 @@ class Sketch:
         errors = values[:k] * math.sqrt(2 / self.components) / self.rate
         return PrincipalComponents(
             (values[:k] - self.ridge) / self.rate, errors, vectors[:, :k].T.copy(), angles,
-            names=self.columns, library=self.library,
+            names=self.columns, frame_library=self.frame_library,
         )  # fmt: skip
 
     def _place(self, column: str | int) -> int:
