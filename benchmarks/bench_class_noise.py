@@ -23,8 +23,14 @@ from gaussveil.spectrum import GaussianPair
 Array = NDArray[np.float64]
 
 LINE = np.outer(np.linspace(-1.0, 1.0, 4), (1.0, 0.75))
-SYNTHETIC = {(False, 0.5): 0.5544, (False, 1.0): 0.4110, (False, 2.0): 0.2617,
-             (True, 0.5): 0.3584, (True, 1.0): 0.1737, (True, 2.0): 0.0525}  # fmt: skip
+SYNTHETIC = {
+    (False, 0.5): 0.5544,
+    (False, 1.0): 0.4110,
+    (False, 2.0): 0.2617,
+    (True, 0.5): 0.3584,
+    (True, 1.0): 0.1737,
+    (True, 2.0): 0.0525,
+}
 
 
 def complete(count: int) -> NDArray[np.intp]:
@@ -58,9 +64,14 @@ def timed(count: int, epsilon: float = 0.5) -> tuple[ClassNoise, float, float, f
 
 def row(name: str, ours: float, peer: float | None, goal: float | None, met: bool, note: str = "") -> dict[str, Any]:
     return {
-        "name": name, "ours": ours, "peer": peer, "ratio": None if peer is None else peer / ours,
-        "goal": goal, "met": met, "note": note,
-    }  # fmt: skip
+        "name": name,
+        "ours": ours,
+        "peer": peer,
+        "ratio": None if peer is None else peer / ours,
+        "goal": goal,
+        "met": met,
+        "note": note,
+    }
 
 
 def synthetic() -> list[dict[str, Any]]:

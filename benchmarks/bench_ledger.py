@@ -51,13 +51,30 @@ def run() -> list[dict[str, Any]]:
             fill(ledger, charges, ENTRIES)
             ours, answer = seconds(lambda ledger=ledger: ledger.statement("bench").spent_epsilon)
             title = f"ledger: epsilon of {ENTRIES} entries, {name}"
-            rows.append({"name": f"{title}, against the promised second", "ours": ours, "peer": 1.0, "ratio": 1 / ours,
-                         "goal": 1.0, "met": ours < 1.0, "note": f"epsilon {answer:.6g}"})  # fmt: skip
+            rows.append(
+                {
+                    "name": f"{title}, against the promised second",
+                    "ours": ours,
+                    "peer": 1.0,
+                    "ratio": 1 / ours,
+                    "goal": 1.0,
+                    "met": ours < 1.0,
+                    "note": f"epsilon {answer:.6g}",
+                }
+            )
             if name == "mean shifts":
                 theirs, epsilon = seconds(lambda: peer(shifts))
-                rows.append({"name": f"{title}, against dp_accounting folded by hand", "ours": ours, "peer": theirs,
-                             "ratio": theirs / ours, "goal": 1.0, "met": theirs > ours,
-                             "note": f"epsilon {epsilon:.6g}"})  # fmt: skip
+                rows.append(
+                    {
+                        "name": f"{title}, against dp_accounting folded by hand",
+                        "ours": ours,
+                        "peer": theirs,
+                        "ratio": theirs / ours,
+                        "goal": 1.0,
+                        "met": theirs > ours,
+                        "note": f"epsilon {epsilon:.6g}",
+                    }
+                )
     return rows
 
 

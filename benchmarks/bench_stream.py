@@ -138,8 +138,10 @@ def end_to_end(meters: int = 100, singles: int = 20_000, batches: int = 1500, ba
     """Rows of single and of batched readings."""
 
     def single(where: str, start: int) -> list[tuple[str, bytes]]:
-        return [(where.format(k % meters), json.dumps({"seq": start + k // meters, "kw": 1.5}).encode())
-                for k in range(singles)]  # fmt: skip
+        return [
+            (where.format(k % meters), json.dumps({"seq": start + k // meters, "kw": 1.5}).encode())
+            for k in range(singles)
+        ]
 
     def batched(where: str, start: int) -> list[tuple[str, bytes]]:
         values = np.ones(batch)
@@ -164,9 +166,17 @@ def end_to_end(meters: int = 100, singles: int = 20_000, batches: int = 1500, ba
             through.close()
             used += math.ceil(len(messages) / meters) * per
             name = f"gateway: {title} a second through Mosquitto, QoS 1, durable"
-            rows.append(row(f"{name}, against the promised", ours, goal, ours / goal, 1.0,
-                            f"bare broker with the same load {peer:.3g}, ratio {ours / peer:.2f}; "
-                            f"{alone:.3g} per CPU second of the gateway; {circumstances()}"))  # fmt: skip
+            rows.append(
+                row(
+                    f"{name}, against the promised",
+                    ours,
+                    goal,
+                    ours / goal,
+                    1.0,
+                    f"bare broker with the same load {peer:.3g}, ratio {ours / peer:.2f}; "
+                    f"{alone:.3g} per CPU second of the gateway; {circumstances()}",
+                )
+            )
     return rows
 
 

@@ -136,9 +136,13 @@ def meter_stream() -> Figure:
     town = gaussveil.simulate_households(1, 28, step_minutes=5, seed=5)
     load = town.values[0]
     stream = gaussveil.MeterStream.design(
-        sample_period="5min", epsilon=4.0, delta=1e-5, event=(0.3, "30min"), purpose="shape",
+        sample_period="5min",
+        epsilon=4.0,
+        delta=1e-5,
+        event=(0.3, "30min"),
+        purpose="shape",
         generator=SeededGenerator(2),
-    )  # fmt: skip
+    )
     private = stream.push_many(load)
     psd = welch_psd(load, 512)
     smoothed = gaussveil.smooth(private, float(stream.plan().noise_sd) ** 2, psd)
@@ -159,9 +163,14 @@ def spectral() -> Figure:
     town = gaussveil.simulate_households(4, 28, step_minutes=5, seed=6)
     ball = gaussveil.calibrate_ball(list(town.values[1:]), points=64, sample_period=1 / 12)
     mechanism = gaussveil.PrivateSpectrum(
-        epsilon=4.0, delta=1e-5, l2_ball=ball, points=64, sample_period=1 / 12, smoothing=(1.0, 0.4),
+        epsilon=4.0,
+        delta=1e-5,
+        l2_ball=ball,
+        points=64,
+        sample_period=1 / 12,
+        smoothing=(1.0, 0.4),
         generator=SeededGenerator(3),
-    )  # fmt: skip
+    )
     true = welch_psd(town.values[0], 64, period=1 / 12)
     frequency = np.linspace(0, 6, 65)
     released = mechanism.release(town.values[0]).value
@@ -190,10 +199,13 @@ def logistic() -> Figure:
         published_variance(
             lambda v, s=s: published_logistic_sensitivity(
                 v, row_norm=1.0, regularization=float(s), count=1000, dimension=10
-            ), 1.0, 1e-5, 10,
+            ),
+            1.0,
+            1e-5,
+            10,
         )
         for s in strengths
-    ]  # fmt: skip
+    ]
     axes.loglog(
         strengths, printed, color=FAINT, linestyle=(0, (3, 1.6)), label="as printed, not private (n = 1000, d = 10)"
     )
@@ -211,9 +223,15 @@ def gp() -> Figure:
     y = np.clip(np.sin(x[:, 0]) + 0.7 * rng.normal(size=400), -2, 2)
     queries = np.linspace(0.5, 9.5, 10)[:, None]
     model = gaussveil.PrivateGaussianProcessRegressor(
-        kernel=RBF(1.5), query_points=queries, observation_variance=40.0, label_bound=2.0, n_max=1000, epsilon=4.0,
-        delta=1e-5, generator=SeededGenerator(1),
-    ).fit(x, y)  # fmt: skip
+        kernel=RBF(1.5),
+        query_points=queries,
+        observation_variance=40.0,
+        label_bound=2.0,
+        n_max=1000,
+        epsilon=4.0,
+        delta=1e-5,
+        generator=SeededGenerator(1),
+    ).fit(x, y)
     figure, (axes,) = canvas()
     grid = np.linspace(0.5, 9.5, 200)[:, None]
     axes.scatter(x[:, 0], y, s=4, color=FAINT, alpha=0.5, linewidth=0)
@@ -259,8 +277,17 @@ def follow_the_page(path: Path) -> None:
 
 
 PICTURES = (
-    gaussian, random_projection, mixture, class_label, forecast, meter_stream, spectral, logistic, gp, gaussian_output,
-)  # fmt: skip
+    gaussian,
+    random_projection,
+    mixture,
+    class_label,
+    forecast,
+    meter_stream,
+    spectral,
+    logistic,
+    gp,
+    gaussian_output,
+)
 
 if __name__ == "__main__":
     for picture in PICTURES:

@@ -52,8 +52,20 @@ def test_verifies_and_round_trips(certificate: Certificate) -> None:
 
 def test_text_says_everything(certificate: Certificate) -> None:
     text = str(certificate)
-    for words in ("daily mean", "worst case", "home", "added or removed", "upper end", "mean shift 0.2", "not recorded",
-                  "at most one row per home", "sensitivity", "total variation 1e-19", "not signed", "0.1"):  # fmt: skip
+    for words in (
+        "daily mean",
+        "worst case",
+        "home",
+        "added or removed",
+        "upper end",
+        "mean shift 0.2",
+        "not recorded",
+        "at most one row per home",
+        "sensitivity",
+        "total variation 1e-19",
+        "not signed",
+        "0.1",
+    ):
         assert words in text
 
 

@@ -80,11 +80,17 @@ def test_refuses_bad_numbers(keywords: dict[str, float]) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "[]", "{}", '{"parts": [], "sampler_error": 0}', '{"parts": [{"count": 1}], "sampler_error": 0}',
-     '{"parts": [{"gaussian": {"variance_gap": [2], "multiplicity": [1], "energy": [0]}, "count": 1}], '
-     '"sampler_error": 0}',
-     '{"parts": [{"profile": {"profile": "new", "version": 1, "parameters": {}}, "count": 1}], "sampler_error": 0}'],
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{}",
+        '{"parts": [], "sampler_error": 0}',
+        '{"parts": [{"count": 1}], "sampler_error": 0}',
+        '{"parts": [{"gaussian": {"variance_gap": [2], "multiplicity": [1], "energy": [0]}, "count": 1}], '
+        '"sampler_error": 0}',
+        '{"parts": [{"profile": {"profile": "new", "version": 1, "parameters": {}}, "count": 1}], "sampler_error": 0}',
+    ],
+)
 def test_refuses_malformed_json(body: str) -> None:
     with pytest.raises(FormatError):
         Charge.from_json(body)

@@ -56,14 +56,46 @@ def test_new_and_show(path: Path, charge: Charge, draft: CertificateDraft) -> No
 
 
 def test_adjacency_filter_and_plan(path: Path, tmp_path: Path, charge: Charge) -> None:
-    made = answer("budget", "new", path, "--account", "r", "--epsilon", 1, "--delta", 1e-5, "--adjacency", "replace",
-                  "--unit", "home", "--filter", "renyi", "--order", 20)  # fmt: skip
+    made = answer(
+        "budget",
+        "new",
+        path,
+        "--account",
+        "r",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-5,
+        "--adjacency",
+        "replace",
+        "--unit",
+        "home",
+        "--filter",
+        "renyi",
+        "--order",
+        20,
+    )
     assert Adjacency.from_dict(made["adjacency"]) == Adjacency.replace_one("home")
     assert Ledger(path).terms("r").order == 20.0
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps([{"charge": charge.to_dict(), "count": 3}]))
-    answer("budget", "new", path, "--account", "p", "--epsilon", 3, "--delta", 1e-5, "--adjacency", "add-remove",
-           "--rule", "planned", "--plan", plan)  # fmt: skip
+    answer(
+        "budget",
+        "new",
+        path,
+        "--account",
+        "p",
+        "--epsilon",
+        3,
+        "--delta",
+        1e-5,
+        "--adjacency",
+        "add-remove",
+        "--rule",
+        "planned",
+        "--plan",
+        plan,
+    )
     assert "pre-registered" in Ledger(path).terms("p").composition
     plan.write_text("{}")
     broken = run("budget", "new", path, "--account", "q", "--epsilon", 3, "--delta", 1e-5, "--plan", plan)

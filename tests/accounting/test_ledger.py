@@ -193,8 +193,13 @@ def test_states(ledger: Ledger, account: Account) -> None:
     ledger.void(second, "cancelled before the draw")
     assert ledger.statement("homes").filter_used < used  # type: ignore[operator]
     assert [event.event for event in ledger.history("homes")] == [
-        "opened", "debited", "drawing", "released", "debited", "void",
-    ]  # fmt: skip
+        "opened",
+        "debited",
+        "drawing",
+        "released",
+        "debited",
+        "void",
+    ]
     assert ledger.history("homes")[-1].detail == "cancelled before the draw"
     assert ledger.statement("homes").states == {"released": 1, "void": 1}
     with pytest.raises(LedgerStateError, match="no entry"):
@@ -312,15 +317,19 @@ def test_names_are_unique_and_known(ledger: Ledger, account: Account, tmp_path: 
         ("UPDATE accounts SET adjacency = NULL WHERE name = 'homes'", "accounts.*do not agree"),
         ("UPDATE accounts SET name = 'houses' WHERE name = 'homes'", "do not agree"),
         ("UPDATE plan SET count = 9", "accounts.*do not agree"),
-        ("INSERT INTO accounts SELECT 9, 'new', '', NULL, 9.0, 0.1, 0.1, 'adaptive', 'auto', NULL, NULL, NULL, 'x'",
-         "accounts.*do not agree"),
-        ("UPDATE entries SET account = (SELECT id FROM accounts WHERE name = 'other') WHERE id = 'one'",
-         "entries.*do not agree"),
+        (
+            "INSERT INTO accounts SELECT 9, 'new', '', NULL, 9.0, 0.1, 0.1, 'adaptive', 'auto', NULL, NULL, NULL, 'x'",
+            "accounts.*do not agree",
+        ),
+        (
+            "UPDATE entries SET account = (SELECT id FROM accounts WHERE name = 'other') WHERE id = 'one'",
+            "entries.*do not agree",
+        ),
         ("UPDATE entries SET charge = (SELECT charge FROM plan) WHERE id = 'one'", "entries.*do not agree"),
         ("UPDATE entries SET guarantee = 'none' WHERE id = 'one'", "entries.*do not agree"),
         ("UPDATE entries SET what = 'nothing' WHERE id = 'one'", "entries.*do not agree"),
     ],
-)  # fmt: skip
+)
 def test_alterations_show(ledger: Ledger, account: Account, statement: str, words: str) -> None:
     ledger.open_account("other", epsilon=1.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[shift(0.01)])
     ledger.debit("homes", Charge(PrivacyLoss.from_terms([0.0], [1], [0.04])), HOME, release_id="one")

@@ -34,9 +34,12 @@ def test_additive_wishart_is_refuted(epsilon: float, escape: float) -> None:
 
     found = audit_mechanism(
         lambda covariance, n: additive_wishart(covariance, rate, rng, n).reshape(n, -1),
-        smaller, larger, draws=draws, claim=(epsilon, 0.0),
+        smaller,
+        larger,
+        draws=draws,
+        claim=(epsilon, 0.0),
         test=lambda outputs: evidence(outputs.reshape(-1, 3, 3), larger),
-    )  # fmt: skip
+    )
     assert found.refuted
     event = found.events[0]
     assert event.false_hits == 0  # the larger covariance never leaves its own cone
@@ -52,9 +55,9 @@ def round_to(value: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "printed", "exact", "needed"), [(1.0, 0.157, 0.343, 9.22), (0.5, 0.582, 0.156, 17.3),
-                                                (2.0, 0.0187, 0.666, 4.89)]
-)  # fmt: skip
+    ("epsilon", "printed", "exact", "needed"),
+    [(1.0, 0.157, 0.343, 9.22), (0.5, 0.582, 0.156, 17.3), (2.0, 0.0187, 0.666, 4.89)],
+)
 def test_calibration_of_figure_5_is_refuted(epsilon: float, printed: float, exact: float, needed: float) -> None:
     """GP regression, l = 1, noise variance 1e-4, neighbours {} and {(x*, 0)}: posterior variances 1 and 1/10001."""
 
@@ -100,9 +103,14 @@ def test_overspending_ptr_is_refuted() -> None:
 
 def test_overspending_ptr_is_refuted_by_its_outputs_alone() -> None:
     over = PublishedTestedSketch(
-        epsilon=0.5, delta_release=1e-3, delta_test=1e-3, delta_failure=1e-3, test_noise=0.5, row_norm=1.0,
+        epsilon=0.5,
+        delta_release=1e-3,
+        delta_test=1e-3,
+        delta_failure=1e-3,
+        test_noise=0.5,
+        row_norm=1.0,
         n_components=4,
-    )  # fmt: skip
+    )
     rng = np.random.default_rng(4)
     rows = np.concatenate([np.eye(2)] * 20 + [[[0.0, 1.0]], [[1.0, 0.0]]])  # the last row carries the eigenvalue
     with_record, without = ([over.transcript(data, rng)[0] for _ in range(600)] for data in (rows, rows[:-1]))

@@ -172,9 +172,13 @@ def test_the_papers_synthetic_setting(full: bool) -> None:
     quadratic programming.
     """
     everything = {
-        (False, 0.5): 0.5544, (False, 1.0): 0.4110, (False, 2.0): 0.2617,
-        (True, 0.5): 0.3584, (True, 1.0): 0.1737, (True, 2.0): 0.0525,
-    }  # fmt: skip
+        (False, 0.5): 0.5544,
+        (False, 1.0): 0.4110,
+        (False, 2.0): 0.2617,
+        (True, 0.5): 0.3584,
+        (True, 1.0): 0.1737,
+        (True, 2.0): 0.0525,
+    }
     goals, seeds = (everything, range(6)) if full else ({(False, 0.5): 0.5930}, range(2, 3))
     for (means, rho), goal in goals.items():
         found = []

@@ -139,9 +139,7 @@ def test_every_shift_and_its_rounding_is_covered_in_rationals(size: int, coloure
             moved = row + rounding * (1 - 1e-12) * direction / np.linalg.norm(direction)
             w = [Fraction(float(entry)) for entry in moved]
             # w' N^-1 w <= t^2 if and only if t^2 N - ww' is semidefinite
-            gap = [
-                [Fraction(shift) ** 2 * noise[i][j] - w[i] * w[j] for j in range(size)] for i in range(size)
-            ]  # fmt: skip
+            gap = [[Fraction(shift) ** 2 * noise[i][j] - w[i] * w[j] for j in range(size)] for i in range(size)]
             assert exactly_semidefinite(gap)
     distances = np.einsum("ij,jk,ik->i", shifts, np.linalg.inv(covariance), shifts)
     assert distances.max() == pytest.approx(shift**2, rel=3e-3)

@@ -62,9 +62,11 @@ def test_exit_codes_of_the_three_verdicts(tmp_path: Path, pair_files: dict[str, 
 
 def test_batches_and_several_files_are_one_audit(tmp_path: Path, pair_files: dict[str, Path]) -> None:
     batch: dict[str, Any] = {
-        "mean_x": np.array([[0.1, 0.0], [2.0, 0.0]]), "cov_x": np.broadcast_to(np.eye(2), (2, 2, 2)),
-        "mean_y": np.zeros(2), "cov_y": np.eye(2),
-    }  # fmt: skip
+        "mean_x": np.array([[0.1, 0.0], [2.0, 0.0]]),
+        "cov_x": np.broadcast_to(np.eye(2), (2, 2, 2)),
+        "mean_y": np.zeros(2),
+        "cov_y": np.eye(2),
+    }
     np.savez(tmp_path / "batch.npz", **batch)
     code, text = run(pair_files["npz"], tmp_path / "batch.npz", pair_files["other"], "--claim", "1,0.3", "--json")
     answer = json.loads(text)

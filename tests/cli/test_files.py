@@ -76,11 +76,27 @@ COMMANDS: dict[str, tuple[str, tuple[object, ...]]] = {
     "release": ("l.csv", ("release", "vector", "in.csv", *PROMISE, "--sensitivity", 1)),
     "sketch": ("l.npz", ("sketch", "in.csv", *PROMISE, "--row-norm", 1, "--components", 64)),
     "logistic": ("l.json", ("logistic", "in.csv", *PROMISE, "--row-norm", 1, "--regularization", 10)),
-    "gp": ("l.json", ("gp", "in.csv", *PROMISE, "--points", "q.csv", "--length-scale", 5, "--observation-variance",
-                      250, "--label-bound", 0.5, "--n-max", 16)),
+    "gp": (
+        "l.json",
+        (
+            "gp",
+            "in.csv",
+            *PROMISE,
+            "--points",
+            "q.csv",
+            "--length-scale",
+            5,
+            "--observation-variance",
+            250,
+            "--label-bound",
+            0.5,
+            "--n-max",
+            16,
+        ),
+    ),
     "mixture": ("l.json", ("mixture", "in.csv", *PROMISE, "--label", "label", "--classes", "0,1", "--radius", 1)),
     "stream": ("l.json", ("stream", "design", "history.csv", *PROMISE, "--event-kw", 0.5, "--event-duration", "1h")),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -151,8 +167,11 @@ def test_names_are_printed_as_they_are(run: Run, folder: Path, pair_files: dict[
     pair = folder / name.replace("/", "_")
     pair.write_text(pair_dict, encoding="utf-8")
     account = name.removesuffix(".json")
-    for words in (("delta", pair.name, "--epsilon", 1), ("check", pair.name, "--claim", "1,0.5"),
-                  ("epsilon", pair.name, "--delta", 1e-6)):  # fmt: skip
+    for words in (
+        ("delta", pair.name, "--epsilon", 1),
+        ("check", pair.name, "--claim", "1,0.5"),
+        ("epsilon", pair.name, "--delta", 1e-6),
+    ):
         code, out, err = run(*words)
         assert (code, err) == (0, "")
         assert pair.name in out
@@ -166,8 +185,20 @@ def test_names_are_printed_as_they_are(run: Run, folder: Path, pair_files: dict[
     assert code == 0
     assert f"Account {account}" in out
     out_name = f"{pair.stem}.csv"
-    code, out, _ = run("release", "vector", "in.csv", *PROMISE, "--sensitivity", 1, "--ledger", "l", "--account",
-                       account, "--out", out_name)  # fmt: skip
+    code, out, _ = run(
+        "release",
+        "vector",
+        "in.csv",
+        *PROMISE,
+        "--sensitivity",
+        1,
+        "--ledger",
+        "l",
+        "--account",
+        account,
+        "--out",
+        out_name,
+    )
     assert code == 0
     assert f"wrote {out_name} and {out_name}.certificate.json" in out
     assert f"account: {account};" in out
@@ -188,9 +219,22 @@ def test_malformed_json_ends_with_one_line(run: Run, folder: Path, name: str) ->
     for words in (
         ("delta", "bad.json", "--epsilon", 1),
         ("audit", "bad.json", "--data", "in.csv", "--claim", "1,0.5"),
-        ("budget", "new", "l", "--account", "a", "--epsilon", 3, "--delta", 1e-5, "--rule", "planned", "--plan",
-         "bad.json"),
-    ):  # fmt: skip
+        (
+            "budget",
+            "new",
+            "l",
+            "--account",
+            "a",
+            "--epsilon",
+            3,
+            "--delta",
+            1e-5,
+            "--rule",
+            "planned",
+            "--plan",
+            "bad.json",
+        ),
+    ):
         code, out, err = run(*words)
         assert (code, out) == (2, "")
         assert err.startswith("error GV107: ")

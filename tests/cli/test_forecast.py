@@ -55,9 +55,23 @@ def test_one_household_from_table_to_pages(readings: Path, tmp_path: Path) -> No
     Ledger.create(tmp_path / "l.ledger").open_account("home", epsilon=4.0, delta=0.9)
     out, page, secret = tmp_path / "f.parquet", tmp_path / "f.html", tmp_path / "private.html"
     answer = call(
-        readings, *PROMISE, "--household", HOME, "--out", out, "--report", page, "--diagnostics", secret,
-        "--at", "2018-11-13T00:00", "--ledger", tmp_path / "l.ledger", "--account", "home",
-    )  # fmt: skip
+        readings,
+        *PROMISE,
+        "--household",
+        HOME,
+        "--out",
+        out,
+        "--report",
+        page,
+        "--diagnostics",
+        secret,
+        "--at",
+        "2018-11-13T00:00",
+        "--ledger",
+        tmp_path / "l.ledger",
+        "--account",
+        "home",
+    )
     table = pq.read_table(out)
     assert table.column_names == ["time", "kw", "lower_kw", "upper_kw", "log_kw"]
     assert str(table["time"][0]) == "2018-11-13 00:00:00"

@@ -46,9 +46,22 @@ def profiles(tmp_path: Path) -> Path:
 def test_a_model_a_report_and_samples(call: Call, profiles: Path, tmp_path: Path) -> None:
     out, report, rows = tmp_path / "model.json", tmp_path / "out.html", tmp_path / "rows.csv"
     made = call(
-        "mixture", profiles, "--label", "class", "--classes", "flat,house", "--columns", "noon,one", "--radius", 8,
-        *PROMISE, "--out", out, "--report", report,
-    )  # fmt: skip
+        "mixture",
+        profiles,
+        "--label",
+        "class",
+        "--classes",
+        "flat,house",
+        "--columns",
+        "noon,one",
+        "--radius",
+        8,
+        *PROMISE,
+        "--out",
+        out,
+        "--report",
+        report,
+    )
     assert made.exit_code == 0, made.output
     model = MixtureModel.read(out)
     assert model.classes == ("flat", "house")
@@ -67,9 +80,24 @@ def test_a_model_a_report_and_samples(call: Call, profiles: Path, tmp_path: Path
 def test_households_and_clusters(call: Call, profiles: Path, tmp_path: Path) -> None:
     out = tmp_path / "model.json"
     made = call(
-        "mixture", profiles, "--classes", 2, "--columns", "noon,one", "--radius", 8, "--size", 600, "--unit", "home",
-        "--rows-per-unit", 3, *PROMISE, "--out", out,
-    )  # fmt: skip
+        "mixture",
+        profiles,
+        "--classes",
+        2,
+        "--columns",
+        "noon,one",
+        "--radius",
+        8,
+        "--size",
+        600,
+        "--unit",
+        "home",
+        "--rows-per-unit",
+        3,
+        *PROMISE,
+        "--out",
+        out,
+    )
     assert made.exit_code == 0, made.output
     certificate = MixtureModel.read(out).certificate
     assert certificate is not None
@@ -95,9 +123,17 @@ def test_mistakes_are_refused_before_anything_is_spent(
 ) -> None:
     account = Ledger.create(tmp_path / "spent.ledger").open_account("homes", epsilon=3.0, delta=1e-3)
     options = {
-        "--label": "class", "--classes": "flat,house", "--columns": "noon,one", "--radius": 8, "--epsilon": 1,
-        "--delta": 1e-5, "--out": "model.json", "--ledger": account.ledger, "--account": "homes", **change,
-    }  # fmt: skip
+        "--label": "class",
+        "--classes": "flat,house",
+        "--columns": "noon,one",
+        "--radius": 8,
+        "--epsilon": 1,
+        "--delta": 1e-5,
+        "--out": "model.json",
+        "--ledger": account.ledger,
+        "--account": "homes",
+        **change,
+    }
     options["--out"] = tmp_path / options["--out"]
     given = [part for name, value in options.items() if value is not None for part in (name, value)]
     done = call("mixture", profiles, *given)

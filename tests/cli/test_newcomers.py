@@ -40,9 +40,22 @@ def test_tables_that_are_not_numbers_say_what_to_do_and_spend_nothing(
     ledger = Ledger.create(tmp_path / "l")
     ledger.open_account("homes", epsilon=3, delta=1e-5)
     code, told, error = run(
-        "release", "vector", table, "--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--out", out,
-        "--ledger", tmp_path / "l", "--account", "homes",
-    )  # fmt: skip
+        "release",
+        "vector",
+        table,
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--sensitivity",
+        1,
+        "--out",
+        out,
+        "--ledger",
+        tmp_path / "l",
+        "--account",
+        "homes",
+    )
     assert (code, told) == (2, "")
     assert error.count("\n") == 1
     assert words in error
@@ -100,9 +113,14 @@ def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
     command = [PROGRAM, "demo", "--homes", "400", "--out", "town"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a suite in the background ignores
-    ) as process:  # fmt: skip
+    ) as process:
         assert process.stdout is not None
         assert "400 homes" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
@@ -114,7 +132,10 @@ def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
 def test_the_shell_completes_commands_and_options() -> None:
     for words, place, expected in (("gaussveil bud", 1, "budget"), ("gaussveil budget show --acc", 3, "--account")):
         environment = {
-            **os.environ, "_GAUSSVEIL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place),
-        }  # fmt: skip
+            **os.environ,
+            "_GAUSSVEIL_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(place),
+        }
         done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
         assert done.stdout.split() == [expected]

@@ -130,8 +130,9 @@ def test_bad_input_files_end_with_one_line_and_nothing_spent(run: Run, ledger: P
     if name in CONTENTS:
         source.write_text(CONTENTS[name], encoding="utf-8")
     before = set(tmp_path.iterdir())
-    code, out, err = run("release", "vector", source, *PROMISE, "--ledger", ledger, "--account", "homes", "--out",
-                         tmp_path / "out.csv")  # fmt: skip
+    code, out, err = run(
+        "release", "vector", source, *PROMISE, "--ledger", ledger, "--account", "homes", "--out", tmp_path / "out.csv"
+    )
     assert (code, out) == (2, "")
     assert err.startswith("error GV")
     assert err.count("\n") == 1
@@ -172,9 +173,14 @@ def test_bad_options_end_before_anything_is_spent(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = {
-        "--epsilon": 1, "--delta": 1e-6, "--sensitivity": 1, "--ledger": ledger.name, "--account": "homes",
-        "--out": "out.csv", **changes,
-    }  # fmt: skip
+        "--epsilon": 1,
+        "--delta": 1e-6,
+        "--sensitivity": 1,
+        "--ledger": ledger.name,
+        "--account": "homes",
+        "--out": "out.csv",
+        **changes,
+    }
     before = {path.name for path in tmp_path.iterdir() if ".ledger" not in path.name}
     ended, out, err = run("release", "vector", "in.csv", *(word for pair in options.items() for word in pair))
     assert (ended, out) == (code, "")
@@ -194,8 +200,18 @@ def test_a_disk_without_room_is_noticed_before_the_debit(
     np.save(source, np.zeros(200_000))
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000_000, hard))
     try:
-        code, _, err = run("release", "vector", source, *PROMISE, "--ledger", ledger, "--account", "homes", "--out",
-                           tmp_path / "out.npy")  # fmt: skip
+        code, _, err = run(
+            "release",
+            "vector",
+            source,
+            *PROMISE,
+            "--ledger",
+            ledger,
+            "--account",
+            "homes",
+            "--out",
+            tmp_path / "out.npy",
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert code == 2

@@ -84,20 +84,35 @@ def test_units_and_variants(tmp_path: Path) -> None:
     one = run(table, *PROMISE, "--components", 8, "--unit", "home", "--rows-per-unit", 2, "--out", tmp_path / "a.npz")
     assert "1 columns" in one
     assert Certificate.read(tmp_path / "a.npz.certificate.json").adjacency.unit == "home"
-    run(table, *PROMISE, "--components", 8, "--columns", "load", "--variant", "subsampled", "--rate", 0.5,
-        "--out", tmp_path / "b.npz")  # fmt: skip
+    run(
+        table,
+        *PROMISE,
+        "--components",
+        8,
+        "--columns",
+        "load",
+        "--variant",
+        "subsampled",
+        "--rate",
+        0.5,
+        "--out",
+        tmp_path / "b.npz",
+    )
     assert Sketch.from_file(tmp_path / "b.npz").rate == 0.5
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--components", "many"), ParameterError), (("--components", "-3"), ParameterError),
-        (("--ledger", "x.ledger"), ParameterError), (("--components", 4, "--out", "out.csv"), FormatError),
-        (("--components", 4, "--columns", "nope"), GaussveilError), (("--components", "auto"), ParameterError),
+        (("--components", "many"), ParameterError),
+        (("--components", "-3"), ParameterError),
+        (("--ledger", "x.ledger"), ParameterError),
+        (("--components", 4, "--out", "out.csv"), FormatError),
+        (("--components", 4, "--columns", "nope"), GaussveilError),
+        (("--components", "auto"), ParameterError),
         (("--components", 4, "--out", "no/such/folder/out.npz"), SourceError),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_told_and_nothing_is_told_of_the_data(
     inputs: dict[str, Path], arguments: tuple[object, ...], error: type[GaussveilError]
 ) -> None:

@@ -69,8 +69,23 @@ def test_spectrum_pays_for_the_history_as_well(history: Path, tmp_path: Path) ->
     ledger = Ledger.create(tmp_path / "l")
     for account in ("m1", "m2", "m1 spectrum", "m2 spectrum"):
         ledger.open_account(account, epsilon=2.0, delta=1e-4)
-    run("design", history, "--out", tmp_path / "m.json", *PROMISE, "--purpose", "spectrum", "--spectrum-epsilon", "1",
-        "--spectrum-delta", "1e-5", "--spectrum-ball", "0.1", "--ledger", tmp_path / "l")  # fmt: skip
+    run(
+        "design",
+        history,
+        "--out",
+        tmp_path / "m.json",
+        *PROMISE,
+        "--purpose",
+        "spectrum",
+        "--spectrum-epsilon",
+        "1",
+        "--spectrum-delta",
+        "1e-5",
+        "--spectrum-ball",
+        "0.1",
+        "--ledger",
+        tmp_path / "l",
+    )
     assert [len(ledger.entries(name)) for name in ("m1", "m1 spectrum")] == [1, 1]
     with pytest.raises(GaussveilError, match="--spectrum-epsilon"):
         run("design", history, "--out", tmp_path / "n.json", *PROMISE, "--purpose", "spectrum")

@@ -16,14 +16,22 @@ Run = Callable[..., tuple[int, str, str]]
 
 # Lines that must be there; those that refute a printed statement must go on refuting it.
 REFUTED = {
-    "ndis": {"lemma-2-reverse", "n3-ptr", "figure-3-scale", "variance-process-n100-b0.01", "n2-delta", "n2-variance",
-             "n5-rank", "n7-auditor"},
+    "ndis": {
+        "lemma-2-reverse",
+        "n3-ptr",
+        "figure-3-scale",
+        "variance-process-n100-b0.01",
+        "n2-delta",
+        "n2-variance",
+        "n5-rank",
+        "n7-auditor",
+    },
     "class": {"k1-one-sided", "k2-surrogate", "k4-algorithm-1", "figure-4-residual"},
     "gmm": {"figure-1", "figure-5", "figure-9", "g-a-wishart", "g-b-composition", "g-c-noise", "g-d-mass"},
     "spectral": {"s4b-stream", "s4b-attack", "s6-hours", "s6-decibels", "table-3-event"},
     "peers": set(),
     "simulator": set(),
-}  # fmt: skip
+}
 AGREES = {
     "ndis": {"figure-2-least", "lemma-2", "lemma-3", "theorem-4-2"},
     "class": {"figure-2"},

@@ -28,8 +28,11 @@ def test_a_lost_executor_changes_nothing_and_one_lost_again_and_again_costs_noth
     program = Path(__file__).with_name("lost_executor.py")
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path), *(["for-good"] if full else [])],
-        env=settings, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        env=settings,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     outcome = json.loads((tmp_path / "outcome.json").read_text(encoding="utf-8"))
     assert outcome["killed"] == ["killed-while-drawing", "killed-while-summing"]

@@ -124,9 +124,15 @@ def lifted(tables: dict[str, Source]) -> Outcome:
         return np.diagonal(gram) / 100, np.eye(2) / 10
 
     made = LiftedGaussian(
-        algorithm, dimension=2, **seeded(), mean_gap=lambda t: 0.1, log_ratio=lambda t: 0.0, mean_bound=1.0,
-        largest_variance=0.2, smallest_variance=0.05,
-    )  # fmt: skip
+        algorithm,
+        dimension=2,
+        **seeded(),
+        mean_gap=lambda t: 0.1,
+        log_ratio=lambda t: 0.0,
+        mean_bound=1.0,
+        largest_variance=0.2,
+        smallest_variance=0.05,
+    )
     return of_release(made.release(tables["rows"]))
 
 
@@ -185,8 +191,10 @@ def test_the_same_release_from_memory_duckdb_and_spark(
         else:
             assert value == here
         assert (other.epsilon, other.delta_upper, other.parameters) == (
-            certificate.epsilon, certificate.delta_upper, certificate.parameters
-        )  # fmt: skip
+            certificate.epsilon,
+            certificate.delta_upper,
+            certificate.parameters,
+        )
 
 
 def test_every_mechanism_is_here() -> None:

@@ -141,8 +141,10 @@ def test_other_types_and_what_is_missing(server: Server) -> None:
     assert house.count.integers().tolist() == [0, 1]
     first, second = source.table(order=["id"]).to_pylist()
     assert (str(first["at"]), str(first["zoned"]), str(first["day"])) == (
-        "2024-01-01 00:15:00", "2024-01-01 00:15:00+00:00", "2024-01-01"
-    )  # fmt: skip
+        "2024-01-01 00:15:00",
+        "2024-01-01 00:15:00+00:00",
+        "2024-01-01",
+    )
     assert set(second.values()) == {None}
     assert source.bounded("id", 1).row_count() == 1  # a row without a unit is left out
 

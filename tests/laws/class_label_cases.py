@@ -41,7 +41,14 @@ def class_label(name: str) -> dict[str, Any]:
         return np.asarray(noise @ np.linalg.solve(covariance(certificate), MEANS[1] - MEANS[0]))
 
     return {
-        "name": name, "build": build, "value": 0, "neighbour": 1, "centre": lambda label: MEANS[label],
-        "draws": draws, "residuals": residuals, "score": score, "release": release,
+        "name": name,
+        "build": build,
+        "value": 0,
+        "neighbour": 1,
+        "centre": lambda label: MEANS[label],
+        "draws": draws,
+        "residuals": residuals,
+        "score": score,
+        "release": release,
         "malformed": (3, -1, None, "0", (0, 1)),
-    }  # fmt: skip
+    }

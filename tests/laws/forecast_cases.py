@@ -16,8 +16,12 @@ from gaussveil.timeseries import Readings, simulate_households
 Matrix = NDArray[np.float64]
 
 SETTINGS: dict[str, Any] = {
-    "horizon": 2, "clusters": 1, "order": (1, 0), "noise_means": False, "common_covariance": True,
-}  # fmt: skip
+    "horizon": 2,
+    "clusters": 1,
+    "order": (1, 0),
+    "noise_means": False,
+    "common_covariance": True,
+}
 
 
 @cache
@@ -73,7 +77,14 @@ def forecast(name: str) -> dict[str, Any]:
         return np.asarray(noise @ np.linalg.solve(covariance(certificate), forecasts()[second] - forecasts()[first]))
 
     return {
-        "name": name, "build": build, "value": names[first], "neighbour": names[second], "centre": centre,
-        "draws": draws, "residuals": residuals, "score": score, "release": release,
+        "name": name,
+        "build": build,
+        "value": names[first],
+        "neighbour": names[second],
+        "centre": centre,
+        "draws": draws,
+        "residuals": residuals,
+        "score": score,
+        "release": release,
         "malformed": ("nobody", "", None, 0),
-    }  # fmt: skip
+    }

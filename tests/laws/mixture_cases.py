@@ -96,11 +96,24 @@ def mixture(name: str) -> dict[str, Any]:
     """`PrivateGaussianMixture` of one class in one column."""
     labels = np.array([0])
     return {
-        "name": name, "build": build, "value": NOBODY, "neighbour": SOMEBODY, "centre": centre, "draws": draws,
-        "residuals": residuals, "score": score, "grid": grid, "release": release,
+        "name": name,
+        "build": build,
+        "value": NOBODY,
+        "neighbour": SOMEBODY,
+        "centre": centre,
+        "draws": draws,
+        "residuals": residuals,
+        "score": score,
+        "grid": grid,
+        "release": release,
         "malformed": (
-            (None, labels), (np.zeros(3), np.zeros(3)), (np.array([["a"]]), labels), (np.zeros((2, 1)), labels),
-            (np.zeros((1, 0)), labels), (np.zeros((1, 1)), np.zeros((1, 2))), (np.zeros((1, 1)) * 1j, labels),
+            (None, labels),
+            (np.zeros(3), np.zeros(3)),
+            (np.array([["a"]]), labels),
+            (np.zeros((2, 1)), labels),
+            (np.zeros((1, 0)), labels),
+            (np.zeros((1, 1)), np.zeros((1, 2))),
+            (np.zeros((1, 1)) * 1j, labels),
         ),
         "bad_records": ((np.array([[np.nan], [np.inf], [0.5]]), np.array([0, 0, 7])),),
-    }  # fmt: skip
+    }

@@ -51,10 +51,16 @@ def lifted(name: str) -> dict[str, Any]:
         return noise[:, 0] / math.sqrt(1 + float(certificate.parameters["added_variance"]))  # type: ignore[arg-type]
 
     return {
-        "name": name, "build": build, "value": value, "neighbour": neighbour, "draws": draws, "residuals": residuals,
-        "centre": lambda data: two_points(data)[0], "score": lambda certificate, noise: noise[:, 0],
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "draws": draws,
+        "residuals": residuals,
+        "centre": lambda data: two_points(data)[0],
+        "score": lambda certificate, noise: noise[:, 0],
         "malformed": (np.array([np.nan]), np.array([np.inf])),
-    }  # fmt: skip
+    }
 
 
 POINT, LABEL, NOISE = np.zeros((1, 1)), 3000.0, 1000.0
@@ -88,7 +94,15 @@ def process(name: str) -> dict[str, Any]:
         return noise / np.sqrt(spread)
 
     return {
-        "name": name, "build": build, "value": value, "neighbour": neighbour, "draws": draws, "residuals": residuals,
-        "centre": lambda data: moments(data)[0], "score": lambda certificate, noise: noise[:, 0], "release": release,
-        "malformed": ((far, None),), "bad_records": ((np.array([[np.nan], [0.0]]), np.array([1.0, np.inf])),),
-    }  # fmt: skip
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "draws": draws,
+        "residuals": residuals,
+        "centre": lambda data: moments(data)[0],
+        "score": lambda certificate, noise: noise[:, 0],
+        "release": release,
+        "malformed": ((far, None),),
+        "bad_records": ((np.array([[np.nan], [0.0]]), np.array([1.0, np.inf])),),
+    }

@@ -72,9 +72,16 @@ def gaussian(name: str, worst: Matrix, **design: Any) -> MechanismCase:
 
     malformed = (value * np.nan, value * np.inf, value[:0], ["a"] * len(value), [[1.0], [2.0, 3.0]], None)
     return MechanismCase(
-        name=name, build=build, value=value, neighbour=value + worst, centre=np.asarray, draws=draws,
-        residuals=residuals, score=score, malformed=malformed,
-    )  # fmt: skip
+        name=name,
+        build=build,
+        value=value,
+        neighbour=value + worst,
+        centre=np.asarray,
+        draws=draws,
+        residuals=residuals,
+        score=score,
+        malformed=malformed,
+    )
 
 
 _SHAPE = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.3], [0.0, 0.3, 1.0]])

@@ -50,7 +50,15 @@ def sketch(name: str) -> dict[str, Any]:
 
     malformed = (np.zeros((2, 2, 2)), [["a", "b"]], [[1.0], [2.0, 3.0]], None, np.zeros((3, 0)))
     return {
-        "name": name, "build": build, "value": _EMPTY, "neighbour": _ONE, "draws": draws, "halved_draws": halved,
-        "centre": lambda data: np.zeros(2 * COMPONENTS), "residuals": residuals, "score": score,
-        "malformed": malformed, "bad_records": (np.full((3, 2), np.nan), np.array([[np.inf, 1.0], [1e300, 1e300]])),
-    }  # fmt: skip
+        "name": name,
+        "build": build,
+        "value": _EMPTY,
+        "neighbour": _ONE,
+        "draws": draws,
+        "halved_draws": halved,
+        "centre": lambda data: np.zeros(2 * COMPONENTS),
+        "residuals": residuals,
+        "score": score,
+        "malformed": malformed,
+        "bad_records": (np.full((3, 2), np.nan), np.array([[np.inf, 1.0], [1e300, 1e300]])),
+    }

@@ -45,9 +45,16 @@ def spectral(name: str) -> dict[str, Any]:
         return noise / float(certificate.parameters["noise_sd"])  # type: ignore[arg-type]
 
     return {
-        "name": name, "build": build, "value": _SERIES, "neighbour": neighbour, "centre": _psd, "draws": draws,
-        "residuals": residuals, "score": lambda certificate, noise: noise @ worst, "malformed": MALFORMED,
-    }  # fmt: skip
+        "name": name,
+        "build": build,
+        "value": _SERIES,
+        "neighbour": neighbour,
+        "centre": _psd,
+        "draws": draws,
+        "residuals": residuals,
+        "score": lambda certificate, noise: noise @ worst,
+        "malformed": MALFORMED,
+    }
 
 
 def trajectory(name: str) -> dict[str, Any]:
@@ -65,9 +72,16 @@ def trajectory(name: str) -> dict[str, Any]:
         return noise / np.sqrt(float(certificate.parameters["noise_covariance"]))  # type: ignore[arg-type]
 
     return {
-        "name": name, "build": build, "value": value, "neighbour": value + worst, "centre": np.asarray, "draws": draws,
-        "residuals": residuals, "score": lambda certificate, noise: noise @ worst, "malformed": MALFORMED,
-    }  # fmt: skip
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": value + worst,
+        "centre": np.asarray,
+        "draws": draws,
+        "residuals": residuals,
+        "score": lambda certificate, noise: noise @ worst,
+        "malformed": MALFORMED,
+    }
 
 
 def stream(name: str, **design: Any) -> dict[str, Any]:
@@ -103,8 +117,15 @@ def stream(name: str, **design: Any) -> dict[str, Any]:
         return Release(outputs, mechanism.certificate_)
 
     return {
-        "name": name, "build": build, "value": value, "neighbour": value + worst, "centre": np.asarray, "draws": draws,
-        "residuals": residuals, "score": score, "release": release,
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": value + worst,
+        "centre": np.asarray,
+        "draws": draws,
+        "residuals": residuals,
+        "score": score,
+        "release": release,
         "malformed": (["a"] * 14, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(1001)),
         "bad_records": (value * np.nan, value * np.inf, value * 1e300),
-    }  # fmt: skip
+    }

@@ -131,11 +131,17 @@ def test_what_the_account_cannot_afford_is_refused_with_nothing_drawn(case: Mech
 @pytest.mark.parametrize(
     "promise",
     [
-        {"epsilon": -1.0}, {"epsilon": float("nan")}, {"epsilon": float("inf")}, {"epsilon": None},
-        {"delta": -1e-6}, {"delta": 0.0}, {"delta": 1.5}, {"delta": float("nan")},
+        {"epsilon": -1.0},
+        {"epsilon": float("nan")},
+        {"epsilon": float("inf")},
+        {"epsilon": None},
+        {"delta": -1e-6},
+        {"delta": 0.0},
+        {"delta": 1.5},
+        {"delta": float("nan")},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_bad_promise_is_refused_with_nothing_spent(
     case: MechanismCase, account: Account, promise: dict[str, Any]
 ) -> None:

@@ -195,9 +195,11 @@ def test_all_labels_at_once_are_hidden_as_swaps() -> None:
     edge = plan.edges.tolist().index([0, 1])
     both = plan.loss.delta(1.0)[edge]
     joined = GaussianPair(
-        np.concatenate([second[0], second[1]]), np.kron(np.eye(2), first),
-        np.concatenate([second[1], second[0]]), np.kron(np.eye(2), first),
-    )  # fmt: skip
+        np.concatenate([second[0], second[1]]),
+        np.kron(np.eye(2), first),
+        np.concatenate([second[1], second[0]]),
+        np.kron(np.eye(2), first),
+    )
     assert both == pytest.approx(float(joined.delta(1.0)), rel=1e-9)
     assert both > float(pair.delta(1.0))
     with pytest.raises(ParameterError, match="swap"):
@@ -225,9 +227,12 @@ def test_refusals_come_before_the_debit_and_name_no_label(tmp_path: Path, consta
     constant.account = account
     try:
         refused: list[tuple[Any, Any, type[GaussveilError]]] = [
-            ("west", None, ParameterError), ("east", [1.0], ShapeError), ("east", [9.0, 9.0], AssumptionError),
-            ("east", ["a", "b"], ParameterError), ("east", [np.nan, 0.4], AssumptionError),
-        ]  # fmt: skip
+            ("west", None, ParameterError),
+            ("east", [1.0], ShapeError),
+            ("east", [9.0, 9.0], AssumptionError),
+            ("east", ["a", "b"], ParameterError),
+            ("east", [np.nan, 0.4], AssumptionError),
+        ]
         for label, query, error in refused:
             with pytest.raises(error) as caught:
                 constant.release(label, query)

@@ -165,14 +165,18 @@ def test_whole_cluster_uses_the_swap_pair_and_shuffles() -> None:
     assert set(release.value.columns()) == {"time", "row", "kw", "lower_kw", "upper_kw", "log_kw"}
     plan = window.noise.plan_
     pair = GaussianPair(
-        np.r_[plan.centres[0], plan.centres[1]], np.kron(np.eye(2), window.noise.noise_covariances_[0]),
-        np.r_[plan.centres[1], plan.centres[0]], np.kron(np.eye(2), window.noise.noise_covariances_[0]),
-    )  # fmt: skip
+        np.r_[plan.centres[0], plan.centres[1]],
+        np.kron(np.eye(2), window.noise.noise_covariances_[0]),
+        np.r_[plan.centres[1], plan.centres[0]],
+        np.kron(np.eye(2), window.noise.noise_covariances_[0]),
+    )
     edge = [tuple(one) for one in plan.edges].index((0, 1))
     assert float(plan.loss.delta(1.0)[edge]) == pytest.approx(float(pair.delta(1.0)), rel=1e-6)
     # With noise that cannot bridge the distance, a row tells its household: over draws each row is several of them.
-    nearest = {int(np.argmin(np.sum((plan.centres - mechanism.release_cluster_of(HOME).value.log_kw[0]) ** 2, axis=1)))
-               for _ in range(12)}  # fmt: skip
+    nearest = {
+        int(np.argmin(np.sum((plan.centres - mechanism.release_cluster_of(HOME).value.log_kw[0]) ** 2, axis=1)))
+        for _ in range(12)
+    }
     assert len(nearest) > 1
 
 

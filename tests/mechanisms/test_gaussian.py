@@ -65,9 +65,11 @@ def test_rounded_neighbours_are_no_further_apart_than_the_certificate_says(
 
 
 @given(
-    epsilon=st.floats(0.05, 8.0), log10_delta=st.floats(-12.0, -2.0), sensitivity=st.floats(1e-6, 1e6),
+    epsilon=st.floats(0.05, 8.0),
+    log10_delta=st.floats(-12.0, -2.0),
+    sensitivity=st.floats(1e-6, 1e6),
     size=st.integers(1, 400),
-)  # fmt: skip
+)
 @settings(derandomize=True, deadline=None, max_examples=15)
 def test_every_promise_is_certified_within_it(
     epsilon: float, log10_delta: float, sensitivity: float, size: int
@@ -82,10 +84,15 @@ def test_every_promise_is_certified_within_it(
 @pytest.mark.parametrize(
     "value",
     [
-        np.float64(3.0), np.zeros(3), np.zeros((4, 3)), np.zeros((2, 2, 3)), np.zeros(3, dtype=np.int32),
-        np.zeros(3, dtype=bool), np.zeros(3, dtype=np.float32),
+        np.float64(3.0),
+        np.zeros(3),
+        np.zeros((4, 3)),
+        np.zeros((2, 2, 3)),
+        np.zeros(3, dtype=np.int32),
+        np.zeros(3, dtype=bool),
+        np.zeros(3, dtype=np.float32),
     ],
-)  # fmt: skip
+)
 def test_any_shape_and_real_type(value: Any) -> None:
     released = mechanism().release(value).value
     assert np.shape(released) == np.shape(value)

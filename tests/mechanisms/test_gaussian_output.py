@@ -31,8 +31,17 @@ def constant(data: Any) -> tuple[Any, Any]:
 
 
 def lifted(**changes: Any) -> LiftedGaussian:
-    design = {"algorithm": constant, "dimension": 3, "epsilon": 1.0, "delta": 0.01, "mean_gap": mean_gap,
-              "log_ratio": log_ratio, "mean_bound": 8.0, "largest_variance": 2.5, "smallest_variance": 0.4}  # fmt: skip
+    design = {
+        "algorithm": constant,
+        "dimension": 3,
+        "epsilon": 1.0,
+        "delta": 0.01,
+        "mean_gap": mean_gap,
+        "log_ratio": log_ratio,
+        "mean_bound": 8.0,
+        "largest_variance": 2.5,
+        "smallest_variance": 0.4,
+    }
     return LiftedGaussian(**{**design, **changes})
 
 
@@ -93,14 +102,25 @@ def test_orientation_follows_wider() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"wider": "left"}, {"wider": "either", "composition": "pair"},
-        {"rank": 0}, {"rank": 4}, {"rank": True}, {"composition": "sum"}, {"epsilon": -1.0},
-        {"epsilon": "1"}, {"delta": 0.0}, {"delta": 1.0}, {"mean_bound": math.inf}, {"mean_bound": 1e12},
-        {"largest_variance": -1.0}, {"delta": 1e-13}, {"generator": np.random.default_rng(1)},
+        {"wider": "left"},
+        {"wider": "either", "composition": "pair"},
+        {"rank": 0},
+        {"rank": 4},
+        {"rank": True},
+        {"composition": "sum"},
+        {"epsilon": -1.0},
+        {"epsilon": "1"},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"mean_bound": math.inf},
+        {"mean_bound": 1e12},
+        {"largest_variance": -1.0},
+        {"delta": 1e-13},
+        {"generator": np.random.default_rng(1)},
         {"mean_gap": lambda variance: -1.0},
     ],
     ids=",".join,
-)  # fmt: skip
+)
 def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         lifted(**changes).release([1])

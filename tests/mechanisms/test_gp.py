@@ -46,9 +46,14 @@ def test_linnerud_of_the_paper_needs_no_noise() -> None:
     data = load_linnerud()
     rows, pulse = data.data, data.target[:, 2] - 56.0
     model = PrivateGaussianProcessRegressor(
-        kernel=RBF(5.0), query_points=rows[16:], observation_variance=250.0, label_bound=0.5, n_max=16, epsilon=1.0,
+        kernel=RBF(5.0),
+        query_points=rows[16:],
+        observation_variance=250.0,
+        label_bound=0.5,
+        n_max=16,
+        epsilon=1.0,
         delta=1e-5,
-    ).fit(rows[:16], pulse[:16])  # fmt: skip
+    ).fit(rows[:16], pulse[:16])
     assert model.added_variance_ == 0.0
     assert verify(model.certificate_).private
     pair = dominating_pair(
@@ -115,12 +120,20 @@ def test_points_compose_and_sources_are_read() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kernel": "rbf"}, {"kernel": RBF() + WhiteKernel()}, {"kernel": DotProduct()}, {"kernel_bound": 0.5},
-        {"n_max": 0}, {"n_max": 2.5}, {"label_bound": 0.0}, {"observation_variance": -1.0}, {"epsilon": None},
-        {"query_points": np.zeros(3)}, {"query_points": [[np.nan]]},
+        {"kernel": "rbf"},
+        {"kernel": RBF() + WhiteKernel()},
+        {"kernel": DotProduct()},
+        {"kernel_bound": 0.5},
+        {"n_max": 0},
+        {"n_max": 2.5},
+        {"label_bound": 0.0},
+        {"observation_variance": -1.0},
+        {"epsilon": None},
+        {"query_points": np.zeros(3)},
+        {"query_points": [[np.nan]]},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         PrivateGaussianProcessRegressor(**changes).fit([[0.0]], [1.0])
@@ -143,8 +156,11 @@ def test_errors_quote_no_label() -> None:
 
 def test_records_beyond_the_kernel_bound_are_left_out() -> None:
     settings: dict[str, Any] = {
-        "kernel": DotProduct(sigma_0=0.5), "kernel_bound": 2.0, "query_points": [[1.0]], "n_max": 3,
-    }  # fmt: skip
+        "kernel": DotProduct(sigma_0=0.5),
+        "kernel_bound": 2.0,
+        "query_points": [[1.0]],
+        "n_max": 3,
+    }
     rows, labels = np.array([[1.0], [0.5]]), np.array([1.0, -1.0])
     far = [[100.0], [1e200], [1.5]]  # k(x, x) of 10^4, infinite, and 2.5
     fits = [

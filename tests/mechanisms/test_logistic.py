@@ -99,9 +99,11 @@ def test_draws_follow_the_lifted_posterior() -> None:
 def test_frames_arrays_and_sources_give_the_same_draw(tmp_path: Path) -> None:
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
     inputs: list[tuple[Any, Any]] = [
-        (ROWS, LABELS), (frame, pd.Series(LABELS)), (pl.DataFrame(ROWS, schema=["a", "b", "c"]), pl.Series(LABELS)),
+        (ROWS, LABELS),
+        (frame, pd.Series(LABELS)),
+        (pl.DataFrame(ROWS, schema=["a", "b", "c"]), pl.Series(LABELS)),
         (as_source(frame.assign(label=LABELS)), None),
-    ]  # fmt: skip
+    ]
     found = [
         PrivateBayesianLogisticRegression(**LOOSE, generator=SeededGenerator(1)).fit(X, y).coef_ for X, y in inputs
     ]
@@ -128,10 +130,18 @@ def test_bad_records_are_left_out_and_long_rows_are_clipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"row_norm": 0.0}, {"regularization": -1.0}, {"regularization": "1"}, {"classes": ["a"]},
-                {"classes": ["a", "b", "c"]}, {"epsilon": None}, {"delta": 2.0}],
+    "changes",
+    [
+        {"row_norm": 0.0},
+        {"regularization": -1.0},
+        {"regularization": "1"},
+        {"classes": ["a"]},
+        {"classes": ["a", "b", "c"]},
+        {"epsilon": None},
+        {"delta": 2.0},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         PrivateBayesianLogisticRegression(**{**LOOSE, **changes}).fit(ROWS, LABELS)

@@ -197,8 +197,10 @@ def test_signal_path_is_exact_and_state_is_reset_together() -> None:
     bank, generator = FilterBank([filters] * 2), SeededGenerator(1)
     bank.start(generator)
     steps = np.array([[2**40 + 1, -5], [3, 2**41], [-(2**39), 11], [5, 6]])
-    exact = [[sum(filters.signal[j] * int(steps[k - j, m]) for j in range(min(k + 1, 3))) for m in range(2)]
-             for k in range(4)]  # fmt: skip
+    exact = [
+        [sum(filters.signal[j] * int(steps[k - j, m]) for j in range(min(k + 1, 3))) for m in range(2)]
+        for k in range(4)
+    ]
     assert bank._filtered(steps, slice(None)).tolist() == exact
     bank.start(generator)
     assert not bank.past.any()
@@ -273,11 +275,18 @@ def test_spectrum_from_readings_releases_them_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"reduction": (1.5, 0.3)}, {"reduction": (0.5, 1e-6)}, {"limits": (1.0, 0.0)}, {"substitute": 500.0},
-        {"epsilon": -1.0}, {"delta": 2.0}, {"sample_limit": 0}, {"event": (1.0, "400d")}, {"generator": 3},
+        {"reduction": (1.5, 0.3)},
+        {"reduction": (0.5, 1e-6)},
+        {"limits": (1.0, 0.0)},
+        {"substitute": 500.0},
+        {"epsilon": -1.0},
+        {"delta": 2.0},
+        {"sample_limit": 0},
+        {"event": (1.0, "400d")},
+        {"generator": 3},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_bad_design_costs_no_spectrum(change: dict[str, Any], tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "l")
     account = ledger.open_account("spectra", epsilon=3.0, delta=1e-4)
@@ -358,15 +367,31 @@ def test_ball_through_the_spectrum_design(private_psd: Release[Any]) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"event": None}, {"l2_ball": 1.0}, {"event": (0.0, "1h")}, {"event": (1.0, "soon")}, {"event": (1.0, 0)},
-        {"event": 3.0}, {"purpose": "profit"}, {"purpose": "spectrum"}, {"history": [1.0]}, {"sample_limit": 0},
-        {"limits": (1.0, 0.0)}, {"substitute": 500.0}, {"sample_period": "7min", "purpose": "billing"},
-        {"event": None, "l2_ball": 1.0, "purpose": "energy"}, {"balance": (1.0, 0.5), "purpose": "energy"},
-        {"epsilon": -1.0}, {"delta": 0.0}, {"delta": 1e-300}, {"limits": (-1e300, 1e300)}, {"generator": 3},
-        {"event": (1e-9, "5min"), "limits": (-1e9, 1e9)}, {"event": (1.0, "400d")},
+        {"event": None},
+        {"l2_ball": 1.0},
+        {"event": (0.0, "1h")},
+        {"event": (1.0, "soon")},
+        {"event": (1.0, 0)},
+        {"event": 3.0},
+        {"purpose": "profit"},
+        {"purpose": "spectrum"},
+        {"history": [1.0]},
+        {"sample_limit": 0},
+        {"limits": (1.0, 0.0)},
+        {"substitute": 500.0},
+        {"sample_period": "7min", "purpose": "billing"},
+        {"event": None, "l2_ball": 1.0, "purpose": "energy"},
+        {"balance": (1.0, 0.5), "purpose": "energy"},
+        {"epsilon": -1.0},
+        {"delta": 0.0},
+        {"delta": 1e-300},
+        {"limits": (-1e300, 1e300)},
+        {"generator": 3},
+        {"event": (1e-9, "5min"), "limits": (-1e9, 1e9)},
+        {"event": (1.0, "400d")},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_designs_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         MeterStream.design(**{**EVENT, **change})

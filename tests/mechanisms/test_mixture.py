@@ -63,10 +63,20 @@ def test_records_far_away_or_missing_do_not_break_a_fit() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"radius": None}, {"radius": -1.0}, {"centre": [0.0]}, {"classes": [0, 0]}, {"classes": []}, {"adjacency": "home"},
-     {"nominal_size": 0}, {"columns": ["x9"]}, {"epsilon": 0.0}, {"privacy_unit": "home"}],
+    [
+        {"radius": None},
+        {"radius": -1.0},
+        {"centre": [0.0]},
+        {"classes": [0, 0]},
+        {"classes": []},
+        {"adjacency": "home"},
+        {"nominal_size": 0},
+        {"columns": ["x9"]},
+        {"epsilon": 0.0},
+        {"privacy_unit": "home"},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_public_mistakes_are_refused_before_anything_is_spent(change: dict[str, Any], tmp_path: Path) -> None:
     account = Ledger.create(tmp_path / "spent.ledger").open_account("homes", epsilon=3.0, delta=1e-3)
     x, y = two_classes(40)

@@ -56,9 +56,14 @@ def test_a_household_is_protected_whole() -> None:
     frame = pd.DataFrame({"a": generator.normal(size=2000), "b": generator.normal(size=2000), "home": homes})
     frame["kind"] = np.where(homes % 2, "flat", "house")
     made = PrivateGaussianMixture(
-        epsilon=1.0, delta=1e-5, radius=4.0, classes=["flat", "house"], privacy_unit="home", max_rows_per_unit=2,
+        epsilon=1.0,
+        delta=1e-5,
+        radius=4.0,
+        classes=["flat", "house"],
+        privacy_unit="home",
+        max_rows_per_unit=2,
         nominal_size=1000,
-    ).fit(frame, "kind")  # fmt: skip
+    ).fit(frame, "kind")
     certificate = made.certificate_
     assert certificate.adjacency.unit == "home"
     assert made.model_.columns == ("a", "b")
@@ -81,9 +86,11 @@ def test_one_missing_label_is_left_out_and_refuses_nothing(kind: str) -> None:
     words: list[Any] = [plain[code] for code in codes]
     words[17] = None
     labels = {
-        "pandas": lambda: pd.Series(words, dtype=object), "string": lambda: pd.Series(words, dtype="string"),
-        "category": lambda: pd.Series(words, dtype="category"), "list": lambda: words,
-    }.get(kind, lambda: np.array(words, dtype=object))()  # fmt: skip
+        "pandas": lambda: pd.Series(words, dtype=object),
+        "string": lambda: pd.Series(words, dtype="string"),
+        "category": lambda: pd.Series(words, dtype="category"),
+        "list": lambda: words,
+    }.get(kind, lambda: np.array(words, dtype=object))()
     for classes in (plain, None):
         made = PrivateGaussianMixture(
             epsilon=8.0, delta=1e-5, radius=9.0, classes=classes, generator=SeededGenerator(1)
@@ -124,10 +131,20 @@ def model_file() -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "[]", "{}", '{"format": "gaussveil mixture", "version": 99}', '{"format": "gaussveil mixture", "version": 1}',
-     "[" * 100_000, '{"format": ' + "9" * 10_000 + "}", '{"format": 1, "format": 2}', "NaN", "\x00"],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": "gaussveil mixture", "version": 99}',
+        '{"format": "gaussveil mixture", "version": 1}',
+        "[" * 100_000,
+        '{"format": ' + "9" * 10_000 + "}",
+        '{"format": 1, "format": 2}',
+        "NaN",
+        "\x00",
+    ],
     ids=lambda body: body[:40],
-)  # fmt: skip
+)
 def test_damaged_model_files_are_refused(body: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(body, encoding="utf-8")
     with pytest.raises(FormatError):
@@ -136,15 +153,29 @@ def test_damaged_model_files_are_refused(body: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"weights": [0.25, 1e400]}, {"weights": ["0.25", "0.75"]}, {"weights": [True, False]}, {"weights": {"a": 1}},
-     {"weights": [0.5, 10**400]}, {"means": [[0.0, 0.0], [0.0]]}, {"means": [[None, 0.0], [0.0, 0.0]]},
-     {"covariances": [[[1.0, 0.0], [0.0, -1.0]]] * 2}, {"covariances": [[[1.0, 0.9], [0.0, 1.0]]] * 2},
-     {"classes": ["a", "a"]}, {"classes": [["a"], "b"]}, {"classes": "ab"}, {"columns": [1, 2]},
-     {"columns": ["x", "x"]}, {"certificate": {"format": "other"}}, {"certificate": []}, {"version": True},
-     {"extra": 0},
-     {"classes": [], "columns": [], "weights": [], "means": [], "covariances": []}],
+    [
+        {"weights": [0.25, 1e400]},
+        {"weights": ["0.25", "0.75"]},
+        {"weights": [True, False]},
+        {"weights": {"a": 1}},
+        {"weights": [0.5, 10**400]},
+        {"means": [[0.0, 0.0], [0.0]]},
+        {"means": [[None, 0.0], [0.0, 0.0]]},
+        {"covariances": [[[1.0, 0.0], [0.0, -1.0]]] * 2},
+        {"covariances": [[[1.0, 0.9], [0.0, 1.0]]] * 2},
+        {"classes": ["a", "a"]},
+        {"classes": [["a"], "b"]},
+        {"classes": "ab"},
+        {"columns": [1, 2]},
+        {"columns": ["x", "x"]},
+        {"certificate": {"format": "other"}},
+        {"certificate": []},
+        {"version": True},
+        {"extra": 0},
+        {"classes": [], "columns": [], "weights": [], "means": [], "covariances": []},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_model_files_with_a_wrong_field_are_refused(change: dict[str, Any]) -> None:
     assert MixtureModel.from_json(json.dumps(model_file())).classes == ("a", "b")
     with pytest.raises(FormatError):

@@ -24,9 +24,13 @@ SCALES = RefinementScales.split(0.8, 2, 0.4, 0.1)
 
 def by_sums(rows: Float, codes: Codes, epsilon: float, seed: int) -> MixtureModel:
     mechanism = PrivateGaussianMixture(
-        epsilon=epsilon, delta=1e-5, adjacency="label", method="sums", classes=list(range(int(codes.max()) + 1)),
+        epsilon=epsilon,
+        delta=1e-5,
+        adjacency="label",
+        method="sums",
+        classes=list(range(int(codes.max()) + 1)),
         generator=SeededGenerator(seed),
-    )  # fmt: skip
+    )
     return mechanism.fit(rows, codes).model_
 
 
@@ -85,12 +89,14 @@ def test_the_noise_taken_for_granted_is_the_noise_drawn() -> None:
     """Many empty classes: what the pass hands out is noise alone."""
     classes = 4000
     records = read_records(
-        np.empty((0, 2)), np.empty(0, dtype=np.int64), classes=list(range(classes)), columns=None, privacy_unit=None,
+        np.empty((0, 2)),
+        np.empty(0, dtype=np.int64),
+        classes=list(range(classes)),
+        columns=None,
+        privacy_unit=None,
         max_rows_per_unit=None,
-    )  # fmt: skip
-    passes = PrivatePasses(
-        records.source, records.columns, records.group, classes, 1, 2, 1.0, SeededGenerator(3)
-    )  # fmt: skip
+    )
+    passes = PrivatePasses(records.source, records.columns, records.group, classes, 1, 2, 1.0, SeededGenerator(3))
     seen = passes.refinement(np.zeros((classes, 2)), np.broadcast_to(np.eye(2), (classes, 2, 2)), SCALES)
     second = seen.shape + ((seen.count - seen.slack) / 2)[:, None, None] * np.eye(2)
     drawn = np.concatenate([seen.count[:, None], seen.total, _stacked(second)], axis=1)
@@ -122,9 +128,11 @@ def test_a_changed_label_moves_a_pass_by_what_two_records_may_and_no_more(far: f
 
     ball = squared(counts, other_counts, 3.0) + squared(sums, other_sums, 5.0)
     refined = (
-        squared(seen.count, other.count, SCALES.count) + squared(seen.total, other.total, SCALES.total)
-        + squared(seen.shape, other.shape, SCALES.shape) + squared(seen.slack, other.slack, SCALES.slack)
-    )  # fmt: skip
+        squared(seen.count, other.count, SCALES.count)
+        + squared(seen.total, other.total, SCALES.total)
+        + squared(seen.shape, other.shape, SCALES.shape)
+        + squared(seen.slack, other.slack, SCALES.slack)
+    )
     assert ball <= 2 * (1 / 3.0**2 + (2.0 / 5.0) ** 2) * (1 + 1e-5)
     assert squared(histogram, other_histogram, 2.0) <= 2 / 2.0**2 * (1 + 1e-5)
     assert refined <= 2 * SCALES.squared_loss(2) * (1 + 1e-5)

@@ -319,12 +319,16 @@ def test_a_sketch_with_fewer_components_than_columns_tells_no_more_directions(co
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda s: s.pca(0), ParameterError), (lambda s: s.pca(4), ParameterError),
-        (lambda s: s.covariance(0), ParameterError), (lambda s: s.least_squares("nope"), ShapeError),
-        (lambda s: s.ridge_regression(0, -1.0), ParameterError), (lambda s: s.least_squares(0, [0]), ParameterError),
-        (lambda s: s.least_squares(0, [1, 1]), ParameterError), (lambda s: s.least_squares(7), ShapeError),
+        (lambda s: s.pca(0), ParameterError),
+        (lambda s: s.pca(4), ParameterError),
+        (lambda s: s.covariance(0), ParameterError),
+        (lambda s: s.least_squares("nope"), ShapeError),
+        (lambda s: s.ridge_regression(0, -1.0), ParameterError),
+        (lambda s: s.least_squares(0, [0]), ParameterError),
+        (lambda s: s.least_squares(0, [1, 1]), ParameterError),
+        (lambda s: s.least_squares(7), ShapeError),
     ],
-)  # fmt: skip
+)
 def test_bad_questions_to_a_sketch_are_refused(call: Any, error: type[GaussveilError]) -> None:
     with pytest.raises(error):
         call(Sketch(np.ones((3, 5)), 1.0, 1.0, ("a", "b", "c")))
@@ -336,21 +340,31 @@ def test_bad_questions_to_a_sketch_are_refused(call: Any, error: type[GaussveilE
 @pytest.mark.parametrize(
     ("changes", "data", "error"),
     [
-        ({"n_components": 0}, ROWS, ParameterError), ({"n_components": "many"}, ROWS, ParameterError),
-        ({"n_components": True}, ROWS, ParameterError), ({"row_norm": 0.0}, ROWS, ParameterError),
-        ({"row_norm": np.inf}, ROWS, ParameterError), ({"row_norm": "3"}, ROWS, ParameterError),
-        ({"variant": "free"}, ROWS, ParameterError), ({"rate": 0.5}, ROWS, ParameterError),
+        ({"n_components": 0}, ROWS, ParameterError),
+        ({"n_components": "many"}, ROWS, ParameterError),
+        ({"n_components": True}, ROWS, ParameterError),
+        ({"row_norm": 0.0}, ROWS, ParameterError),
+        ({"row_norm": np.inf}, ROWS, ParameterError),
+        ({"row_norm": "3"}, ROWS, ParameterError),
+        ({"variant": "free"}, ROWS, ParameterError),
+        ({"rate": 0.5}, ROWS, ParameterError),
         ({"variant": "subsampled", "rate": 0.0}, ROWS, ParameterError),
         ({"variant": "subsampled", "rate": 2.0}, ROWS, ParameterError),
-        ({"test_noise": 5.0}, ROWS, ParameterError), ({"variant": "tested", "test_noise": -5.0}, ROWS, ParameterError),
-        ({"delta": 1e-30}, ROWS, ParameterError), ({"epsilon": 501.0}, ROWS, ParameterError),
-        ({"columns": ()}, ROWS, SchemaError), ({"columns": ("x0", "x0")}, ROWS, SchemaError),
-        ({"columns": ("x9",)}, ROWS, SchemaError), ({"generator": 7}, ROWS, ParameterError),
-        ({"max_rows_per_unit": 2}, ROWS, ParameterError), ({}, pd.DataFrame({"a": ["x"]}), SchemaError),
-        ({}, np.zeros((2, 2, 2)), ShapeError), ({}, as_source(ROWS).sample(0.5), ParameterError),
+        ({"test_noise": 5.0}, ROWS, ParameterError),
+        ({"variant": "tested", "test_noise": -5.0}, ROWS, ParameterError),
+        ({"delta": 1e-30}, ROWS, ParameterError),
+        ({"epsilon": 501.0}, ROWS, ParameterError),
+        ({"columns": ()}, ROWS, SchemaError),
+        ({"columns": ("x0", "x0")}, ROWS, SchemaError),
+        ({"columns": ("x9",)}, ROWS, SchemaError),
+        ({"generator": 7}, ROWS, ParameterError),
+        ({"max_rows_per_unit": 2}, ROWS, ParameterError),
+        ({}, pd.DataFrame({"a": ["x"]}), SchemaError),
+        ({}, np.zeros((2, 2, 2)), ShapeError),
+        ({}, as_source(ROWS).sample(0.5), ParameterError),
         ({"variant": "tested"}, as_source(pd.DataFrame({"u": [1], "x": [1.0]})).bounded("u", 2), ParameterError),
     ],
-)  # fmt: skip
+)
 def test_what_is_malformed_is_refused_with_nothing_spent(
     tmp_path: Path, changes: dict[str, Any], data: Any, error: type[GaussveilError]
 ) -> None:

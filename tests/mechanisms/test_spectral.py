@@ -104,13 +104,21 @@ def test_certificate_carries_the_ball_and_the_exact_pair() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"l2_ball": 0.0}, {"l2_ball": math.nan}, {"correlation": 1.0}, {"smoothing": (0.8, 1.2)},
+        {"l2_ball": 0.0},
+        {"l2_ball": math.nan},
+        {"correlation": 1.0},
+        {"smoothing": (0.8, 1.2)},
         {"smoothing": (0, 0.5)},
-        {"points": 0}, {"points": 2.5}, {"points": 400}, {"sample_period": 0.0}, {"calibration": "loose"},
-        {"calibration": "published", "delta": 0.6}, {"calibration": "published", "epsilon": 0.0},
+        {"points": 0},
+        {"points": 2.5},
+        {"points": 400},
+        {"sample_period": 0.0},
+        {"calibration": "loose"},
+        {"calibration": "published", "delta": 0.6},
+        {"calibration": "published", "epsilon": 0.0},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_bad_designs_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         PrivateSpectrum(**{**TABLE_I, "points": 16, **change}).release(SERIES)

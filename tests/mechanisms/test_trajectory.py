@@ -13,10 +13,13 @@ from gaussveil.noise import SeededGenerator
 def test_paper_noise_of_a_week_and_of_two_days() -> None:
     """Correction S6: 0.92 kW and 180 kW (Table III's 0.18 MW) are eq. (2) at delta = 0.001, not at Table I's 0.01."""
     sds = [
-        float(TrajectoryRelease(epsilon=np.log(2), delta=0.001, l2_ball=ball, calibration="published").plan(4)
-              .standard_deviation)
+        float(
+            TrajectoryRelease(epsilon=np.log(2), delta=0.001, l2_ball=ball, calibration="published")
+            .plan(4)
+            .standard_deviation
+        )
         for ball in (0.2, 39.0)
-    ]  # fmt: skip
+    ]
     assert sds == pytest.approx([0.92, 180], rel=0.03)
     exact = float(TrajectoryRelease(epsilon=np.log(2), delta=0.01, l2_ball=39.0).plan(4).standard_deviation)
     assert exact < 0.55 * 180

@@ -40,9 +40,13 @@ def test_certified_supremum_holds_brute_force_and_is_tight(gap: float, log_ratio
 
 
 @given(
-    gap=st.floats(0.01, 1.0), log_ratio=st.floats(1e-4, 1.0), epsilon=st.floats(0.1, 3.0), angle=st.floats(0.0, 1.5707),
-    share=st.floats(0.0, 1.0), wide_first=st.booleans(),
-)  # fmt: skip
+    gap=st.floats(0.01, 1.0),
+    log_ratio=st.floats(1e-4, 1.0),
+    epsilon=st.floats(0.1, 3.0),
+    angle=st.floats(0.0, 1.5707),
+    share=st.floats(0.0, 1.0),
+    wide_first=st.booleans(),
+)
 @settings(derandomize=True, deadline=None, max_examples=10)
 def test_no_pair_of_the_envelope_exceeds_its_profile(
     gap: float, log_ratio: float, epsilon: float, angle: float, share: float, wide_first: bool
@@ -121,11 +125,16 @@ def test_stored_profile_is_the_same_and_composes_no_tighter_than_a_member() -> N
 @pytest.mark.parametrize(
     "bad",
     [
-        (-0.1, 0.1, 1, "X", 0.5, 1.0), (0.1, -0.1, 1, "X", 0.5, 1.0), (0.1, 0.1, 0, "X", 0.5, 1.0),
-        (0.1, 0.1, 1, "Z", 0.5, 1.0), (float("nan"), 0.1, 1, "X", 0.5, 1.0), (0.1, 99.0, 1, "X", 0.5, 1.0),
-        (0.1, 0.1, 1, "X", 1.0, 1.0), (0.1, 0.1, 1, "X", 0.5, -1.0),
+        (-0.1, 0.1, 1, "X", 0.5, 1.0),
+        (0.1, -0.1, 1, "X", 0.5, 1.0),
+        (0.1, 0.1, 0, "X", 0.5, 1.0),
+        (0.1, 0.1, 1, "Z", 0.5, 1.0),
+        (float("nan"), 0.1, 1, "X", 0.5, 1.0),
+        (0.1, 99.0, 1, "X", 0.5, 1.0),
+        (0.1, 0.1, 1, "X", 1.0, 1.0),
+        (0.1, 0.1, 1, "X", 0.5, -1.0),
     ],
-)  # fmt: skip
+)
 def test_bad_bounds_are_refused(bad: tuple[float, float, int, str, float, float]) -> None:
     with pytest.raises((ParameterError, ValueError)):
         GaussianEnvelope(*bad)

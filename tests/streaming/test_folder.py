@@ -64,8 +64,12 @@ def test_json_lines_need_meter_and_seq_and_not_all_may_lack_kw(tmp_path: Path, t
 
 def test_csv_files_begin_with_the_names(tmp_path: Path) -> None:
     file = tmp_path / "0.csv"
-    for good, options in (("Meter,seq,kw\n", {}), ('"meter";"seq";"kw"\nwhite;0;1', {"sep": ";"}),
-                          ("\ufeffmeter\tseq\tkw\n", {"SEP": "\\t"}), ("", {})):  # fmt: skip
+    for good, options in (
+        ("Meter,seq,kw\n", {}),
+        ('"meter";"seq";"kw"\nwhite;0;1', {"sep": ";"}),
+        ("\ufeffmeter\tseq\tkw\n", {"SEP": "\\t"}),
+        ("", {}),
+    ):
         file.write_text(good, encoding="utf-8")
         check_files(str(tmp_path), "csv", options)
     for bad in ("white,0,0.625\n", "meter,kw,seq\nwhite,0.625,0\n", "meter,seq,kw,volt\n", "meter;seq;kw\n"):

@@ -137,10 +137,13 @@ def test_what_is_no_longer_kept_is_late(gateway: Gateway) -> None:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    script=st.lists(st.tuples(st.sampled_from(["white", "coloured", "billing"]), st.integers(0, 40), st.integers(1, 6)),
-                    min_size=1, max_size=25),
+    script=st.lists(
+        st.tuples(st.sampled_from(["white", "coloured", "billing"]), st.integers(0, 40), st.integers(1, 6)),
+        min_size=1,
+        max_size=25,
+    ),
     crash=st.integers(0, 24),
-)  # fmt: skip
+)
 def test_however_readings_arrive_one_number_has_one_output(
     meters: Meters, tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int, int]], crash: int
 ) -> None:
@@ -241,13 +244,19 @@ def test_meters_file_round_trip_and_bad_files(meters: Meters, tmp_path: Path) ->
     with pytest.raises(FormatError, match="each name once"):
         read_meters(path)
     for body, said in (
-        ("{}", "lacks the field 'format'"), ("[" * 100_000 + "]" * 100_000, "nested"), ("[" * 40 + "]" * 40, "nested"),
-        ('{"format": 1' + "0" * 5000 + "}", "must be JSON"), ('{"a": 1e999}', "finite"), ('{"a": NaN}', "finite"),
-        ('{"a": 1' + "0" * 400 + "}", "whole number"), ('{"a": 1, "a": 2}', "repeat a key"), ("\ud800", "JSON"),
+        ("{}", "lacks the field 'format'"),
+        ("[" * 100_000 + "]" * 100_000, "nested"),
+        ("[" * 40 + "]" * 40, "nested"),
+        ('{"format": 1' + "0" * 5000 + "}", "must be JSON"),
+        ('{"a": 1e999}', "finite"),
+        ('{"a": NaN}', "finite"),
+        ('{"a": 1' + "0" * 400 + "}", "whole number"),
+        ('{"a": 1, "a": 2}', "repeat a key"),
+        ("\ud800", "JSON"),
         ('{"format": "gaussveil meters", "version": 1, "meters": {}}', "not a file of meters"),
         ('{"format": "gaussveil meters", "version": 1, "meters": []}', "at least one"),
         ('{"format": "gaussveil meters", "version": 1, "meters": [3]}', "must be a JSON object"),
-    ):  # fmt: skip
+    ):
         path.write_bytes(body.encode("utf-8", "replace"))
         with pytest.raises(FormatError, match=said):
             read_meters(path)
@@ -263,21 +272,40 @@ def test_meters_file_round_trip_and_bad_files(meters: Meters, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("where", "value"),
     [
-        (("design", "filter", "white"), 1e-6), (("design", "filter", "white"), "6"),
+        (("design", "filter", "white"), 1e-6),
+        (("design", "filter", "white"), "6"),
         (("design", "filter", "pole"), 0.5),
-        (("design", "filter", "signal"), [1.5]), (("design", "filter", "signal"), []), (("design", "filter"), None),
-        (("design", "filter", "signal"), [2**60]), (("design", "filter", "taps"), [0.0] * 5000),
-        (("design", "filter", "width"), 28.0), (("design", "filter", "signal_bits"), -1),
-        (("design", "sample_limit"), 10**15), (("design", "sample_limit"), True), (("design", "sample_limit"), 1.5),
-        (("design", "registers", 0, "noise_sd"), 1e-9), (("design", "registers", 0, "noise_sd"), -1.0),
-        (("design", "registers", 0, "samples"), 0), (("design", "registers"), []), (("design", "registers"), [{}] * 9),
-        (("design", "limits"), [0.0]), (("design", "limits"), [-1e6, 1e6]), (("design", "substitute"), 1.0),
-        (("design", "promise", "samples"), 200), (("design", "promise"), []), (("design", "purpose"), 7),
-        (("design", "mean_shift"), 0.0), (("name",), 5), (("name",), "a/b"), (("name",), ""), (("certificate",), {}),
-        (("certificate",), None), (("design",), "x"),
+        (("design", "filter", "signal"), [1.5]),
+        (("design", "filter", "signal"), []),
+        (("design", "filter"), None),
+        (("design", "filter", "signal"), [2**60]),
+        (("design", "filter", "taps"), [0.0] * 5000),
+        (("design", "filter", "width"), 28.0),
+        (("design", "filter", "signal_bits"), -1),
+        (("design", "sample_limit"), 10**15),
+        (("design", "sample_limit"), True),
+        (("design", "sample_limit"), 1.5),
+        (("design", "registers", 0, "noise_sd"), 1e-9),
+        (("design", "registers", 0, "noise_sd"), -1.0),
+        (("design", "registers", 0, "samples"), 0),
+        (("design", "registers"), []),
+        (("design", "registers"), [{}] * 9),
+        (("design", "limits"), [0.0]),
+        (("design", "limits"), [-1e6, 1e6]),
+        (("design", "substitute"), 1.0),
+        (("design", "promise", "samples"), 200),
+        (("design", "promise"), []),
+        (("design", "purpose"), 7),
+        (("design", "mean_shift"), 0.0),
+        (("name",), 5),
+        (("name",), "a/b"),
+        (("name",), ""),
+        (("certificate",), {}),
+        (("certificate",), None),
+        (("design",), "x"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_designs_other_than_those_paid_for_and_odd_fields_are_refused(
     meters: Meters, tmp_path: Path, where: tuple[str | int, ...], value: object
 ) -> None:

@@ -61,8 +61,14 @@ def test_readings_go_in_and_private_ones_come_out_once_and_again_after_a_crash(
     state = StreamState.open(tmp_path / "state", meters)
     gateway = Gateway(meters, state)
     json_reading = json.dumps({"seq": 0, "kw": 1.25}).encode()
-    sent = [(b"white", json_reading), (b"billing", encode_batch(0, np.ones(24))), (b"stranger", json_reading),
-            (None, json_reading), (b"\xff", json_reading), (b"white", b"no reading")]  # fmt: skip
+    sent = [
+        (b"white", json_reading),
+        (b"billing", encode_batch(0, np.ones(24))),
+        (b"stranger", json_reading),
+        (None, json_reading),
+        (b"\xff", json_reading),
+        (b"white", b"no reading"),
+    ]
     send(brokers, *sent)
     service = KafkaGateway(gateway, brokers)
     until(service, len(sent))

@@ -92,9 +92,13 @@ def expected(meters: Meters, secret: bytes, batches: list[Readings]) -> list[lis
 def test_a_batch_that_is_run_again_says_the_same_bytes(session: Any, folder: Path, meters: Meters) -> None:
     day = [(meter.name, k, math.sin(k)) for meter in meters for k in range(24)]
     tricky: Readings = [
-        ("white", 23, math.sin(23)), ("white", 22, 9.0), ("white", 26, 1.0), ("coloured", 24, math.nan),
-        ("stranger", 0, 1.0), ("billing", 24, 0.5),
-    ]  # fmt: skip
+        ("white", 23, math.sin(23)),
+        ("white", 22, 9.0),
+        ("white", 26, 1.0),
+        ("coloured", 24, math.nan),
+        ("stranger", 0, 1.0),
+        ("billing", 24, 0.5),
+    ]
     last: Readings = [("white", 27, 2.0), ("coloured", 25, 3.0), ("white", 24, 5.0)]
     seen: list[tuple[int, list[tuple[Any, ...]]]] = []
     drop(folder, 0, day)

@@ -47,8 +47,9 @@ def run(path: Path, *lines: bytes) -> tuple[list[bytes], dict[str, int]]:
 
 def test_after_kill_nine_redelivered_readings_are_answered_to_the_byte(meters_file: Path) -> None:
     readings = [line(name, k, 0.5 + k / 7) for k in range(30) for name in ("white", "coloured", "billing")]
-    process = subprocess.Popen(command("run", meters_file), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL)  # fmt: skip
+    process = subprocess.Popen(
+        command("run", meters_file), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"".join(readings))
@@ -66,12 +67,21 @@ def test_after_kill_nine_redelivered_readings_are_answered_to_the_byte(meters_fi
 
 
 def test_bad_lines_are_counted_and_the_rest_is_answered(meters_file: Path) -> None:
-    bad = [b"{", b"\xff\xfe\n", b"[1]\n", b'{"meter": "white"}\n', b'{"meter": 3, "seq": 0}\n', line("white", "0", 1.0),
-           line("white", True, 1.0)]  # fmt: skip
+    bad = [
+        b"{",
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b'{"meter": "white"}\n',
+        b'{"meter": 3, "seq": 0}\n',
+        line("white", "0", 1.0),
+        line("white", True, 1.0),
+    ]
     bad[0] = b"{\n"
-    bad += [b'{"meter": "white", "seq": 0, "kw": ' + b"[" * 3000 + b"]" * 3000 + b"}\n",
-            b'{"meter": "white", "seq": 0, "kw": 1, "x": "' + b"y" * 30_000 + b'"}\n',
-            b'{"meter": "white", "seq": 0, "kw": 1' + b"0" * 5000 + b"}\n"]  # fmt: skip
+    bad += [
+        b'{"meter": "white", "seq": 0, "kw": ' + b"[" * 3000 + b"]" * 3000 + b"}\n",
+        b'{"meter": "white", "seq": 0, "kw": 1, "x": "' + b"y" * 30_000 + b'"}\n',
+        b'{"meter": "white", "seq": 0, "kw": 1' + b"0" * 5000 + b"}\n",
+    ]
     odd = [line("white", 0, "much"), line("white", 1, None), line("stranger", 0, 1.0), line("white", 2, 10**400)]
     rows, health = run(meters_file, *bad, *odd, b"\n", line("white", 3, 1.0)[:-1])
     assert [json.loads(row)["seq"] for row in rows] == [0, 1, 2, 3]

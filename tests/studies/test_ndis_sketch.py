@@ -44,9 +44,11 @@ def test_renyi_calibration_is_the_published_one() -> None:
     leverage = 1 - 1 / (1 + renyi_excess(epsilon, delta, components))
     best = min(
         components / 2 * (alpha * math.log1p(-leverage) - math.log1p(-alpha * leverage))
-        - (alpha - 1) * epsilon - math.log(alpha - 1) + alpha * math.log1p(-1 / alpha)
+        - (alpha - 1) * epsilon
+        - math.log(alpha - 1)
+        + alpha * math.log1p(-1 / alpha)
         for alpha in (1 + (1 / leverage - 1) * k / 20000 for k in range(1, 20000))
-    )  # fmt: skip
+    )
     assert best == pytest.approx(math.log(delta), abs=1e-4)
 
 

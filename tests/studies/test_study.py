@@ -109,8 +109,19 @@ def test_everything_is_written_and_text_is_escaped(data: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, ""), (True, "yes"), (3, "3"), ("x", "x"), (0.12345, "0.123"), (12345.6, "12346"), (2.5e7, "2.5e7"),
-     (1e-6, "1e-6"), (0.9999999, "1-1e-7"), (1.0, "1"), (float("inf"), "inf")],
-)  # fmt: skip
+    [
+        (None, ""),
+        (True, "yes"),
+        (3, "3"),
+        ("x", "x"),
+        (0.12345, "0.123"),
+        (12345.6, "12346"),
+        (2.5e7, "2.5e7"),
+        (1e-6, "1e-6"),
+        (0.9999999, "1-1e-7"),
+        (1.0, "1"),
+        (float("inf"), "inf"),
+    ],
+)
 def test_values_for_people(value: float | str | None, text: str) -> None:
     assert shown(value) == text

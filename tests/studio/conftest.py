@@ -79,8 +79,11 @@ class Running:
     ) -> dict[str, Any]:
         """A request for a release under a new key."""
         return {
-            "key": token_hex(16), "account": account, "table": table, "order": {"mechanism": mechanism, **more},
-        }  # fmt: skip
+            "key": token_hex(16),
+            "account": account,
+            "table": table,
+            "order": {"mechanism": mechanism, **more},
+        }
 
     def finished(self, key: str) -> dict[str, Any]:
         """Wait until a release has ended."""

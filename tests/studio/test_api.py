@@ -49,17 +49,23 @@ def test_nothing_documented_breaks_whatever_is_sent(studio: Running, full: bool)
         modes = [operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode]
 
         @settings(
-            max_examples=each, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate],
-            derandomize=True, deadline=None,
-        )  # fmt: skip
+            max_examples=each,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate],
+            derandomize=True,
+            deadline=None,
+        )
         @given(case=st.one_of(modes))
         def send(case: Any) -> None:
             nonlocal sent
             before = spent(studio)
             answer = case.call(
-                base_url=studio.address, session=studio.client.session, timeout=120,
+                base_url=studio.address,
+                session=studio.client.session,
+                timeout=120,
                 headers={"authorization": f"Bearer {studio.token}"},
-            )  # fmt: skip
+            )
             sent += 1
             assert answer.status_code < 500, (case.as_curl_command(), answer.text)
             assert "Traceback" not in answer.text

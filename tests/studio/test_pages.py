@@ -181,9 +181,12 @@ def test_colours_are_those_of_the_reports() -> None:
 def test_every_asset_is_ours_and_vendored_ones_carry_their_licence() -> None:
     names = {path.name for path in (STATIC / "vendor").iterdir()}
     assert names == {
-        "htmx-4.0.0.min.js", "htmx-LICENSE.txt", "echarts-6.1.0.simple.min.js", "echarts-LICENSE.txt",
+        "htmx-4.0.0.min.js",
+        "htmx-LICENSE.txt",
+        "echarts-6.1.0.simple.min.js",
+        "echarts-LICENSE.txt",
         "echarts-NOTICE.txt",
-    }  # fmt: skip
+    }
     pages = [*STATIC.glob("*.*"), *(STATIC.parent / "templates").iterdir()]
     for path in pages:
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")

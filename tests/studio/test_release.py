@@ -184,10 +184,15 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
             studio.account(), "mixture", "folder-0/kinds.csv", radius=3.0, label="kind", classes="a,b", nominal_size=400
         ),
         studio.order(
-            studio.account(), "forecast", "folder-0/homes.csv", household=homes.households[2], clusters=1, horizon="2h",
+            studio.account(),
+            "forecast",
+            "folder-0/homes.csv",
+            household=homes.households[2],
+            clusters=1,
+            horizon="2h",
             delta=1e-5,
         ),
-    ]  # fmt: skip
+    ]
     for order in orders:
         asked = {name: value for name, value in order.items() if name != "key"}
         found = studio.client.post("/api/preview", json=asked)

@@ -86,12 +86,23 @@ def test_the_token_leaves_the_address_and_never_leads_elsewhere(studio: Running)
 @pytest.mark.parametrize(
     "table",
     [
-        "folder-0/../outside.csv", "folder-0/link.csv", "folder-0//etc/passwd", "/etc/passwd", "folder-1/small.csv",
-        "folder-0/", "folder-0/.", "folder-0/%2e%2e/outside.csv", "folder-0/..\\outside.csv", "folder--1/small.csv",
-        "folder-0/small.csv/../../outside.csv", "upload-0", "address-0", "folder-0/home.ledger",
+        "folder-0/../outside.csv",
+        "folder-0/link.csv",
+        "folder-0//etc/passwd",
+        "/etc/passwd",
+        "folder-1/small.csv",
+        "folder-0/",
+        "folder-0/.",
+        "folder-0/%2e%2e/outside.csv",
+        "folder-0/..\\outside.csv",
+        "folder--1/small.csv",
+        "folder-0/small.csv/../../outside.csv",
+        "upload-0",
+        "address-0",
+        "folder-0/home.ledger",
         "folder-\u0660/small.csv",
     ],
-)  # fmt: skip
+)
 def test_no_table_outside_the_given_folders(studio: Running, table: str) -> None:
     assert studio.client.get("/api/columns", params={"table": table}).status_code == 422
     listed = [one["name"] for one in studio.client.get("/api/tables").json()["tables"]]

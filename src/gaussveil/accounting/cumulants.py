@@ -7,14 +7,13 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Part
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
+from gaussveil.typing import Floats
 
-Floats = NDArray[np.float64]
 NEGLIGIBLE = 1e-25  # tail mass of a profile that is charged as sampler error instead of entering K
 CELLS = 4096
 SHORT = 1e-4  # of a cell, times its power: below it the middle of a chord is bounded instead of computed

@@ -21,8 +21,8 @@ from gaussveil.errors import AssumptionError, InputError, MissingDependencyError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile
+from gaussveil.typing import Floats
 
-Floats = NDArray[np.float64]
 MOST_NODES = 4000
 
 

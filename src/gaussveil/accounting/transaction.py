@@ -157,9 +157,16 @@ def transaction(
         identifier, state, made_at, created = debit.id, debit.state, debit.debited_at, debit.created
         recorded, dataset, composition = account.name, debit.terms.dataset, debit.terms.composition
     certificate = Certificate.complete(
-        draft, charge, release_id=identifier, released_at=made_at, composition=composition, delta_upper=delta_upper,
-        account=recorded, dataset=dataset, gaussveil_version=version("gaussveil"),
-    )  # fmt: skip
+        draft,
+        charge,
+        release_id=identifier,
+        released_at=made_at,
+        composition=composition,
+        delta_upper=delta_upper,
+        account=recorded,
+        dataset=dataset,
+        gaussveil_version=version("gaussveil"),
+    )
     opened = OpenDebit(ledger, certificate, state=state, created=created, repeatable=repeatable)
     try:
         yield opened

@@ -141,15 +141,23 @@ def audit_samples(
     classifier.fit(np.concatenate([outputs_x[:taught], outputs_y[:taught]]), np.repeat([1, 0], taught))
     share = (pilot * len(outputs_x) - taught) / (len(outputs_x) - taught)
     return audit_scores(
-        _decision(classifier, outputs_x[taught:]), _decision(classifier, outputs_y[taught:]),
-        claim=claim, confidence=confidence, pilot=share,
-    )  # fmt: skip
+        _decision(classifier, outputs_x[taught:]),
+        _decision(classifier, outputs_y[taught:]),
+        claim=claim,
+        confidence=confidence,
+        pilot=share,
+    )
 
 
 def audit_mechanism(
-    draw: Callable[[Any, int], Any], with_record: Any, without: Any, *, draws: int, claim: tuple[float, float],
+    draw: Callable[[Any, int], Any],
+    with_record: Any,
+    without: Any,
+    *,
+    draws: int,
+    claim: tuple[float, float],
     **settings: Any,
-) -> BlackBoxAudit:  # fmt: skip
+) -> BlackBoxAudit:
     """Call `draw(data, draws)` on two neighbouring inputs and audit what it returns, one output per row."""
     return audit_samples(draw(with_record, draws), draw(without, draws), claim=claim, **settings)
 
@@ -170,9 +178,12 @@ def _best_threshold(scores: Floats, others: Floats, trials: int, epsilon: float,
     candidates = pool[np.unique(np.linspace(0, pool.size - 1, CANDIDATES).round().astype(int))]
     hits, false_hits = ((sample[:, None] > candidates).sum(axis=0) for sample in (scores, others))
     promised = delta_lower(
-        np.floor(hits / scores.size * trials), np.ceil((false_hits + 0.5) / (others.size + 1) * trials), trials,
-        epsilon, level,
-    )  # fmt: skip
+        np.floor(hits / scores.size * trials),
+        np.ceil((false_hits + 0.5) / (others.size + 1) * trials),
+        trials,
+        epsilon,
+        level,
+    )
     if not np.any(promised > 0):  # nothing promises anything yet: the plain difference still says where to look
         promised = hits - np.exp(min(epsilon, 700.0)) * false_hits
     return float(candidates[int(np.argmax(promised))])

@@ -17,8 +17,7 @@ from gaussveil.audit.neighbours import Batch
 from gaussveil.errors import NotPositiveDefiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
-
-Array = Any
+from gaussveil.typing import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,11 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from gaussveil.calibration.class_gradient import Array, Edges, LabelModels, WorstShift
-from gaussveil.calibration.class_search import Noise, Report, Shared, descend, measured
+from gaussveil.calibration.class_gradient import Edges, LabelModels, WorstShift
+from gaussveil.calibration.class_search import Noise, Shared, descend, measured
 from gaussveil.calibration.class_sequential import is_small, least_figure
 from gaussveil.calibration.ellipsoid import covering_ellipsoid
+from gaussveil.typing import Floats, Progress
 
 BALL_STEPS = 2000
 NEARLY_CENTRE = 0.98  # of the squared radius: with less noise than that quadratic steps stall
@@ -32,9 +33,9 @@ SHARPNESS = (40.0, 160.0, 640.0, 2500.0)
 class Cover:
     """Centres that the labels can be drawn to, the largest distance to them, and the covariance of the differences."""
 
-    centres: Array
+    centres: Floats
     radius: float
-    covariance: Array
+    covariance: Floats
 
     @classmethod
     def of(cls, models: LabelModels, edges: Edges) -> Cover:
@@ -68,13 +69,13 @@ class Cover:
             return Noise(0 * models.means, self.spread(len(models.means), trace / square), np.inf)
         return self.shrunk(models, 1 / (square / trace + 1 / self.radius**2))
 
-    def spread(self, count: int, trace: float) -> Array:
+    def spread(self, count: int, trace: float) -> Floats:
         """The covering covariance with a given trace, once per label."""
         one = self.covariance * (trace / np.trace(self.covariance))
         return np.array(np.broadcast_to(one, (count, *one.shape)))
 
 
-def enclosing_centre(points: Array) -> Array:
+def enclosing_centre(points: Floats) -> Floats:
     """Centre of the smallest ball around points (rows), by Frank-Wolfe with exact steps on its dual.
 
     Welzl's method is exact but slow beyond a few dimensions; any centre is sound, its radius is measured.
@@ -110,7 +111,7 @@ def common_noise(
     *,
     begin: Noise | None = None,
     iterations: int = 200,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> Noise:
     """One covariance, and shifts if `means`, with the smallest worst Mahalanobis distance; `figure`: log square."""
     objective = WorstShift(models, edges)

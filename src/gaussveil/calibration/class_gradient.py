@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.gradient import PairGradient, both_gradients, swap_gradient, whiten
+from gaussveil.typing import Floats
 
-Array = NDArray[np.float64]
 Edges = NDArray[np.intp]
 Device = str | ModuleType | None  # a PyTorch device, an array namespace such as the module cupy, or NumPy
 
@@ -30,18 +30,18 @@ class Smooth(NamedTuple):
     """A smooth maximum, its gradients in shifts and spreads, and the figures it was taken over, one row per edge."""
 
     value: float
-    shifts: Array
-    spreads: Array
-    figures: Array
+    shifts: Floats
+    spreads: Floats
+    figures: Floats
 
 
 class Objective(Protocol):
     """Figures of the edges, larger is worse, and their smooth maximum."""
 
-    def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
+    def smooth(self, shifts: Floats, spreads: Floats, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """log-sum-exp of `sharpness` times the figures of the chosen edges, over `sharpness`, with gradients."""
 
-    def each(self, shifts: Array, spreads: Array) -> tuple[Array, Array, Array]:
+    def each(self, shifts: Floats, spreads: Floats) -> tuple[Floats, Floats, Floats]:
         """Every figure, with rows of gradients in all shifts and all spreads."""
 
 
@@ -49,8 +49,8 @@ class Objective(Protocol):
 class LabelModels:
     """Public models N(means_X, covariances_X) of the query, one row per label."""
 
-    means: Array
-    covariances: Array
+    means: Floats
+    covariances: Floats
 
     @property
     def constant(self) -> bool:
@@ -68,7 +68,7 @@ class WorstDelta:
     swap: bool = False
     device: Device = None
 
-    def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
+    def smooth(self, shifts: Floats, spreads: Floats, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """Smooth maximum over the chosen edges and both their orders."""
         edges = self.edges if chosen is None else self.edges[chosen]
         logs, found = self._found(shifts, spreads, edges)
@@ -88,7 +88,7 @@ class WorstDelta:
         np.add.at(spread_slopes, second, cov_y)
         return Smooth(value, shift_slopes, spread_slopes, figures)
 
-    def each(self, shifts: Array, spreads: Array) -> tuple[Array, Array, Array]:
+    def each(self, shifts: Floats, spreads: Floats) -> tuple[Floats, Floats, Floats]:
         """Every figure, one order after the other, with rows of gradients in all shifts and all spreads."""
         logs, found = self._found(shifts, spreads, self.edges)
         deltas = np.minimum(np.exp(logs), NEAR_ONE)
@@ -105,7 +105,7 @@ class WorstDelta:
         figures = (logs - np.log1p(-deltas)).T.ravel()
         return figures, shift_slopes.reshape(-1, labels, size), spread_slopes.reshape(-1, labels, size, size)
 
-    def _found(self, shifts: Array, spreads: Array, edges: Edges) -> tuple[Array, list[PairGradient]]:
+    def _found(self, shifts: Floats, spreads: Floats, edges: Edges) -> tuple[Floats, list[PairGradient]]:
         """log deltas of the edges, one column per order, and their gradients."""
         first, second = edges[:, 0], edges[:, 1]
         centres, covariances = self.models.means + shifts, self.models.covariances + spreads
@@ -119,7 +119,7 @@ class WorstDelta:
             return [swap_gradient(pair, self.epsilon)]
         return list(both_gradients(pair, self.epsilon))
 
-    def _placed(self, sides: list[Array]) -> list[Any]:
+    def _placed(self, sides: list[Floats]) -> list[Any]:
         if self.device is None or len(sides[0]) < DEVICE_EDGES:
             return list(sides)
         if not isinstance(self.device, str):
@@ -141,7 +141,7 @@ class WorstShift:
     models: LabelModels
     edges: Edges
 
-    def smooth(self, shifts: Array, spreads: Array, sharpness: float, chosen: Edges | None = None) -> Smooth:
+    def smooth(self, shifts: Floats, spreads: Floats, sharpness: float, chosen: Edges | None = None) -> Smooth:
         """Smooth maximum over the chosen edges."""
         edges = self.edges if chosen is None else self.edges[chosen]
         squares, solved = self._found(shifts, spreads, edges)
@@ -154,7 +154,7 @@ class WorstShift:
         spread_slopes[0] = -pull.T @ solved
         return Smooth(value, shift_slopes, spread_slopes, figures)
 
-    def each(self, shifts: Array, spreads: Array) -> tuple[Array, Array, Array]:
+    def each(self, shifts: Floats, spreads: Floats) -> tuple[Floats, Floats, Floats]:
         """Every figure, with rows of gradients in all shifts and in the spread of all labels, kept at the first."""
         squares, solved = self._found(shifts, spreads, self.edges)
         count, (labels, size) = len(self.edges), shifts.shape
@@ -165,7 +165,7 @@ class WorstShift:
         spread_slopes[:, 0] = -pull[:, :, None] * solved[:, None, :]
         return np.log(squares), shift_slopes, spread_slopes
 
-    def _found(self, shifts: Array, spreads: Array, edges: Edges) -> tuple[Array, Array]:
+    def _found(self, shifts: Floats, spreads: Floats, edges: Edges) -> tuple[Floats, Floats]:
         """Squared distances of the edges' centres and the gaps over the spread."""
         centres = self.models.means + shifts
         gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
@@ -182,12 +182,12 @@ def log_delta_of(figure: float) -> float:
     return float(-np.logaddexp(0.0, -figure))
 
 
-def _scaled(weights: Array, slopes: Array) -> Array:
+def _scaled(weights: Floats, slopes: Floats) -> Floats:
     # an edge whose delta is zero has slope zero, whatever its weight
     return weights.reshape(-1, *(1,) * (slopes.ndim - 1)) * slopes
 
 
-def _log_sum_exp(figures: Array, sharpness: float) -> tuple[float, Array]:
+def _log_sum_exp(figures: Floats, sharpness: float) -> tuple[float, Floats]:
     peak = float(np.max(figures))
     powers = np.exp(sharpness * (figures - peak))
     total = float(np.sum(powers))
@@ -200,7 +200,7 @@ def _to_numpy(found: PairGradient) -> PairGradient:
     return PairGradient(*(_on_host(column) for column in found))
 
 
-def _on_host(column: Any) -> Array:
+def _on_host(column: Any) -> Floats:
     """An array of PyTorch, CuPy or another namespace of the standard as NumPy's."""
     for away in ("cpu", "get"):  # the way off the GPU in PyTorch and in CuPy
         if hasattr(column, away):

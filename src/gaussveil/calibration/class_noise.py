@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil.calibration.class_gradient import Array, Device, LabelModels, log_delta_of
-from gaussveil.calibration.class_search import Noise, Report
+from gaussveil.calibration.class_gradient import Device, LabelModels, log_delta_of
+from gaussveil.calibration.class_search import Noise
 from gaussveil.calibration.class_solver import Search
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.typing import Floats, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +30,8 @@ class ClassNoise:
     `candidates` holds the worst delta of every kind of noise that was tried, `kind` names the one chosen.
     """
 
-    noise_means: Array
-    noise_covariances: Array
+    noise_means: Floats
+    noise_covariances: Floats
     epsilon: float
     log_worst_delta: float
     accuracy: float
@@ -56,7 +57,7 @@ def design_class_noise(
     common_covariance: bool = False,
     swap: bool = False,
     device: Device = None,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> ClassNoise:
     """The noise with the smallest worst delta at `accuracy`, or the smallest accuracy figure that meets `delta`.
 

@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import minimize
 
-from gaussveil.calibration.class_gradient import Array, Edges, Objective
+from gaussveil.calibration.class_gradient import Edges, Objective
+from gaussveil.typing import Floats, Progress
 
 SHARPNESS = (20.0, 160.0, 1280.0, 10240.0)
 WORTH_GOING_ON = 2e-4  # a stage that gains less ends the search
@@ -24,15 +25,13 @@ KEPT = 60.0  # edges whose weight in the smooth maximum is below exp(-KEPT) are 
 LEAST_SLACK = 0.01  # of the length of a label's vector
 FLOOR = 3e-3  # of the mean variance, put under every stage's start: directions without noise are stationary points
 
-Report = Callable[[str, float], None]
-
 
 @dataclass(frozen=True, eq=False)
 class Noise:
     """Noise means and covariances, one per label, and the worst figure that an objective found for them."""
 
-    shifts: Array
-    spreads: Array
+    shifts: Floats
+    spreads: Floats
     figure: float
 
     @property
@@ -49,13 +48,13 @@ class Noise:
 class Shape(Protocol):
     """A map from unconstrained parameters to noise inside the budget."""
 
-    def start(self) -> Array:
+    def start(self) -> Floats:
         """Parameters of the noise it was built around."""
 
-    def noise(self, parameters: Array) -> tuple[Array, Array]:
+    def noise(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and spreads."""
 
-    def slopes(self, parameters: Array, shift_slopes: Array, spread_slopes: Array) -> Array:
+    def slopes(self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats) -> Floats:
         """Gradient in the parameters from gradients in shifts and spreads."""
 
 
@@ -63,8 +62,8 @@ class Shape(Protocol):
 class PerLabel:
     """One covariance per label, around a given noise; without `means` the shifts stay zero."""
 
-    shifts: Array
-    factors: Array
+    shifts: Floats
+    factors: Floats
     budget: float
     means: bool
 
@@ -74,7 +73,7 @@ class PerLabel:
         factors = np.asarray(np.linalg.cholesky(floored(noise.spreads, floor)), dtype=np.float64)
         return cls(noise.shifts if means else 0 * noise.shifts, factors, budget, means)
 
-    def start(self) -> Array:
+    def start(self) -> Floats:
         """Shifts, identity multipliers and the slack that is left, never zero: that would be a stationary point."""
         count, size = self.shifts.shape
         spent = np.sum(self.shifts**2, axis=1) + np.sum(self.factors**2, axis=(1, 2))
@@ -82,14 +81,14 @@ class PerLabel:
         turned = np.broadcast_to(np.eye(size), (count, size, size))
         return self._joined(self.shifts, turned, slack)
 
-    def noise(self, parameters: Array) -> tuple[Array, Array]:
+    def noise(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and spreads."""
         shifts, factors, _, length = self._scaled(parameters)
         scale = np.sqrt(self.budget) / length
         factors = factors * scale[:, None, None]
         return shifts * scale[:, None], factors @ factors.transpose(0, 2, 1)
 
-    def slopes(self, parameters: Array, shift_slopes: Array, spread_slopes: Array) -> Array:
+    def slopes(self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats) -> Floats:
         """Gradient in the parameters."""
         shifts, factors, slack, length = self._scaled(parameters)
         scale = np.sqrt(self.budget) / length
@@ -106,11 +105,11 @@ class PerLabel:
             -along * slack * scale,
         )
 
-    def _joined(self, shifts: Array, turned: Array, slack: Array) -> Array:
+    def _joined(self, shifts: Floats, turned: Floats, slack: Floats) -> Floats:
         pieces = [turned.ravel(), slack]
         return np.concatenate([shifts.ravel(), *pieces] if self.means else pieces)
 
-    def _scaled(self, parameters: Array) -> tuple[Array, Array, Array, Array]:
+    def _scaled(self, parameters: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         count, size = self.shifts.shape
         if self.means:
             shifts, parameters = parameters[: count * size].reshape(count, size), parameters[count * size :]
@@ -126,8 +125,8 @@ class PerLabel:
 class Shared:
     """One covariance for all labels, around a given noise; without `means` it spends the whole budget."""
 
-    shifts: Array
-    factor: Array
+    shifts: Floats
+    factor: Floats
     budget: float
     means: bool
 
@@ -139,7 +138,7 @@ class Shared:
         spread = spread * min(1.0, max(left, 1e-3 * budget) / np.trace(spread))
         return cls(noise.shifts if means else 0 * noise.shifts, np.linalg.cholesky(spread), budget, means)
 
-    def start(self) -> Array:
+    def start(self) -> Floats:
         """Multipliers of the factor, then shifts over the ball's radius and slacks."""
         size = len(self.factor)
         if not self.means:
@@ -152,7 +151,7 @@ class Shared:
         # tr(spread) is budget M / (M + 1), M the squared norm of factor times multipliers over sqrt(room)
         return np.concatenate([(np.eye(size) * scale / np.sqrt(room)).ravel(), inner.ravel(), slack])
 
-    def noise(self, parameters: Array) -> tuple[Array, Array]:
+    def noise(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and spreads, the spreads being views of one."""
         factor, mass, inner, _, length = self._parts(parameters)
         count, size = self.shifts.shape
@@ -163,7 +162,7 @@ class Shared:
         spread = factor @ factor.T * share
         return np.sqrt(share) * inner / length[:, None], np.broadcast_to(spread, (count, size, size))
 
-    def slopes(self, parameters: Array, shift_slopes: Array, spread_slopes: Array) -> Array:
+    def slopes(self, parameters: Floats, shift_slopes: Floats, spread_slopes: Floats) -> Floats:
         """Gradient in the parameters."""
         factor, mass, inner, slack, length = self._parts(parameters)
         total = np.sum(spread_slopes, axis=0)
@@ -182,7 +181,7 @@ class Shared:
         slack_slopes = -shift_along * slack / length * scale
         return np.concatenate([(self.factor.T @ factor_slopes).ravel(), inner_slopes.ravel(), slack_slopes])
 
-    def _parts(self, parameters: Array) -> tuple[Array, float, Array, Array, Array]:
+    def _parts(self, parameters: Floats) -> tuple[Floats, float, Floats, Floats, Floats]:
         count, size = self.shifts.shape
         factor = self.factor @ parameters[: size**2].reshape(size, size)
         mass = float(np.sum(factor**2))
@@ -194,7 +193,7 @@ class Shared:
         return factor, mass, inner, slack, np.sqrt(np.sum(inner**2, axis=1) + slack**2)
 
 
-def floored(spreads: Array, floor: float) -> Array:
+def floored(spreads: Floats, floor: float) -> Floats:
     """Covariances with `floor` times their mean variance added in every direction, at the same trace."""
     size = spreads.shape[-1]
     level = np.trace(spreads, axis1=-2, axis2=-1)[..., None, None] / size
@@ -215,7 +214,7 @@ def descend(
     sharpness: tuple[float, ...] = SHARPNESS,
     iterations: int = 80,
     far_enough: float = FAR_ENOUGH,
-    report: Report | None = None,
+    report: Progress | None = None,
 ) -> Noise:
     """Best noise found from `begin` by minimising sharper and sharper smooth maxima; never worse than `begin`."""
     best = measured(objective, begin)
@@ -243,7 +242,7 @@ def _stage(
     figures = objective.smooth(shifts, spreads, sharpness).figures.max(axis=1)
     chosen: Edges = np.flatnonzero(figures >= np.max(figures) - KEPT / sharpness)
 
-    def value(parameters: Array) -> tuple[float, Array]:
+    def value(parameters: Floats) -> tuple[float, Floats]:
         noise = around.noise(parameters)
         found = objective.smooth(*noise, sharpness, chosen)
         return found.value, around.slopes(parameters, found.shifts, found.spreads)

@@ -16,8 +16,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import minimize
 
-from gaussveil.calibration.class_gradient import Array, LabelModels, Objective
+from gaussveil.calibration.class_gradient import LabelModels, Objective
 from gaussveil.calibration.class_search import Noise, floored, measured
+from gaussveil.typing import Floats
 
 MOST_PARAMETERS = 160  # a step costs the cube of this
 ITERATIONS = 150
@@ -34,8 +35,8 @@ class _Chart:
     A spread is F M M' F' with F the start's factor and M the parameters, so that all directions have the same scale.
     """
 
-    shifts: Array
-    factors: Array
+    shifts: Floats
+    factors: Floats
     means: bool
 
     @classmethod
@@ -44,18 +45,18 @@ class _Chart:
         factors = np.asarray(np.linalg.cholesky(floored(spreads, FLOOR)), dtype=np.float64)
         return cls(noise.shifts if means else 0 * noise.shifts, factors, means)
 
-    def start(self) -> Array:
+    def start(self) -> Floats:
         turned = np.broadcast_to(np.eye(self.shifts.shape[1]), self.factors.shape)
         return np.concatenate([self.shifts.ravel(), turned.ravel()] if self.means else [turned.ravel()])
 
-    def parts(self, parameters: Array) -> tuple[Array, Array]:
+    def parts(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Shifts and factors, one factor where the spread is common."""
         count, size = self.shifts.shape
         taken = count * size if self.means else 0
         shifts = parameters[:taken].reshape(count, size) if self.means else self.shifts
         return shifts, self.factors @ parameters[taken:].reshape(-1, size, size)
 
-    def noise(self, parameters: Array) -> Noise:
+    def noise(self, parameters: Floats) -> Noise:
         shifts, factors = self.parts(parameters)
         spreads = factors @ factors.transpose(0, 2, 1)
         # all labels alike: a direction in which none has noise must not tell them apart
@@ -65,7 +66,7 @@ class _Chart:
         )
         return Noise(shifts, np.array(spreads), math.inf)
 
-    def slopes(self, shift_slopes: Array, factor_slopes: Array) -> Array:
+    def slopes(self, shift_slopes: Floats, factor_slopes: Floats) -> Floats:
         """Rows of gradients in the parameters from rows of gradients in shifts and factors."""
         rows = len(shift_slopes)
         turned = (self.factors.transpose(0, 2, 1) @ factor_slopes).reshape(rows, -1)
@@ -106,7 +107,7 @@ def _searched(
     count, size = chart.shifts.shape
 
     @lru_cache(maxsize=2)
-    def constraints(point: bytes) -> tuple[Array, Array]:
+    def constraints(point: bytes) -> tuple[Floats, Floats]:
         values = np.frombuffer(point)
         shifts, factors = chart.parts(values[:-1])
         noise = chart.noise(values[:-1])

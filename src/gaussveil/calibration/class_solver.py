@@ -11,20 +11,11 @@ import numpy as np
 
 from gaussveil.calibration.class_common import Cover, common_noise
 from gaussveil.calibration.class_gradient import Device, Edges, LabelModels, Objective, WorstDelta, WorstShift
-from gaussveil.calibration.class_search import (
-    FLOOR,
-    SHARPNESS,
-    Noise,
-    PerLabel,
-    Report,
-    Shared,
-    descend,
-    floored,
-    measured,
-)
+from gaussveil.calibration.class_search import FLOOR, SHARPNESS, Noise, PerLabel, Shared, descend, floored, measured
 from gaussveil.calibration.class_sequential import is_small, least_budget, least_figure
 from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import ParameterError
+from gaussveil.typing import Progress
 
 FLOORS = (0.03, 0.3)  # of the mean variance, added where a search starts: under-floored starts stall
 DRAWN_FLOOR = 1e-4  # smallest variance of a label's noise against its mean one
@@ -50,7 +41,7 @@ class Search:
     common: bool
     swap: bool
     device: Device
-    report: Report
+    report: Progress
 
     @cached_property
     def objective(self) -> WorstDelta:

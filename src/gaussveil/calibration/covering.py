@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from gaussveil.calibration.ellipsoid_dual import ROUNDING, blocks
+from gaussveil.typing import Floats
 
-Array = NDArray[np.float64]
 
-
-def covers(covariance: Array, rows: Array, floor: float) -> bool:
+def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
     """Whether S >= floor I and S >= vv' for every row v, proven for the doubles given.
 
     In coordinates scaled by powers of two (exact) to a diagonal in (1/4, 1], a Cholesky factorisation that succeeds
@@ -39,7 +37,7 @@ def covers(covariance: Array, rows: Array, floor: float) -> bool:
     return True
 
 
-def _definite(matrices: Array) -> bool:
+def _definite(matrices: Floats) -> bool:
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:

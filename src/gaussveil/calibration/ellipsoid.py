@@ -30,8 +30,8 @@ from gaussveil.errors import (
     ShapeError,
 )
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.typing import Floats
 
-Array = NDArray[np.float64]
 CHANGE_UNIT = "squares would overflow or vanish; change the unit."
 
 
@@ -51,11 +51,11 @@ class CoveringEllipsoid:
         scans: passes over all the vectors.
     """
 
-    covariance: Array
+    covariance: Floats
     trace: float
     lower_bound: float
     relative_gap: float
-    weights: Array
+    weights: Floats
     active: NDArray[np.intp]
     iterations: int
     scans: int
@@ -119,7 +119,7 @@ def covering_ellipsoid(
     return CoveringEllipsoid(covariance, trace, bound, gap, weights, np.sort(active), solved.iterations, solved.scans)
 
 
-def _checked_vectors(vectors: ArrayLike) -> Array:
+def _checked_vectors(vectors: ArrayLike) -> Floats:
     rows = np.array(float_array("vectors", vectors), order="C")
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ShapeError(
@@ -131,7 +131,7 @@ def _checked_vectors(vectors: ArrayLike) -> Array:
     return rows
 
 
-def _checked_weight(weight: ArrayLike | None, dim: int) -> Array | None:
+def _checked_weight(weight: ArrayLike | None, dim: int) -> Floats | None:
     """Lower Cholesky factor C of the weight."""
     if weight is None:
         return None
@@ -156,7 +156,7 @@ def _only_floor(count: int, dim: int, weight: ArrayLike | None, floor: float) ->
     return CoveringEllipsoid(floor * np.eye(dim), cost, cost, 0.0, np.zeros(count), none, 0, 1)
 
 
-def _proven_cover(rows: Array, solved: DualSolution, root: Array | None, unit: float, floor: float) -> Array:
+def _proven_cover(rows: Floats, solved: DualSolution, root: Floats | None, unit: float, floor: float) -> Floats:
     """The covariance in the user's coordinates, its diagonal raised by the least that proves the covering."""
     factor = solved.basis * (unit * np.sqrt(solved.variances))
     if root is not None:

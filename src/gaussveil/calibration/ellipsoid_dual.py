@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, dsyevd
 
 from gaussveil.errors import NumericalError
-
-Array = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 ROUNDING = float(np.finfo(np.float64).eps) / 2
 CHUNK_CELLS = 1 << 20  # doubles held by one block of a full scan or of a batch of Cholesky checks
@@ -32,7 +31,7 @@ def blocks(count: int, width: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, count, step))
 
 
-def _quadratic(rows: Array, root: Array) -> Array:
+def _quadratic(rows: Floats, root: Floats) -> Floats:
     """|root' row|^2 for every row, in blocks: one full scan."""
     out = np.empty(rows.shape[0])
     for block in blocks(*rows.shape):
@@ -41,7 +40,7 @@ def _quadratic(rows: Array, root: Array) -> Array:
     return out
 
 
-def _spectrum(x: Array, rows: Array, *, accurate: bool = False) -> tuple[Array, Array]:
+def _spectrum(x: Floats, rows: Floats, *, accurate: bool = False) -> tuple[Floats, Floats]:
     """Eigenvalues s and eigenvectors of A(x)^(1/2); `accurate` to a few units of rounding of the largest."""
     root = rows * np.sqrt(x)[:, None]
     if not accurate:
@@ -56,7 +55,7 @@ def _spectrum(x: Array, rows: Array, *, accurate: bool = False) -> tuple[Array, 
     return np.concatenate([singular, np.zeros(dim - singular.size)]), basis.T
 
 
-def _softened(s: Array, floor: float, blur: float) -> tuple[Array, Array | float]:
+def _softened(s: Floats, floor: float, blur: float) -> tuple[Floats, Floats | float]:
     """Smooth majorant sigma of max(s, floor), and the divided differences of sigma^2 in s^2.
 
     sigma^2 = (s^2 + f^2 + sqrt((s^2 - f^2)^2 + w^2)) / 2, w = blur f^2: a kink has no Newton step.
@@ -71,7 +70,7 @@ def _softened(s: Array, floor: float, blur: float) -> tuple[Array, Array | float
     return np.sqrt(floor**2 + rise / 2), np.add.outer(rise, rise) / (2 * np.add.outer(radius, radius))
 
 
-def _dual_value(s: Array, total: float, floor: float) -> float:
+def _dual_value(s: Floats, total: float, floor: float) -> float:
     """Lower bound on the optimum from x with spectrum s and sum total, at the better of two multiples of x."""
     free = float(s.sum()) ** 2 / total if total > 0 else 0.0
     return max(free, float(np.where(s < floor, floor + s**2 / max(floor, 1e-300), 2 * s).sum()) - total)
@@ -81,15 +80,15 @@ class DualSolution(NamedTuple):
     """Dual solution x on the vectors `support`, with the full scan that proves it."""
 
     support: NDArray[np.intp]
-    x: Array
-    variances: Array
-    basis: Array
+    x: Floats
+    variances: Floats
+    basis: Floats
     lower_bound: float
     iterations: int
     scans: int
 
 
-def solve_dual(rows: Array, relative_gap: float, floor: float) -> DualSolution:
+def solve_dual(rows: Floats, relative_gap: float, floor: float) -> DualSolution:
     """Active set around the Newton solver: start from promising vectors, add whatever a full scan finds uncovered."""
     distinct = _distinct(rows)
     if distinct.size < rows.shape[0]:
@@ -98,7 +97,7 @@ def solve_dual(rows: Array, relative_gap: float, floor: float) -> DualSolution:
     return _solve_distinct(rows, relative_gap, floor)
 
 
-def _solve_distinct(rows: Array, relative_gap: float, floor: float) -> DualSolution:
+def _solve_distinct(rows: Floats, relative_gap: float, floor: float) -> DualSolution:
     count, dim = rows.shape
     room = 24 + 5 * dim
     x = np.full(count, 1.0 / count)
@@ -146,12 +145,12 @@ def _solve_distinct(rows: Array, relative_gap: float, floor: float) -> DualSolut
     return DualSolution(index, x, variances * excess, basis, bound, iterations, scans)
 
 
-def _largest(q: Array, room: int) -> NDArray[np.intp]:
+def _largest(q: Floats, room: int) -> NDArray[np.intp]:
     """Positions of the `room` largest entries; ties go to the first, so that the answer is reproducible."""
     return np.argsort(-q, kind="stable")[:room]
 
 
-def _distinct(rows: Array) -> NDArray[np.intp]:
+def _distinct(rows: Floats) -> NDArray[np.intp]:
     """Positions of the rows that differ by more than their sign from all the others kept, in order."""
     probe = np.abs(np.einsum("ij,j->i", rows, np.cos(np.arange(1.0, rows.shape[1] + 1))))
     ordered = np.sort(probe)
@@ -165,8 +164,8 @@ def _distinct(rows: Array) -> NDArray[np.intp]:
 
 
 def _newton(
-    rows: Array, index: NDArray[np.intp], x: Array, floor: float, blur: float, target: float
-) -> tuple[NDArray[np.intp], Array, int]:
+    rows: Floats, index: NDArray[np.intp], x: Floats, floor: float, blur: float, target: float
+) -> tuple[NDArray[np.intp], Floats, int]:
     """Primal-dual Newton (predictor and corrector) on the dual over the vectors `index`.
 
     Unknowns x > 0 and z = 1 - q(x) > 0 with x z -> 0; derivative of q in x is -HH'.  Vectors that provably carry no
@@ -211,7 +210,7 @@ def _newton(
     return index, np.where(z > 0.05, 0.0, x), steps
 
 
-def _overshoot(u: Array, x: Array, dx: Array, q: Array, floor: float, blur: float, centre: float) -> float:
+def _overshoot(u: Floats, x: Floats, dx: Floats, q: Floats, floor: float, blur: float, centre: float) -> float:
     """Part of the step after which the (concave) barrier function stops rising; only the floor makes this needed.
 
     Just above the floor q falls steeply and just below it not at all, so that plain Newton can jump to and fro.
@@ -230,7 +229,7 @@ def _overshoot(u: Array, x: Array, dx: Array, q: Array, floor: float, blur: floa
     return part
 
 
-def _unscreened(s: Array, squares: Array, total: float, floor: float) -> NDArray[np.bool_]:
+def _unscreened(s: Floats, squares: Floats, total: float, floor: float) -> NDArray[np.bool_]:
     """Vectors that may be active at the optimum; the others provably are not (docs/math/ellipsoid.md).
 
     Where the floor covers all of them none is, and one stays: the next full scan asks about those not among them.
@@ -244,7 +243,7 @@ def _unscreened(s: Array, squares: Array, total: float, floor: float) -> NDArray
     return np.asarray(q >= min(1 + spread / 2 - np.sqrt(spread + spread**2 / 4) - 1e-9, float(q.max())))
 
 
-def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, Array, float]:
+def _newton_step(half: Floats, x: Floats, z: Floats, slack: Floats) -> tuple[Floats, Floats, float]:
     """Mehrotra's step for z = slack = 1 - q(x), x z = 0, damped to stay inside, and the x z it aims at; `half` is H."""
     point = np.array([x, z])
     stiffness = z / x
@@ -262,7 +261,7 @@ def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, 
     if info:
         raise NumericalError("a Newton system of the covering ellipsoid is singular. Bring the vectors to one scale.")
 
-    def solve(product: Array | float) -> Array:
+    def solve(product: Floats | float) -> Floats:
         wanted = product / x
         right = pull * (wanted - slack)
         if wide:
@@ -271,7 +270,7 @@ def _newton_step(half: Array, x: Array, z: Array, slack: Array) -> tuple[Array, 
             dx = pull * (right - scaled @ dpotrs(factor, scaled.T @ right, lower=1)[0])
         return np.array([dx, wanted - z - stiffness * dx])
 
-    def reach(move: Array) -> float:
+    def reach(move: Floats) -> float:
         return -1 / min(float((move / point).min()), -1e-300)
 
     mean = float(x @ z) / x.size

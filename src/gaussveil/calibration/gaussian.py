@@ -15,7 +15,7 @@ from functools import lru_cache
 from numbers import Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 
@@ -31,8 +31,7 @@ from gaussveil.errors import (
 )
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
-
-Matrix = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 LARGEST_EPSILON = 500.0
 SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
@@ -93,7 +92,7 @@ def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> fl
     return scale if Fraction(scale) * shift >= radius else math.nextafter(scale, math.inf)
 
 
-def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> Matrix:
+def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> Floats:
     """Smallest multiple N of `shape` with v' N^-1 v <= mean_shift^2 for every |v| <= radius: N >= (radius/shift)^2."""
     smallest = _positive("radius", radius) / _positive("mean_shift", mean_shift) * (1 + 4 * ULP)
     matrix = _checked_shape(shape)
@@ -113,7 +112,7 @@ def smallest_deviation(shifts: ArrayLike, mean_shift: float, shape: ArrayLike | 
 
 def covariance_for_shifts(
     shifts: ArrayLike, mean_shift: float, *, shape: ArrayLike | None = None, rounding_l2: float = 0.0
-) -> Matrix:
+) -> Floats:
     """Noise N with w' N^-1 w <= mean_shift^2 for every w within `rounding_l2` of a row of `shifts`.
 
     The smallest multiple of `shape`; without one, the covariance of smallest trace whose standard deviations are at
@@ -138,7 +137,7 @@ def covariance_for_shifts(
     return _scaled(_checked_shape(shape, len(rows[0])), rows / left, floor * floor)
 
 
-def _scaled(shape: Matrix, rows: Matrix, floor: float) -> Matrix:
+def _scaled(shape: Floats, rows: Floats, floor: float) -> Floats:
     """Smallest multiple S of `shape` for which S >= floor I and S >= vv' for every row v are proven."""
     factor = max(floor / float(np.linalg.eigvalsh(shape)[0]), _largest_distance(shape, rows))
     raised = 16 * len(shape) * (len(shape) + 8) * ULP
@@ -153,17 +152,17 @@ def _scaled(shape: Matrix, rows: Matrix, floor: float) -> Matrix:
     )
 
 
-def _largest_distance(shape: Matrix, rows: Matrix) -> float:
+def _largest_distance(shape: Floats, rows: Floats) -> float:
     """Largest v' shape^-1 v over the rows, in floating point."""
     image = solve_triangular(np.linalg.cholesky(shape), rows.T, lower=True)
     return float(np.max(np.einsum("ij,ij->j", image, image)))
 
 
-def _longest(rows: Matrix) -> float:
+def _longest(rows: Floats) -> float:
     return math.sqrt(float(np.max(np.einsum("ij,ij->i", rows, rows)))) * (1 + int(rows.shape[1]) * ULP)
 
 
-def _checked_shape(shape: ArrayLike, size: int | None = None) -> Matrix:
+def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
     matrix = _matrix("covariance_shape", shape)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0 or (size and len(matrix) != size):
         wanted = "square" if size is None else f"of shape ({size}, {size}), like the shifts"
@@ -180,7 +179,7 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Matrix:
     return np.asarray(symmetric)
 
 
-def _checked_shifts(shifts: ArrayLike) -> Matrix:
+def _checked_shifts(shifts: ArrayLike) -> Floats:
     rows = _matrix("shifts", shifts)
     if rows.ndim != 2 or rows.size == 0:
         raise ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape} instead.")
@@ -216,8 +215,8 @@ def _real(name: str, value: float) -> float:
     return float(value)
 
 
-def _matrix(name: str, value: ArrayLike) -> Matrix:
-    matrix: Matrix = float_array(name, value)
+def _matrix(name: str, value: ArrayLike) -> Floats:
+    matrix: Floats = float_array(name, value)
     if not np.all(np.isfinite(matrix)):
         raise NotFiniteError(f"{name} must be finite. Got NaN or infinity.")
     return matrix

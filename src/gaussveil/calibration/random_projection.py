@@ -23,13 +23,12 @@ from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.typing import Floats
 
 LARGEST_EXCESS = 2.0**20  # leverage 1 - 1e-6: a promise so loose needs no smaller ridge
 SMALLEST_EXCESS = 1e-12
 FAILURE_SHARES = (1e-4, 1e-2, 0.1)  # of delta, for a test that errs
 CONFIDENCE = 0.95
-
-Floats = NDArray[np.float64]
 
 
 def sketch_loss(excess: float, components: int, rank: int = 1) -> PrivacyLoss:

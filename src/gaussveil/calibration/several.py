@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
-def noise_scales(mean_shift: float, weights: Float, squared_sensitivities: Float) -> Float:
+def noise_scales(mean_shift: float, weights: Floats, squared_sensitivities: Floats) -> Floats:
     """Standard deviations that minimise sum w_j s_j^2 subject to sum b_j / s_j^2 = mean_shift^2 (Lagrange).
 
     The squared mean shifts b_j / s_j^2 of releases add up; w_j says what a unit of variance of release j costs.

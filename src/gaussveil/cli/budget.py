@@ -83,9 +83,14 @@ def new(
     relation = _relation(adjacency, unit)
     charges = _read_plan(plan) if plan is not None else []
     terms: dict[str, Any] = {
-        "epsilon": epsilon, "delta": delta, "adjacency": relation, "rule": rule.value, "plan": charges,
-        "filter": filter_name.value, "order": order,
-    }  # fmt: skip
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": relation,
+        "rule": rule.value,
+        "plan": charges,
+        "filter": filter_name.value,
+        "order": order,
+    }
     Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)

@@ -74,9 +74,14 @@ def demo(
     else:
         table = read_table(data, engine)
         readings = read_readings(
-            table, household=column_named(table, household_column), time=column_named(table, time_column),
-            power=column_named(table, power_column), unit=unit, gaps=gaps, time_zone=time_zone,  # type: ignore[arg-type]
-        )  # fmt: skip
+            table,
+            household=column_named(table, household_column),
+            time=column_named(table, time_column),
+            power=column_named(table, power_column),
+            unit=unit,  # type: ignore[arg-type]
+            gaps=gaps,  # type: ignore[arg-type]
+            time_zone=time_zone,
+        )
         check_unit(readings, unit)
         source = f"the readings in {table_name(data)}"
     ledger = new_ledger(out, simulated=data is None)

@@ -104,16 +104,25 @@ def forecast(
     check_targets(out, certificate_file, report, diagnostics, inputs=[local_file(source)], ledger=ledger, force=force)
     table = read_table(source, engine)
     readings = read_readings(
-        table, household=column_named(table, household_column), time=column_named(table, time_column),
-        power=column_named(table, power_column), unit=cast("Unit", unit),  # another one is refused there, by name
-        gaps=gaps.value, time_zone=time_zone,
-    )  # fmt: skip
+        table,
+        household=column_named(table, household_column),
+        time=column_named(table, time_column),
+        power=column_named(table, power_column),
+        unit=cast("Unit", unit),  # another one is refused there, by name
+        gaps=gaps.value,
+        time_zone=time_zone,
+    )
     check_unit(readings, unit)
     past, future = _split(readings, at)
     forecaster = PrivateForecaster(
-        horizon=horizon, epsilon=epsilon, delta=delta, accuracy=accuracy, clusters=clusters, model=model.value,
+        horizon=horizon,
+        epsilon=epsilon,
+        delta=delta,
+        accuracy=accuracy,
+        clusters=clusters,
+        model=model.value,
         account=payer,
-    ).fit(past)  # fmt: skip
+    ).fit(past)
     private = None
     if diagnostics is not None:
         private = _private(forecaster, name, cluster_of is not None, future)

@@ -72,11 +72,18 @@ def mixture(
     check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
     table = open_table(source, engine)
     estimator = PrivateGaussianMixture(
-        epsilon=epsilon, delta=delta, radius=radius, adjacency=adjacency.value, nominal_size=size,
+        epsilon=epsilon,
+        delta=delta,
+        radius=radius,
+        adjacency=adjacency.value,
+        nominal_size=size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
-        classes=_classes(table, label, classes), columns=None if columns is None else _names(columns),
-        privacy_unit=unit, max_rows_per_unit=rows_per_unit, account=payer,
-    )  # fmt: skip
+        classes=_classes(table, label, classes),
+        columns=None if columns is None else _names(columns),
+        privacy_unit=unit,
+        max_rows_per_unit=rows_per_unit,
+        account=payer,
+    )
     width = len(table.schema.names)
     room = BYTES_PER_PARAMETER * len(_listed(estimator.classes)) * (width + 1) ** 2 + CERTIFICATE_BYTES
     with ExitStack() as files:

@@ -60,10 +60,15 @@ def logistic(
     from gaussveil.mechanisms import PrivateBayesianLogisticRegression
 
     model = PrivateBayesianLogisticRegression(
-        epsilon=epsilon, delta=delta, row_norm=row_norm, regularization=regularization, target=target,
-        classes=None if classes is None else _labels(classes), privacy_unit=unit,
+        epsilon=epsilon,
+        delta=delta,
+        row_norm=row_norm,
+        regularization=regularization,
+        target=target,
+        classes=None if classes is None else _labels(classes),
+        privacy_unit=unit,
         account=paying_account(ledger, account),
-    )  # fmt: skip
+    )
 
     def released() -> dict[str, Any]:
         return {
@@ -107,10 +112,17 @@ def gp(
     if not (length_scale > 0 and amplitude > 0):
         raise ParameterError("--length-scale and --amplitude must be positive")
     model = PrivateGaussianProcessRegressor(
-        kernel=ConstantKernel(amplitude**2) * RBF(length_scale), query_points=read_numbers(points).values,
-        observation_variance=observation_variance, label_bound=label_bound, n_max=n_max, epsilon=epsilon, delta=delta,
-        target=target, account=paying_account(ledger, account), privacy_unit=unit,
-    )  # fmt: skip
+        kernel=ConstantKernel(amplitude**2) * RBF(length_scale),
+        query_points=read_numbers(points).values,
+        observation_variance=observation_variance,
+        label_bound=label_bound,
+        n_max=n_max,
+        epsilon=epsilon,
+        delta=delta,
+        target=target,
+        account=paying_account(ledger, account),
+        privacy_unit=unit,
+    )
 
     def released() -> dict[str, Any]:
         return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}

@@ -71,9 +71,14 @@ def vector(
     certificate_file = certificate_beside(out)
     check_targets(out, certificate_file, inputs=[local_file(source)], ledger=ledger, force=force)
     mechanism = GaussianRelease(
-        epsilon=epsilon, delta=delta, l2_sensitivity=sensitivity, adjacency=adjacency.value, privacy_unit=unit,
-        grid=grid, account=payer,
-    )  # fmt: skip
+        epsilon=epsilon,
+        delta=delta,
+        l2_sensitivity=sensitivity,
+        adjacency=adjacency.value,
+        privacy_unit=unit,
+        grid=grid,
+        account=payer,
+    )
     room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
     with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
         release = mechanism.release(numbers.values, released=f"{table_name(source)}, {_shape_in_words(numbers)}")

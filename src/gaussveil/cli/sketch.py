@@ -64,11 +64,18 @@ def sketch(
         raise ParameterError(f"--components must be auto or a whole number; got {components!r}")
     table = open_table(source, engine)
     mechanism = PrivateSketch(
-        epsilon=epsilon, delta=delta, row_norm=row_norm, variant=variant.value, rate=rate, row_bound=row_bound,
+        epsilon=epsilon,
+        delta=delta,
+        row_norm=row_norm,
+        variant=variant.value,
+        rate=rate,
+        row_bound=row_bound,
         n_components=components if components == "auto" else int(components),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        privacy_unit=unit, max_rows_per_unit=rows_per_unit, account=payer,
-    )  # fmt: skip
+        privacy_unit=unit,
+        max_rows_per_unit=rows_per_unit,
+        account=payer,
+    )
     names = mechanism.columns or tuple(name for name in table.schema.names if name != unit)
     plan = mechanism.plan(len(names))
     answer: dict[str, object] = {

@@ -101,15 +101,27 @@ def design(
                 )
             points = min(288, readings.count // 2)
             private = PrivateSpectrum(
-                epsilon=spectrum_epsilon, delta=spectrum_delta, l2_ball=spectrum_ball, points=points,
-                sample_period=period, smoothing=(1.0, 0.39), account=pays(spectrum_account, meter),
-            )  # fmt: skip
+                epsilon=spectrum_epsilon,
+                delta=spectrum_delta,
+                l2_ball=spectrum_ball,
+                points=points,
+                sample_period=period,
+                smoothing=(1.0, 0.39),
+                account=pays(spectrum_account, meter),
+            )
             if dry_run:
                 raise ParameterError("--dry-run cannot plan a spectrum: its filters need the private spectrum")
         return MeterStream.design(
-            sample_period=period, epsilon=epsilon, delta=delta, event=event, l2_ball=l2_ball, purpose=purpose.value,
-            history=None if private is None else readings.values[row], spectrum=private, account=pays(account, meter),
-        )  # fmt: skip
+            sample_period=period,
+            epsilon=epsilon,
+            delta=delta,
+            event=event,
+            l2_ball=l2_ball,
+            purpose=purpose.value,
+            history=None if private is None else readings.values[row],
+            spectrum=private,
+            account=pays(account, meter),
+        )
 
     names = readings.households
     for name in names:  # before anything is spent
@@ -123,12 +135,17 @@ def design(
     if not dry_run:
         _open_all(streams, out)
     answer = {
-        "meters": len(streams), "noise_sd_kw": plan.noise_sd, "daily_energy_sd_kwh": plan.daily_energy_sd,
-        "monthly_energy_sd_kwh": plan.monthly_energy_sd, "repeated_events": plan.repeated_events,
-        "repeated_epsilon": plan.repeated_epsilon, "repeated_delta": plan.repeated_delta,
+        "meters": len(streams),
+        "noise_sd_kw": plan.noise_sd,
+        "daily_energy_sd_kwh": plan.daily_energy_sd,
+        "monthly_energy_sd_kwh": plan.monthly_energy_sd,
+        "repeated_events": plan.repeated_events,
+        "repeated_epsilon": plan.repeated_epsilon,
+        "repeated_delta": plan.repeated_delta,
         "good_for": list(plan.good_for),
-        "account": None if ledger is None else account, "out": None if dry_run else str(out),
-    }  # fmt: skip
+        "account": None if ledger is None else account,
+        "out": None if dry_run else str(out),
+    }
     ending = "nothing was spent" if dry_run else f"wrote {out}" + ("" if ledger else ", not recorded")
     tell(answer, [f"{len(streams)} meters: {plan}", ending], json=json_output)
 
@@ -203,9 +220,13 @@ def _broker(address: str, user: str | None, password: str | None, ca: Path | Non
             "GAUSSVEIL_MQTT_PASSWORD"
         )
     return Broker(
-        host=host.removeprefix("[").removesuffix("]"), port=int(port), user=user, password=password, client=client,
+        host=host.removeprefix("[").removesuffix("]"),
+        port=int(port),
+        user=user,
+        password=password,
+        client=client,
         certificate_authority=None if ca is None else str(ca),
-    )  # fmt: skip
+    )
 
 
 def _serve_mqtt(gateway: Gateway, broker: Broker) -> None:

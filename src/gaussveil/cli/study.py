@@ -105,10 +105,13 @@ def _print(outcome: Outcome) -> None:
         print_line(f"\nMissing, and so not shown in full: {', '.join(outcome.missing)}.")
     print_line("")
     lines = [
-        [*map(Text, (claim.claim, claim.printed, claim.ours)),
-         Text(claim.verdict.value, style=f"bold {COLOURS[claim.verdict.value]}"), Text(claim.because)]
+        [
+            *map(Text, (claim.claim, claim.printed, claim.ours)),
+            Text(claim.verdict.value, style=f"bold {COLOURS[claim.verdict.value]}"),
+            Text(claim.because),
+        ]
         for claim in outcome.claims
-    ]  # fmt: skip
+    ]
     console.print(_table("Verdict", ("claim", "printed", "ours", "", "because"), lines, right=False))
 
 

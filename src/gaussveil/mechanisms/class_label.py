@@ -42,8 +42,7 @@ from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise import Generator
 from gaussveil.noise.lattice import to_lattice
-
-Array = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 ORDINARY = (-4, 8)  # binary exponents of queries' differences that are searched as they are
 LARGEST_EXPONENT = 400
@@ -187,12 +186,12 @@ class ClassLabelNoise:
         return Release(_unlabelled(queries, noisy), debit.certificate)
 
     @property
-    def noise_means_(self) -> Array:
+    def noise_means_(self) -> Floats:
         """Means of the noise, one row per label."""
         return self._planned().shifts
 
     @property
-    def noise_covariances_(self) -> Array:
+    def noise_covariances_(self) -> Floats:
         """Covariances of the noise as drawn, one per label."""
         return np.stack([np.asarray(noise.covariance) for noise in self._planned().noises])
 
@@ -319,7 +318,7 @@ def _unit(models: LabelModels) -> float:
     return 1.0 if ORDINARY[0] <= exponent <= ORDINARY[1] else math.ldexp(1.0, exponent)
 
 
-def _unlabelled(queries: Any, rows: Array) -> Any:
+def _unlabelled(queries: Any, rows: Floats) -> Any:
     """The rows as a frame where the queries came as one; never with its index, which may name the labels."""
     library = library_of(queries)
     return frame(library, {str(name): column for name, column in zip(queries.columns, rows.T)}) if library else rows

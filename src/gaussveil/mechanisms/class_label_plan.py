@@ -17,8 +17,7 @@ from gaussveil.calibration.class_gradient import LabelModels
 from gaussveil.errors import AssumptionError, ParameterError, ShapeError
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-
-Array = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 CONSTANT_GRID = 2.0**-30  # of the smallest standard deviation: the rounded centres are evaluated, so this costs nothing
 RANDOM_GRID = 2.0**-38  # rounding a random query is charged as total variation, about 1e-12 with this grid
@@ -34,7 +33,7 @@ class ClassLabelPlan:
     labels: tuple[Any, ...]
     edges: NDArray[np.intp]  # ordered
     models: LabelModels
-    shifts: Array
+    shifts: Floats
     noises: tuple[GaussianNoise, ...]
     epsilon: float
     swap: bool
@@ -45,8 +44,8 @@ class ClassLabelPlan:
         labels: tuple[Any, ...],
         edges: NDArray[np.intp],
         models: LabelModels,
-        shifts: Array,
-        spreads: Array,
+        shifts: Floats,
+        spreads: Floats,
         epsilon: float,
         swap: bool,
     ) -> ClassLabelPlan:
@@ -71,7 +70,7 @@ class ClassLabelPlan:
         return self.noises[0].grid
 
     @cached_property
-    def centres(self) -> Array:
+    def centres(self) -> Floats:
         """Means of the outputs; lattice points, to the bit, where queries are constant."""
         centres = self.models.means + self.shifts
         return np.asarray(np.rint(centres / self.grid) * self.grid) if self.models.constant else centres
@@ -138,7 +137,7 @@ class ClassLabelPlan:
         With priors (Remark 1, eq. (9)) L is the log ratio of posteriors instead of likelihoods. Probabilistic DP is not
         closed under post-processing, so this is a figure to compare with the paper, not a guarantee.
         """
-        lean: float | Array = 0.0
+        lean: float | Floats = 0.0
         if priors is not None:
             weights = np.asarray(priors, dtype=np.float64)
             if weights.shape != (len(self.labels),) or not np.all(weights > 0) or abs(weights.sum() - 1) > 1e-9:
@@ -148,11 +147,11 @@ class ClassLabelPlan:
         below = 1 - self.loss.loss_tail(-self.epsilon - lean)
         return float(np.max(above + below))
 
-    def draw(self, position: int, query: ArrayLike, generator: Generator | None = None) -> Array:
+    def draw(self, position: int, query: ArrayLike, generator: Generator | None = None) -> Floats:
         """One label's noisy query, without a record of it: for studies and audits. Releases go through `release`."""
         return self.noises[position].add(self.centre_of(position, query), generator)
 
-    def centre_of(self, position: int, query: ArrayLike) -> Array:
+    def centre_of(self, position: int, query: ArrayLike) -> Floats:
         """Query plus noise mean, ready for the grid; the design's own centre for a constant query."""
         value = np.asarray(query, dtype=np.float64)
         if value.shape != self.models.means[position].shape:

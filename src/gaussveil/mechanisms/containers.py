@@ -71,8 +71,9 @@ def frame(library: str, columns: Mapping[str, Any]) -> Any:
         return polars.DataFrame(plain)
     import pyarrow
 
-    return pyarrow.table({name: pyarrow.array(column.tolist() if column.dtype.kind == "U" else column)
-                          for name, column in plain.items()})  # fmt: skip
+    return pyarrow.table(
+        {name: pyarrow.array(column.tolist() if column.dtype.kind == "U" else column) for name, column in plain.items()}
+    )
 
 
 def series(library: str, name: str, values: NDArray[Any]) -> Any:

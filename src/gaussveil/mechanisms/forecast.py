@@ -29,17 +29,10 @@ from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarant
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
 from gaussveil.mechanisms.containers import library_of, real_number
-from gaussveil.mechanisms.forecast_models import (
-    Array,
-    HouseholdModels,
-    PowerScale,
-    PrivateForecast,
-    Queries,
-    Times,
-    steps_ahead,
-)
+from gaussveil.mechanisms.forecast_models import HouseholdModels, PowerScale, PrivateForecast, Queries, steps_ahead
 from gaussveil.noise import Generator, SecureGenerator
 from gaussveil.timeseries import Readings, read_readings, to_kw
+from gaussveil.typing import Floats, Times
 
 PAST_KNOWN, RANDOM_PAST = "past known", "random past"
 Model = Literal["past known", "random past"]
@@ -293,7 +286,7 @@ class PrivateForecaster:
             self._pasts_used.remove(span)
             raise
 
-    def _released(self, window: _Window, log_kw: Array, certificate: Certificate) -> Release[PrivateForecast]:
+    def _released(self, window: _Window, log_kw: Floats, certificate: Certificate) -> Release[PrivateForecast]:
         self.certificate_ = certificate
         value = window.scale.forecast(log_kw, window.times, self.coverage)
         return Release(dataclasses.replace(value, frame_library=self._library), certificate)
@@ -333,7 +326,7 @@ class PrivateForecaster:
         return dataclasses.replace(self)
 
 
-def _errors_kw(forecast: Array, error: Array, log_mean: Array, noise: Array) -> tuple[float, float]:
+def _errors_kw(forecast: Floats, error: Floats, log_mean: Floats, noise: Floats) -> tuple[float, float]:
     """Root mean squared error in kW of the plain and of the private forecast, expected over future and noise.
 
     Derived: the future is log-normal (forecast, error), the released power log-normal (log_mean, noise), independent.

@@ -32,9 +32,7 @@ from gaussveil.timeseries import (
     fit_weekly_season,
     mmse_forecast,
 )
-
-Array = NDArray[np.float64]
-Times = NDArray[np.datetime64]
+from gaussveil.typing import Floats, Times
 
 _DURATION = re.compile(r"(\d+)\s*(min|h|d)")
 _MINUTES = {"min": 1, "h": 60, "d": 24 * 60}
@@ -64,10 +62,10 @@ class Queries:
     about the forecast, enlarged for the season's own error.
     """
 
-    forecast: Array
-    mean: Array
-    covariance: Array
-    error_variance: Array
+    forecast: Floats
+    mean: Floats
+    covariance: Floats
+    error_variance: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,10 +174,10 @@ class PrivateForecast:
     """
 
     times: Times
-    log_kw: Array
-    kw: Array
-    lower_kw: Array
-    upper_kw: Array
+    log_kw: Floats
+    kw: Floats
+    lower_kw: Floats
+    upper_kw: Floats
     coverage: float
     frame_library: str = ""
 
@@ -207,12 +205,12 @@ class PowerScale:
     is that of c - f and its variance that of c - f plus those of n and e (derived: docs/mechanisms/forecast.md).
     """
 
-    log_factor: Array
-    bias: Array
-    variance: Array
+    log_factor: Floats
+    bias: Floats
+    variance: Floats
 
     @classmethod
-    def of(cls, plan: ClassLabelPlan, error_variance: Array) -> PowerScale:
+    def of(cls, plan: ClassLabelPlan, error_variance: Floats) -> PowerScale:
         """Moments over the cluster that the plan hides a household in."""
         plain, noisy = plan.models.means, plan.centres
         own = np.einsum("hii->hi", plan.models.covariances)
@@ -222,7 +220,7 @@ class PowerScale:
         apart = np.mean((noisy - plain - bias) ** 2 + noise + error_variance, axis=0)
         return cls(expected - logsumexp(noisy + (own + noise) / 2, axis=0), bias, apart)
 
-    def forecast(self, log_kw: Array, times: Times, coverage: float) -> PrivateForecast:
+    def forecast(self, log_kw: Floats, times: Times, coverage: float) -> PrivateForecast:
         """The receiver's forecast; a function of the release and of the cluster's moments only."""
         reach = float(ndtri((1 + coverage) / 2)) * np.sqrt(self.variance)
         with np.errstate(over="ignore"):  # noise of many logs may leave the range of floats: infinity is honest
@@ -236,7 +234,7 @@ class PowerScale:
             )
 
 
-def closest_shift(forecasts: Array, accuracy: float) -> tuple[float, float]:
+def closest_shift(forecasts: Floats, accuracy: float) -> tuple[float, float]:
     """How many noise deviations the worst two households stay apart under the best noise of one covariance.
 
     Second, the share of between-household variance that is kept. Both are 0 where the cluster's centre alone meets the
@@ -252,6 +250,6 @@ def closest_shift(forecasts: Array, accuracy: float) -> tuple[float, float]:
     return float(np.sqrt(lengths.max())), found.retained_variance
 
 
-def white_shift(forecasts: Array, accuracy: float) -> float:
+def white_shift(forecasts: Floats, accuracy: float) -> float:
     """The same distance under white noise without noise means."""
     return float(pdist(forecasts).max()) / math.sqrt(accuracy)

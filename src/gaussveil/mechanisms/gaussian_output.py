@@ -150,10 +150,17 @@ class LiftedGaussian:
         if isinstance(self.rank, bool) or not isinstance(self.rank, int) or not 1 <= self.rank <= self.dimension:
             raise ParameterError(f"rank must be an integer from 1 to the dimension. Got {self.rank!r} instead.")
         return lifted_plan(
-            StatedSensitivity(self.mean_gap, self.log_ratio), epsilon=self.epsilon, delta=self.delta, rank=self.rank,
-            wider=WIDER[self.wider], dimension=self.dimension, mean_bound=self.mean_bound, composition=self.composition,
-            smallest_variance=self.smallest_variance, largest_variance=self.largest_variance,
-        )  # fmt: skip
+            StatedSensitivity(self.mean_gap, self.log_ratio),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rank=self.rank,
+            wider=WIDER[self.wider],
+            dimension=self.dimension,
+            mean_bound=self.mean_bound,
+            composition=self.composition,
+            smallest_variance=self.smallest_variance,
+            largest_variance=self.largest_variance,
+        )
 
     def release(self, data: Any, *, released: str = "draw of a Gaussian-output algorithm") -> Release[Any]:
         """Debit, draw and certify. Every refusal comes before the debit."""
@@ -161,8 +168,13 @@ class LiftedGaussian:
         mean, covariance = _moments(*self.algorithm(data), self.dimension)
         factor = symmetric_factor(covariance - plan.covered_variance * np.eye(self.dimension), self.largest_variance)
         release = draw_release(
-            plan, clipped(mean, self.mean_bound), factor, released=released, mechanism="lifted-gaussian",
-            account=self.account, adjacency=self.adjacency or Adjacency.add_remove(self.privacy_unit),
+            plan,
+            clipped(mean, self.mean_bound),
+            factor,
+            released=released,
+            mechanism="lifted-gaussian",
+            account=self.account,
+            adjacency=self.adjacency or Adjacency.add_remove(self.privacy_unit),
             generator=self.generator,
             assumptions=(
                 "mean_gap, log_ratio and rank hold for every two neighbours and were fixed without the data",
@@ -170,7 +182,7 @@ class LiftedGaussian:
                 f"{self.smallest_variance:g} and {self.largest_variance:g}, for every data set",
             ),
             parameters={},
-        )  # fmt: skip
+        )
         self.certificate_, self.added_variance_ = release.certificate, plan.added_variance
         return release
 
@@ -202,9 +214,16 @@ def lifted_plan(
     calibrate = variance_for_envelope if composition == "envelope" else variance_for_dominating_pair
     variance, cost = calibrate(sensitivity, rank, float(epsilon), ideal, wider=wider)
     return make_plan(
-        epsilon, delta, variance, cost, dimension=dimension, mean_bound=mean_bound, remedy=remedy,
-        smallest_variance=smallest_variance, largest_variance=largest_variance,
-    )  # fmt: skip
+        epsilon,
+        delta,
+        variance,
+        cost,
+        dimension=dimension,
+        mean_bound=mean_bound,
+        remedy=remedy,
+        smallest_variance=smallest_variance,
+        largest_variance=largest_variance,
+    )
 
 
 def ideal_delta(epsilon: float, delta: float) -> float:
@@ -241,9 +260,12 @@ def make_plan(
             f"eigenvalues of every covariance. Got {smallest_variance!r} instead."
         )
     sampler = RandomCentre(
-        exact_variance=variance + covered, largest_variance=largest_variance, dimension=dimension,
-        mean_bound=mean_bound, remedy=remedy,
-    )  # fmt: skip
+        exact_variance=variance + covered,
+        largest_variance=largest_variance,
+        dimension=dimension,
+        mean_bound=mean_bound,
+        remedy=remedy,
+    )
     needed = sampler_delta(float(epsilon), sampler.total_variation)
     if needed > delta * SAMPLER_SHARE:
         least = needed / SAMPLER_SHARE

@@ -22,7 +22,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
@@ -36,8 +35,7 @@ from gaussveil.mechanisms.gaussian_output import LiftedPlan, draw_release, ideal
 from gaussveil.mechanisms.records import features_and_target, new_rows, numeric_target
 from gaussveil.noise import Generator
 from gaussveil.spectrum import PrivacyLoss
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 ROUNDING = 1 + 1e-12
 
@@ -133,11 +131,17 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         # n_max observations of the point itself, of the strongest feature allowed, tell most about it
         smallest = 1 / (1 / float(np.min(at_points)) + n_max * largest / float(np.min(at_points)) / noise)
         return make_plan(
-            self.epsilon, self.delta, variance, _pair(variance, widest, largest, noise, bound, n_max), count=count,
-            dimension=count, mean_bound=math.sqrt(count) * bound * math.sqrt(n_max * largest / noise) / 2,
-            smallest_variance=smallest * (1 - 1e-9), largest_variance=widest,
+            self.epsilon,
+            self.delta,
+            variance,
+            _pair(variance, widest, largest, noise, bound, n_max),
+            count=count,
+            dimension=count,
+            mean_bound=math.sqrt(count) * bound * math.sqrt(n_max * largest / noise) / 2,
+            smallest_variance=smallest * (1 - 1e-9),
+            largest_variance=widest,
             remedy="a smaller epsilon or a smaller n_max may help",
-        )  # fmt: skip
+        )
 
     def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcessRegressor:
         """Clip the labels, debit the account, draw the process at the query points."""
@@ -157,8 +161,13 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         mean, variance = predictive(kernel, rows[known], np.clip(target[known], -bound, bound), points, noise)
         spread = np.sqrt(np.clip(variance - plan.covered_variance, 0.0, None))
         release = draw_release(
-            plan, mean, np.diag(spread), released=f"a Gaussian process at {len(points)} public points",
-            mechanism="gaussian-process-regression", account=self.account, generator=self.generator,
+            plan,
+            mean,
+            np.diag(spread),
+            released=f"a Gaussian process at {len(points)} public points",
+            mechanism="gaussian-process-regression",
+            account=self.account,
+            generator=self.generator,
             adjacency=Adjacency.add_remove(self.privacy_unit),
             assumptions=(
                 f"there are at most {int(self.n_max)} records, and one {self.privacy_unit} contributes one of them",
@@ -166,10 +175,13 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
                 f"records with k(x, x) above {largest:g} are left out",
             ),
             parameters={
-                "kernel": str(kernel), "observation_variance": noise, "label_bound": bound, "n_max": int(self.n_max),
+                "kernel": str(kernel),
+                "observation_variance": noise,
+                "label_bound": bound,
+                "n_max": int(self.n_max),
                 "query_points": len(points),
             },
-        )  # fmt: skip
+        )
         self.query_points_, self.values_ = points, release.value
         self.certificate_, self.added_variance_ = release.certificate, plan.added_variance
         return self

@@ -28,8 +28,7 @@ from gaussveil.mechanisms.containers import real_number
 from gaussveil.mechanisms.gaussian_output import LiftedPlan, clipped, draw_release, lifted_plan
 from gaussveil.mechanisms.records import clipped_rows, features_and_target, new_rows
 from gaussveil.noise import Generator
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 MEAN_TOLERANCE = 2.0**-22  # of row_norm / regularization: how far the computed minimiser may lie from the true one
 COEFFICIENT_REACH = 2.0**10  # times the prior's typical length: coefficients are clipped there, by a public rule
@@ -102,11 +101,18 @@ class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type
         """The added variance, without data; it is the same for any number of records and columns."""
         norm, regularization = self._parameters()
         return lifted_plan(
-            LogisticSensitivity(norm, regularization), epsilon=self.epsilon, delta=self.delta, rank=1, wider="Y",
-            dimension=n_features, mean_bound=COEFFICIENT_REACH * math.sqrt(n_features / regularization),
-            smallest_variance=0.0, largest_variance=1 / regularization, composition=self.composition,
+            LogisticSensitivity(norm, regularization),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rank=1,
+            wider="Y",
+            dimension=n_features,
+            mean_bound=COEFFICIENT_REACH * math.sqrt(n_features / regularization),
+            smallest_variance=0.0,
+            largest_variance=1 / regularization,
+            composition=self.composition,
             remedy="a smaller epsilon, a larger row_norm or a smaller regularization may help",
-        )  # fmt: skip
+        )
 
     def fit(self, X: Any, y: Any = None) -> PrivateBayesianLogisticRegression:
         """Clip the rows, debit the account, draw the coefficients."""
@@ -120,15 +126,20 @@ class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type
         signed = clipped_rows(rows[known], norm) * signs[:, None]
         mean = minimiser(signed, regularization, MEAN_TOLERANCE * norm)
         release = draw_release(
-            plan, clipped(mean, plan.sampler.mean_bound), bohning_factor(signed, regularization),
-            released=f"{rows.shape[1]} coefficients of a logistic regression", mechanism="bayesian-logistic-regression",
-            account=self.account, adjacency=Adjacency.add_remove(self.privacy_unit), generator=self.generator,
+            plan,
+            clipped(mean, plan.sampler.mean_bound),
+            bohning_factor(signed, regularization),
+            released=f"{rows.shape[1]} coefficients of a logistic regression",
+            mechanism="bayesian-logistic-regression",
+            account=self.account,
+            adjacency=Adjacency.add_remove(self.privacy_unit),
+            generator=self.generator,
             assumptions=(
                 "row_norm, regularization, the number of columns and the two labels are public knowledge",
                 f"one {self.privacy_unit} contributes one row",
             ),
             parameters={"row_norm": norm, "regularization": regularization},
-        )  # fmt: skip
+        )
         self.classes_, self.coef_ = classes, release.value[None, :]
         self.certificate_, self.added_variance_ = release.certificate, plan.added_variance
         return self

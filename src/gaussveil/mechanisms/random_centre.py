@@ -10,14 +10,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gaussveil.errors import ParameterError
 from gaussveil.noise import DiscreteGaussian, GaussianNoise, Generator, default_generator
 from gaussveil.noise.discrete_gaussian import smoothing_total_variation
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 INNER_VARIANCE = 2**40  # of the integers behind w: their spacing is 2^-20 of w's standard deviation
 UNIT = 2.0**-53

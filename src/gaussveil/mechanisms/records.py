@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.statistics import Source
 from gaussveil.statistics.block import plain, require_columns
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 # How messages of NumPy and scikit-learn begin that quote what they could not use, and what is said instead.
 _QUOTING = {

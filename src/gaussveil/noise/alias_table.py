@@ -11,17 +11,15 @@ from functools import lru_cache
 from math import exp, isqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.noise.fixed_point import exp_minus
 from gaussveil.noise.generator import Generator
+from gaussveil.typing import Integers
 
 MASS_BITS = 128
 WORK_BITS = 256
 TAIL_WIDTHS = 14  # exp(-14^2/2) is 3e-43
 CHUNK = 1 << 14
-
-Integers = NDArray[np.int64]
 
 
 class AliasTable:

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.errors import NotPositiveDefiniteError, NumericalError, ParameterError
 from gaussveil.noise.discrete_gaussian import SMOOTHING_VARIANCE, DiscreteGaussian, smoothing_total_variation
 from gaussveil.noise.positive_definite import UNIT_ROUNDOFF, certainly_positive_definite
+from gaussveil.typing import Floats
 
 SMALLEST_EXCESS = 2.0**-30
 LARGEST_EXCESS = 2.0**-4
 EXACT_INTEGERS = 2**52
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

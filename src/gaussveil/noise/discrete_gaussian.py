@@ -11,12 +11,12 @@ from fractions import Fraction
 from math import ceil, exp, expm1, inf, isfinite, isqrt, log1p, pi, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.noise.alias_table import alias_table
 from gaussveil.noise.generator import Generator
 from gaussveil.noise.lattice import Shape, checked_shape
+from gaussveil.typing import Integers
 
 TABLE_WIDTH = 1024
 SMOOTHING_VARIANCE = 4  # conditional variance that every convolution leaves; its error is then 5e-35
@@ -24,8 +24,6 @@ ONE_MULTIPLIER = 480**2
 CANDIDATES = 512
 LARGEST_VARIANCE = 2**92
 CHUNK = 1 << 14
-
-Integers = NDArray[np.int64]
 
 
 class DiscreteGaussian:

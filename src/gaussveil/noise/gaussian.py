@@ -20,11 +20,10 @@ from gaussveil.noise.colouring import Colouring, colour
 from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
 from gaussveil.noise.generator import Generator, default_generator
 from gaussveil.noise.lattice import Shape, checked_grid, checked_shape, to_lattice
+from gaussveil.typing import Floats
 
 GRID_RATIO = 2.0**-20
 LATTICE_VARIANCE = 4  # (2g)^2 in units of g^2: what sampling a continuous Gaussian on the lattice adds
-
-Floats = NDArray[np.float64]
 
 
 class GaussianNoise:

@@ -19,6 +19,7 @@ from gaussveil.errors import ParameterError
 from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error, smoothing_total_variation
 from gaussveil.noise.generator import Generator, default_generator
 from gaussveil.noise.lattice import LARGEST_INTEGER
+from gaussveil.typing import Floats
 
 TABLE_VARIANCE = 2**84
 STEP_BITS = 40  # multipliers 1, 2^40, 2^80, 2^120 widen the table; each step leaves a conditional variance of about 16
@@ -28,7 +29,6 @@ LARGEST_RATIO = 2.0**84  # of the Gram matrix against the white part; the factor
 OUTPUT_RATIO = 2.0**-26  # output grid against the root of the smallest ridge
 
 Integers = NDArray[np.object_]
-Floats = NDArray[np.float64]
 
 
 class GramGaussian:

@@ -16,12 +16,11 @@ from gaussveil.errors import ParameterError
 from gaussveil.noise.bernoulli import uniform_below
 from gaussveil.noise.generator import Generator, default_generator
 from gaussveil.noise.lattice import Shape, checked_grid, checked_shape, to_lattice
+from gaussveil.typing import Integers
 
 SCALE_BITS = 33
 LARGEST_SCALE = 2**44
 GRID_RATIO = 2.0**-20
-
-Integers = NDArray[np.int64]
 
 
 def rational_scale(scale: float | Fraction) -> tuple[int, int]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from gaussveil.typing import Floats
 
 UNIT_ROUNDOFF = 2.0**-53
 
-Matrix = NDArray[np.float64]
 
-
-def certainly_positive_definite(matrix: Matrix, entry_error: Matrix) -> bool:
+def certainly_positive_definite(matrix: Floats, entry_error: Floats) -> bool:
     """True only if every symmetric matrix within `entry_error` of `matrix` is positive definite.
 
     A floating-point Cholesky factorisation that runs to its end proves that the matrix plus (n+1) u trace is definite

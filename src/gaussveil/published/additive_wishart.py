@@ -10,9 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
 def wishart_rate(count: int, epsilon: float) -> float:

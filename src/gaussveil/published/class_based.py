@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil.errors import ParameterError, ShapeError
-
-Array = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 ITERATIONS = 400
 FIRST_STEP = 0.1
@@ -24,7 +23,7 @@ LEAST_EIGENVALUE = 1e-10
 
 def algorithm_1(
     means: ArrayLike, covariances: ArrayLike, edges: ArrayLike, rho: float, *, repaired: bool = False
-) -> Array:
+) -> Floats:
     """Noise covariances of trace k rho (the reading of (44); (50) and sigma^2 = rho/k mean trace rho, K3).
 
     As printed every step is the largest that (51) allows. Repaired, steps are halved until the worst surrogate falls.
@@ -37,7 +36,7 @@ def algorithm_1(
     size = centres.shape[1]
     pairs = np.asarray(edges, dtype=np.intp)
     ordered = np.concatenate([pairs, pairs[:, ::-1]])
-    inverses: Array = np.asarray(np.linalg.inv(spreads + rho * np.eye(size)), dtype=np.float64)
+    inverses: Floats = np.asarray(np.linalg.inv(spreads + rho * np.eye(size)), dtype=np.float64)
     for _ in range(ITERATIONS):
         first, second = ordered[int(np.argmax(surrogates(centres, inverses, ordered)))]
         moved = (_backtracked if repaired else _printed)(centres, inverses, ordered, int(first), int(second))
@@ -47,7 +46,7 @@ def algorithm_1(
     return _to_budget(np.linalg.inv(inverses) - spreads, size * rho)
 
 
-def surrogates(centres: Array, inverses: Array, ordered: NDArray[np.intp]) -> Array:
+def surrogates(centres: Floats, inverses: Floats, ordered: NDArray[np.intp]) -> Floats:
     """g_XY of eq. (46) for ordered edges (X, Y)."""
     first, second = ordered[:, 0], ordered[:, 1]
     gaps = centres[second] - centres[first]
@@ -55,13 +54,13 @@ def surrogates(centres: Array, inverses: Array, ordered: NDArray[np.intp]) -> Ar
     return np.asarray(np.einsum("ei,eij,ej->e", gaps, inverses[second], gaps) - logs[second] + logs[first])
 
 
-def _printed(centres: Array, inverses: Array, ordered: NDArray[np.intp], first: int, second: int) -> Array | None:
+def _printed(centres: Floats, inverses: Floats, ordered: NDArray[np.intp], first: int, second: int) -> Floats | None:
     """The update (48) of A_X with the step of Lemma 2, or None where that step is 0."""
     step = lemma_2_step(centres, inverses, ordered, first, second)
     return None if step <= 0 else _updated(centres, inverses, first, second, first, step)
 
 
-def lemma_2_step(centres: Array, inverses: Array, ordered: NDArray[np.intp], first: int, second: int) -> float:
+def lemma_2_step(centres: Floats, inverses: Floats, ordered: NDArray[np.intp], first: int, second: int) -> float:
     """The largest step that (51) and (52) allow for the worst pair (X, Y) = (first, second)."""
     logs = np.linalg.slogdet(inverses)[1]
     own = np.linalg.inv(inverses[first])
@@ -77,7 +76,9 @@ def lemma_2_step(centres: Array, inverses: Array, ordered: NDArray[np.intp], fir
     return float(max(0.0, min(*steps, FIRST_STEP)))
 
 
-def _backtracked(centres: Array, inverses: Array, ordered: NDArray[np.intp], first: int, second: int) -> Array | None:
+def _backtracked(
+    centres: Floats, inverses: Floats, ordered: NDArray[np.intp], first: int, second: int
+) -> Floats | None:
     """Steps on A_X and A_Y along the gradient, halved until the worst surrogate falls; None where none does."""
     before = float(np.max(surrogates(centres, inverses, ordered)))
     for label in (second, first):
@@ -90,7 +91,7 @@ def _backtracked(centres: Array, inverses: Array, ordered: NDArray[np.intp], fir
     return None
 
 
-def _updated(centres: Array, inverses: Array, first: int, second: int, label: int, step: float) -> Array:
+def _updated(centres: Floats, inverses: Floats, first: int, second: int, label: int, step: float) -> Floats:
     gap = centres[second] - centres[first]
     inverse = np.linalg.inv(inverses[label])
     # the paper prints one gradient for both; g falls with A_Y along vv' - A_Y^-1 and with A_X along its inverse alone
@@ -101,7 +102,7 @@ def _updated(centres: Array, inverses: Array, first: int, second: int, label: in
     return moved
 
 
-def _to_budget(excess: Array, trace: float) -> Array:
+def _to_budget(excess: Floats, trace: float) -> Floats:
     """Eq. (50): project on positive semidefinite matrices and scale to the trace."""
     values, axes = np.linalg.eigh(excess)
     values = np.maximum(values, 0.0)

@@ -12,20 +12,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.calibration import covering_ellipsoid
 from gaussveil.published.additive_wishart import additive_wishart, wishart_rate
+from gaussveil.typing import Floats, Integers
 
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
-Parameters = tuple[Float, Float, Float]
+Parameters = tuple[Floats, Floats, Floats]
 """Weights, means, covariances."""
 
 SMALLEST_EIGENVALUE = 1e-3
 
 
-def empirical_parameters(rows: Float, codes: Codes, classes: int) -> Parameters:
+def empirical_parameters(rows: Floats, codes: Integers, classes: int) -> Parameters:
     """The fit that is to be released (eq. 2)."""
     groups = [rows[codes == k] for k in range(classes)]
     weights = np.array([len(group) for group in groups]) / len(rows)
@@ -38,15 +36,15 @@ class PrintedDesign:
     """What Algorithm 1 settles on: epsilon_0, epsilon_k, gamma_k, the means' covariances and the weights' pmf."""
 
     weight_epsilon: float
-    mean_epsilons: Float
-    wishart_rates: Float
-    mean_covariances: Float
-    weight_choices: Float
-    weight_probabilities: Float
+    mean_epsilons: Floats
+    wishart_rates: Floats
+    mean_covariances: Floats
+    weight_choices: Floats
+    weight_probabilities: Floats
     printed_mass: float
 
 
-def printed_design(rows: Float, codes: Codes, classes: int, epsilon: float, delta: float) -> PrintedDesign:
+def printed_design(rows: Floats, codes: Integers, classes: int, epsilon: float, delta: float) -> PrintedDesign:
     """Algorithm 1, lines 2 to 11. The alternation stands still after one pass (G-e), so one pass is all there is."""
     weights, means, covariances = empirical_parameters(rows, codes, classes)
     size, d = rows.shape
@@ -79,7 +77,7 @@ def printed_design(rows: Float, codes: Codes, classes: int, epsilon: float, delt
 
 
 def draw_printed(
-    rows: Float, codes: Codes, classes: int, design: PrintedDesign, generator: np.random.Generator
+    rows: Floats, codes: Integers, classes: int, design: PrintedDesign, generator: np.random.Generator
 ) -> Parameters:
     """Algorithm 1, line 12: Gaussian noise on means, Wishart noise on covariances (5)-(6), neighbouring weights."""
     _, means, covariances = empirical_parameters(rows, codes, classes)
@@ -93,9 +91,15 @@ def draw_printed(
 
 
 def draw_independent(
-    rows: Float, codes: Codes, classes: int, epsilon: float, delta: float, radius: float, law: str,
+    rows: Floats,
+    codes: Integers,
+    classes: int,
+    epsilon: float,
+    delta: float,
+    radius: float,
+    law: str,
     generator: np.random.Generator,
-) -> Parameters:  # fmt: skip
+) -> Parameters:
     """The baselines "iid Laplace" and "iid Gaussian": noise on each parameter by its sensitivity, then projection.
 
     A third of epsilon each for weights, means and covariances; sensitivities for one label in a ball of this radius,
@@ -117,9 +121,14 @@ def draw_independent(
 
 
 def draw_coloured(
-    rows: Float, codes: Codes, classes: int, epsilon: float, delta: float, radius: float,
+    rows: Floats,
+    codes: Integers,
+    classes: int,
+    epsilon: float,
+    delta: float,
+    radius: float,
     generator: np.random.Generator,
-) -> Parameters:  # fmt: skip
+) -> Parameters:
     """The baseline "coloured Gaussian": means by (5) with noise of least trace, the rest as "iid Gaussian"."""
     weights, _, covariances = draw_independent(rows, codes, classes, epsilon, delta, radius, "gaussian", generator)
     _, means, _ = empirical_parameters(rows, codes, classes)
@@ -132,7 +141,7 @@ def draw_coloured(
     return weights, noisy, covariances
 
 
-def _neighbouring_weights(weights: Float, size: int) -> Float:
+def _neighbouring_weights(weights: Floats, size: int) -> Floats:
     """The frequencies themselves and all that one label can turn them into (14)."""
     classes = len(weights)
     moves = [np.zeros(classes)]
@@ -145,6 +154,6 @@ def _neighbouring_weights(weights: Float, size: int) -> Float:
     return np.maximum(weights + np.stack(moves), 0.0)
 
 
-def _projected(matrices: Float) -> Float:
+def _projected(matrices: Floats) -> Floats:
     values, vectors = np.linalg.eigh(matrices)
     return np.asarray((vectors * np.maximum(values, SMALLEST_EIGENVALUE)[:, None, :]) @ np.swapaxes(vectors, 1, 2))

@@ -12,14 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gaussveil.errors import ParameterError
 from gaussveil.timeseries import Filter, minimum_phase_factor, welch_psd
 from gaussveil.timeseries.spectral_factor import grid_angles
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 FINER = 8
 

@@ -160,9 +160,13 @@ def curves_figure(curves: Curves) -> Figure:
         for index, name in enumerate(names):
             colour, white = SERIES[index // 2 % len(SERIES)], name.startswith("white")
             axes.plot(
-                curves["epsilon"], curves[name], color=colour, linestyle="--" if white else "-",
-                linewidth=1.2 if white else 2.0, label=name,
-            )  # fmt: skip
+                curves["epsilon"],
+                curves[name],
+                color=colour,
+                linestyle="--" if white else "-",
+                linewidth=1.2 if white else 2.0,
+                label=name,
+            )
         axes.set(xlabel="epsilon", xlim=(float(curves["epsilon"][0]), float(curves["epsilon"][-1])), ylim=(-0.02, 1.05))
         axes.set_title("worst delta over the cluster", fontweight="normal", color=FAINT)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

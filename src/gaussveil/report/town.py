@@ -13,15 +13,8 @@ from gaussveil.accounting import Certificate, Verification
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.town_figures import (
-    Floats,
-    Times,
-    budget_figure,
-    days_figure,
-    evenings_figure,
-    sketch_figure,
-    stream_figure,
-)
+from gaussveil.report.town_figures import budget_figure, days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.typing import Floats, Times
 
 
 @dataclass(frozen=True)
@@ -91,11 +84,15 @@ def town_report(town: TownReleases, curves: Sequence[Section] = (), footer: str 
 def _budget(town: TownReleases) -> Section:
     rows = [
         (
-            item.account, str(item.releases), f"{item.summed_epsilon:.3g}", f"{item.exact_epsilon:.4g}",
-            f"{item.saved:.0%}", f"{item.budget[0]:g}",
+            item.account,
+            str(item.releases),
+            f"{item.summed_epsilon:.3g}",
+            f"{item.exact_epsilon:.4g}",
+            f"{item.saved:.0%}",
+            f"{item.budget[0]:g}",
         )
         for item in town.spending
-    ]  # fmt: skip
+    ]
     return Section(
         heading="What it cost",
         paragraphs=(

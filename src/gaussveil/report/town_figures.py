@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
 from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.typing import Floats, Times
 
 if TYPE_CHECKING:
     from gaussveil.report.town import Spending
 
-Floats = NDArray[np.float64]
-Times = NDArray[np.datetime64]
 
 WIDTH = 7.4
 SHOWN_DAYS = 2
@@ -40,13 +39,25 @@ def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
         axes.barh(index - 0.19, item.summed_epsilon, 0.32, facecolor="none", edgecolor=FAINT, linewidth=1.2)
         axes.barh(index + 0.19, item.exact_epsilon, 0.32, color=colour)
         axes.annotate(
-            f"{item.summed_epsilon:.2f} summed", (item.summed_epsilon, index - 0.19), (4, 0), "data", "offset points",
-            va="center", color=FAINT, fontsize=8,
-        )  # fmt: skip
+            f"{item.summed_epsilon:.2f} summed",
+            (item.summed_epsilon, index - 0.19),
+            (4, 0),
+            "data",
+            "offset points",
+            va="center",
+            color=FAINT,
+            fontsize=8,
+        )
         axes.annotate(
-            f"{item.exact_epsilon:.2f} exact", (item.exact_epsilon, index + 0.19), (4, 0), "data", "offset points",
-            va="center", fontsize=8, fontweight="bold",
-        )  # fmt: skip
+            f"{item.exact_epsilon:.2f} exact",
+            (item.exact_epsilon, index + 0.19),
+            (4, 0),
+            "data",
+            "offset points",
+            va="center",
+            fontsize=8,
+            fontweight="bold",
+        )
     axes.set_yticks(range(len(spending)), ["\n".join(item.account.rsplit(" ", 1)) for item in spending])
     axes.set_ylim(len(spending) - 0.5, -0.5)
     axes.set_xlim(0.0, 1.4 * max(item.summed_epsilon for item in spending))
@@ -190,9 +201,11 @@ def overview_figure(forecast: PrivateForecast, rows: Floats, day_kwh: Floats, sp
         draw_budget(panels[3], spending)
         titles = ("A private forecast of one home", "Synthetic days", "A private meter", "What it cost, exactly")
         notes = (
-            "kW, with the band for a reading", "kW, drawn from a private mixture", "energy of every day, kWh",
+            "kW, with the band for a reading",
+            "kW, drawn from a private mixture",
+            "energy of every day, kWh",
             "epsilon: promises summed, and composed exactly",
-        )  # fmt: skip
+        )
         for axes, title, note in zip(panels, titles, notes):
             axes.set_title(title, pad=22.0)
             axes.annotate(note, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)

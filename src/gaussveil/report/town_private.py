@@ -13,7 +13,8 @@ from gaussveil.audit import Audit
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
 from gaussveil.report.town import TownReleases
-from gaussveil.report.town_figures import Floats, days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.report.town_figures import days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.typing import Floats
 
 Audits = Sequence[tuple[str, Audit]]
 

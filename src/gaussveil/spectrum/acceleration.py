@@ -6,11 +6,11 @@ import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-Array = Any
+from gaussveil.typing import Array
+
 SWITCH = "GAUSSVEIL_COMPILED"  # 0: leave everything to the array libraries
 
 

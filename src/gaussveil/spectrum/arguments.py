@@ -9,8 +9,7 @@ from array_api_compat import is_array_api_obj
 
 from gaussveil.errors import InputError, NotFiniteError, ParameterError, ShapeError
 from gaussveil.spectrum.selection import array_namespace
-
-Array = Any
+from gaussveil.typing import Array
 
 
 def float_array(name: str, value: Any, like: Array | None = None) -> Array:

@@ -16,13 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, gammaln, log_expit
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, float_array, require_finite
-
-Array = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 NODES = 320
 DEPTH = 45.0  # the rule stops where the integrand has fallen by e^-45
@@ -32,13 +30,13 @@ UNDERFLOW = 1e-290
 LOG_ROOT_TWO_PI = 0.9189385332046727418
 
 
-def log_delta_mean_shift(shift: Any, epsilon: Any) -> Array:
+def log_delta_mean_shift(shift: Any, epsilon: Any) -> Floats:
     """log delta of N(shift, 1) against N(0, 1): Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) (NDIS Proposition 1)."""
     t, eps = _broadcast(np.abs(_finite("shift", shift)), _epsilon(epsilon))
     return _checked(_shift_value(t, eps))
 
 
-def log_delta_one_dimension(variance_gap: Any, mean_gap: Any, epsilon: Any) -> Array:
+def log_delta_one_dimension(variance_gap: Any, mean_gap: Any, epsilon: Any) -> Floats:
     """log delta of N(mean_gap, 1 - variance_gap) against N(0, 1): the loss is quadratic and exceeds eps between or
     outside its two roots (derived: docs/math).
     """
@@ -64,7 +62,7 @@ def log_delta_one_dimension(variance_gap: Any, mean_gap: Any, epsilon: Any) -> A
     return _checked(value)
 
 
-def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Array:
+def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
     """log delta of N(0, ratio I) against N(0, I) in `degrees` dimensions, either direction: NDIS Lemma 4.
 
     The lemma treats ratio > 1: Q(r/2, h) - e^eps Q(r/2, ratio h) with h = (eps + r/2 log ratio)/(ratio - 1); for
@@ -83,14 +81,14 @@ def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Array:
         some = np.where(wide | narrow, at, 1.0)[..., None]
         k, rate = half[..., None], np.abs(excess)[..., None]
 
-        def outside(x: Array) -> Array:
+        def outside(x: Floats) -> Floats:
             v = np.exp(x)
-            growth: Array = (k - 1.0) * (np.logaddexp(x, np.log(some)) - np.log(some))
+            growth: Floats = (k - 1.0) * (np.logaddexp(x, np.log(some)) - np.log(some))
             return x + growth - v + _log_one_minus(rate * v)
 
-        def inside(x: Array) -> Array:
-            v: Array = some * expit(x)
-            jacobian: Array = k * log_expit(-x) + log_expit(x) + np.log(some)
+        def inside(x: Floats) -> Floats:
+            v: Floats = some * expit(x)
+            jacobian: Floats = k * log_expit(-x) + log_expit(x) + np.log(some)
             return jacobian + v + _log_one_minus(rate * v)
 
         density = _log_gamma_density(half, some[..., 0])
@@ -101,7 +99,7 @@ def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Array:
 # --- integrals of a positive function
 
 
-def _shift_value(t: Array, eps: Array) -> Array:
+def _shift_value(t: Floats, eps: Floats) -> Floats:
     with np.errstate(all="ignore"):
         moved = t > 0.0
         safe = np.where(moved, t, 1.0)
@@ -112,15 +110,15 @@ def _shift_value(t: Array, eps: Array) -> Array:
         return np.where(moved, np.minimum(value, 0.0), -np.inf)
 
 
-def _tail(z: Array, correction: Array | float, step: Array, growth: Array) -> Array:
+def _tail(z: Floats, correction: Floats | float, step: Floats, growth: Floats) -> Floats:
     """log of int_0^inf phi(z + v) (1 - exp(-step v - growth v^2/2)) dv; `correction` is the low part of z."""
     low = np.minimum(z, 0.0)[..., None]
     high = np.maximum(z, 0.0)
     b, g, up = step[..., None], growth[..., None], high[..., None]
 
-    def log_integrand(x: Array) -> Array:
+    def log_integrand(x: Floats) -> Floats:
         v = np.exp(x)
-        exponent: Array = x - up * v - 0.5 * (low + v) ** 2
+        exponent: Floats = x - up * v - 0.5 * (low + v) ** 2
         return exponent + _log_one_minus(b * v + 0.5 * g * v * v)
 
     square, rest = _square(high)
@@ -131,16 +129,16 @@ def _tail(z: Array, correction: Array | float, step: Array, growth: Array) -> Ar
     return np.where(np.isposinf(square), -np.inf, np.where(sure, 0.0, value))
 
 
-def _between(z: Array, step: Array, gap: Array) -> Array:
+def _between(z: Floats, step: Floats, gap: Floats) -> Floats:
     """log of int_0^l phi(z + v) (1 - exp(-step v + gap v^2/2)) dv up to the other root, l = 2 step/gap."""
     length = (2.0 * step / gap)[..., None]
     b, low = step[..., None], np.minimum(z, 0.0)[..., None]
     high = np.maximum(z, 0.0)
     up = high[..., None]
 
-    def log_integrand(x: Array) -> Array:
+    def log_integrand(x: Floats) -> Floats:
         v = length * expit(x)
-        exponent: Array = np.log(length) + log_expit(x) + log_expit(-x) - up * v - 0.5 * (low + v) ** 2
+        exponent: Floats = np.log(length) + log_expit(x) + log_expit(-x) - up * v - 0.5 * (low + v) ** 2
         return exponent + _log_one_minus(b * v * expit(-x))
 
     square, rest = _square(high)
@@ -150,7 +148,7 @@ def _between(z: Array, step: Array, gap: Array) -> Array:
     return np.where(np.isposinf(square), -np.inf, np.where(sure, 0.0, value))
 
 
-def _log_integral(log_integrand: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
+def _log_integral(log_integrand: Callable[[Floats], Floats], shape: tuple[int, ...]) -> Floats:
     """log of the integral over the real line of a function with one maximum; a last axis runs over nodes."""
     low, high = np.full((*shape, 1), -FARTHEST), np.full((*shape, 1), FARTHEST)
     for _ in range(60):
@@ -165,11 +163,11 @@ def _log_integral(log_integrand: Callable[[Array], Array], shape: tuple[int, ...
     values = log_integrand(nodes)
     top = np.max(values, axis=-1, keepdims=True)
     total = top[..., 0] + np.log(np.sum(np.exp(values - top), axis=-1))
-    result: Array = total + np.log((end - start)[..., 0] / (NODES - 1))
+    result: Floats = total + np.log((end - start)[..., 0] / (NODES - 1))
     return result
 
 
-def _fall(log_integrand: Callable[[Array], Array], mode: Array, floor: Array, side: float) -> Array:
+def _fall(log_integrand: Callable[[Floats], Floats], mode: Floats, floor: Floats, side: float) -> Floats:
     """Where, on one side of the mode, the integrand has fallen to the floor."""
     near, far = np.zeros_like(mode), np.full_like(mode, FARTHEST)
     for _ in range(50):
@@ -179,27 +177,27 @@ def _fall(log_integrand: Callable[[Array], Array], mode: Array, floor: Array, si
     return mode + side * far
 
 
-def _log_one_minus(q: Array) -> Array:
+def _log_one_minus(q: Floats) -> Floats:
     """log(1 - e^-q) for q >= 0."""
-    result: Array = np.log(-np.expm1(-q))
+    result: Floats = np.log(-np.expm1(-q))
     return result
 
 
-def _log_gamma_density(k: Array, h: Array) -> Array:
+def _log_gamma_density(k: Floats, h: Floats) -> Floats:
     """(k-1) log h - h - log Gamma(k) without the cancellation of its large terms."""
     plain = k * np.log(h) - h - gammaln(k)
     excess = h / k - 1.0
     inverse = 1.0 / (k * k)
     stirling = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0))) / k
     large = k * (np.log1p(excess) - excess) + 0.5 * np.log(k) - LOG_ROOT_TWO_PI - stirling
-    result: Array = np.where((k > 30.0) & (excess > -0.5), large, plain) - np.log(h)
+    result: Floats = np.where((k > 30.0) & (excess > -0.5), large, plain) - np.log(h)
     return result
 
 
 # --- doubled arithmetic for the exponent, whose rounding is the error of delta
 
 
-def _square(x: Array) -> tuple[Array, Array]:
+def _square(x: Floats) -> tuple[Floats, Floats]:
     """x^2 and its rounding error (Dekker)."""
     product = x * x
     shifted = 134217729.0 * x
@@ -209,7 +207,7 @@ def _square(x: Array) -> tuple[Array, Array]:
     return product, np.where(np.isfinite(error), error, 0.0)
 
 
-def _ratio(x: Array, y: Array) -> tuple[Array, Array]:
+def _ratio(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """x/y and its rounding error."""
     quotient = x / y
     half = 134217729.0
@@ -225,29 +223,29 @@ def _ratio(x: Array, y: Array) -> tuple[Array, Array]:
 # --- arguments
 
 
-def _finite(name: str, value: Any) -> Array:
-    array: Array = np.asarray(float_array(name, value))
+def _finite(name: str, value: Any) -> Floats:
+    array: Floats = np.asarray(float_array(name, value))
     require_finite(name, array)
     return array
 
 
-def _epsilon(epsilon: Any) -> Array:
+def _epsilon(epsilon: Any) -> Floats:
     return np.asarray(epsilon_array(epsilon, np.zeros(0)))
 
 
-def _gap(variance_gap: Any) -> Array:
+def _gap(variance_gap: Any) -> Floats:
     gap = _finite("variance_gap", variance_gap)
     if np.any(gap >= 1.0):
         raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
     return gap
 
 
-def _broadcast(*arrays: Array) -> tuple[Array, ...]:
+def _broadcast(*arrays: Floats) -> tuple[Floats, ...]:
     return tuple(np.asarray(array) for array in np.broadcast_arrays(*arrays))
 
 
-def _checked(array: Array) -> Array:
+def _checked(array: Floats) -> Floats:
     if np.any(np.isnan(array)):
         raise NumericalError("An argument is too large or too small for doubles here; use GaussianPair(...).enclose().")
-    result: Array = array[()]
+    result: Floats = array[()]
     return result

@@ -17,7 +17,6 @@ where numba is installed, `compiled` walks the same formulas pair by pair instea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
@@ -39,8 +38,7 @@ from gaussveil.spectrum.rules import (
 )
 from gaussveil.spectrum.selection import array_namespace, contract, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits, order_limits
-
-Array = Any
+from gaussveil.typing import Array
 
 CPU_CHUNK = 1 << 17
 DEVICE_CHUNK = 1 << 29

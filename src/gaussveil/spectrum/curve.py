@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.loss import PrivacyLoss
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 UNIT = float(np.finfo(np.float64).eps)
 LARGEST_EPSILON = 1e6

@@ -14,7 +14,6 @@ from math import exp, expm1, inf, log, log1p, pi
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from gaussveil.errors import ParameterError
@@ -22,8 +21,7 @@ from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_me
 from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 LARGEST_GAP = 1e3
 LARGEST_LOG_RATIO = 16.0  # a wider covariance betrays itself, and a certificate could not store the pair
@@ -53,9 +51,11 @@ class GaussianEnvelope(PrivacyProfile):
 
     def __post_init__(self) -> None:
         for field, low, high in (
-            ("mean_gap", 0.0, LARGEST_GAP), ("log_ratio", 0.0, LARGEST_LOG_RATIO), ("mixing", 1e-6, 1 - 1e-6),
+            ("mean_gap", 0.0, LARGEST_GAP),
+            ("log_ratio", 0.0, LARGEST_LOG_RATIO),
+            ("mixing", 1e-6, 1 - 1e-6),
             ("sharp_at", 0.0, LARGEST_EPSILON),
-        ):  # fmt: skip
+        ):
             object.__setattr__(self, field, _number(field, getattr(self, field), low=low, high=high))
         object.__setattr__(self, "rank", _integer("rank", self.rank, low=1))
         if self.wider not in WIDER:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import is_numpy_namespace
@@ -28,8 +28,7 @@ from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
 from gaussveil.spectrum.rules import HOCKEY_STICK, RULES
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
-
-Array = Any
+from gaussveil.typing import Array
 
 HALF_RULE = 1e-5  # a rule is accepted when it and every second node agree to this; its error is about the square
 TAIL = 1e-8  # and when the gradient's integrand has fallen this far

@@ -7,7 +7,6 @@ Roots are found on logarithms by Newton steps (the contour integral yields its o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,7 @@ from gaussveil.errors import NumericalError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
-
-Array = Any
+from gaussveil.typing import Array
 
 ROOT_TOLERANCE = 1e-13
 UNIT_ROUNDOFF = 2.0**-53

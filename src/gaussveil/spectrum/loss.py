@@ -18,11 +18,11 @@ from gaussveil.spectrum.enclosures.exact import ExactTerms, Source
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
+from gaussveil.typing import Array
 
 if TYPE_CHECKING:
     from gaussveil.spectrum.enclosures.interval import Enclosure
 
-Array = Any
 
 TRACE = 1e-30
 HOPELESS = -1e6  # log delta below which digits no longer matter

@@ -17,8 +17,9 @@ import numpy as np
 
 from gaussveil.errors import FormatError, InputError, ParameterError
 from gaussveil.spectrum.arguments import float_array, require_finite
-from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR, UNIT, Curve, Divergence, Floats, worst_delta
+from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR, UNIT, Curve, Divergence, worst_delta
 from gaussveil.spectrum.loss import PrivacyLoss
+from gaussveil.typing import Floats
 
 _PROFILE_RELATIVE_ERROR = 1e-13
 _REGISTRY: dict[tuple[str, int], type[PrivacyProfile]] = {}

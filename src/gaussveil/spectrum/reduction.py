@@ -19,8 +19,7 @@ from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.enclosures.exact import ExactMatrices
 from gaussveil.spectrum.reduction_rules import agree, definite, is_noise, log_ratio_of, scale_of, spans_decades
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
-
-Array = Any
+from gaussveil.typing import Array
 
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Array = Any
+from gaussveil.typing import Array
 
 
 class Region(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-Array = Any
+from gaussveil.typing import Array
 
 
 def array_namespace(*arrays: Array) -> Any:

@@ -9,14 +9,12 @@ multiplicity and energy by n.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gaussveil.spectrum import formulas
 from gaussveil.spectrum.selection import array_namespace, take_rows
-
-Array = Any
+from gaussveil.typing import Array
 
 SMALLEST = 1e-100  # smaller gaps are raised to this: their squares would leave the range of doubles
 FAINTEST = 1e-300  # the least energy of a mean gap that is not zero: its square may leave the range of doubles

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gaussveil.errors import NotFiniteError, ShapeError
-from gaussveil.statistics.fixed_point import Float
 from gaussveil.statistics.statistic import require_shape
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Affine:
                 raise ShapeError(f"maps must have 1, 2 or 3 dimensions. Got {np.ndim(self.maps)}.")
             require_shape("maps", np.shape(self.maps), full[: np.ndim(self.maps)])
 
-    def apply(self, values: Float, group: int) -> Float:
+    def apply(self, values: Floats, group: int) -> Floats:
         """Map the columns of ``values`` (d x n, may be overwritten)."""
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is clipped or zeroed record by record later
             if self.centres is not None:

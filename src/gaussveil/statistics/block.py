@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil.errors import NotFiniteError, ParameterError, SchemaError, ShapeError
-from gaussveil.statistics.fixed_point import Float
+from gaussveil.typing import Floats
 
 _BLOCK_ROWS = 2**12  # per group: a group's share of a block stays inside a core's cache
 _MAX_BLOCK_ROWS = 2**16
@@ -25,7 +25,7 @@ _MAX_BLOCK_ROWS = 2**16
 class Block:
     """Records as columns: ``values`` is d x n, finite, in either memory order; ``codes`` says each record's group."""
 
-    values: Float
+    values: Floats
     codes: NDArray[np.int64] | None = None
     groups: int = 1
 
@@ -34,7 +34,7 @@ class Block:
         """Number of records."""
         return int(self.values.shape[1])
 
-    def by_group(self) -> Iterator[tuple[int, Float]]:
+    def by_group(self) -> Iterator[tuple[int, Floats]]:
         """The values of every group that occurs. They may be overwritten: a block is used once."""
         if self.codes is None:
             yield 0, self.values
@@ -87,7 +87,7 @@ class Nearest:
         if not np.isfinite(centres).all():
             raise NotFiniteError("centres must be finite: they are public parameters.")
 
-    def codes(self, values: Float) -> NDArray[np.int64]:
+    def codes(self, values: Floats) -> NDArray[np.int64]:
         """Index of the nearest centre of every column."""
         centres = np.asarray(self.centres, dtype=np.float64)
         distances = np.zeros((len(centres), values.shape[1]))
@@ -151,7 +151,7 @@ class Reader:
                 row[:] = column[start:end]
             yield self.block(values, None if labels is None else labels.slice(start, end - start))
 
-    def block(self, values: Float, labels: pa.Array | None) -> Block:
+    def block(self, values: Floats, labels: pa.Array | None) -> Block:
         """The good records among these columns of numbers."""
         codes = None
         if isinstance(self.group, Labels):

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
+from gaussveil.typing import Floats
 
-Float = NDArray[np.float64]
 Limbs = NDArray[np.int64]
 """128-bit integers: axis 0 holds four limbs in base 2**32, lowest first; all but the last lie in [0, 2**32)."""
 
@@ -64,7 +64,7 @@ class FixedPoint:
         mantissa, exponent = math.frexp(self.clip)
         return math.ldexp(1.0, exponent - (mantissa == 0.5) - self.bits)
 
-    def truncate(self, values: Float) -> Float:
+    def truncate(self, values: Floats) -> Floats:
         """Clip the columns of ``values`` (d x n, overwritten) to the ball and truncate them: integers, as float64.
 
         Coordinates are truncated toward zero; a column still longer than the clip is scaled and truncated once more.
@@ -90,19 +90,19 @@ class FixedPoint:
         return values
 
 
-def _integer_norms(integers: Float) -> Float:
+def _integer_norms(integers: Floats) -> Floats:
     """Norms of columns of integers. A sum of squares below 2**53 is exact in any order; others are summed in order."""
     squares = np.einsum("ij,ij->j", integers, integers)
     long = ~(squares < 2.0**53)
-    norms: Float = np.sqrt(squares)
+    norms: Floats = np.sqrt(squares)
     if long.any():
         norms[long] = column_norms(integers[:, long])
     return norms
 
 
-def column_norms(values: Float) -> Float:
+def column_norms(values: Floats) -> Floats:
     """Euclidean norm of every column, summed in the order of the rows whatever the number of columns."""
-    total: Float = np.zeros(values.shape[1])
+    total: Floats = np.zeros(values.shape[1])
     square = np.empty_like(total)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for row in np.ascontiguousarray(values):
@@ -110,7 +110,7 @@ def column_norms(values: Float) -> Float:
         return np.sqrt(total, out=total)
 
 
-def _tamed(values: Float) -> Float:
+def _tamed(values: Floats) -> Floats:
     """Columns whose norm overflowed, made finite in the same direction and still longer than any clip."""
     infinite = np.isinf(values)
     shift = 400 - np.frexp(np.where(infinite, 1.0, values))[1].max(axis=0, initial=-2000)
@@ -118,12 +118,12 @@ def _tamed(values: Float) -> Float:
     return np.where(np.isnan(values).any(axis=0), 0.0, finite)
 
 
-def sum_columns(integers: Float) -> NDArray[np.int64]:
+def sum_columns(integers: Floats) -> NDArray[np.int64]:
     """Exact row sums of a d x n array of integers below 2**41, n <= MAX_ROWS."""
     return np.asarray(integers.astype(np.int64).sum(axis=1))
 
 
-def cross_products(integers: Float, fixed: FixedPoint) -> NDArray[np.int64]:
+def cross_products(integers: Floats, fixed: FixedPoint) -> NDArray[np.int64]:
     """Exact ``Z Z'`` of a d x n array of integers that ``fixed`` truncated, n <= MAX_ROWS, in parts.
 
     Up to 22 bits there is one part: by Cauchy-Schwarz no entry of a block's product exceeds its columns' number times
@@ -154,7 +154,7 @@ def add_parts(parts: NDArray[np.int64]) -> Limbs:
     return carry(scaled(parts[0], 2 * _LOW_BITS) + scaled(parts[1], _LOW_BITS) + scaled(parts[2], 0))
 
 
-def _integer_product(integers: Float, block: int) -> NDArray[np.int64]:
+def _integer_product(integers: Floats, block: int) -> NDArray[np.int64]:
     total = np.zeros((len(integers), len(integers)), dtype=np.int64)
     for start in range(0, integers.shape[1], block):
         part = integers[:, start : start + block]
@@ -197,11 +197,11 @@ class ExactSum:
             sum(self.limbs[place].astype(object) << (32 * place) for place in range(_LIMBS)), dtype=object
         )
 
-    def to_float(self) -> Float:
+    def to_float(self) -> Floats:
         """The sums, each rounded once to the nearest float64."""
         return _floats(self.integers()) * self.unit
 
-    def on_grid(self, grid: float) -> Float:
+    def on_grid(self, grid: float) -> Floats:
         """The sums rounded exactly (half to even) to multiples of a power of two, as float64.
 
         Unlike ``to_float`` this rounds to a public grid that does not depend on the size of the sum, which is what the
@@ -222,5 +222,5 @@ def _round_half_even(value: int, shift: int) -> int:
     return quotient + (rest > half or (rest == half and quotient & 1 == 1))
 
 
-def _floats(integers: NDArray[np.object_]) -> Float:
+def _floats(integers: NDArray[np.object_]) -> Floats:
     return np.asarray(integers, dtype=object).astype(np.float64)

@@ -14,7 +14,6 @@ from gaussveil.statistics.fixed_point import (
     SUM_BITS,
     ExactSum,
     FixedPoint,
-    Float,
     add_parts,
     cross_products,
     product_parts,
@@ -22,6 +21,7 @@ from gaussveil.statistics.fixed_point import (
     sum_columns,
 )
 from gaussveil.statistics.statistic import State, Statistic, group_counts
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MomentSums:
     total: ExactSum
     second: ExactSum | None
 
-    def svec(self) -> Float:
+    def svec(self) -> Floats:
         """Second moments as vectors whose l2 norm is the Frobenius norm: off-diagonal entries times sqrt(2)."""
         if self.second is None:
             return np.empty((*self.total.shape[:1], 0))

@@ -36,9 +36,7 @@ from gaussveil.streaming.state import (
     Records,
     StreamState,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 LONGEST_GAP = 288
 LARGEST_SEQUENCE = 2**62

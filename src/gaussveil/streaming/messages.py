@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from gaussveil.mechanisms.meter_stream.registers import Energy
-from gaussveil.streaming.gateway import Floats, Message
+from gaussveil.streaming.gateway import Message
+from gaussveil.typing import Floats
 
 MARK = b"GVB1"
 HEAD = struct.Struct("<4sQ")

@@ -25,8 +25,9 @@ from gaussveil.mechanisms.meter_stream.noise import FilterBank
 from gaussveil.streaming.meters import Meter, digest_of
 
 READING, SUBSTITUTE, START, REGISTER = 0, 1, 2, 8  # kinds of records; REGISTER + r is the r-th register
-RECORD = np.dtype([("meter", "<u4"), ("kind", "<u4"), ("sequence", "<i8"), ("value", "<i8"), ("output", "<i8"),
-                   ("state", "<f8")])  # fmt: skip
+RECORD = np.dtype(
+    [("meter", "<u4"), ("kind", "<u4"), ("sequence", "<i8"), ("value", "<i8"), ("output", "<i8"), ("state", "<f8")]
+)
 FRAME = struct.Struct("<4sII")  # mark, records, checksum
 MARK = b"GVF1"
 NONE = -1
@@ -248,8 +249,15 @@ class StreamState:
 
 
 _ARRAYS = (
-    "next", "started", "sums", "kept_sequence", "kept_value", "kept_output", "register_sequence", "register_output",
-)  # fmt: skip
+    "next",
+    "started",
+    "sums",
+    "kept_sequence",
+    "kept_value",
+    "kept_output",
+    "register_sequence",
+    "register_output",
+)
 
 
 def _check_reset(old: StreamState, reset_from: int) -> None:

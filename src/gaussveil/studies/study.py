@@ -16,9 +16,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.report.figures import svg
+from gaussveil.typing import Progress
 
 Value = str | int | float | bool | None
-Progress = Callable[[str, float], None]
 """Called with a word for what is being done, and the share done of the step."""
 
 Chosen = TypeVar("Chosen")
@@ -172,9 +172,15 @@ def _plain(value: Value) -> Value:
 
 
 def judged(
-    key: str, claim: str, printed: str, ours: str, *, refuted: bool | None = None, agrees: bool | None = None,
+    key: str,
+    claim: str,
+    printed: str,
+    ours: str,
+    *,
+    refuted: bool | None = None,
+    agrees: bool | None = None,
     because: str = "",
-) -> Claim:  # fmt: skip
+) -> Claim:
     """A claim with its verdict: refuted or agreeing where the numbers say so, differing otherwise."""
     verdict = Verdict.REFUTED if refuted else Verdict.AGREES if agrees else Verdict.DIFFERS
     return Claim(key, claim, printed, ours, verdict, because)

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import gaussveil
-from gaussveil.studies.study import Claim, Options, Outcome, Part, Picture, Progress, Step, Study, Table, Verdict
+from gaussveil.studies.study import Claim, Options, Outcome, Part, Picture, Step, Study, Table, Verdict
+from gaussveil.typing import Progress
 
 MOST_KEPT = 12  # results of one step, for other sizes, seeds and versions
 ABOVE = ("cli", "studio")  # rooms that import studies and that no study may import

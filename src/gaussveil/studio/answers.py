@@ -76,9 +76,12 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 def environment() -> Environment:
     """The templates of the pages; everything in them is escaped."""
     made = Environment(
-        loader=PackageLoader("gaussveil.studio"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("gaussveil.studio"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     made.filters["short"] = short
     made.filters["sentence"] = sentence
     return made

@@ -55,9 +55,15 @@ def make_application(settings: Settings) -> ASGIApp:
         studio.shelf.clear(studio.jobs.tables_in_use())
 
     app = FastAPI(
-        title="gaussveil studio", version=version("gaussveil"), description=DESCRIPTION, lifespan=lifespan,
-        openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, swagger_ui_oauth2_redirect_url=None,
-    )  # fmt: skip
+        title="gaussveil studio",
+        version=version("gaussveil"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        swagger_ui_oauth2_redirect_url=None,
+    )
     app.state.studio = studio
     for kind, handler in (
         (GaussveilError, answers.on_our_error),
@@ -67,8 +73,12 @@ def make_application(settings: Settings) -> ASGIApp:
     ):
         app.add_exception_handler(kind, handler)
     for router in (
-        front_pages.router, explore_pages.router, release_pages.router, budget_pages.router, verify_pages.router,
-    ):  # fmt: skip
+        front_pages.router,
+        explore_pages.router,
+        release_pages.router,
+        budget_pages.router,
+        verify_pages.router,
+    ):
         app.include_router(router)
     if settings.diagnostics:
         from gaussveil.studio.private_pages import router as private_router

@@ -32,10 +32,11 @@ class NewAccount(BaseModel):
     )
     unit: Text = Field(default="record", min_length=1, title="Who is protected", description="record, household, ...")
     filter: Literal["auto", "mean-shift", "renyi"] = Field(
-        default="auto", title="Releases that share it",
+        default="auto",
+        title="Releases that share it",
         description="mean-shift: vectors, mixtures and streams, nothing lost; renyi: any, sketches too, a little lost; "
         "auto: the first release decides.",
-    )  # fmt: skip
+    )
 
 
 class AccountStatement(BaseModel):
@@ -91,8 +92,11 @@ def open_account(request: Request, parts: Parts, asked: NewAccount) -> Response:
     relations = {"add-remove": Adjacency.add_remove, "replace": Adjacency.replace_one}
     relation = relations[asked.adjacency](asked.unit) if asked.adjacency else None
     terms: dict[str, Any] = {
-        "epsilon": asked.epsilon, "delta": asked.delta, "adjacency": relation, "filter": asked.filter,
-    }  # fmt: skip
+        "epsilon": asked.epsilon,
+        "delta": asked.delta,
+        "adjacency": relation,
+        "filter": asked.filter,
+    }
     Ledger.check_terms(asked.name, **terms)
     path = parts.settings.ledger
     book = Ledger(path) if path.exists() else Ledger.create(path)

@@ -56,11 +56,18 @@ def studio(
     with held_alone(folder):
         listener = _bound(host, port)
         settings = Settings(
-            host=host, port=listener.getsockname()[1], other_names=tuple(name or ()), ledger=ledger.absolute(),
-            tables=tuple(data or ()), state=folder,
-            diagnostics=diagnostics, upload_limit=upload_limit * MEBIBYTE, password=password, tls_certificate=tls_cert,
+            host=host,
+            port=listener.getsockname()[1],
+            other_names=tuple(name or ()),
+            ledger=ledger.absolute(),
+            tables=tuple(data or ()),
+            state=folder,
+            diagnostics=diagnostics,
+            upload_limit=upload_limit * MEBIBYTE,
+            password=password,
+            tls_certificate=tls_cert,
             tls_key=tls_key,
-        )  # fmt: skip
+        )
         if json:
             token = None if password is not None else settings.token
             print(json_format.dumps({"link": settings.link, "address": settings.address, "token": token}))

@@ -93,10 +93,12 @@ class Desk:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gaussveil.studio.desk_work"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-m", "gaussveil.studio.desk_work"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             umask=0o077,  # an engine that sorts a large table may leave rows of it in temporary files meanwhile
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
         return self._process
 
     def _end(self) -> None:

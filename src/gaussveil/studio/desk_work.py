@@ -102,10 +102,19 @@ def diagnose(**order: Any) -> dict[str, Any]:
 TASKS: dict[str, Task] = {
     task.__name__: task
     for task in (
-        curve_of_file, enclose, check_claim, verify_certificate, report_page, statements, history, exported,
-        describe_table, preview, diagnose,
+        curve_of_file,
+        enclose,
+        check_claim,
+        verify_certificate,
+        report_page,
+        statements,
+        history,
+        exported,
+        describe_table,
+        preview,
+        diagnose,
     )
-}  # fmt: skip
+}
 
 
 def answer(line: bytes) -> dict[str, Any]:

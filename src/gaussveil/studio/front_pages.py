@@ -94,8 +94,10 @@ async def api_page(request: Request) -> Response:
 def about(request: Request, parts: Parts) -> Response:
     """Version and accounts."""
     known = {
-        "version": request.app.version, "accounts": parts.accounts(), "diagnostics": parts.settings.diagnostics,
-    }  # fmt: skip
+        "version": request.app.version,
+        "accounts": parts.accounts(),
+        "diagnostics": parts.settings.diagnostics,
+    }
     return answered(request, "piece_about.html", known)
 
 

@@ -81,9 +81,12 @@ class Guard:
             raise UnexpectedError(f"{type(error).__name__} at the door") from None
         finally:
             LOGGER.info(
-                "%s %s %d %.0f ms", scope["method"], quote(scope["path"][:200]), status,
+                "%s %s %d %.0f ms",
+                scope["method"],
+                quote(scope["path"][:200]),
+                status,
                 1e3 * (time.perf_counter() - started),
-            )  # fmt: skip
+            )
 
     def _limit(self, path: str) -> int:
         return self.settings.upload_limit + LONGEST_FORM if path in UPLOADS else BODY_LIMIT

@@ -91,10 +91,13 @@ class Jobs:
             order = {"request": request, "address": kept, "table_name": table_name, "ledger": str(self._ledger)}
             write_json(folder / "request.json", order)
             process = subprocess.Popen(
-                [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)], start_new_session=True,
-                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, umask=OURS_ALONE,
+                [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)],
+                start_new_session=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                umask=OURS_ALONE,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            )  # fmt: skip
+            )
             self._processes[key] = process
             # It waits for this word, so that nothing ever runs of which a later server would not know.
             write_json(folder / "progress.json", {"stage": 0, "stages": 4, "words": "starting", "pid": process.pid})
@@ -128,9 +131,16 @@ class Jobs:
         if state in ("cancelled", "interrupted", "refused"):
             message = f"{message} {IN_THE_LEDGER[ledger_state]}".strip()
         return JobStatus(
-            key, state, message, progress.get("stage", 0), progress.get("stages", 4), order.get("account", ""),
-            order.get("order", {}).get("mechanism", ""), ledger_state, done,
-        )  # fmt: skip
+            key,
+            state,
+            message,
+            progress.get("stage", 0),
+            progress.get("stages", 4),
+            order.get("account", ""),
+            order.get("order", {}).get("mechanism", ""),
+            ledger_state,
+            done,
+        )
 
     def cancel(self, key: str) -> JobStatus:
         """Stop a release that has not been debited; a debit is never undone here without saying so."""

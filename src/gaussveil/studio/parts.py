@@ -45,6 +45,11 @@ def page(request: Request, name: str, status: int = 200, **known: object) -> HTM
     """A whole page with its navigation."""
     studio = studio_of(request)
     return html(
-        name, status, here=request.url.path, csrf=studio.access.csrf, diagnostics=studio.settings.diagnostics,
-        version=request.app.version, **known,
-    )  # fmt: skip
+        name,
+        status,
+        here=request.url.path,
+        csrf=studio.access.csrf,
+        diagnostics=studio.settings.diagnostics,
+        version=request.app.version,
+        **known,
+    )

@@ -50,9 +50,13 @@ def _compare(asked: dict[str, Any]) -> list[tuple[str, str]]:
 
         model, columns = MixtureModel.read(file), names(order["columns"])
         records = read_records(
-            open_source(asked["address"]), order["label"], classes=model.classes, columns=columns, privacy_unit=None,
+            open_source(asked["address"]),
+            order["label"],
+            classes=model.classes,
+            columns=columns,
+            privacy_unit=None,
             max_rows_per_unit=None,
-        )  # fmt: skip
+        )
         found = diagnose(model, *records.in_memory(), None)
         return [(name.replace("_", " "), _words(found[name])) for name in found]
     raise ParameterError("only vectors and mixtures with labels can be compared with their tables here")

@@ -58,9 +58,12 @@ def compare(request: Request, parts: Parts, asked: CompareRequest) -> Response:
     address = order["address"] or parts.shelf.find(order["request"]["table"] or "").address
     file = parts.jobs.file(asked.key, status.done["file"])
     found = parts.desk.ask(
-        "diagnose", order=order["request"]["order"], address=address, file=str(file),
+        "diagnose",
+        order=order["request"]["order"],
+        address=address,
+        file=str(file),
         called={address: order["table_name"], str(file): "the release"},
-    )  # fmt: skip
+    )
     return answered(request, "piece_figures.html", found)
 
 
@@ -69,7 +72,11 @@ def audit(request: Request, parts: Parts, asked: AuditRequest) -> Response:
     """The exact delta of a noisy sum on every neighbour of a table, against a claim. Private."""
     table = parts.shelf.find(asked.table)
     found = parts.desk.ask(
-        "diagnose", address=table.address, variance=asked.variance, epsilon=asked.epsilon, delta=asked.delta,
+        "diagnose",
+        address=table.address,
+        variance=asked.variance,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
         called={table.address: table.name},
-    )  # fmt: skip
+    )
     return answered(request, "piece_figures.html", found)

@@ -78,10 +78,18 @@ def form_or_result(request: Request, parts: Parts, key: Key, mechanism: str = "v
     if mechanism not in ORDERS:
         raise ParameterError(f"mechanism must be one of {', '.join(ORDERS)}")
     return page(
-        request, "release_form.html", key=key, mechanism=mechanism, titles=TITLES, about=ORDERS[mechanism].__doc__,
-        fields=form_fields(mechanism), tables=[vars(table) for table in parts.shelf.tables()], chosen=None,
-        accounts=parts.accounts(), needs_table=mechanism != "stream",
-    )  # fmt: skip
+        request,
+        "release_form.html",
+        key=key,
+        mechanism=mechanism,
+        titles=TITLES,
+        about=ORDERS[mechanism].__doc__,
+        fields=form_fields(mechanism),
+        tables=[vars(table) for table in parts.shelf.tables()],
+        chosen=None,
+        accounts=parts.accounts(),
+        needs_table=mechanism != "stream",
+    )
 
 
 @router.post("/api/preview", responses=REFUSALS, response_model=Preview, tags=["release"])
@@ -89,9 +97,14 @@ def preview(request: Request, parts: Parts, asked: PreviewRequest) -> Response:
     """What a release would be like: noise, accuracy against epsilon, the account before and after. Spends nothing."""
     address, name = _table(parts, asked.table)
     found = parts.desk.ask(
-        "preview", order=asked.order.model_dump(), address=address, table_name=name, account=asked.account,
-        ledger=str(parts.settings.ledger), called={} if address is None else {address: name},
-    )  # fmt: skip
+        "preview",
+        order=asked.order.model_dump(),
+        address=address,
+        table_name=name,
+        account=asked.account,
+        ledger=str(parts.settings.ledger),
+        called={} if address is None else {address: name},
+    )
     return answered(request, "piece_preview.html", found)
 
 
@@ -133,8 +146,11 @@ def cancel(request: Request, parts: Parts, key: Key) -> Response:
 
 
 @router.get(
-    "/api/releases/{key}/files/{name}", responses=REFUSALS, tags=["release"], response_class=FileResponse,
-)  # fmt: skip
+    "/api/releases/{key}/files/{name}",
+    responses=REFUSALS,
+    tags=["release"],
+    response_class=FileResponse,
+)
 def download(parts: Parts, key: Key, name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")]) -> Response:
     """The released file, its certificate (certificate.json) or a page about it (report.html)."""
     # Always a download: a page of its own would run under this server's name.

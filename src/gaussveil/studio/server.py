@@ -23,9 +23,15 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     # Whatever else libraries would like to say, they may say with values in it: nobody prints it.
     logging.getLogger().addHandler(logging.NullHandler())
     config = uvicorn.Config(
-        make_application(settings), log_level="error", access_log=False, server_header=False, date_header=True,
-        timeout_graceful_shutdown=5, h11_max_incomplete_event_size=1 << 16, ws="none",
+        make_application(settings),
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_graceful_shutdown=5,
+        h11_max_incomplete_event_size=1 << 16,
+        ws="none",
         ssl_certfile=None if settings.tls_certificate is None else str(settings.tls_certificate),
         ssl_keyfile=None if settings.tls_key is None else str(settings.tls_key),
-    )  # fmt: skip
+    )
     uvicorn.Server(config).run(sockets=[listener])

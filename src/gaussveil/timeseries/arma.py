@@ -16,8 +16,9 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.timeseries.arma_process import Array, spectral_radius
+from gaussveil.timeseries.arma_process import spectral_radius
 from gaussveil.timeseries.likelihood import scaled_innovations
+from gaussveil.typing import Floats
 
 ROOT_LIMIT = 0.9995
 _START_LIMIT = 0.98
@@ -28,15 +29,15 @@ _BLOCK = 64  # households held in memory at once
 class ArmaModels:
     """One ARMA model per household: x - mean = sum ar (x - mean) + e + sum ma e, Var e = variance."""
 
-    ar: Array
-    ma: Array
-    variance: Array
-    mean: Array
+    ar: Floats
+    ma: Floats
+    variance: Floats
+    mean: Floats
 
     def __len__(self) -> int:
         return int(self.variance.size)
 
-    def one_step_errors(self, series: Array) -> Array:
+    def one_step_errors(self, series: Floats) -> Floats:
         """Errors of the one-step forecasts of series of the same households, from a zero start."""
         if series.ndim != 2 or series.shape[0] != len(self):
             raise ShapeError(f"series must have one row per household ({len(self)}); got shape {series.shape}")
@@ -73,7 +74,7 @@ def fit_arma(
     return ArmaModels(theta[:, :p], theta[:, p:], variance, mean)
 
 
-def conditional_innovations(series: Array, ar: Array, ma: Array) -> Array:
+def conditional_innovations(series: Floats, ar: Floats, ma: Floats) -> Floats:
     """Innovations of every row given that all was zero before it begins."""
     found = np.empty_like(series)
     for home, row in enumerate(series):
@@ -81,14 +82,14 @@ def conditional_innovations(series: Array, ar: Array, ma: Array) -> Array:
     return found
 
 
-def _lagged(x: Array, lags: int, out: Array) -> None:
+def _lagged(x: Floats, lags: int, out: Floats) -> None:
     """Write the columns x[t-1] .. x[t-lags], zero before the start."""
     for lag in range(1, lags + 1):
         out[:lag, lag - 1] = 0.0
         out[lag:, lag - 1] = x[:-lag]
 
 
-def hannan_rissanen(x: Array, p: int, q: int) -> Array:
+def hannan_rissanen(x: Floats, p: int, q: int) -> Floats:
     """Start values: residuals of a long autoregression, then a regression on lags of x and of those residuals."""
     if p + q == 0:
         return np.zeros(0)
@@ -105,7 +106,7 @@ def hannan_rissanen(x: Array, p: int, q: int) -> Array:
     return np.asarray(np.linalg.solve(gram + ridge, used.T @ x[long + q :]))
 
 
-def _pull_inside(theta: Array, p: int) -> Array:
+def _pull_inside(theta: Floats, p: int) -> Floats:
     """Shrink the roots of both polynomials radially into the disk of the start values."""
     found = theta.copy()
     for part, sign in ((slice(0, p), 1.0), (slice(p, None), -1.0)):
@@ -114,11 +115,11 @@ def _pull_inside(theta: Array, p: int) -> Array:
     return found
 
 
-def _admissible(theta: Array, p: int) -> NDArray[np.bool_]:
+def _admissible(theta: Floats, p: int) -> NDArray[np.bool_]:
     return np.asarray(np.maximum(spectral_radius(theta[:, :p]), spectral_radius(-theta[:, p:])) <= ROOT_LIMIT)
 
 
-def _normal_equations(series: Array, theta: Array, residual: Array, p: int) -> tuple[Array, Array]:
+def _normal_equations(series: Floats, theta: Floats, residual: Floats, p: int) -> tuple[Floats, Floats]:
     """J'J and J'r per household; J's columns are -(x/ma)[t-i] and -(e/ma)[t-j], derivatives of the innovations."""
     count, q = theta.shape[1], theta.shape[1] - p
     gram, slope = np.empty((len(theta), count, count)), np.empty((len(theta), count))
@@ -133,11 +134,11 @@ def _normal_equations(series: Array, theta: Array, residual: Array, p: int) -> t
     return gram, slope
 
 
-def _fit_block(series: Array, p: int, q: int, iterations: int, tolerance: float) -> tuple[Array, Array]:
-    def conditional(rows: Array, theta: Array) -> Array:
+def _fit_block(series: Floats, p: int, q: int, iterations: int, tolerance: float) -> tuple[Floats, Floats]:
+    def conditional(rows: Floats, theta: Floats) -> Floats:
         return conditional_innovations(rows, theta[:, :p], theta[:, p:])
 
-    def exact(rows: Array, theta: Array) -> Array:
+    def exact(rows: Floats, theta: Floats) -> Floats:
         return scaled_innovations(rows, theta[:, :p], theta[:, p:])[0]
 
     # Two starts: the surface has several valleys, and a plain autoregression is a point of comparison that never fails.
@@ -150,8 +151,13 @@ def _fit_block(series: Array, p: int, q: int, iterations: int, tolerance: float)
 
 
 def _descend(
-    innovations: Callable[[Array, Array], Array], series: Array, theta: Array, p: int, passes: int, tolerance: float
-) -> tuple[Array, Array]:
+    innovations: Callable[[Floats, Floats], Floats],
+    series: Floats,
+    theta: Floats,
+    p: int,
+    passes: int,
+    tolerance: float,
+) -> tuple[Floats, Floats]:
     """Levenberg-Marquardt in lockstep, one trial per household and pass; leaving the admissible region is a failure."""
     theta = theta.copy()
     residual = innovations(series, theta)

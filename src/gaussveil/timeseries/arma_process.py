@@ -8,15 +8,14 @@ swapped (docs/corrections, K6).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.signal import lfilter
 
 from gaussveil.errors import NotFiniteError, NumericalError, ParameterError
+from gaussveil.typing import Floats
 
-Array = NDArray[np.float64]
 
-
-def _coefficients(name: str, values: ArrayLike) -> Array:
+def _coefficients(name: str, values: ArrayLike) -> Floats:
     found = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if not np.isfinite(found).all():
         raise NotFiniteError(f"{name} must hold finite coefficients along its last axis; got NaN or infinity")
@@ -28,11 +27,11 @@ def _at_least_one(n: int) -> None:
         raise ParameterError(f"n must be at least 1; got {n}")
 
 
-def _with_one(coefs: Array) -> Array:
+def _with_one(coefs: Floats) -> Floats:
     return np.concatenate([np.ones((*coefs.shape[:-1], 1)), coefs], axis=-1)
 
 
-def spectral_radius(coefs: Array) -> Array:
+def spectral_radius(coefs: Floats) -> Floats:
     """Largest modulus of the roots of z^p - c1 z^(p-1) - ... - cp."""
     order = coefs.shape[-1]
     if order == 0:
@@ -43,7 +42,7 @@ def spectral_radius(coefs: Array) -> Array:
     return np.asarray(np.abs(np.linalg.eigvals(companion)).max(axis=-1))
 
 
-def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Array:
+def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Floats:
     """First `n` terms of h, x = h * e (class-based paper, eq. (58) corrected)."""
     _at_least_one(n)
     phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
@@ -58,7 +57,7 @@ def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Array:
     return response
 
 
-def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) -> Array:
+def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) -> Floats:
     """Exact covariances at lags 0..n-1: variance * sum_j h[j] h[j+k] (class-based paper, eq. (60) corrected).
 
     No truncation: the p+1 equations r[k] - sum_i ar[i] r[|k-i|] = variance * sum_{j>=k} ma[j] h[j-k] are solved, and
@@ -75,7 +74,7 @@ def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) ->
     return level[..., None] * _unit_autocovariance(phi, theta, n)
 
 
-def _unit_autocovariance(phi: Array, theta: Array, n: int) -> Array:
+def _unit_autocovariance(phi: Floats, theta: Floats, n: int) -> Floats:
     p, q = phi.shape[-1], theta.shape[-1] - 1
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
     phi = np.broadcast_to(phi, (*batch, p))

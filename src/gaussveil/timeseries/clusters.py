@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.timeseries.arma_process import Array
 from gaussveil.timeseries.seasonal import WeeklySeason
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +18,7 @@ class Clusters:
     """Cluster number of every household; clusters are numbered by falling size."""
 
     labels: NDArray[np.int64]
-    centres: Array
+    centres: Floats
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -32,7 +32,7 @@ class Clusters:
         return np.flatnonzero(self.labels == cluster)
 
 
-def day_profiles(season: WeeklySeason) -> Array:
+def day_profiles(season: WeeklySeason) -> Floats:
     """Mean log power of every household by hour of the day, over the week: the features to cluster."""
     steps = 24 * 60 // season.step_minutes
     per_hour = max(60 // season.step_minutes, 1)

@@ -18,8 +18,9 @@ from scipy.special import ndtri
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries.arma import ArmaModels
-from gaussveil.timeseries.arma_process import Array, autocovariance, impulse_response
+from gaussveil.timeseries.arma_process import autocovariance, impulse_response
 from gaussveil.timeseries.likelihood import banded_factors, standardised
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,9 @@ class Forecast:
     forecast itself when the past is random (model (b) of K5); the two add up to the covariance of the future.
     """
 
-    mean: Array
-    error_covariance: Array
-    forecast_covariance: Array
+    mean: Floats
+    error_covariance: Floats
+    forecast_covariance: Floats
 
     @property
     def horizon(self) -> int:
@@ -40,7 +41,7 @@ class Forecast:
         return int(self.mean.shape[1])
 
 
-def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> tuple[Array, Array, Array]:
+def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> tuple[Floats, Floats, Floats]:
     """Forecast, error covariance and forecast covariance of one zero-mean series from its autocovariance.
 
     `autocov` holds the lags 0 .. len(past) + horizon - 1.
@@ -84,7 +85,7 @@ def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast
     return Forecast(mean, error, whole - error)
 
 
-def _ahead(row: Array, ar: Array, factor: Array, horizon: int) -> tuple[Array, Array]:
+def _ahead(row: Floats, ar: Floats, factor: Floats, horizon: int) -> tuple[Floats, Floats]:
     """Forecast of a zero-mean row and a root of its error covariance, for unit innovations.
 
     With L the Cholesky factor of past and future of w (likelihood.py), w_f is forecast by L_fo L_o^-1 w_o with error
@@ -103,13 +104,13 @@ def _ahead(row: Array, ar: Array, factor: Array, horizon: int) -> tuple[Array, A
     return np.asarray(mean), lower @ below[:, width:]
 
 
-def toeplitz_stack(lags: Array) -> Array:
+def toeplitz_stack(lags: Floats) -> Floats:
     """Toeplitz covariances of rows of autocovariances."""
     index = np.arange(lags.shape[-1])
     return np.asarray(lags[..., np.abs(index[:, None] - index)])
 
 
-def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean") -> Array:
+def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean") -> Floats:
     """Power in kW of a log-normal: its mean exp(m + v/2), or its median exp(m), from mean and variance of log power.
 
     The paper's eq. (62) takes exp(m) for the mean forecast, which is biased low by exp(-v/2).
@@ -120,7 +121,7 @@ def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mea
     return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))
 
 
-def band_kw(log_mean: ArrayLike, log_variance: ArrayLike, coverage: float = 0.9) -> tuple[Array, Array]:
+def band_kw(log_mean: ArrayLike, log_variance: ArrayLike, coverage: float = 0.9) -> tuple[Floats, Floats]:
     """Central band of the log-normal power in kW."""
     mean, variance = _log_normal(log_mean, log_variance)
     if not 0 < coverage < 1:
@@ -129,7 +130,7 @@ def band_kw(log_mean: ArrayLike, log_variance: ArrayLike, coverage: float = 0.9)
     return np.asarray(np.exp(mean - reach)), np.asarray(np.exp(mean + reach))
 
 
-def mean_square_error_kw(log_mean: ArrayLike, log_variance: ArrayLike, extra_variance: ArrayLike) -> Array:
+def mean_square_error_kw(log_mean: ArrayLike, log_variance: ArrayLike, extra_variance: ArrayLike) -> Floats:
     """Expected squared error in kW of a power forecast whose log carries extra noise.
 
     The released log forecast is m + n, n ~ N(0, extra_variance); the receiver reports exp(m + n + (v - w)/2), whose

@@ -14,10 +14,11 @@ from scipy.linalg.lapack import dpbtrf, dtbtrs
 from scipy.signal import lfilter
 
 from gaussveil.errors import NumericalError
-from gaussveil.timeseries.arma_process import Array, autocovariance, impulse_response
+from gaussveil.timeseries.arma_process import autocovariance, impulse_response
+from gaussveil.typing import Floats
 
 
-def _head(ar: Array, ma: Array) -> tuple[Array, Array]:
+def _head(ar: Floats, ma: Floats) -> tuple[Floats, Floats]:
     """Covariance of w in LAPACK's lower band layout (row d: d-th subdiagonal): first m columns, and any later one."""
     q = ma.shape[-1]
     m = max(ar.shape[-1], q)
@@ -38,7 +39,7 @@ def _head(ar: Array, ma: Array) -> tuple[Array, Array]:
     return head, later
 
 
-def banded_factors(ar: Array, ma: Array, n: int) -> Iterator[Array]:
+def banded_factors(ar: Floats, ma: Floats, n: int) -> Iterator[Floats]:
     """Cholesky factors L of the covariance of w[0..n-1], household by household, in lower band layout."""
     head, later = _head(ar, ma)
     m = head.shape[2]
@@ -52,7 +53,7 @@ def banded_factors(ar: Array, ma: Array, n: int) -> Iterator[Array]:
         yield factor
 
 
-def standardised(row: Array, ar: Array, factor: Array) -> Array:
+def standardised(row: Floats, ar: Floats, factor: Floats) -> Floats:
     """L^-1 w: the exact one-step forecast errors of a row, each divided by its standard deviation."""
     m = factor.shape[0] - 1
     transformed = lfilter(np.concatenate([[1.0], -ar]), [1.0], row)
@@ -63,7 +64,7 @@ def standardised(row: Array, ar: Array, factor: Array) -> Array:
     return np.asarray(solved[:, 0])
 
 
-def scaled_innovations(series: Array, ar: Array, ma: Array) -> tuple[Array, Array]:
+def scaled_innovations(series: Floats, ar: Floats, ma: Floats) -> tuple[Floats, Floats]:
     """The vectors u whose sums of squares exact maximum likelihood minimises, and log prod_t L[t,t]."""
     n = series.shape[1]
     scaled, log_root = np.empty_like(series), np.empty(len(series))
@@ -73,7 +74,7 @@ def scaled_innovations(series: Array, ar: Array, ma: Array) -> tuple[Array, Arra
     return scaled, log_root
 
 
-def log_likelihood(series: Array, ar: Array, ma: Array, variance: Array | None = None) -> Array:
+def log_likelihood(series: Floats, ar: Floats, ma: Floats, variance: Floats | None = None) -> Floats:
     """Exact Gaussian log-likelihood of every row; without `variance`, at its maximum over the variance."""
     n = series.shape[1]
     scaled, log_root = scaled_innovations(series, ar, ma)

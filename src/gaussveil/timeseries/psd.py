@@ -12,10 +12,10 @@ from scipy.linalg import eigvalsh_tridiagonal, toeplitz
 from scipy.signal import welch
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.timeseries.arma_process import Array
+from gaussveil.typing import Floats
 
 
-def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> Array:
+def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> Floats:
     """Welch estimate on `points` + 1 frequencies from 0 to Nyquist; Hann windows of 2 `points`, half overlapped.
 
     `period` is the sample period (hours for kW^2 hours; 1 for a density per sample). The mean of the whole series is
@@ -34,7 +34,7 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> A
     return np.asarray(density[..., : points + 1])
 
 
-def psd_variance(psd: ArrayLike, *, period: float = 1.0) -> Array:
+def psd_variance(psd: ArrayLike, *, period: float = 1.0) -> Floats:
     """Variance of the process: the integral of Phi over a full turn, by the trapezoid rule."""
     density = check_psd(psd)
     _positive("period", period)
@@ -42,7 +42,7 @@ def psd_variance(psd: ArrayLike, *, period: float = 1.0) -> Array:
     return np.asarray(inner / ((density.shape[-1] - 1) * period))
 
 
-def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Array:
+def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Floats:
     """A density on at least two frequencies, finite and not negative (`strictly`: positive)."""
     density = np.asarray(psd, dtype=np.float64)
     if density.ndim < 1 or density.shape[-1] < 2:
@@ -57,7 +57,7 @@ def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Array:
     return density
 
 
-def ar1_spectrum(correlation: float, size: int) -> Array:
+def ar1_spectrum(correlation: float, size: int) -> Floats:
     """Eigenvalues, ascending, of the Toeplitz matrix correlation^|i-j|, whose inverse is tridiagonal (S2)."""
     _correlation(correlation, size)
     if correlation == 0 or size == 1:
@@ -68,7 +68,7 @@ def ar1_spectrum(correlation: float, size: int) -> Array:
     return np.asarray(1 / inverse[::-1])
 
 
-def ar1_covariance(correlation: float, size: int, *, smallest: float = 1.0) -> Array:
+def ar1_covariance(correlation: float, size: int, *, smallest: float = 1.0) -> Floats:
     """AR(1) Toeplitz covariance scaled so that its least eigenvalue is at least `smallest` (docs/corrections, S2).
 
     The scale is taken a few rounding errors larger than computed, never smaller: privacy rests on this eigenvalue.
@@ -80,7 +80,7 @@ def ar1_covariance(correlation: float, size: int, *, smallest: float = 1.0) -> A
     return np.asarray(toeplitz(correlation ** np.arange(size)) * (smallest / least))
 
 
-def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Array:
+def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Floats:
     """The positive filter of SpDP eq. (10), run over the frequencies forwards and then backwards.
 
     P(z) = gain * c z^-1 / (1 + (c - 1) z^-1) has the impulse response gain * c (1-c)^(k-1): positive if and only if 0

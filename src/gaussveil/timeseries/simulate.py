@@ -14,8 +14,9 @@ from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from gaussveil.errors import ParameterError
-from gaussveil.timeseries.arma_process import Array, autocovariance
+from gaussveil.timeseries.arma_process import autocovariance
 from gaussveil.timeseries.readings import MINUTES_PER_DAY, Readings
+from gaussveil.typing import Floats
 
 LONGEST_STEP = 15  # minutes; longer steps are averages of these
 # Appliance: runs per day, most likely hour, spread in hours, kW, median minutes.
@@ -83,31 +84,31 @@ def simulate_households(
     return readings if step == step_minutes else readings.resample(step_minutes)
 
 
-def _even(generator: Generator, homes: int) -> Array:
+def _even(generator: Generator, homes: int) -> Floats:
     """One uniform number per home, spread evenly over the town, so that small towns resemble each other."""
     return np.asarray(((generator.permutation(homes) + generator.random(homes)) / homes)[:, None])
 
 
-def _weather(generator: Generator, day_of_year: int, days: int, hour: Array, per_day: int) -> Array:
+def _weather(generator: Generator, day_of_year: int, days: int, hour: Floats, per_day: int) -> Floats:
     """Outdoor temperature of the town: season, slow weather, and the course of the day."""
     spell = lfilter([np.sqrt(1 - 0.7**2)], [1.0, -0.7], 2.0 * generator.standard_normal(days + 30))[30:]
     season = 10.0 - 9.5 * np.cos(2 * np.pi * (day_of_year + np.arange(days) - 20) / 365.25)
     return np.repeat(season + spell, per_day) + 2.5 * np.cos(2 * np.pi * (hour - 15) / 24)
 
 
-def _occupancy(generator: Generator, homes: int, days: int, per_day: int) -> Array:
+def _occupancy(generator: Generator, homes: int, days: int, per_day: int) -> Floats:
     """How much is going on in a home, day by day: guests and holidays last."""
     noise = generator.standard_normal((homes, days + 30))
     slow = lfilter([np.sqrt(1 - 0.85**2)], [1.0, -0.85], noise)[:, 30:]
     return np.repeat(np.exp(0.25 * slow - 0.25**2 / 2), per_day, axis=1)
 
 
-def _bump(hour: Array, centre: Array | float, width: float) -> Array:
+def _bump(hour: Floats, centre: Floats | float, width: float) -> Floats:
     """A smooth daily peak, periodic over midnight."""
     return np.asarray(np.exp((np.cos(2 * np.pi * (hour - centre) / 24) - 1) * (24 / (2 * np.pi * width)) ** 2))
 
 
-def _rhythm(generator: Generator, size: Array, hour: Array, weekend: Array) -> Array:
+def _rhythm(generator: Generator, size: Floats, hour: Floats, weekend: Floats) -> Floats:
     """Standby and the peaks of the day, later on weekends."""
     homes = size.shape[0]
     standby = 0.158 * size * np.exp(0.6 * ndtri(_even(generator, homes)))
@@ -118,7 +119,7 @@ def _rhythm(generator: Generator, size: Array, hour: Array, weekend: Array) -> A
     return np.asarray(standby + 0.35 * size * shape * (1 + 0.15 * weekend))
 
 
-def _residual(generator: Generator, homes: int, count: int, step: int) -> Array:
+def _residual(generator: Generator, homes: int, count: int, step: int) -> Floats:
     """exp of a stationary ARMA(2,1) whose standard deviation differs between homes; mean 1."""
     poles = np.exp(-step / np.array(_RESIDUAL_MINUTES))
     ar, ma = np.array([poles.sum(), -poles.prod()]), np.array([-_RESIDUAL_MA])
@@ -130,7 +131,7 @@ def _residual(generator: Generator, homes: int, count: int, step: int) -> Array:
     return np.asarray(np.exp(spread * series - spread**2 / 2))
 
 
-def _runs(starts: Array, length: Array) -> Array:
+def _runs(starts: Floats, length: Floats) -> Floats:
     """Add up runs: a start of so many kW at [home, k] lasts `length` steps (fractions allowed)."""
     total = np.zeros_like(starts)
     home, first = np.nonzero(starts)
@@ -142,7 +143,7 @@ def _runs(starts: Array, length: Array) -> Array:
     return total
 
 
-def _appliances(generator: Generator, size: Array, hour: Array, weekend: Array, step: int) -> Array:
+def _appliances(generator: Generator, size: Floats, hour: Floats, weekend: Floats, step: int) -> Floats:
     homes = size.shape[0]
     total = np.zeros((homes, hour.size))
     for often, centre, spread, kilowatts, minutes in APPLIANCES:
@@ -157,7 +158,7 @@ def _appliances(generator: Generator, size: Array, hour: Array, weekend: Array, 
     return total
 
 
-def _timers(generator: Generator, size: Array, temperature: Array, days: int, per_day: int) -> Array:
+def _timers(generator: Generator, size: Floats, temperature: Floats, days: int, per_day: int) -> Floats:
     """Hot water and storage heating on timers: blocks at fixed times of the home's day, longer in cold spells."""
     homes = size.shape[0]
     cold = np.maximum(15.0 - temperature.reshape(days, per_day).mean(axis=1), 1.0) / 10.0
@@ -177,7 +178,7 @@ def _timers(generator: Generator, size: Array, temperature: Array, days: int, pe
     return total
 
 
-def _heating(generator: Generator, size: Array, temperature: Array, hour: Array, step: int) -> Array:
+def _heating(generator: Generator, size: Floats, temperature: Floats, hour: Floats, step: int) -> Floats:
     """Electric heating or a heat pump: demand below 15 degrees, cycling, barred at 17 h and catching up after."""
     homes = size.shape[0]
     owner = _even(generator, homes) < 0.68

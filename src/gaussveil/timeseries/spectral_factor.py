@@ -15,16 +15,17 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import freqz, lfilter
 
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.timeseries.arma_process import Array, spectral_radius
+from gaussveil.timeseries.arma_process import spectral_radius
 from gaussveil.timeseries.psd import check_psd
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Filter:
     """A causal filter b(z)/a(z), a[0] = 1, coefficients of z^-k."""
 
-    b: Array
-    a: Array
+    b: Floats
+    a: Floats
 
     def __post_init__(self) -> None:
         b, a = np.atleast_1d(np.asarray(self.b, float)), np.atleast_1d(np.asarray(self.a, float))
@@ -43,12 +44,12 @@ class Filter:
         """Stable, and all zeros inside the unit circle: then the inverse is stable and causal too."""
         return self.is_stable and _roots_inside(self.b)
 
-    def power(self, angles: ArrayLike) -> Array:
+    def power(self, angles: ArrayLike) -> Floats:
         """|H(e^{jw})|^2 at the angles w."""
         _, response = freqz(self.b, self.a, worN=np.asarray(angles, dtype=np.float64))
         return np.asarray(np.abs(response) ** 2)
 
-    def apply(self, series: ArrayLike) -> Array:
+    def apply(self, series: ArrayLike) -> Floats:
         """Filter along the last axis from a zero state."""
         return np.asarray(lfilter(self.b, self.a, np.asarray(series, dtype=np.float64)))
 
@@ -57,7 +58,7 @@ _EIGENVALUE_LIMIT = 48
 ALL_PASS = Filter(np.ones(1), np.ones(1))
 
 
-def grid_angles(points: int) -> Array:
+def grid_angles(points: int) -> Floats:
     """The angles pi n / N, n = 0..N, of SpDP eq. (5)."""
     return np.asarray(np.pi * np.arange(points + 1) / points)
 
@@ -118,7 +119,7 @@ def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))
 
 
-def impulse_energy(noise: Filter, lags: int, *, signal: Filter = ALL_PASS, tolerance: float = 1e-12) -> Array:
+def impulse_energy(noise: Filter, lags: int, *, signal: Filter = ALL_PASS, tolerance: float = 1e-12) -> Floats:
     """q[m] = int |F|^2/|H|^2 e^{jwm} dw/2pi, m = 0..lags-1, of the implemented noise filter H and signal filter F.
 
     By the trapezoid rule, which converges geometrically for rational filters: the grid doubles until two successive
@@ -129,7 +130,7 @@ def impulse_energy(noise: Filter, lags: int, *, signal: Filter = ALL_PASS, toler
     if not (noise.is_minimum_phase and signal.is_stable):
         raise ParameterError("the noise filter must be minimum phase and the signal filter stable")
     size = 1 << max(10, (4 * lags - 1).bit_length())
-    previous: Array | None = None
+    previous: Floats | None = None
     while size <= 1 << 22:
         ratio = np.fft.rfft(_padded(signal.b, size)) * np.fft.rfft(_padded(noise.a, size))
         ratio /= np.fft.rfft(_padded(signal.a, size)) * np.fft.rfft(_padded(noise.b, size))
@@ -140,7 +141,7 @@ def impulse_energy(noise: Filter, lags: int, *, signal: Filter = ALL_PASS, toler
     raise NumericalError("the energy of |F|^2/|H|^2 did not converge: the noise filter has a zero at the unit circle")
 
 
-def _roots_inside(coefs: Array) -> bool:
+def _roots_inside(coefs: Floats) -> bool:
     """Whether all roots of sum_k c[k] z^-k lie strictly inside the unit circle: eigenvalues, or for long filters the
     winding number, which is 0 exactly then."""
     if coefs[0] == 0:
@@ -159,21 +160,21 @@ def _roots_inside(coefs: Array) -> bool:
     return False
 
 
-def _padded(coefs: Array, size: int) -> Array:
+def _padded(coefs: Floats, size: int) -> Floats:
     """Coefficients folded onto `size` samples, so that the transform is exact for any length."""
     folded = np.zeros(-(-coefs.size // size) * size)
     folded[: coefs.size] = coefs
     return np.asarray(folded.reshape(-1, size).sum(axis=0))
 
 
-def _one(psd: ArrayLike) -> Array:
+def _one(psd: ArrayLike) -> Floats:
     density = check_psd(psd, strictly=True)
     if density.ndim != 1:
         raise ParameterError(f"one PSD at a time; got shape {density.shape}")
     return density
 
 
-def _checked(found: Filter, density: Array, tolerance: float | None) -> Filter:
+def _checked(found: Filter, density: Floats, tolerance: float | None) -> Filter:
     if tolerance is not None:
         error = float(np.abs(found.power(grid_angles(density.size - 1)) / density - 1).max())
         if not error <= tolerance:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.timeseries.arma_process import Array
 from gaussveil.timeseries.psd import check_psd
 from gaussveil.timeseries.window_sums import NoisySum, with_sums
+from gaussveil.typing import Floats
 
 
 def smooth(
@@ -20,7 +20,7 @@ def smooth(
     profile: ArrayLike | None = None,
     *,
     sums: Sequence[NoisySum] = (),
-) -> Array:
+) -> Floats:
     """Least mean-square estimate of the load from the whole released stream (both past and future of each sample).
 
     `noise_spectrum` is the public spectrum of the added noise and `signal_psd` that of the load about its profile,
@@ -48,7 +48,7 @@ def smooth(
     return with_sums(np.asarray(estimate), weight * noise, sums)
 
 
-def _profile(values: Array, profile: ArrayLike | None) -> Array:
+def _profile(values: Floats, profile: ArrayLike | None) -> Floats:
     if profile is None:
         return np.full(values.size, values.mean())
     given = np.atleast_1d(np.asarray(profile, dtype=np.float64))
@@ -59,7 +59,7 @@ def _profile(values: Array, profile: ArrayLike | None) -> Array:
     return np.resize(given, values.size)
 
 
-def _on_grid(name: str, spectrum: ArrayLike, bins: int) -> Array:
+def _on_grid(name: str, spectrum: ArrayLike, bins: int) -> Floats:
     given = np.atleast_1d(np.asarray(spectrum, dtype=np.float64))
     if given.ndim != 1:
         raise ShapeError(f"{name} must be a number or a vector; got shape {given.shape}")

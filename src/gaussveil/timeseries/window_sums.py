@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from gaussveil.errors import ParameterError
-from gaussveil.timeseries.arma_process import Array
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class NoisySum:
     sd: float
 
 
-def window_covariance(lags: Array, windows: Sequence[tuple[int, int]]) -> Array:
+def window_covariance(lags: Floats, windows: Sequence[tuple[int, int]]) -> Floats:
     """Covariances of the sums over windows [first, last) of a series with autocovariances `lags`.
 
     With G(k) = sum_{m<k} (k - m) c_m - k c_0 / 2 the variance of k values' sum is 2 G(k), and the covariance of two
@@ -43,7 +43,7 @@ def window_covariance(lags: Array, windows: Sequence[tuple[int, int]]) -> Array:
     return np.asarray(growth[apart[0]] + growth[apart[1]] - growth[apart[2]] - growth[apart[3]])
 
 
-def with_sums(estimate: Array, error_spectrum: Array, sums: Sequence[NoisySum]) -> Array:
+def with_sums(estimate: Floats, error_spectrum: Floats, sums: Sequence[NoisySum]) -> Floats:
     """The estimate after it was told noisy sums of what it estimates: Gaussian conditioning.
 
     `error_spectrum` is the spectrum of the estimate's error, on `estimate.size + 1` frequencies from 0 to Nyquist.

@@ -212,7 +212,7 @@ class Certificate:
                 parameters=FrozenRecord(parameters),
                 charge=Charge.from_dict(dominating["charge"]),
                 signature=signature,
-            )  # fmt: skip
+            )
         except ParameterError as error:
             raise FormatError(f"not a certificate of this version: {error}") from error
         if not (made.epsilon >= 0 and 0 <= made.delta <= 1 and 0 <= made.delta_upper <= 1):
@@ -270,6 +270,19 @@ class Certificate:
 
 
 _REQUIRED = (
-    "release", "privacy_unit", "adjacency", "guarantee", "composition", "epsilon", "delta", "delta_upper",
-    "assumptions", "parameters", "dominating", "sampler", "account", "dataset", "library_version",
-)  # fmt: skip
+    "release",
+    "privacy_unit",
+    "adjacency",
+    "guarantee",
+    "composition",
+    "epsilon",
+    "delta",
+    "delta_upper",
+    "assumptions",
+    "parameters",
+    "dominating",
+    "sampler",
+    "account",
+    "dataset",
+    "library_version",
+)

@@ -154,9 +154,11 @@ def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     # Beside the best order there may be some that serve nothing, and infinities differ by NaN.
     worst = 1e6 * max(usages[best], 1.0)
     found = minimize_scalar(
-        lambda value: min(used(value), worst), bounds=(float(low), float(high)), method="bounded",
+        lambda value: min(used(value), worst),
+        bounds=(float(low), float(high)),
+        method="bounded",
         options={"xatol": 1e-3},
-    )  # fmt: skip
+    )
     chosen = float(found.x if found.fun < usages[best] else grid[best])
     short = float(f"{math.exp(chosen):.4g}")
     return short if math.isfinite(used(math.log(short))) else math.exp(chosen)

@@ -13,9 +13,18 @@ from collections.abc import Mapping, Sequence
 from gaussveil.accounting.canonical import canonical_json, digest
 
 TERMS = (
-    "dataset", "adjacency", "epsilon", "delta", "sampler_share", "rule", "chosen_filter", "active_filter",
-    "chosen_order", "active_order", "opened_at",
-)  # fmt: skip
+    "dataset",
+    "adjacency",
+    "epsilon",
+    "delta",
+    "sampler_share",
+    "rule",
+    "chosen_filter",
+    "active_filter",
+    "chosen_order",
+    "active_order",
+    "opened_at",
+)
 SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may settle
 ENTRY = ("charge", "slot", "guarantee", "what", "debited_at")
 

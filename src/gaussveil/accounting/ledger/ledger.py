@@ -84,11 +84,30 @@ class Ledger:
         which the first entry settles before anything is drawn; it also settles the Renyi `order` unless that is given.
         """
         budget, folded = self.check_terms(
-            name, epsilon=epsilon, delta=delta, adjacency=adjacency, rule=rule, plan=plan, filter=filter, order=order,
+            name,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            rule=rule,
+            plan=plan,
+            filter=filter,
+            order=order,
             sampler_share=sampler_share,
-        )  # fmt: skip
-        row = (name, dataset, canonical_json(adjacency.to_dict()) if adjacency else None, budget.epsilon, budget.delta,
-               budget.sampler_share, rule, filter, None, order, None, now())  # fmt: skip
+        )
+        row = (
+            name,
+            dataset,
+            canonical_json(adjacency.to_dict()) if adjacency else None,
+            budget.epsilon,
+            budget.delta,
+            budget.sampler_share,
+            rule,
+            filter,
+            None,
+            order,
+            None,
+            now(),
+        )
         with self._database.writing() as connection:
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")

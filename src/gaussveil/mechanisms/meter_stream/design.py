@@ -182,9 +182,15 @@ def design_stream(
     promised differences, of the filters as they run, decides the scale.
     """
     check_request(
-        purpose=purpose, epsilon=epsilon, delta=delta, promise=promise, sample_limit=sample_limit, limits=limits,
-        substitute=substitute, reduction=reduction,
-    )  # fmt: skip
+        purpose=purpose,
+        epsilon=epsilon,
+        delta=delta,
+        promise=promise,
+        sample_limit=sample_limit,
+        limits=limits,
+        substitute=substitute,
+        reduction=reduction,
+    )
     if purpose == "energy":
         shape = _energy_shape(promise, *(balance or _balance(sample_period, promise.samples)))
     elif purpose == "spectrum":
@@ -208,11 +214,20 @@ def design_stream(
     if max(map(abs, limits)) / found.input_grid * sum(map(abs, found.signal)) >= LARGEST_STEPS:
         raise ParameterError(f"limits must be closer to the noise of {found.white:.3g} kW. Got {limits} instead.")
     return StreamDesign(
-        purpose=purpose, sample_period=sample_period, epsilon=float(epsilon), delta=float(delta), promise=promise,
-        filter=found, mean_shift=min(reached, mean_shift), sampler_error=error, sample_limit=sample_limit,
+        purpose=purpose,
+        sample_period=sample_period,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        promise=promise,
+        filter=found,
+        mean_shift=min(reached, mean_shift),
+        sampler_error=error,
+        sample_limit=sample_limit,
         registers=_registers(sample_period, rounded, mean_shift) if purpose == "billing" else (),
-        limits=limits, substitute=substitute, spectrum_mean_shift=spectrum_mean_shift,
-    )  # fmt: skip
+        limits=limits,
+        substitute=substitute,
+        spectrum_mean_shift=spectrum_mean_shift,
+    )
 
 
 def check_hides(design: StreamDesign) -> None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
 from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.typing import Floats
 
-Array = NDArray[np.float64]
-Power = Callable[[Array], Array]
+Power = Callable[[Floats], Floats]
 
 ENUMERATED = 12  # samples whose signs are all tried
 SOLVED = 512  # samples up to which the dual bound is solved for; beyond, its limit for long events is within a per cent
@@ -25,18 +24,18 @@ SWEEPS = 400
 LARGEST_GRID = 1 << 22
 
 
-def turn(points: int) -> Array:
+def turn(points: int) -> Floats:
     """Angles 0..pi of a transform of 2 * points samples."""
     return np.asarray(np.linspace(0, np.pi, points + 1))
 
 
-def fourier(power: Power, lags: int, *, tolerance: float = 1e-13) -> Array:
+def fourier(power: Power, lags: int, *, tolerance: float = 1e-13) -> Floats:
     """Fourier coefficients m = 0..lags-1 of an even spectrum; the grid doubles until two answers agree.
 
     Where it cannot hold so many lags, those it does not hold are 0 if the last half of those it holds are.
     """
     size = min(1 << max(12, (4 * lags - 1).bit_length()), LARGEST_GRID // 2)
-    previous: Array | None = None
+    previous: Floats | None = None
     while size <= LARGEST_GRID:
         found = np.fft.irfft(power(turn(size // 2)))[: min(lags, size // 4)]
         near = tolerance * np.abs(found).max()
@@ -49,7 +48,7 @@ def fourier(power: Power, lags: int, *, tolerance: float = 1e-13) -> Array:
     )
 
 
-def largest_event(energy: Array) -> float:
+def largest_event(energy: Floats) -> float:
     """Upper bound, exact where it can be, of max s' Q s over signs s, Q = toeplitz(energy).
 
     Exact if all coefficients have one sign pattern (all positive, or alternating), and up to 12 samples by trying all
@@ -69,13 +68,13 @@ def largest_event(energy: Array) -> float:
     return min(absolute, _dual_bound(toeplitz(lags)) if size <= SOLVED else _circulant_bound(lags, absolute))
 
 
-def _circulant_bound(lags: Array, absolute: float) -> float:
+def _circulant_bound(lags: Floats, absolute: float) -> float:
     """T times the largest eigenvalue of a circulant matrix with Q in a corner, rounding included."""
     around = np.concatenate([lags, np.zeros(lags.size), lags[:0:-1]])
     return lags.size * float(np.fft.rfft(around).real.max()) + 1e-12 * absolute
 
 
-def _by_signs(lags: Array) -> float:
+def _by_signs(lags: Floats) -> float:
     """All 2^(T-1) sign vectors at once; the first sign is free."""
     size = lags.size
     codes = np.arange(1 << (size - 1))
@@ -83,7 +82,7 @@ def _by_signs(lags: Array) -> float:
     return float(np.max(np.einsum("ij,ij->i", signs @ toeplitz(lags), signs)))
 
 
-def _dual_bound(matrix: Array) -> float:
+def _dual_bound(matrix: Floats) -> float:
     """sum mu + T * (what lacks to diag mu >= Q): valid for any mu, tight where unit vectors maximise sum q_ij v_i'v_j.
 
     The vectors are found by coordinate ascent (Wang and Kolter's mixing method), which needs no solver.
@@ -108,7 +107,7 @@ def _dual_bound(matrix: Array) -> float:
     return float(dual.sum()) + size * max(lacking, 0.0) + 1e-12 * float(np.abs(matrix).sum())
 
 
-def repeated_events(energy: Array, length: int, spacing: int, count: int) -> float:
+def repeated_events(energy: Floats, length: int, spacing: int, count: int) -> float:
     """Upper bound of d' Q d for `count` events of `length` samples (|d| <= 1) that start `spacing` samples apart.
 
     Exact where all coefficients are positive; needs (count - 1) * spacing + length of them.

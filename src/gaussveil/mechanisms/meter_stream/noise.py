@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.mechanisms.meter_stream.events import Array, turn
+from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.noise import DiscreteGaussian, Generator
 from gaussveil.noise.discrete_gaussian import smoothing_error
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
 from gaussveil.noise.lattice import checked_grid
-
-Integers = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 WIDTHS = (28, 36, 45)  # log2 of s/g: three, four or five table draws per discrete Gaussian
 LARGEST_STEPS = 2**60
@@ -90,19 +89,19 @@ class StreamFilter:
     def _with(self, **changes: Any) -> StreamFilter:
         return StreamFilter(**{**self.to_dict(), **changes})
 
-    def noise_power(self, angles: Array) -> Array:
+    def noise_power(self, angles: Floats) -> Floats:
         """gamma: the spectrum of the noise as it is drawn."""
         step = np.exp(-1j * angles)
         lagged = sum((tap * step ** (j + 1) for j, tap in enumerate(self.taps)), start=np.zeros_like(step))
         return np.asarray(np.abs(self.direct + lagged / (1 - self.pole * step)) ** 2 + self.white**2)
 
-    def signal_power(self, angles: Array) -> Array:
+    def signal_power(self, angles: Floats) -> Floats:
         """|F|^2 of the signal path as it runs."""
         step = np.exp(-1j * angles)
         response = sum((tap * step**j for j, tap in enumerate(self.signal)), start=np.zeros_like(step))
         return np.asarray(np.abs(response) ** 2 * 4.0**-self.signal_bits)
 
-    def ratio(self, angles: Array) -> Array:
+    def ratio(self, angles: Floats) -> Floats:
         """R = |F|^2 / gamma: all that privacy depends on."""
         return np.asarray(self.signal_power(angles) / self.noise_power(angles))
 
@@ -134,19 +133,28 @@ class StreamFilter:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON values; floats survive exactly."""
         return {
-            "white": self.white, "direct": self.direct, "taps": self.taps, "pole": self.pole, "signal": self.signal,
-            "signal_bits": self.signal_bits, "width": self.width,
-        }  # fmt: skip
+            "white": self.white,
+            "direct": self.direct,
+            "taps": self.taps,
+            "pole": self.pole,
+            "signal": self.signal,
+            "signal_bits": self.signal_bits,
+            "width": self.width,
+        }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> StreamFilter:
         """Inverse of `to_dict`."""
         try:
             return cls(
-                white=float(record["white"]), direct=float(record["direct"]), pole=float(record["pole"]),
-                taps=tuple(map(float, record["taps"])), signal=tuple(map(_whole, record["signal"])),
-                signal_bits=_whole(record["signal_bits"]), width=_whole(record["width"]),
-            )  # fmt: skip
+                white=float(record["white"]),
+                direct=float(record["direct"]),
+                pole=float(record["pole"]),
+                taps=tuple(map(float, record["taps"])),
+                signal=tuple(map(_whole, record["signal"])),
+                signal_bits=_whole(record["signal_bits"]),
+                width=_whole(record["width"]),
+            )
         except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise FormatError("not a stream filter of this version") from error
 
@@ -203,7 +211,7 @@ class FilterBank:
                 newest = self.pole[rows] * newest + shocks[depth - 1 - age]
             self.states[age, rows] = newest
 
-    def push(self, steps: Integers, generator: Generator, rows: Any = slice(None)) -> tuple[Integers, Array]:
+    def push(self, steps: Integers, generator: Generator, rows: Any = slice(None)) -> tuple[Integers, Floats]:
         """Outputs in units of the grid, and the new filter states w, for readings in units of the input grid."""
         count, meters = steps.shape
         outputs = np.empty((count, meters), dtype=np.int64)
@@ -215,7 +223,7 @@ class FilterBank:
             outputs[part] += self._filtered(steps[part], rows)
         return outputs, states
 
-    def _noise(self, generator: Generator, count: int, rows: Any, meters: int) -> tuple[Integers, Array]:
+    def _noise(self, generator: Generator, count: int, rows: Any, meters: int) -> tuple[Integers, Floats]:
         if not self.coloured:
             return self._draw(generator, count, rows, meters, self.outer), np.zeros((count, meters))
         inner = self.inner.shape[1]
@@ -226,7 +234,7 @@ class FilterBank:
         result += np.rint(coloured, out=coloured).astype(np.int64)
         return result, states
 
-    def _coloured(self, shocks: Array, rows: Any) -> tuple[Array, Array]:
+    def _coloured(self, shocks: Floats, rows: Any) -> tuple[Floats, Floats]:
         count, depth = len(shocks), len(self.states)
         result = self.direct[rows] * shocks
         if depth == 0:
@@ -262,7 +270,7 @@ class FilterBank:
         return _combined(words.reshape(count, meters, multipliers.shape[1]), multipliers[rows])
 
 
-def to_steps(values: Array, grid: Array | float, low: float, high: float, substitute: float) -> Integers:
+def to_steps(values: Floats, grid: Floats | float, low: float, high: float, substitute: float) -> Integers:
     """Readings on the lattice by the public rule: missing ones replaced, the others clipped, all rounded."""
     known = np.where(np.isnan(values), substitute, np.clip(values, low, high))
     return np.rint(known / grid).astype(np.int64)

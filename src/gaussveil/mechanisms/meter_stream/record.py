@@ -83,16 +83,24 @@ def check_paid(design: StreamDesign, certificate: Certificate) -> None:
     """Refuse a design that is not the one the certificate was written for."""
     promise = design.promise
     written = {
-        "purpose": design.purpose, "sample_limit": design.sample_limit, "sample_period_hours": design.sample_period,
-        "filter": _plain(design.filter.to_dict()), "registers": [asdict(register) for register in design.registers],
-        "limits": list(design.limits), "substitute": design.substitute,
-    }  # fmt: skip
+        "purpose": design.purpose,
+        "sample_limit": design.sample_limit,
+        "sample_period_hours": design.sample_period,
+        "filter": _plain(design.filter.to_dict()),
+        "registers": [asdict(register) for register in design.registers],
+        "limits": list(design.limits),
+        "substitute": design.substitute,
+    }
     trajectory = certificate.parameters.get("trajectory")
     same = isinstance(trajectory, Mapping) and all(
         trajectory.get(name) == value
-        for name, value in (("event_kw", promise.size), ("event_samples", promise.samples),
-                            ("l2_ball", promise.l2_ball), ("mean_shift", design.mean_shift))
-    )  # fmt: skip
+        for name, value in (
+            ("event_kw", promise.size),
+            ("event_samples", promise.samples),
+            ("l2_ball", promise.l2_ball),
+            ("mean_shift", design.mean_shift),
+        )
+    )
     if not same or any(certificate.parameters.get(name) != value for name, value in written.items()):
         raise FormatError("the design is not the one that its certificate covers")
 
@@ -124,12 +132,21 @@ def stream_draft(
         ),
         parameters={
             "purpose": design.purpose,
-            "trajectory": {"mean_shift": design.mean_shift, "epsilon": design.epsilon, "delta": design.delta,
-                           "event_kw": promise.size, "event_samples": promise.samples, "l2_ball": promise.l2_ball},
+            "trajectory": {
+                "mean_shift": design.mean_shift,
+                "epsilon": design.epsilon,
+                "delta": design.delta,
+                "event_kw": promise.size,
+                "event_samples": promise.samples,
+                "l2_ball": promise.l2_ball,
+            },
             "spectrum": _spectral(spectrum),
             "together": {**_figure(design, total), "when": "history and stream concern the same protected data"},
-            "repeated_events": {"events": events, **_repeated(design, events),
-                                "spacing": "one a day" if promise.is_event else "each anywhere in the ball"},
+            "repeated_events": {
+                "events": events,
+                **_repeated(design, events),
+                "spacing": "one a day" if promise.is_event else "each anywhere in the ball",
+            },
             "sample_limit": design.sample_limit,
             "sample_period_hours": design.sample_period,
             "noise_sd": design.noise_sd,
@@ -139,17 +156,19 @@ def stream_draft(
             "limits": list(design.limits),
             "substitute": design.substitute,
         },
-    )  # fmt: skip
+    )
 
 
 def _spectral(spectrum: Certificate | None) -> object:
     if spectrum is None:
         return "no spectrum was released; a long stream tells the spectrum of its readings, which is not protected"
     return {
-        "epsilon": spectrum.epsilon, "delta": spectrum.delta, "l2_ball": spectrum.parameters["l2_ball"],
+        "epsilon": spectrum.epsilon,
+        "delta": spectrum.delta,
+        "l2_ball": spectrum.parameters["l2_ball"],
         "release_id": spectrum.release_id,
         "covers": "the private spectrum that shaped the filters; the stream is covered by the trajectory's promise",
-    }  # fmt: skip
+    }
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +186,12 @@ def _figure(design: StreamDesign, shift: float) -> dict[str, float]:
 
 
 _NUMBERS = (
-    "sample_period", "epsilon", "delta", "mean_shift", "sampler_error", "substitute", "spectrum_mean_shift",
-)  # fmt: skip
+    "sample_period",
+    "epsilon",
+    "delta",
+    "mean_shift",
+    "sampler_error",
+    "substitute",
+    "spectrum_mean_shift",
+)
 _SIMPLE = ("purpose", "sample_limit", *_NUMBERS)

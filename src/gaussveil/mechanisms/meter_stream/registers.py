@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from gaussveil.mechanisms.meter_stream.design import RegisterDesign
-from gaussveil.mechanisms.meter_stream.noise import Integers
 from gaussveil.noise import DiscreteGaussian, Generator
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
+from gaussveil.typing import Integers
 
 
 @dataclass(frozen=True)

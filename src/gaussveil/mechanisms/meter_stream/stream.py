@@ -38,7 +38,6 @@ from gaussveil.mechanisms.meter_stream.design import (
     design_stream,
     hours,
 )
-from gaussveil.mechanisms.meter_stream.events import Array
 from gaussveil.mechanisms.meter_stream.noise import FilterBank, to_steps
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_draft
 from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank
@@ -46,6 +45,7 @@ from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator, default_generator
 from gaussveil.timeseries import NoisySum
+from gaussveil.typing import Floats
 
 FORMAT = "gaussveil meter stream"
 VERSION = 1
@@ -156,10 +156,15 @@ class MeterStream:
         promise = Promise.of(event, l2_ball, period)
         limit = math.ceil(YEARS * HOURS_PER_YEAR / period) if sample_limit is None else sample_limit
         asked: dict[str, Any] = {
-            "purpose": purpose, "epsilon": real_number("epsilon", epsilon), "delta": real_number("delta", delta),
-            "promise": promise, "sample_limit": limit, "limits": (float(limits[0]), float(limits[1])),
-            "substitute": float(substitute), "reduction": reduction,
-        }  # fmt: skip
+            "purpose": purpose,
+            "epsilon": real_number("epsilon", epsilon),
+            "delta": real_number("delta", delta),
+            "promise": promise,
+            "sample_limit": limit,
+            "limits": (float(limits[0]), float(limits[1])),
+            "substitute": float(substitute),
+            "reduction": reduction,
+        }
         check_request(**asked)
         _check_generator(generator)
         released = _released_spectrum(history, spectrum) if purpose == "spectrum" else None
@@ -167,9 +172,12 @@ class MeterStream:
             raise ParameterError(f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.')
         shift = 0.0 if released is None else _shift_of(released.certificate)
         found = design_stream(
-            **asked, sample_period=period, balance=balance, spectrum_mean_shift=shift,
+            **asked,
+            sample_period=period,
+            balance=balance,
+            spectrum_mean_shift=shift,
             private_psd=None if released is None else released.value,
-        )  # fmt: skip
+        )
         certificate = None if released is None else released.certificate
         return cls(design=found, account=account, generator=generator, spectrum=certificate)
 
@@ -186,11 +194,17 @@ class MeterStream:
         percent = 100 * day / (24 * typical_kw), 100 * month / (28 * 24 * typical_kw)
         uses = (("load shape", hourly <= typical_kw), ("daily energy", percent[0] <= 25), ("bills", percent[1] <= 10))
         return StreamPlan(
-            noise_sd=design.noise_sd, hourly_sd=hourly, daily_energy_sd=day, monthly_energy_sd=month,
-            daily_energy_percent=percent[0], monthly_energy_percent=percent[1], repeated_events=repeated_events,
-            repeated_epsilon=repeated[0], repeated_delta=repeated[1],
+            noise_sd=design.noise_sd,
+            hourly_sd=hourly,
+            daily_energy_sd=day,
+            monthly_energy_sd=month,
+            daily_energy_percent=percent[0],
+            monthly_energy_percent=percent[1],
+            repeated_events=repeated_events,
+            repeated_epsilon=repeated[0],
+            repeated_delta=repeated[1],
             good_for=tuple(name for name, good in uses if good),
-        )  # fmt: skip
+        )
 
     def open(self) -> Certificate:
         """Debit and certify, then draw the filters' first state; the first `push` does it if nobody did."""
@@ -238,10 +252,10 @@ class MeterStream:
         outputs = self._push(values) if self.is_open else self._open_with(values)
         return like(readings, outputs) if library_of(readings) else outputs
 
-    def _open_with(self, first: Array) -> Array:
+    def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
 
-        def make() -> Array:
+        def make() -> Floats:
             self._index = 0
             self._start()
             return self._push(first)
@@ -251,7 +265,7 @@ class MeterStream:
         self.certificate_ = debit.certificate
         return outputs
 
-    def _push(self, values: Array) -> Array:
+    def _push(self, values: Floats) -> Floats:
         low, high = self.design_.limits
         steps = to_steps(values, self.design_.filter.input_grid, low, high, self.design_.substitute)
         outputs, source = [np.empty(0, np.int64)], self._source
@@ -297,15 +311,22 @@ class MeterStream:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write design, certificate and state to a file that only its owner can read."""
         record: dict[str, Any] = {
-            "warning": WARNING, "format": FORMAT, "version": VERSION, "design": design_to_dict(self.design_),
-            "spectrum": None if self.spectrum_ is None else self.spectrum_.to_dict(), "index": self._index,
-            "open": None, "account": None if self.account is None else [self.account.ledger, self.account.name],
-        }  # fmt: skip
+            "warning": WARNING,
+            "format": FORMAT,
+            "version": VERSION,
+            "design": design_to_dict(self.design_),
+            "spectrum": None if self.spectrum_ is None else self.spectrum_.to_dict(),
+            "index": self._index,
+            "open": None,
+            "account": None if self.account is None else [self.account.ledger, self.account.name],
+        }
         if self.is_open:
             record["open"] = {
-                "certificate": self.certificate_.to_dict(), "states": self._bank.states[:, 0].tolist(),
-                "past": self._bank.past[:, 0].tolist(), "sums": self._registers.sums,
-            }  # fmt: skip
+                "certificate": self.certificate_.to_dict(),
+                "states": self._bank.states[:, 0].tolist(),
+                "past": self._bank.past[:, 0].tolist(),
+                "sums": self._registers.sums,
+            }
         target = Path(path)
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -12,12 +12,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.calibration import noise_scales
 from gaussveil.mechanisms.mixture.debias import mean_gain, radius_from_quantile, shape_gain
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
 MANY = (0.18, 0.03, 0.12, 0.14, 0.18, 0.35)  # centres, radii, four refinements
@@ -63,7 +61,7 @@ class RefinementScales:
         shape = (1 - 1 / dimension) / self.shape**2
         return 1 / self.count**2 + max(1 / self.slack**2, 1 / self.total**2 + shape)
 
-    def count_and_diagonal(self, dimension: int) -> Float:
+    def count_and_diagonal(self, dimension: int) -> Floats:
         """Covariance of (count, diagonal of zz') under which count, slack and traceless part are independent."""
         d = dimension
         covariance = np.full((d + 1, d + 1), self.count**2 / d)
@@ -103,7 +101,7 @@ def records_per_class(size: float, mean_shift: float, classes: int) -> float:
     return max(size, 1.0) * mean_shift / classes
 
 
-def inner_mass(strength: Float | float, floor: float, cap: float) -> Float:
+def inner_mass(strength: Floats | float, floor: float, cap: float) -> Floats:
     """Share of a class that a refinement leaves unclipped: more where its records stand out of the noise."""
     return np.clip(0.5 + 0.25 * np.log2(np.asarray(strength) / 50), floor, cap)
 

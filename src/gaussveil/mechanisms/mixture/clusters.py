@@ -7,7 +7,6 @@ steps in its coordinates. Every step groups records by the nearest of centres th
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from gaussveil.calibration import noise_scales
@@ -15,8 +14,7 @@ from gaussveil.mechanisms.mixture.debias import radius_from_quantile
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.shrinkage import positive, symmetric_root
 from gaussveil.mechanisms.mixture.stages import Guess, run_stages
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 WHOLE_SHARE, STEP_SHARE, STEPS = 0.10, 0.10, 3
 CLIP_MASS = 0.9  # share of the fitted Gaussian inside the ball of the Lloyd steps
@@ -29,7 +27,7 @@ def find_clusters(
     *,
     mean_shift: float,
     radius: float,
-    middle: Float,
+    middle: Floats,
     nominal_size: int | None,
 ) -> tuple[Guess, float]:
     """Centres and counts of K clusters, and the mean shift that is left for their shapes."""

@@ -11,19 +11,18 @@ The expectations are incomplete gamma functions (derived: docs/mechanisms/mixtur
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtr, chdtrc, chdtri, gammaln, xlogy
 
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
-def mean_square(rho: Float, scale: Float, dimension: int) -> Float:
+def mean_square(rho: Floats, scale: Floats, dimension: int) -> Floats:
     """E|z|^2, increasing in the scale t."""
     edge = rho**2 / scale
     return np.asarray(dimension * chdtr(dimension + 2, edge) / edge + chdtrc(dimension, edge))
 
 
-def mean_gain(rho: Float, scale: Float, dimension: int) -> Float:
+def mean_gain(rho: Floats, scale: Floats, dimension: int) -> Floats:
     """b: how much of a small shift of the mean is left in E[z]."""
     d, edge = dimension, rho**2 / scale
     root_mean = np.exp(0.5 * np.log(2.0) + gammaln((d + 1) / 2) - gammaln(d / 2))
@@ -31,19 +30,19 @@ def mean_gain(rho: Float, scale: Float, dimension: int) -> Float:
     return np.asarray((d * chdtr(d + 2, edge) / rho + outside) / d)
 
 
-def shape_gain(rho: Float, scale: Float, dimension: int) -> Float:
+def shape_gain(rho: Floats, scale: Floats, dimension: int) -> Floats:
     """A: how much of a small traceless change of the covariance is left in E[zz'], in units of t."""
     d, edge = dimension, rho**2 / scale
     inside = chdtr(d + 4, edge) / rho**2
     return np.asarray(inside + chdtrc(d + 2, edge) / (scale * (d + 2)))
 
 
-def radius_from_quantile(quantile: Float | float, dimension: int) -> Float:
+def radius_from_quantile(quantile: Floats | float, dimension: int) -> Floats:
     """Radius of the ball that holds this share of N(0, I)."""
     return np.asarray(np.sqrt(chdtri(dimension, 1 - np.asarray(quantile))))
 
 
-def gaussian_divergence(mean: Float, covariance: Float, other_mean: Float, other: Float) -> Float:
+def gaussian_divergence(mean: Floats, covariance: Floats, other_mean: Floats, other: Floats) -> Floats:
     """KL(N(mean, covariance) || N(other_mean, other)) along leading axes, in closed form."""
     factor = np.linalg.cholesky(other)
     whitened = np.linalg.solve(factor, covariance)
@@ -53,6 +52,6 @@ def gaussian_divergence(mean: Float, covariance: Float, other_mean: Float, other
     return np.asarray((trace + (gap**2).sum(-1) - mean.shape[-1] + logs) / 2)
 
 
-def weights_divergence(weights: Float, other: Float) -> float:
+def weights_divergence(weights: Floats, other: Floats) -> float:
     """KL between two probability vectors."""
     return float(np.sum(xlogy(weights, weights) - xlogy(weights, other)))

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.errors import InputError
 from gaussveil.mechanisms.mixture.model import MixtureModel
-
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 MARGIN_POINTS, MARGIN_BINS = 101, 30
 
 
-def diagnose(model: MixtureModel, rows: Float, codes: Codes, held_out: Float | None) -> PrivateDiagnostics:
+def diagnose(model: MixtureModel, rows: Floats, codes: Integers, held_out: Floats | None) -> PrivateDiagnostics:
     """Both divergences against the fit without privacy, held-out likelihood, weights, and the marginal densities."""
     counts = np.bincount(codes, minlength=len(model.classes))
     there = back = math.inf  # a class with fewer records than columns has no density to compare with
@@ -42,7 +39,7 @@ def diagnose(model: MixtureModel, rows: Float, codes: Codes, held_out: Float | N
     )
 
 
-def marginals(model: MixtureModel, rows: Float, codes: Codes, fitted: MixtureModel | None) -> dict[str, object]:
+def marginals(model: MixtureModel, rows: Floats, codes: Integers, fitted: MixtureModel | None) -> dict[str, object]:
     """Per class and column: released and fitted density and the histogram (GMM paper, Figures 6 and 8)."""
     found: dict[str, object] = {}
     for k, name in enumerate(model.classes):
@@ -64,6 +61,6 @@ def marginals(model: MixtureModel, rows: Float, codes: Codes, fitted: MixtureMod
     return found
 
 
-def _density(grid: Float, model: MixtureModel, k: int, j: int) -> Float:
+def _density(grid: Floats, model: MixtureModel, k: int, j: int) -> Floats:
     variance = float(model.covariances[k, j, j])
     return np.asarray(np.exp(-np.square(grid - model.means[k, j]) / (2 * variance)) / math.sqrt(2 * math.pi * variance))

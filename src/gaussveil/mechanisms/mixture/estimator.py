@@ -31,8 +31,7 @@ from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.mechanisms.mixture.plan import FitPlan, Promise, label_plan, record_plan
 from gaussveil.mechanisms.mixture.records import Records, read_records
 from gaussveil.noise import Generator
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
 class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -123,9 +122,13 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
     def _records(self, X: Any, y: Any) -> Records:
         self._check_parameters()
         return read_records(
-            X, y, classes=self.classes, columns=self.columns, privacy_unit=self.privacy_unit,
+            X,
+            y,
+            classes=self.classes,
+            columns=self.columns,
+            privacy_unit=self.privacy_unit,
             max_rows_per_unit=self.max_rows_per_unit,
-        )  # fmt: skip
+        )
 
     def _plan(self, records: Records) -> FitPlan:
         promise = Promise(real_number("epsilon", self.epsilon), real_number("delta", self.delta), self.generator)
@@ -133,36 +136,44 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             return label_plan(promise, records, method=self.method)
         radius, middle = self._ball(len(records.columns))
         return record_plan(
-            promise, records, radius=radius, middle=middle, nominal_size=self.nominal_size,
+            promise,
+            records,
+            radius=radius,
+            middle=middle,
+            nominal_size=self.nominal_size,
             unit=self.privacy_unit or "record",
-        )  # fmt: skip
+        )
 
     def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:
         """How close the release is to the fit without privacy, measured on private records: never publish it."""
         check_is_fitted(self, "model_")
         records = read_records(
-            X, y, classes=self.model_.classes, columns=self.columns or self._source_columns(X), privacy_unit=None,
+            X,
+            y,
+            classes=self.model_.classes,
+            columns=self.columns or self._source_columns(X),
+            privacy_unit=None,
             max_rows_per_unit=None,
-        )  # fmt: skip
+        )
         return diagnose(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
 
     def _source_columns(self, X: Any) -> Sequence[str] | None:
         return list(self.model_.columns) if self.privacy_unit is not None or hasattr(X, "columns") else None
 
     @property
-    def weights_(self) -> Float:
+    def weights_(self) -> Floats:
         """Released class weights."""
         check_is_fitted(self, "model_")
         return np.asarray(self.model_.weights)
 
     @property
-    def means_(self) -> Float:
+    def means_(self) -> Floats:
         """Released class means, K x d."""
         check_is_fitted(self, "model_")
         return np.asarray(self.model_.means)
 
     @property
-    def covariances_(self) -> Float:
+    def covariances_(self) -> Floats:
         """Released class covariances, K x d x d."""
         check_is_fitted(self, "model_")
         return np.asarray(self.model_.covariances)
@@ -179,7 +190,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         columns = dict(zip(self.model_.columns, rows.T))
         return frame(self._library, columns), series(self._library, "class", self.classes_[index])
 
-    def score_samples(self, X: Any) -> Float:
+    def score_samples(self, X: Any) -> Floats:
         """Log density of every row under the released mixture."""
         rows = self._rows(X)
         return np.asarray(self.model_.log_density(rows))
@@ -190,7 +201,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             return float(np.mean(self.score_samples(X)))
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
-    def predict_proba(self, X: Any) -> Float:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, in the order of `classes_`."""
         rows = self._rows(X)
         return np.asarray(self.model_.probabilities(rows))
@@ -200,7 +211,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         rows = self._rows(X)
         return np.asarray(self.classes_[np.argmax(self.model_.log_joint(rows), axis=1)])
 
-    def _rows(self, X: Any) -> Float:
+    def _rows(self, X: Any) -> Floats:
         check_is_fitted(self, "model_")
         if self.columns is not None and hasattr(X, "columns"):
             X = X[list(self.columns)]
@@ -225,7 +236,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
             raise ParameterError(f"nominal_size must be a positive integer or None. Got {size!r} instead.")
 
-    def _ball(self, dimension: int) -> tuple[float, Float]:
+    def _ball(self, dimension: int) -> tuple[float, Floats]:
         if self.radius is None:
             raise ParameterError("radius must be given: the public ball that records are clipped to.")
         radius = real_number("radius", self.radius)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 WELL_SHAPED = 2.0  # records of a class per squared column
 FEATURE_STARTS, MOST_FITTED, FEATURE_ROUNDS = 5, 20_000, 200  # of a mixture of the features alone
@@ -22,19 +20,19 @@ def well_shaped(size: int, classes: int, dimension: int) -> bool:
     return size >= WELL_SHAPED * classes * dimension**2
 
 
-def summed(cells: Codes, values: Float) -> Float:
+def summed(cells: Integers, values: Floats) -> Floats:
     """Sums of the values by cell."""
     total = np.zeros((int(cells.max()) + 1, values.shape[1]))
     np.add.at(total, cells, values)
     return total
 
 
-def standardised(rows: Float) -> Float:
+def standardised(rows: Floats) -> Floats:
     """Every column with mean 0 and deviation 1; a constant one stays constant, and small."""
     return np.asarray((rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-300))
 
 
-def nearest_clusters(rows: Float, count: int) -> Codes:
+def nearest_clusters(rows: Floats, count: int) -> Integers:
     """So many K-means cells of the standardised features, none of them empty."""
     standard = standardised(rows)
     with warnings.catch_warnings():
@@ -43,7 +41,7 @@ def nearest_clusters(rows: Float, count: int) -> Codes:
     return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.int64)
 
 
-def components(rows: Float, count: int) -> Float:
+def components(rows: Floats, count: int) -> Floats:
     """Shares of every record in the components of the likeliest mixture found for the features alone (N x count)."""
     standard = standardised(rows)
     fitted = standard[:: max(1, len(rows) // MOST_FITTED)]
@@ -60,12 +58,12 @@ def components(rows: Float, count: int) -> Float:
     return np.asarray(best.predict_proba(standard), dtype=np.float64)
 
 
-def hardened(parts: Float) -> Codes:
+def hardened(parts: Floats) -> Integers:
     """Every record in its likeliest component, components without records left out."""
     return np.asarray(np.unique(np.argmax(parts, axis=1), return_inverse=True)[1], dtype=np.int64)
 
 
-def scatter_within(rows: Float, classes: int) -> float:
+def scatter_within(rows: Floats, classes: int) -> float:
     """Share of the features' scatter that lies within so many clusters."""
     standard = standardised(rows)
     total = float(np.sum(standard**2))

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.label_maximisation import Parameters
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 LARGEST_EXPONENT = 400  # squares of features and of their inverses stay far inside the range of floats
 
@@ -25,7 +24,7 @@ class FeatureUnits:
     exponents: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Float) -> FeatureUnits:
+    def of(cls, rows: Floats) -> FeatureUnits:
         """The size of the largest value of each column; refuses columns that floats cannot square."""
         largest = np.max(np.abs(rows), axis=0, initial=0.0)
         exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
@@ -40,7 +39,7 @@ class FeatureUnits:
         """One unit for all columns, the largest: distances between records keep their proportions."""
         return FeatureUnits(np.full_like(self.exponents, self.exponents.max(initial=-LARGEST_EXPONENT)))
 
-    def scaled(self, rows: Float) -> Float:
+    def scaled(self, rows: Floats) -> Floats:
         """The features in these units."""
         return np.asarray(np.ldexp(rows, -self.exponents))
 

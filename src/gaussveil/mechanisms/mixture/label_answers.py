@@ -7,32 +7,31 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.mechanisms.mixture.feature_cells import summed
 from gaussveil.noise import Generator, discrete_laplace, randomised_response, response_probabilities
-
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 
 @dataclass(frozen=True)
 class NoisyTable:
     """Counts of classes x cells with discrete Laplace noise; a label moves two of them by one each."""
 
-    noisy: Float
-    cells: Codes
+    noisy: Floats
+    cells: Integers
     epsilon: float
 
     @classmethod
-    def drawn(cls, codes: Codes, cells: Codes, classes: int, epsilon: float, generator: Generator | None) -> NoisyTable:
+    def drawn(
+        cls, codes: Integers, cells: Integers, classes: int, epsilon: float, generator: Generator | None
+    ) -> NoisyTable:
         """The table of these labels with fresh noise."""
         table = np.zeros((classes, int(cells.max()) + 1), dtype=np.int64)
         np.add.at(table, (codes, cells), 1)
         noise = discrete_laplace(2 / Fraction(epsilon), table.shape, generator)
         return cls((table + noise).astype(np.float64), cells, epsilon)
 
-    def log_likelihood(self, shares: Float) -> float:
+    def log_likelihood(self, shares: Floats) -> float:
         """Of the noisy counts where the records are shared out so, up to a constant."""
         return -float(np.abs(self.noisy - summed(self.cells, shares).T).sum()) * self.epsilon / 2
 
@@ -41,13 +40,13 @@ class NoisyTable:
 class Answers:
     """Randomised labels: unbiased indicators of the classes, and log-probabilities of the answer given each class."""
 
-    unbiased: Float
-    log_label: Float
+    unbiased: Floats
+    log_label: Floats
     count_noise: float
     """Deviation of a class's unbiased count."""
 
     @classmethod
-    def drawn(cls, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Answers:
+    def drawn(cls, codes: Integers, classes: int, epsilon: float, generator: Generator | None) -> Answers:
         """Every label through K-ary randomised response."""
         answers = randomised_response(codes, classes, epsilon, generator)
         keep, other = (float(value) for value in response_probabilities(classes, epsilon))

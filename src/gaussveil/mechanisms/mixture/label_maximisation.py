@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
-Parameters = tuple[Float, Float, Float]
+from gaussveil.typing import Floats, Integers
+
+Parameters = tuple[Floats, Floats, Floats]
 """Weights, means, covariances."""
 
 PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class while EM searches: no class collapses
@@ -19,7 +18,7 @@ START_DOUBT = 0.02  # share of every record that a start leaves to the classes e
 
 
 def expectation_maximisation(
-    rows: Float, offsets: Float, start: Parameters, rounds: int, weighted: bool = True
+    rows: Floats, offsets: Floats, start: Parameters, rounds: int, weighted: bool = True
 ) -> tuple[float, Parameters]:
     """Log-likelihood and parameters; `offsets` is what is known of every record's class beside its features."""
     parameters, reached = start, -math.inf
@@ -33,22 +32,22 @@ def expectation_maximisation(
     return reached, parameters
 
 
-def from_cells(rows: Float, cells: Codes, shares: Float, doubt: float = START_DOUBT) -> Parameters:
+def from_cells(rows: Floats, cells: Integers, shares: Floats, doubt: float = START_DOUBT) -> Parameters:
     """Moments where every record is shared out as its cell is (classes x cells)."""
     return moments(rows, doubted((shares / np.maximum(shares.sum(axis=0), 1e-9))[:, cells].T, doubt))
 
 
-def doubted(shares: Float, doubt: float = START_DOUBT) -> Float:
+def doubted(shares: Floats, doubt: float = START_DOUBT) -> Floats:
     """A little of every record goes to the classes evenly, so that no class starts empty."""
     return np.asarray((1 - doubt) * shares + doubt / shares.shape[1])
 
 
-def posterior_shares(joint: Float) -> Float:
+def posterior_shares(joint: Floats) -> Floats:
     """Every record shared out among the classes as its log densities with them say."""
     return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
 
-def log_joint(rows: Float, weights: Float, means: Float, covariances: Float) -> Float:
+def log_joint(rows: Floats, weights: Floats, means: Floats, covariances: Floats) -> Floats:
     """Log density of every row with each class, up to a constant: N x K."""
     result = np.empty((len(rows), len(weights)))
     for k, factor in enumerate(np.linalg.cholesky(covariances)):
@@ -58,7 +57,7 @@ def log_joint(rows: Float, weights: Float, means: Float, covariances: Float) -> 
     return result
 
 
-def moments(rows: Float, shares: Float, borrowed: float = PRIOR_RECORDS) -> Parameters:
+def moments(rows: Floats, shares: Floats, borrowed: float = PRIOR_RECORDS) -> Parameters:
     """Weighted moments; every class borrows the pooled covariance, worth so many records."""
     counts = shares.sum(axis=0) + 1e-9
     means = (shares.T @ rows) / counts[:, None]

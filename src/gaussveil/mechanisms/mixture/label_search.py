@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 
@@ -25,8 +24,7 @@ from gaussveil.mechanisms.mixture.label_maximisation import (
     posterior_shares,
 )
 from gaussveil.mechanisms.mixture.shrinkage import positive
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 TRIAL_ROUNDS, EM_ROUNDS, NAMING_ROUNDS = 25, 200, 100
 FOLLOWED = 4  # starts that are followed to their ends
@@ -34,7 +32,7 @@ SAME_END = 0.02  # ends whose log-likelihoods differ by less are one
 LAST_RECORDS = 1e-3  # worth of the pooled covariance in a released class, where records are many for the columns
 
 
-def starting_points(rows: Float, answers: Answers, found: Sequence[Float]) -> list[Parameters]:
+def starting_points(rows: Floats, answers: Answers, found: Sequence[Floats]) -> list[Parameters]:
     """Where EM begins: unbiased class means, and mixtures fitted to the features whose components get classes' names.
 
     The likelihood has several maxima, and a start from the labels alone often ends in a wrong one; components of the
@@ -56,7 +54,7 @@ def starting_points(rows: Float, answers: Answers, found: Sequence[Float]) -> li
 
 
 def likely_classes(
-    rows: Float, answers: Answers, starts: list[Parameters], table: NoisyTable | None = None
+    rows: Floats, answers: Answers, starts: list[Parameters], table: NoisyTable | None = None
 ) -> Parameters:
     """Every start is followed for some rounds, under its own names and the best ones; the best to their ends.
 
@@ -90,7 +88,7 @@ def _distinct(ends: list[tuple[float, Parameters]]) -> list[tuple[float, Paramet
     return [end for place, end in enumerate(ends) if place == 0 or ends[place - 1][0] - end[0] > SAME_END]
 
 
-def _renamed(rows: Float, answers: Answers, found: Parameters, table: NoisyTable | None) -> Parameters:
+def _renamed(rows: Floats, answers: Answers, found: Parameters, table: NoisyTable | None) -> Parameters:
     """The same Gaussians under the names that fit answers and table best: one name each, so evidence adds up."""
     shares = posterior_shares(log_joint(rows, *found))  # of the features alone
     evidence = shares.T @ answers.log_label
@@ -101,7 +99,7 @@ def _renamed(rows: Float, answers: Answers, found: Parameters, table: NoisyTable
     return found[0][order], found[1][order], found[2][order]
 
 
-def named_each(evidence: Float) -> Float:
+def named_each(evidence: Floats) -> Floats:
     """Cells x classes, 0 or 1: every class has a cell as far as there are cells; the others go to their likeliest."""
     named = np.zeros(evidence.shape)
     named[np.arange(len(evidence)), np.argmax(evidence, axis=1)] = 1.0
@@ -111,7 +109,7 @@ def named_each(evidence: Float) -> Float:
     return named
 
 
-def _named_softly(parts: Float, log_label: Float) -> Float:
+def _named_softly(parts: Floats, log_label: Floats) -> Floats:
     """The likeliest classes of every component, the components as they are: a concave problem, so one maximum."""
     classes = log_label.shape[1]
     names = np.full((parts.shape[1], classes), 1 / classes)

@@ -27,8 +27,7 @@ from gaussveil.mechanisms.mixture.label_maximisation import (
     posterior_shares,
 )
 from gaussveil.mechanisms.mixture.passes import RefinedSums
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 FEATURE_ROUNDS, JOINT_ROUNDS = 60, 10
 DEVIATIONS = 3.0  # of a chi-square: sums further than so many from what the features say refute them
@@ -44,7 +43,7 @@ def features_are_used(size: int, classes: int, dimension: int) -> bool:
     return well_shaped(size, classes, dimension) and size <= MOST_ROWS and size * sums**2 <= MOST_PRODUCTS
 
 
-def with_features(rows: Float, released: Parameters, seen: RefinedSums) -> Parameters:
+def with_features(rows: Floats, released: Parameters, seen: RefinedSums) -> Parameters:
     """The classes that features and the sums last released make likely, or those released where the two disagree."""
     try:
         distance, found = _together(rows, released, _Sums.of(rows, seen))
@@ -54,7 +53,7 @@ def with_features(rows: Float, released: Parameters, seen: RefinedSums) -> Param
     return found if distance <= count + DEVIATIONS * math.sqrt(2 * count) else released
 
 
-def _together(rows: Float, released: Parameters, view: _Sums) -> tuple[float, Parameters]:
+def _together(rows: Floats, released: Parameters, view: _Sums) -> tuple[float, Parameters]:
     """EM on the features, then on features and sums; how far the sums are from the end, in squared deviations."""
     even = np.zeros((len(rows), len(view.added)))
     _, found = expectation_maximisation(rows, even, released, FEATURE_ROUNDS)
@@ -69,15 +68,15 @@ def _together(rows: Float, released: Parameters, view: _Sums) -> tuple[float, Pa
 class _Sums:
     """What every record adds to the released sums of each class, were it in it, and to the moments of a class."""
 
-    added: tuple[Float, ...]
-    moments: Float
-    observed: Float
-    noise: Float
-    middle: Float
-    spread: Float
+    added: tuple[Floats, ...]
+    moments: Floats
+    observed: Floats
+    noise: Floats
+    middle: Floats
+    spread: Floats
 
     @classmethod
-    def of(cls, rows: Float, seen: RefinedSums) -> _Sums:
+    def of(cls, rows: Floats, seen: RefinedSums) -> _Sums:
         middle, spread = rows.mean(axis=0), rows.std(axis=0) + 1e-300
         added = []
         for mean, scale in zip(seen.means, seen.maps):
@@ -88,7 +87,7 @@ class _Sums:
         observed = np.concatenate([seen.count[:, None], seen.total, _stacked(second)], axis=1)
         return cls(tuple(added), _moments((rows - middle) / spread), observed, _noise(seen), middle, spread)
 
-    def told(self, shares: Float) -> tuple[float, Float]:
+    def told(self, shares: Floats) -> tuple[float, Floats]:
         """Squared distance of the released sums from the expected ones, and the classes' moments given both."""
         expected = np.concatenate([part[:, None] * own for part, own in zip(shares.T, self.added)], axis=1)
         wanted = np.concatenate([part[:, None] * self.moments for part in shares.T], axis=1)
@@ -105,7 +104,7 @@ class _Sums:
         solved = np.linalg.solve(variance, gap)
         return float(gap @ solved), (wanted.sum(axis=0) + together @ solved).reshape(len(self.added), -1)
 
-    def classes_of(self, moments: Float) -> Parameters:
+    def classes_of(self, moments: Floats) -> Parameters:
         """Weights, means and covariances of such moments; an error where no class can have them."""
         counts = moments[:, 0]
         if not (np.isfinite(moments).all() and (counts > 0).all()):
@@ -125,31 +124,31 @@ def _moment_count(dimension: int) -> int:
     return 1 + dimension + dimension * (dimension + 1) // 2
 
 
-def _roots(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float]:
+def _roots(dimension: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """Entries on and above the diagonal; those above count twice in a matrix's squared length."""
     above, below = np.triu_indices(dimension)
     return above, below, np.where(above == below, 1.0, math.sqrt(2.0))
 
 
-def _moments(rows: Float) -> Float:
+def _moments(rows: Floats) -> Floats:
     """(1, x, xx' stacked) of every row."""
     above, below, roots = _roots(rows.shape[1])
     return np.concatenate([np.ones((len(rows), 1)), rows, rows[:, above] * rows[:, below] * roots], axis=1)
 
 
-def _stacked(matrices: Float) -> Float:
+def _stacked(matrices: Floats) -> Floats:
     above, below, roots = _roots(matrices.shape[-1])
     return np.asarray(matrices[:, above, below] * roots)
 
 
-def _matrices(stacked: Float, dimension: int) -> Float:
+def _matrices(stacked: Floats, dimension: int) -> Floats:
     above, below, roots = _roots(dimension)
     found = np.empty((len(stacked), dimension, dimension))
     found[:, above, below] = found[:, below, above] = stacked / roots
     return found
 
 
-def _noise(seen: RefinedSums) -> Float:
+def _noise(seen: RefinedSums) -> Floats:
     """Covariance of the noise in one class's (count, sum z, sum zz' stacked)."""
     d = seen.total.shape[1]
     above, below, _ = _roots(d)

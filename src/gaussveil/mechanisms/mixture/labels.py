@@ -41,9 +41,7 @@ from gaussveil.mechanisms.mixture.label_maximisation import (
 )
 from gaussveil.mechanisms.mixture.label_search import likely_classes, named_each, starting_points
 from gaussveil.noise import Generator, response_probabilities
-
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 METHODS = ("response", "clusters", "sums", "both")
 LARGE_CLASSES = 300
@@ -79,13 +77,15 @@ def _named(size: int, classes: int, epsilon: float) -> float:
     return size / classes * (keep - other) ** 2
 
 
-def from_response(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
+def from_response(
+    rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None
+) -> Parameters:
     """Randomised labels, then EM in which a label is one more noisy observation of the class."""
     answers = Answers.drawn(codes, classes, epsilon, generator)
     return likely_classes(rows, answers, starting_points(rows, answers, _guides(rows, classes)))
 
 
-def from_both(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
+def from_both(rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
     """A coarse table of classes by clusters, then randomised labels: the two epsilons add up.
 
     The table has little noise where there are few clusters, so it tells which cluster is which class; the labels
@@ -101,7 +101,7 @@ def from_both(rows: Float, codes: Codes, classes: int, epsilon: float, generator
     return likely_classes(rows, answers, [*starting_points(rows, answers, guides), *starts], table)
 
 
-def _guides(rows: Float, classes: int) -> list[Float]:
+def _guides(rows: Floats, classes: int) -> list[Floats]:
     """Components of the features, as many as classes and twice as many; none where they are no guide to classes."""
     if not well_shaped(len(rows), classes, rows.shape[1]):
         return []
@@ -117,7 +117,9 @@ def split_epsilon(epsilon: float) -> tuple[float, float]:
     return for_table, for_answers
 
 
-def from_clusters(rows: Float, codes: Codes, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
+def from_clusters(
+    rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None
+) -> Parameters:
     """A noisy table of classes by cells of the features; the records of a cell share its classes.
 
     Where the features fall into clusters, only entries well above the noise count, and EM then shares cells out by the
@@ -137,7 +139,7 @@ def from_clusters(rows: Float, codes: Codes, classes: int, epsilon: float, gener
     return expectation_maximisation(rows, offsets, parameters, TABLE_ROUNDS, weighted=False)[1]
 
 
-def _believed(noisy: Float, told: Float, least: float) -> Float:
+def _believed(noisy: Floats, told: Floats, least: float) -> Floats:
     """Entries above the noise, and every class's best claim (one cell each, as far as there are cells)."""
     kept = np.where(noisy >= least, told, 0.0)
     rows, columns = linear_sum_assignment(-noisy)
@@ -149,7 +151,7 @@ def _believed(noisy: Float, told: Float, least: float) -> Float:
     return np.asarray(kept)
 
 
-def _cells(rows: Float, classes: int, epsilon: float, separated: bool) -> Codes:
+def _cells(rows: Floats, classes: int, epsilon: float, separated: bool) -> Integers:
     """Cells of the features alone, none of them empty."""
     if not separated:
         return nearest_clusters(
@@ -158,7 +160,7 @@ def _cells(rows: Float, classes: int, epsilon: float, separated: bool) -> Codes:
     return hardened(components(rows, classes))
 
 
-def _on_simplex(noisy: Float, sizes: NDArray[np.int64]) -> Float:
+def _on_simplex(noisy: Floats, sizes: NDArray[np.int64]) -> Floats:
     """Nearest table without negative entries whose columns have the known sums (projection on a simplex)."""
     ordered = -np.sort(-noisy, axis=0)
     excess = (np.cumsum(ordered, axis=0) - sizes) / np.arange(1, len(noisy) + 1)[:, None]

@@ -19,8 +19,7 @@ from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json
 from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
 from gaussveil.mechanisms.mixture.debias import gaussian_divergence, weights_divergence
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 FORMAT = "gaussveil mixture"
 VERSION = 1
@@ -32,9 +31,9 @@ _FIELDS = ("format", "version", "columns", "classes", "weights", "means", "covar
 class MixtureModel:
     """Weights (K), means (K x d) and covariances (K x d x d) of labelled Gaussians, with names and certificate."""
 
-    weights: Float
-    means: Float
-    covariances: Float
+    weights: Floats
+    means: Floats
+    covariances: Floats
     classes: tuple[Any, ...]
     columns: tuple[str, ...]
     certificate: Certificate | None = None
@@ -57,7 +56,7 @@ class MixtureModel:
         if not _positive_definite(self.covariances):
             raise ParameterError("covariances must be positive definite.")
 
-    def log_joint(self, values: ArrayLike) -> Float:
+    def log_joint(self, values: ArrayLike) -> Floats:
         """Log density of every row together with each class: n x K."""
         rows = np.asarray(values, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
@@ -71,17 +70,17 @@ class MixtureModel:
             result[:, k] = logs[k] - size - np.sum(standard**2, axis=0) / 2
         return result
 
-    def log_density(self, values: ArrayLike) -> Float:
+    def log_density(self, values: ArrayLike) -> Floats:
         """Log density of every row."""
         return np.asarray(logsumexp(self.log_joint(values), axis=1))
 
-    def probabilities(self, values: ArrayLike) -> Float:
+    def probabilities(self, values: ArrayLike) -> Floats:
         """Probability of every class given the row; the rows sum to one, however far away a row is."""
         joint = self.log_joint(values)
         with np.errstate(under="ignore"):
             return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
-    def sample(self, count: int, seed: int | np.random.Generator | None = None) -> tuple[Float, NDArray[np.int64]]:
+    def sample(self, count: int, seed: int | np.random.Generator | None = None) -> tuple[Floats, NDArray[np.int64]]:
         """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release."""
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ParameterError(f"count must be a positive integer. Got {count!r} instead.")
@@ -103,7 +102,7 @@ class MixtureModel:
         return float(ratios.mean()), float(ratios.std(ddof=1) / math.sqrt(draws))
 
     @classmethod
-    def fitted(cls, values: Float, codes: NDArray[np.int64], classes: Sequence[Any]) -> MixtureModel:
+    def fitted(cls, values: Floats, codes: NDArray[np.int64], classes: Sequence[Any]) -> MixtureModel:
         """The non-private maximum-likelihood fit (GMM paper, eq. 2). For studies: it protects nobody."""
         groups = [values[codes == k] for k in range(len(classes))]
         weights = np.array([len(group) for group in groups]) / max(len(values), 1)
@@ -171,7 +170,7 @@ class MixtureModel:
             raise FormatError(f"the mixture model {path} cannot be read: {error}") from error
 
 
-def _positive_definite(matrices: Float) -> bool:
+def _positive_definite(matrices: Floats) -> bool:
     """By factors, which columns in other units change by these units only; eigenvalues would drown in the largest."""
     try:
         return bool(np.isfinite(np.linalg.cholesky(matrices)).all())
@@ -179,7 +178,7 @@ def _positive_definite(matrices: Float) -> bool:
         return False
 
 
-def _numbers(value: object, name: str) -> Float:
+def _numbers(value: object, name: str) -> Floats:
     """Nested lists of numbers, all of them numbers, as an array."""
     try:
         found = np.array(value)

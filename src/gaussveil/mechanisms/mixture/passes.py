@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError
 from gaussveil.mechanisms.mixture.budget import RefinementScales
@@ -30,8 +29,7 @@ from gaussveil.noise.lattice import LARGEST_INTEGER
 from gaussveil.statistics import Affine, ExactSum, Histogram, Moments, Nearest, Source
 from gaussveil.statistics.block import Grouping
 from gaussveil.statistics.fixed_point import PRODUCT_BITS
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 MOST_BLOCKS = 64
 ROUNDING_SHIFT = math.sqrt(MOST_BLOCKS) * GRID_RATIO
@@ -42,13 +40,13 @@ SAMPLER_RESERVE = 1e-32  # total variation per coordinate; designs need about 1e
 class RefinedSums:
     """Noisy sums of one refinement per class, how noisy they are, and the coordinates z = maps (x - means)."""
 
-    count: Float
-    total: Float
-    shape: Float
-    slack: Float
+    count: Floats
+    total: Floats
+    shape: Floats
+    slack: Floats
     scales: RefinementScales
-    means: Float
-    maps: Float
+    means: Floats
+    maps: Floats
 
 
 @dataclass
@@ -72,8 +70,8 @@ class PrivatePasses:
         return len(self.columns)
 
     def counts_and_sums(
-        self, middle: Float, radius: float, scales: tuple[float, float], linear: Float | None = None
-    ) -> tuple[Float, Float]:
+        self, middle: Floats, radius: float, scales: tuple[float, float], linear: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Counts, and sums of x - middle (or its image under one linear map) clipped to the ball of this radius."""
         self._spend(1 / scales[0] ** 2 + (radius / scales[1]) ** 2)
         d = self.dimension
@@ -83,13 +81,13 @@ class PrivatePasses:
         sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
         return self._noisy(scales[0], sums.count), self._noisy(scales[1], sums.total)
 
-    def distances(self, centres: Float, edges: Float, scale: float) -> Float:
+    def distances(self, centres: Floats, edges: Floats, scale: float) -> Floats:
         """Histogram of |x - centre of its class|."""
         self._spend(1 / scale**2)
         statistic = Histogram(edges=tuple(edges.tolist()), distance=True, affine=Affine(centres))
         return self._noisy(scale, self.source.aggregate(statistic, columns=self.columns, group=self.group))
 
-    def refinement(self, means: Float, maps: Float, scales: RefinementScales) -> RefinedSums:
+    def refinement(self, means: Floats, maps: Floats, scales: RefinementScales) -> RefinedSums:
         """Moments of z = maps (x - means), clipped to the unit ball."""
         self._spend(scales.squared_loss(self.dimension))
         statistic = Moments(clip=1.0, affine=Affine(means, maps), bits=PRODUCT_BITS)
@@ -110,7 +108,7 @@ class PrivatePasses:
         shape[:, places, places] = diagonal - diagonal.mean(axis=1, keepdims=True)
         return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales, means, maps)
 
-    def with_nearest(self, centres: Float) -> None:
+    def with_nearest(self, centres: Floats) -> None:
         """From now on a record's class is the nearest of these released centres."""
         self.group, self.groups = Nearest(centres), len(centres)
 
@@ -120,7 +118,7 @@ class PrivatePasses:
         if self.rows_per_unit * math.sqrt(self.spent) > self.mean_shift:
             raise NumericalError("the stages would spend more than was charged for them; report this as a defect.")
 
-    def _noisy(self, noise_scale: float | Float, *sums: ExactSum) -> Float:
+    def _noisy(self, noise_scale: float | Floats, *sums: ExactSum) -> Floats:
         """Sums side by side per class, exactly rounded to the lattice of the noise, plus noise."""
         shapes = [one.shape if len(sums) == 1 else (self.groups, math.prod(one.shape[1:])) for one in sums]
         shape = shapes[0] if len(sums) == 1 else (self.groups, sum(width for _, width in shapes))

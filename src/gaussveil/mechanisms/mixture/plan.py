@@ -37,9 +37,9 @@ from gaussveil.noise import Generator
 from gaussveil.noise.laplace import rational_scale
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
+from gaussveil.typing import Floats
 
-Float = NDArray[np.float64]
-LabelRelease = Callable[[Float, NDArray[np.int64], int, float, Generator | None], Parameters]
+LabelRelease = Callable[[Floats, NDArray[np.int64], int, float, Generator | None], Parameters]
 
 ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
 
@@ -103,7 +103,7 @@ class FitPlan:
 
 
 def record_plan(
-    promise: Promise, records: Records, *, radius: float, middle: Float, nominal_size: int | None, unit: str
+    promise: Promise, records: Records, *, radius: float, middle: Floats, nominal_size: int | None, unit: str
 ) -> FitPlan:
     """One privacy unit is added or removed: adaptive stages that add up to one mean shift."""
     error = _sampler_error(len(records.classes), len(records.columns))
@@ -132,9 +132,15 @@ def record_plan(
 
     def draw() -> Parameters:
         passes = PrivatePasses(
-            records.source, records.columns, records.group, len(records.classes) if records.group else 1,
-            rows, rows, mean_shift, promise.generator,
-        )  # fmt: skip
+            records.source,
+            records.columns,
+            records.group,
+            len(records.classes) if records.group else 1,
+            rows,
+            rows,
+            mean_shift,
+            promise.generator,
+        )
         guess = _staged(passes, len(records.classes), mean_shift / rows, radius, middle, nominal_size)
         return guess.weights, guess.means, guess.covariances
 
@@ -187,9 +193,13 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
         # A label moves the sums of two classes, each as much as one record would: twice the squared loss.
         one = mean_shift / math.sqrt(2)
         table = read_records(
-            units.common.scaled(rows), codes, classes=range(classes), columns=None, privacy_unit=None,
+            units.common.scaled(rows),
+            codes,
+            classes=range(classes),
+            columns=None,
+            privacy_unit=None,
             max_rows_per_unit=None,
-        )  # fmt: skip
+        )
         return units.common.restored(_from_sums(table, one, generator))
 
     return FitPlan(Charge(GaussianPair.mean_shift(mean_shift), sampler_error=error), draft, draw)
@@ -216,7 +226,7 @@ def _table_charge(epsilon: float) -> Charge:
 
 
 def _staged(
-    passes: PrivatePasses, classes: int, mean_shift: float, radius: float, middle: Float, nominal_size: int | None
+    passes: PrivatePasses, classes: int, mean_shift: float, radius: float, middle: Floats, nominal_size: int | None
 ) -> Guess:
     """Clusters first where there are no labels, then the stages."""
     left = _for_stages(mean_shift)

@@ -6,20 +6,19 @@ The variance of the noise is known exactly, so only the spread of the truth acro
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 PRIOR_WIDTHS = (0.05, 0.1, 0.2, 0.4, 0.8)
 EMPIRICAL_BAYES_PART = 0.7  # the rest is James-Stein, class by class
 
 
-def positive(value: Float, deviation: Float | float) -> Float:
+def positive(value: Floats, deviation: Floats | float) -> Floats:
     """Root of l^2 - value l - deviation^2: positive, near the value where it is many deviations above zero."""
     return np.asarray((value + np.sqrt(value**2 + 4 * np.square(deviation))) / 2)
 
 
-def spread(squares: Float, noise_variances: Float, rounds: int = 20) -> float:
+def spread(squares: Floats, noise_variances: Floats, rounds: int = 20) -> float:
     """Variance of the truth, from squared deviations per coordinate and their noise variances (weighted moments)."""
     truth = max(float(np.mean(squares)), 0.0)
     for _ in range(rounds):
@@ -28,7 +27,7 @@ def spread(squares: Float, noise_variances: Float, rounds: int = 20) -> float:
     return truth
 
 
-def towards_pool(values: Float, noise_variances: Float) -> tuple[Float, Float]:
+def towards_pool(values: Floats, noise_variances: Floats) -> tuple[Floats, Floats]:
     """Vectors per class shrunk to their pooled mean, and the noise variance left: hierarchical Bayes.
 
     Values are N(truth, v_k I), truths N(middle, T I). T is summed out on a grid, with the prior under which the factor
@@ -53,7 +52,7 @@ def towards_pool(values: Float, noise_variances: Float) -> tuple[Float, Float]:
     return np.asarray(mean), weights @ (kept * noise_variances + (1 - kept) ** 2 / total + between)
 
 
-def shared_prior_means(points: Float, log_likelihoods: Float) -> Float:
+def shared_prior_means(points: Floats, log_likelihoods: Floats) -> Floats:
     """Posterior mean per class on a grid of points, for a normal prior whose mean and width the classes share.
 
     The prior's own mean is standard normal and its width is one of `PRIOR_WIDTHS`; both are summed out.
@@ -71,13 +70,13 @@ def shared_prior_means(points: Float, log_likelihoods: Float) -> Float:
     return np.asarray(np.tensordot(weights / weights.sum(), means, axes=2))
 
 
-def james_stein(squares: Float | float, noise_variance: Float | float, coordinates: int) -> Float:
+def james_stein(squares: Floats | float, noise_variance: Floats | float, coordinates: int) -> Floats:
     """Positive-part James-Stein factor of a vector of so many coordinates with this squared length."""
     excess = max(coordinates - 2, 0) * np.asarray(noise_variance)
     return np.asarray(np.maximum(0.0, 1 - excess / np.maximum(squares, 1e-300)))
 
 
-def shape_factors(shapes: Float, noise_variances: Float) -> Float:
+def shape_factors(shapes: Floats, noise_variances: Floats) -> Floats:
     """How much of each class's traceless shape is kept: mostly empirical Bayes, partly James-Stein."""
     d = shapes.shape[-1]
     coordinates = max(d * (d + 1) // 2 - 1, 1)
@@ -88,7 +87,7 @@ def shape_factors(shapes: Float, noise_variances: Float) -> Float:
     return np.asarray(EMPIRICAL_BAYES_PART * bayes + (1 - EMPIRICAL_BAYES_PART) * stein)
 
 
-def lifted(matrices: Float, variances: Float) -> Float:
+def lifted(matrices: Floats, variances: Floats) -> Floats:
     """Symmetric matrices whose eigenvalues are kept away from zero by the noise they carry.
 
     The fewer the columns, the closer the noise's extreme eigenvalues are to one entry's deviation: less is needed.
@@ -99,7 +98,7 @@ def lifted(matrices: Float, variances: Float) -> Float:
     return np.asarray((vectors * floors[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
-def symmetric_root(matrices: Float, power: float) -> Float:
+def symmetric_root(matrices: Floats, power: float) -> Floats:
     """Power of positive definite matrices, symmetric."""
     values, vectors = np.linalg.eigh(matrices)
     return np.asarray((vectors * values[:, None, :] ** power) @ np.swapaxes(vectors, 1, 2))

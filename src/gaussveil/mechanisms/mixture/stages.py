@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.mechanisms.mixture.budget import (
     FIRST_SHARE,
@@ -33,8 +32,7 @@ from gaussveil.mechanisms.mixture.shrinkage import (
     shared_prior_means,
     towards_pool,
 )
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
@@ -46,26 +44,26 @@ WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a 
 class Guess:
     """What is known of the classes so far, all of it released: counts, means, covariances and their noise."""
 
-    counts: Float
-    count_variances: Float
-    means: Float
-    mean_noise: Float
-    covariances: Float
+    counts: Floats
+    count_variances: Floats
+    means: Floats
+    mean_noise: Floats
+    covariances: Floats
     seen: RefinedSums | None = None
     """The sums last released, of which the rest was made."""
 
     @property
-    def records(self) -> Float:
+    def records(self) -> Floats:
         """Counts kept positive."""
         return positive(self.counts, np.sqrt(self.count_variances))
 
     @property
-    def weights(self) -> Float:
+    def weights(self) -> Floats:
         """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
         kept = positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
         return np.asarray(kept / kept.sum())
 
-    def with_counts(self, counts: Float, variance: float) -> tuple[Float, Float]:
+    def with_counts(self, counts: Floats, variance: float) -> tuple[Floats, Floats]:
         """Counts averaged with another noisy count, each weighted by its exactness."""
         precision = 1 / self.count_variances + 1 / variance
         return (self.counts / self.count_variances + counts / variance) / precision, 1 / precision
@@ -76,7 +74,7 @@ def run_stages(
     *,
     mean_shift: float,
     radius: float,
-    middle: Float,
+    middle: Floats,
     nominal_size: int | None,
     start: Guess | None = None,
     inflation: float = MEAN_INFLATION,
@@ -94,7 +92,7 @@ def run_stages(
     return replace(guess, covariances=guess.covariances + inflation * guess.mean_noise)
 
 
-def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Float, radius: float) -> Guess:
+def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Floats, radius: float) -> Guess:
     """Noisy counts and sums in the inner ball; centres shrunk to the pooled one."""
     d = passes.dimension
     inner, scales = budget.centre_radius, (budget.count_scale, budget.total_scale)
@@ -111,10 +109,12 @@ def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Float, radi
     doubt = (radius - inner) / inner * centres * np.minimum(1.0, lengths / inner) ** 3
     eye = np.eye(d)
     return Guess(
-        counts, np.full(passes.groups, scales[0] ** 2), middle + centres,
+        counts,
+        np.full(passes.groups, scales[0] ** 2),
+        middle + centres,
         left[:, None, None] * eye + doubt[:, :, None] * doubt[:, None, :],
         np.broadcast_to(radius**2 / d * eye, (passes.groups, d, d)),
-    )  # fmt: skip
+    )
 
 
 def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius: float) -> Guess:
@@ -144,7 +144,7 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     scales = budget.refinements[place]
     mass = inner_mass(guess.records * mean_shift, budget.floors[place], budget.caps[place])
     rho = radius_from_quantile(mass, d)
-    root: Float = np.linalg.cholesky(guess.covariances).astype(np.float64)  # triangular: half the work in the pass
+    root: Floats = np.linalg.cholesky(guess.covariances).astype(np.float64)  # triangular: half the work in the pass
     inverse = np.tril(np.linalg.inv(root))
     sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
     counts, count_variances = guess.with_counts(sums.count, scales.count**2)
@@ -157,7 +157,7 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums)
 
 
-def _scales(sums: RefinedSums, rho: Float, updated: Guess, d: int) -> Float:
+def _scales(sums: RefinedSums, rho: Floats, updated: Guess, d: int) -> Floats:
     """Scale of every class relative to its ellipsoid: posterior means, the classes sharing a prior."""
     logs = np.linspace(-SCALE_RANGE, SCALE_RANGE, SCALE_POINTS)
     expected = 1 - mean_square(rho[:, None], np.exp(logs), d)
@@ -166,7 +166,7 @@ def _scales(sums: RefinedSums, rho: Float, updated: Guess, d: int) -> Float:
     return np.exp(shared_prior_means(logs, -(gaps**2) / (2 * variances) - np.log(variances) / 2))
 
 
-def _means(sums: RefinedSums, guess: Guess, gained: Float, root: Float, inverse: Float) -> tuple[Float, Float]:
+def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, inverse: Floats) -> tuple[Floats, Floats]:
     """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates)."""
     shift = sums.total / gained[:, None]
     noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
@@ -176,15 +176,15 @@ def _means(sums: RefinedSums, guess: Guess, gained: Float, root: Float, inverse:
     return means, _symmetric(root @ gain @ noise @ _transposed(root))
 
 
-def _transposed(matrices: Float) -> Float:
+def _transposed(matrices: Floats) -> Floats:
     return np.swapaxes(matrices, 1, 2)
 
 
-def _symmetric(matrices: Float) -> Float:
+def _symmetric(matrices: Floats) -> Floats:
     return np.asarray((matrices + _transposed(matrices)) / 2)
 
 
-def _shapes(sums: RefinedSums, gained: Float, pool: bool) -> Float:
+def _shapes(sums: RefinedSums, gained: Floats, pool: bool) -> Floats:
     """Identity plus traceless shapes: the pooled one shrunk as a whole, the classes' departures by their noise."""
     raw = sums.shape / gained[:, None, None]
     d = raw.shape[-1]

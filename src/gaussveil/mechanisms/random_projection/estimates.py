@@ -17,12 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError, NumericalError, ParameterError, ShapeError
 from gaussveil.mechanisms.containers import frame
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,13 @@ class Sketch:
         """The sketch as the contents of an .npz file, for `from_file`."""
         buffer = io.BytesIO()
         np.savez(
-            buffer, matrix=self.matrix, ridge=self.ridge, row_norm=self.row_norm, rate=self.rate,
+            buffer,
+            matrix=self.matrix,
+            ridge=self.ridge,
+            row_norm=self.row_norm,
+            rate=self.rate,
             columns=np.array(self.columns, dtype=np.str_),
-        )  # fmt: skip
+        )
         return buffer.getvalue()
 
     @classmethod
@@ -202,9 +204,13 @@ class Sketch:
         angles = np.minimum(np.sqrt(terms.sum(axis=1) / self.components), math.pi / 2)
         errors = values[:k] * math.sqrt(2 / self.components) / self.rate
         return PrincipalComponents(
-            (values[:k] - self.ridge) / self.rate, errors, vectors[:, :k].T.copy(), angles,
-            names=self.columns, frame_library=self.frame_library,
-        )  # fmt: skip
+            (values[:k] - self.ridge) / self.rate,
+            errors,
+            vectors[:, :k].T.copy(),
+            angles,
+            names=self.columns,
+            frame_library=self.frame_library,
+        )
 
     def _place(self, column: str | int) -> int:
         if isinstance(column, str) and column in self.columns:

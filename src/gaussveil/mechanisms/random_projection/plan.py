@@ -25,9 +25,10 @@ from gaussveil.calibration.random_projection import (
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
 from gaussveil.noise import GaussianNoise, Generator
-from gaussveil.noise.gram_gaussian import Floats, GramGaussian
+from gaussveil.noise.gram_gaussian import GramGaussian
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.statistics import ExactSum, Gram
+from gaussveil.typing import Floats
 
 MOST_ROWS = 2.0**50  # no table is longer; the lattice must be fine enough for the largest Gram matrix
 RIDGE_FLOOR = 2.0**-10  # of the tight ridge: what the tested variant keeps of it at least
@@ -176,9 +177,17 @@ def design(
         test = propose_test_release(epsilon, ideal, components, shift=shift, shares=shares)
         excess = test.excess
     return SketchPlan(
-        epsilon=epsilon, delta=delta, size=size, components=components, row_norm=row_norm, rate=sampled,
-        rows_per_unit=rows_per_unit, row_bound=row_bound, excess=excess, test=test,
-    )  # fmt: skip
+        epsilon=epsilon,
+        delta=delta,
+        size=size,
+        components=components,
+        row_norm=row_norm,
+        rate=sampled,
+        rows_per_unit=rows_per_unit,
+        row_bound=row_bound,
+        excess=excess,
+        test=test,
+    )
 
 
 def best_components(epsilon: float, delta: float, size: int, row_norm: float, row_bound: float | None) -> int:

@@ -28,8 +28,8 @@ from gaussveil.mechanisms.containers import library_of, real_number
 from gaussveil.mechanisms.random_projection.estimates import Estimate, LinearEstimate, PrincipalComponents, Sketch
 from gaussveil.mechanisms.random_projection.plan import SketchPlan, design
 from gaussveil.noise import Generator
-from gaussveil.noise.gram_gaussian import Floats
 from gaussveil.statistics import Gram, Source, as_source
+from gaussveil.typing import Floats
 
 VARIANTS = ("ridge", "subsampled", "tested")
 MOST_COLUMNS = 2**14
@@ -106,12 +106,19 @@ class PrivateSketch:
                 f"generator must be a SecureGenerator or SeededGenerator. Got {type(self.generator).__name__} instead."
             )
         return design(
-            epsilon=epsilon, delta=delta, size=int(columns), components=self._components(), row_norm=row_norm,
-            variant=self.variant, rate=self._positive("rate"), row_bound=self._positive("row_bound"),
-            test_noise=self._positive("test_noise"), rows_per_unit=rows_per_unit or self.max_rows_per_unit or 1,
+            epsilon=epsilon,
+            delta=delta,
+            size=int(columns),
+            components=self._components(),
+            row_norm=row_norm,
+            variant=self.variant,
+            rate=self._positive("rate"),
+            row_bound=self._positive("row_bound"),
+            test_noise=self._positive("test_noise"),
+            rows_per_unit=rows_per_unit or self.max_rows_per_unit or 1,
             # A filter sets only a thousandth of delta aside for errors of this kind.
             shares=FAILURE_SHARES if self.account is None else FAILURE_SHARES[:1],
-        )  # fmt: skip
+        )
 
     def fit(self, X: Any, y: Any = None) -> PrivateSketch:
         """Debit, draw and certify; `y` is ignored. `X` is an array, a frame, or a Source on any engine."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numba import types, void
@@ -27,8 +26,8 @@ from gaussveil.spectrum.rules import (
     Region,
 )
 from gaussveil.spectrum.terms import Terms
+from gaussveil.typing import Array
 
-Array = Any
 FIELDS = len(Nodes._fields)
 LONGEST = max(count for count, _ in RULES) + 1
 

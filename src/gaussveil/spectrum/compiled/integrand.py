@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gaussveil.spectrum import formulas
 from gaussveil.spectrum.compiled import one_number
 from gaussveil.spectrum.compiled.entry import compiled
 from gaussveil.spectrum.compiled.row import Row
-
-Array = Any
+from gaussveil.typing import Array
 
 FEW = (0.0, 1.0, 2.0, 3.0, 4.0)  # multiplicities for which a product is the faster sum
 SMALL, GREAT = 1e-280, 1e280  # squared moduli of products must stay between these

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numba import types, void
@@ -19,8 +18,8 @@ from gaussveil.spectrum import reduction_rules
 from gaussveil.spectrum.compiled import one_number
 from gaussveil.spectrum.compiled.entry import Table, Tables, compiled, entry_point, revision_of
 from gaussveil.spectrum.reduction_rules import UNIT_ROUNDOFF
+from gaussveil.typing import Array
 
-Array = Any
 SWEEPS = 60  # rotations' sweeps for one eigenvalue; two or three are usual
 
 agree = compiled(reduction_rules.agree)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gaussveil.spectrum import formulas
 from gaussveil.spectrum.compiled import one_number
 from gaussveil.spectrum.compiled.entry import compiled
 from gaussveil.spectrum.rules import MANY, NEWTON_STEPS, Region
-
-Array = Any
+from gaussveil.typing import Array
 
 crossing = compiled(formulas.crossing)
 cumulant_term = compiled(formulas.cumulant_term)

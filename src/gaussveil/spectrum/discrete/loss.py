@@ -24,13 +24,13 @@ from gaussveil.spectrum.curve import (
     UNIT,
     Curve,
     Divergence,
-    Floats,
     is_mean_shift,
     worst_delta,
 )
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses, chord_masses
 from gaussveil.spectrum.discrete.tilted_convolution import Parts, Plan, convolved
 from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.typing import Floats
 
 _SKETCH_NODES = 256
 _CONTOUR_WORK = 20_000  # terms times nodes that a contour integral is asked for

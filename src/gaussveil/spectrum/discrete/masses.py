@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gaussveil.spectrum.curve import UNIT, Floats
+from gaussveil.spectrum.curve import UNIT
+from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import fft
 
-from gaussveil.spectrum.curve import UNIT, Floats
+from gaussveil.spectrum.curve import UNIT
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses
+from gaussveil.typing import Floats
 
 _SMALLEST = 1e-290  # charged once for everything that may have underflowed
 _LOWER_TAIL = 1e-20  # only costs tightness: that mass is wrapped around into the window

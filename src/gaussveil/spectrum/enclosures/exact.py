@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-Array = Any
+from gaussveil.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 from gaussveil.studies.class_based import kinds, seasons
 from gaussveil.studies.class_based.homes import HORIZON, TRAINING_DAYS, read_homes
-from gaussveil.studies.study import Options, Part, Progress, Table, judged, shown
+from gaussveil.studies.study import Options, Part, Table, judged, shown
+from gaussveil.typing import Progress
 
 
 def kinds_of_noise(options: Options, progress: Progress) -> Part:
@@ -21,15 +22,26 @@ def kinds_of_noise(options: Options, progress: Progress) -> Part:
         for row in kinds.compared(kinds.nearest(found, count), shares, epsilons):
             rows.append(row)
             progress(f"{count} homes", 0.1 + 0.9 * len(rows) / total)
-    columns = {"homes": "homes", "share": "share of R²/k", "epsilon": "epsilon", "white": "white",
-               "covariance_only": "one covariance, no means", "shrink": "shrink", "common": "one covariance",
-               "own": "one covariance per home", "retained": "variance kept"}  # fmt: skip
+    columns = {
+        "homes": "homes",
+        "share": "share of R²/k",
+        "epsilon": "epsilon",
+        "white": "white",
+        "covariance_only": "one covariance, no means",
+        "shrink": "shrink",
+        "common": "one covariance",
+        "own": "one covariance per home",
+        "retained": "variance kept",
+    }
     return Part(
         "Kinds of noise at the same error",
-        (f"Forecasts of {HORIZON} steps with the week left in, constants to who knows the past, of the homes nearest "
-         "to the median one. R is the radius of the ball around them: an error of R²/k releases its centre alone.",),
+        (
+            f"Forecasts of {HORIZON} steps with the week left in, constants to who knows the past, of the homes "
+            "nearest to the median one. R is the radius of the ball around them: an error of R²/k "
+            "releases its centre alone.",
+        ),
         (Table.of("worst", [asdict(row) for row in rows], columns, "Worst exact delta over all pairs of homes"),),
-    )  # fmt: skip
+    )
 
 
 def season_of_a_forecast(options: Options, progress: Progress) -> Part:
@@ -41,10 +53,19 @@ def season_of_a_forecast(options: Options, progress: Progress) -> Part:
     low, high = min(row.coverage for row in rows), max(row.coverage for row in rows)
     return Part(
         "What a season from two weeks is worth",
-        (f"{len(readings)} homes, models of {TRAINING_DAYS} days, {seasons.ORIGINS} origins, {HORIZON} steps ahead, no "
-         "noise. A weekday's own profile from two weeks is itself uncertain: drawn to the mean day it errs less.",),
+        (
+            f"{len(readings)} homes, models of {TRAINING_DAYS} days, {seasons.ORIGINS} origins, {HORIZON} steps ahead, "
+            "no noise. A weekday's own profile from two weeks is itself uncertain: drawn to the mean day it errs less.",
+        ),
         (Table.of("weights", [asdict(row) for row in rows], columns),),
         (),
-        (judged("season-coverage", "The plain 90 % band holds", "90 %", f"{shown(100 * low)} to {shown(100 * high)} %",
-                agrees=low > 0.85),),
-    )  # fmt: skip
+        (
+            judged(
+                "season-coverage",
+                "The plain 90 % band holds",
+                "90 %",
+                f"{shown(100 * low)} to {shown(100 * high)} %",
+                agrees=low > 0.85,
+            ),
+        ),
+    )

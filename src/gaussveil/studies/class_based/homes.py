@@ -88,10 +88,16 @@ def table(
             for epsilon in epsilons:
                 rows.append(
                     Row(
-                        season, accuracy, epsilon, _delta(reach, epsilon), _delta(white, epsilon),
-                        len(groups) - len(kept), len(groups), max(kept, default=0.0),
+                        season,
+                        accuracy,
+                        epsilon,
+                        _delta(reach, epsilon),
+                        _delta(white, epsilon),
+                        len(groups) - len(kept),
+                        len(groups),
+                        max(kept, default=0.0),
                     )
-                )  # fmt: skip
+                )
     return rows
 
 

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.calibration.class_common import Cover
 from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
@@ -35,8 +34,7 @@ from gaussveil.mechanisms.forecast_models import HouseholdModels
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studies.class_based.homes import HORIZON, read_homes
 from gaussveil.timeseries import Readings
-
-Array = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 SHARES = (0.444, 0.691, 0.987)
 SETS = {17: (0.5,), 30: (0.1, 0.5, 1.0)}  # homes, and the epsilons to look at
@@ -60,19 +58,19 @@ class Row:
     retained: float
 
 
-def forecasts(readings: Readings, horizon: int = HORIZON) -> Array:
+def forecasts(readings: Readings, horizon: int = HORIZON) -> Floats:
     """Forecasts of log power after the readings, the weekly mean left in, one row per home."""
     models = HouseholdModels.fit(readings, clusters=1, smallest=2, floor=0.01, weekday_weight=1.0, order=(6, 5))
     return models.queries(readings, range(len(readings)), horizon).forecast
 
 
-def nearest(found: Array, count: int) -> Array:
+def nearest(found: Floats, count: int) -> Floats:
     """The forecasts nearest to the median one."""
     far = np.sum((found - np.median(found, axis=0)) ** 2, axis=1)
     return found[np.sort(np.argsort(far, kind="stable")[:count])]
 
 
-def worst_delta(means: Array, noise: ClassNoise) -> float:
+def worst_delta(means: Floats, noise: ClassNoise) -> float:
     """Exact delta of the worst ordered pair, from the laws themselves."""
     first, second = np.array([(i, j) for i in range(len(means)) for j in range(len(means)) if i != j]).T
     centres, spreads = means + noise.noise_means, noise.noise_covariances
@@ -80,7 +78,7 @@ def worst_delta(means: Array, noise: ClassNoise) -> float:
     return float(np.max(pair.delta(noise.epsilon)))
 
 
-def compared(means: Array, shares: Sequence[float], epsilons: Sequence[float]) -> Iterator[Row]:
+def compared(means: Floats, shares: Sequence[float], epsilons: Sequence[float]) -> Iterator[Row]:
     """All kinds on one set, row by row: a large set takes a while."""
     edges = np.array(list(combinations(range(len(means)), 2)))
     cover = Cover.of(checked_models(means, None), edges)

@@ -22,8 +22,9 @@ from gaussveil.studies.class_based.synthetic import (
     one_sided,
     surrogate_of_unequal_covariances,
 )
-from gaussveil.studies.study import Claim, Options, Part, Picture, Progress, Step, Study, Table, Value, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, Value, judged, shown
 from gaussveil.timeseries import Readings
+from gaussveil.typing import Progress
 
 NEAREST = 0.7  # the accuracy of ours next to the paper's 0.68571
 EPSILON, ACCURACY = 0.8, 0.45  # of Figure 3
@@ -50,35 +51,65 @@ def synthetic(options: Options, progress: Progress) -> Part:
     tails, (surrogate, delta) = one_sided(), surrogate_of_unequal_covariances()
     worse = sum(draw.worst("Algorithm 1 repaired") > draw.worst("white") for draw in found)
     claims = (
-        judged("figure-2", "Figure 2: designed noise beats white noise at every accuracy", "lower delta",
-               f"{shown(means[1.0, 'ours'])} against {shown(means[1.0, 'white'])} at rho 1, epsilon 1",
-               agrees=better, refuted=not better, because="by minimising the exact delta, with free noise means"),
-        judged("k4-algorithm-1", "Algorithm 1 improves on the white noise it starts from", "lower delta",
-               f"{shown(means[1.0, 'as printed'])} against {shown(means[1.0, 'white'])}", refuted=printed_is_white,
-               because="Lemma 2 read literally gives step 0; repaired it is worse than white noise in "
-               f"{worse} of {len(found)} draws (K4)"),
-        judged("k2-surrogate", "Corollaries 2-3: the surrogate bounds delta; diag(4, 1/4) against I at epsilon 1",
-               shown(max(surrogate, 0.0), 1), shown(delta), refuted=delta > max(surrogate, 0.0) + 1e-6,
-               because="the trace term is dropped (K2)"),
-        judged("k1-one-sided", "(6)-(7): a one-sided tail of the loss gives two-sided privacy; N(0, 4), epsilon 0.5",
-               shown(tails["one_sided"]), shown(tails["two_sided"]), refuted=tails["two_sided"] > tails["one_sided"],
-               because=f"(epsilon, delta)-DP itself is {shown(tails['hockey_stick'])} here (K1)"),
-    )  # fmt: skip
+        judged(
+            "figure-2",
+            "Figure 2: designed noise beats white noise at every accuracy",
+            "lower delta",
+            f"{shown(means[1.0, 'ours'])} against {shown(means[1.0, 'white'])} at rho 1, epsilon 1",
+            agrees=better,
+            refuted=not better,
+            because="by minimising the exact delta, with free noise means",
+        ),
+        judged(
+            "k4-algorithm-1",
+            "Algorithm 1 improves on the white noise it starts from",
+            "lower delta",
+            f"{shown(means[1.0, 'as printed'])} against {shown(means[1.0, 'white'])}",
+            refuted=printed_is_white,
+            because="Lemma 2 read literally gives step 0; repaired it is worse than white noise in "
+            f"{worse} of {len(found)} draws (K4)",
+        ),
+        judged(
+            "k2-surrogate",
+            "Corollaries 2-3: the surrogate bounds delta; diag(4, 1/4) against I at epsilon 1",
+            shown(max(surrogate, 0.0), 1),
+            shown(delta),
+            refuted=delta > max(surrogate, 0.0) + 1e-6,
+            because="the trace term is dropped (K2)",
+        ),
+        judged(
+            "k1-one-sided",
+            "(6)-(7): a one-sided tail of the loss gives two-sided privacy; N(0, 4), epsilon 0.5",
+            shown(tails["one_sided"]),
+            shown(tails["two_sided"]),
+            refuted=tails["two_sided"] > tails["one_sided"],
+            because=f"(epsilon, delta)-DP itself is {shown(tails['hockey_stick'])} here (K1)",
+        ),
+    )
     columns = {"rho": "rho"} | {kind: kind for kind in KINDS}
     first = {draw.rho: draw for draw in reversed(found)}
     return Part(
         "Synthetic classes: Figures 1 and 2",
-        (f"Four classes on a line in the plane, every two of them neighbours; mean of {count} draws. "
-         "All noise has trace 2 rho; delta is exact and of the worst ordered pair.",),
+        (
+            f"Four classes on a line in the plane, every two of them neighbours; mean of {count} draws. "
+            "All noise has trace 2 rho; delta is exact and of the worst ordered pair.",
+        ),
         (Table.of("worst", rows, columns, "Worst delta at epsilon 1 by kind of noise, with its standard error"),),
         (
-            Picture.of("contours", contour_figure(first[1.0]), "Figure 1: one and two standard deviations of the four "
-                       "classes, before and after our noise."),
-            Picture.of("curves", curves_figure([first[rho] for rho in rhos]), "Figure 2: worst exact delta against "
-                       "epsilon without noise, with white noise, with Algorithm 1 repaired and with ours."),
+            Picture.of(
+                "contours",
+                contour_figure(first[1.0]),
+                "Figure 1: one and two standard deviations of the four classes, before and after our noise.",
+            ),
+            Picture.of(
+                "curves",
+                curves_figure([first[rho] for rho in rhos]),
+                "Figure 2: worst exact delta against "
+                "epsilon without noise, with white noise, with Algorithm 1 repaired and with ours.",
+            ),
         ),
         claims,
-    )  # fmt: skip
+    )
 
 
 def homes(options: Options, progress: Progress) -> Part:
@@ -95,40 +126,78 @@ def homes(options: Options, progress: Progress) -> Part:
     season = [row for row in rows if row.season]
     ends = {row.epsilon: row for row in season if row.accuracy == NEAREST and row.epsilon in (0.1, 1.0)}
     claims: list[Claim] = [
-        judged("figure-4", "Figure 4: designed noise at rho 0.686, epsilon 0.1 and 1", "0.72 and 0.35",
-               f"{shown(ends[0.1].ours)} and {shown(ends[1.0].ours)} at rho {NEAREST:g}",
-               because="other homes (the paper's are not public) and exact deltas; below white noise throughout: "
-               f"{shown(all(row.ours <= row.white for row in season))}"),
-        judged("figure-4-white", "Figure 4: white noise there", "0.8 and 0.6",
-               f"{shown(ends[0.1].white)} and {shown(ends[1.0].white)}",
-               because="a tail bound of other homes there, the exact worst pair of homes here"),
-        judged("figure-4-residual", "Residual forecasts (without the week) need noise", "delta 0.84 to 0.35",
-               f"{shown(max(row.ours for row in rows if not row.season))} at every accuracy",
-               refuted=all(row.ours == 0 for row in rows if not row.season),
-               because="the centre of the cluster meets every accuracy shown, and tells nothing of the home"),
-        judged("figure-3", "Figure 3: normalised squared error of three released forecasts", "1.2e-3 to 1.6e-3",
-               f"{shown(min(errors), 2)} to {shown(max(errors), 2)}", because="of power in kW here, at rho 0.45"),
-    ]  # fmt: skip
-    columns = {"season": "with the week", "accuracy": "rho", "epsilon": "epsilon", "ours": "ours", "white": "white",
-               "centres": "clusters by centre alone", "retained": "variance kept"}  # fmt: skip
+        judged(
+            "figure-4",
+            "Figure 4: designed noise at rho 0.686, epsilon 0.1 and 1",
+            "0.72 and 0.35",
+            f"{shown(ends[0.1].ours)} and {shown(ends[1.0].ours)} at rho {NEAREST:g}",
+            because="other homes (the paper's are not public) and exact deltas; below white noise throughout: "
+            f"{shown(all(row.ours <= row.white for row in season))}",
+        ),
+        judged(
+            "figure-4-white",
+            "Figure 4: white noise there",
+            "0.8 and 0.6",
+            f"{shown(ends[0.1].white)} and {shown(ends[1.0].white)}",
+            because="a tail bound of other homes there, the exact worst pair of homes here",
+        ),
+        judged(
+            "figure-4-residual",
+            "Residual forecasts (without the week) need noise",
+            "delta 0.84 to 0.35",
+            f"{shown(max(row.ours for row in rows if not row.season))} at every accuracy",
+            refuted=all(row.ours == 0 for row in rows if not row.season),
+            because="the centre of the cluster meets every accuracy shown, and tells nothing of the home",
+        ),
+        judged(
+            "figure-3",
+            "Figure 3: normalised squared error of three released forecasts",
+            "1.2e-3 to 1.6e-3",
+            f"{shown(min(errors), 2)} to {shown(max(errors), 2)}",
+            because="of power in kW here, at rho 0.45",
+        ),
+    ]
+    columns = {
+        "season": "with the week",
+        "accuracy": "rho",
+        "epsilon": "epsilon",
+        "ours": "ours",
+        "white": "white",
+        "centres": "clusters by centre alone",
+        "retained": "variance kept",
+    }
     return Part(
         f"{len(readings)} Swiss homes: Figures 3 and 4",
-        (f"{class_homes.TRAINING_DAYS} days of 15-minute readings, {class_homes.HORIZON} steps ahead, ARMA(6, 5), "
-         f"{clusters} clusters. The forecast is a constant an adversary could compute: only noise hides it (K5).",),
+        (
+            f"{class_homes.TRAINING_DAYS} days of 15-minute readings, {class_homes.HORIZON} steps ahead, ARMA(6, 5), "
+            f"{clusters} clusters. The forecast is a constant an adversary could compute: only noise hides it (K5).",
+        ),
         (Table.of("worst", [asdict(row) for row in rows], columns, "Worst exact delta over all clusters"),),
-        (Picture.of("curves", _homes_figure(season), "Figure 4: worst delta over all clusters, forecasts with the week "
-                    "left in; ours solid, white noise dashed."), *pictures),
+        (
+            Picture.of(
+                "curves",
+                _homes_figure(season),
+                "Figure 4: worst delta over all clusters, forecasts with the week "
+                "left in; ours solid, white noise dashed.",
+            ),
+            *pictures,
+        ),
         tuple(claims),
-    )  # fmt: skip
+    )
 
 
 def _released(readings: Readings, clusters: int, options: Options) -> tuple[list[Picture], list[float]]:
     """Figure 3: the first three homes, released at the end of the training days, beside what came."""
     later = class_homes.read_homes(options.folder(), len(readings), days=class_homes.TRAINING_DAYS + 1)
     forecaster = PrivateForecaster(
-        horizon=class_homes.HORIZON, clusters=clusters, smallest_cluster=3, weekday_weight=1.0,
-        generator=SeededGenerator(options.seed), epsilon=EPSILON, accuracy=ACCURACY,
-    ).fit(readings)  # fmt: skip
+        horizon=class_homes.HORIZON,
+        clusters=clusters,
+        smallest_cluster=3,
+        weekday_weight=1.0,
+        generator=SeededGenerator(options.seed),
+        epsilon=EPSILON,
+        accuracy=ACCURACY,
+    ).fit(readings)
     pictures, errors = [], []
     for number, home in enumerate(readings.households[: options.pick(1, 3, 3)]):
         truth = later.values[later.households.index(home), readings.count : readings.count + class_homes.HORIZON]

@@ -6,21 +6,18 @@ two-sided privacy (K1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
-from numpy.typing import NDArray
 
 from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.published.class_based import algorithm_1, surrogates
 from gaussveil.report.style import FAINT, INK, SERIES, house_style
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-
-Array = NDArray[np.float64]
-Progress = Callable[[str, float], None]
+from gaussveil.typing import Floats, Progress
 
 LINE = np.outer(np.linspace(-1.0, 1.0, 4), (1.0, 0.75))
 EDGES = np.array([(one, other) for one in range(4) for other in range(one)])
@@ -35,8 +32,8 @@ class Draw:
     """One draw of covariances at one accuracy: noise means and covariances by kind of noise."""
 
     rho: float
-    covariances: Array
-    noises: dict[str, tuple[Array, Array]]
+    covariances: Floats
+    noises: dict[str, tuple[Floats, Floats]]
 
     def pairs(self, kind: str) -> PrivacyLoss:
         """All ordered edges as one batch."""
@@ -50,7 +47,7 @@ class Draw:
         return float(np.max(np.asarray(self.pairs(kind).delta(epsilon))))
 
 
-def wishart_covariances(seed: int) -> Array:
+def wishart_covariances(seed: int) -> Floats:
     """Four covariances from a Wishart law with two degrees of freedom and identity scale."""
     roots = np.random.default_rng(seed).normal(size=(4, 2, 2))
     return np.asarray(roots @ roots.transpose(0, 2, 1))

@@ -18,15 +18,23 @@ from gaussveil.studies.gmm.releases import (
     summary,
 )
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
-from gaussveil.studies.study import Claim, Options, Part, Progress, Table, judged
+from gaussveil.studies.study import Claim, Options, Part, Table, judged
+from gaussveil.typing import Progress
 
 ALLOWED = 2.0  # standard errors of a difference
 COLUMNS = {
-    "setting": "setting", "epsilon": "epsilon", "release": "release", "released_fitted": "released || fitted",
-    "released_fitted_error": "standard error", "median": "its median", "fitted_released": "fitted || released",
-    "fitted_released_error": "standard error ", "median_back": "its median, back",
-    "held_out": "held-out log-likelihood", "draws": "draws",
-}  # fmt: skip
+    "setting": "setting",
+    "epsilon": "epsilon",
+    "release": "release",
+    "released_fitted": "released || fitted",
+    "released_fitted_error": "standard error",
+    "median": "its median",
+    "fitted_released": "fitted || released",
+    "fitted_released_error": "standard error ",
+    "median_back": "its median, back",
+    "held_out": "held-out log-likelihood",
+    "draws": "draws",
+}
 
 
 def public_labels(options: Options, progress: Progress) -> Part:
@@ -56,14 +64,16 @@ def _beside_plain(
         rows += compare(name, settings, repeats, epsilons, LABEL_RELEASES)
     return Part(
         title,
-        ("One label changes; the features are not protected. F3 shares out the records of a cluster as its noisy "
-         "counts say (as many clusters as classes, and four times as many); F4 is EM from randomised labels as they "
-         "were given. Both are as private as ours. The same seeds throughout: where ours draws answers alone, they are "
-         "F4's.",),
+        (
+            "One label changes; the features are not protected. F3 shares out the records of a cluster as its noisy "
+            "counts say (as many clusters as classes, and four times as many); F4 is EM from randomised labels as they "
+            "were given. Both are as private as ours. The same seeds throughout: where ours draws answers alone, they "
+            "are F4's.",
+        ),
         (Table.of("divergences", rows, COLUMNS), summary(rows)),
         (),
         tuple(no_worse_than_plain(name, rows) for name, _, _ in cases),
-    )  # fmt: skip
+    )
 
 
 def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
@@ -77,11 +87,12 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
     ratio = max(ratio for ratio, _ in excesses)
     worst = float(np.max([errors for _, errors in excesses]))  # NaN, where an error is unknown, agrees with nothing
     return judged(
-        f"label-{name}", f"label adjacency no worse than the better of F3 and F4, both ways: {name}",
+        f"label-{name}",
+        f"label adjacency no worse than the better of F3 and F4, both ways: {name}",
         "no worse than the better",
         f"at most {ratio:.3g} times the better, {max(worst, 0.0):.1f} standard errors above",
         agrees=worst <= ALLOWED,
-    )  # fmt: skip
+    )
 
 
 def excess_over_plain(rows: Sequence[Row], figure: str) -> tuple[float, float]:

@@ -7,15 +7,13 @@ afterwards is plain. They are yardsticks of the study, not mechanisms to use.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator, discrete_laplace, randomised_response, response_probabilities
 from gaussveil.studies.gmm.settings import Setting
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 EM_ROUNDS = 100
 RIDGE = 1e-6  # of the features' mean variance: a class of few records keeps a density
@@ -53,7 +51,7 @@ def answered(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     return model
 
 
-def _moments(setting: Setting, shares: Float) -> MixtureModel:
+def _moments(setting: Setting, shares: Floats) -> MixtureModel:
     """The Gaussians of records that are shared out among the classes."""
     rows = setting.rows
     shares = shares + LEAST_SHARE

@@ -29,7 +29,8 @@ from gaussveil.studies.gmm.releases import (
 )
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil.studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
-from gaussveil.studies.study import Claim, Options, Part, Picture, Progress, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Picture, Table, judged, shown
+from gaussveil.typing import Progress
 
 Row = dict[str, Any]
 
@@ -37,11 +38,19 @@ TOLERANCE = 1.1  # of the design's measured prototype
 QUANTILES = (0.05, 0.5, 0.95)
 AUDITED_DELTA = 1e-2  # one whose excess some hundred thousand draws can see
 GOAL_COLUMNS = {
-    "setting": "setting", "epsilon": "epsilon", "release": "release", "released_fitted": "released || fitted",
-    "released_fitted_error": "standard error", "median": "median", "fitted_released": "fitted || released",
-    "fitted_released_error": "standard error ", "held_out": "held-out log-likelihood",
-    "held_out_fitted": "of the fit", "goal": "design", "draws": "draws",
-}  # fmt: skip
+    "setting": "setting",
+    "epsilon": "epsilon",
+    "release": "release",
+    "released_fitted": "released || fitted",
+    "released_fitted_error": "standard error",
+    "median": "median",
+    "fitted_released": "fitted || released",
+    "fitted_released_error": "standard error ",
+    "held_out": "held-out log-likelihood",
+    "held_out_fitted": "of the fit",
+    "goal": "design",
+    "draws": "draws",
+}
 
 
 def public_goals(options: Options, progress: Progress) -> Part:
@@ -75,13 +84,15 @@ def _goals(
             rows.append({**row, "goal": goal})
     return Part(
         title,
-        ("Means over seeded draws. Record adjacency hides whole records, Algorithm 1 nothing (G-a to G-h). The "
-         "synthetic setting's Wishart covariances have inverses of infinite mean, so the mean over data sets rests on "
-         "a few of them: the median stands beside.",),
+        (
+            "Means over seeded draws. Record adjacency hides whole records, Algorithm 1 nothing (G-a to G-h). The "
+            "synthetic setting's Wishart covariances have inverses of infinite mean, so the mean over data sets rests "
+            "on a few of them: the median stands beside.",
+        ),
         (Table.of("divergences", rows, GOAL_COLUMNS), summary(rows)),
         (),
         tuple(_reached(name, rows) for name, _, _ in cases),
-    )  # fmt: skip
+    )
 
 
 def _reached(name: str, rows: Sequence[Row]) -> Claim:
@@ -94,9 +105,12 @@ def _reached(name: str, rows: Sequence[Row]) -> Claim:
                 ratios.append((float(row[key]) - 2 * float(row[f"{key}_error"])) / goal)
     worst = float(np.max(ratios))  # NaN, where an error is unknown, stays NaN and agrees with nothing
     return judged(
-        f"goal-{name}", f"record adjacency within 10 % of the design, both ways: {name}", f"{TOLERANCE:g} times",
-        f"at most {shown(worst)} times, two standard errors allowed", agrees=worst <= TOLERANCE,
-    )  # fmt: skip
+        f"goal-{name}",
+        f"record adjacency within 10 % of the design, both ways: {name}",
+        f"{TOLERANCE:g} times",
+        f"at most {shown(worst)} times, two standard errors allowed",
+        agrees=worst <= TOLERANCE,
+    )
 
 
 def uses(options: Options, progress: Progress) -> Part:
@@ -112,24 +126,48 @@ def uses(options: Options, progress: Progress) -> Part:
     hours = two_samples(load, 1.0, options.seed)
     return Part(
         "Households, private directions, synthetic profiles",
-        ("A household has up to four rows, and all of them are hidden: four times the noise. Directions from a private "
-         "Gram matrix are paid for by the same epsilon 1. Synthetic profiles are drawn from the model released.",),
         (
-            Table.of("households", homes, {
-                "epsilon": "epsilon", "unit": "privacy unit", "released_fitted": "released || fitted",
-                "released_fitted_error": "standard error", "fitted_released": "fitted || released",
-                "fitted_released_error": "standard error ", "held_out": "held-out log-likelihood",
-                "draws": "draws"}),
+            "A household has up to four rows, and all of them are hidden: four times the noise. Directions from a "
+            "private Gram matrix are paid for by the same epsilon 1. Synthetic profiles are drawn from the model "
+            "released.",
+        ),
+        (
+            Table.of(
+                "households",
+                homes,
+                {
+                    "epsilon": "epsilon",
+                    "unit": "privacy unit",
+                    "released_fitted": "released || fitted",
+                    "released_fitted_error": "standard error",
+                    "fitted_released": "fitted || released",
+                    "fitted_released_error": "standard error ",
+                    "held_out": "held-out log-likelihood",
+                    "draws": "draws",
+                },
+            ),
             Table.of("private-directions", found, {"size": "images", "epsilon": "epsilon", "accuracy": "accuracy"}),
-            Table.of("synthetic-profiles", drawn, {
-                "epsilon": "epsilon", "largest_quantile_gap": "largest gap of quantiles",
-                "largest_correlation_gap": "largest gap of correlations",
-                "mean_kolmogorov_distance": "mean Kolmogorov distance"}),
+            Table.of(
+                "synthetic-profiles",
+                drawn,
+                {
+                    "epsilon": "epsilon",
+                    "largest_quantile_gap": "largest gap of quantiles",
+                    "largest_correlation_gap": "largest gap of correlations",
+                    "mean_kolmogorov_distance": "mean Kolmogorov distance",
+                },
+            ),
             Table.of("two-samples", hours, {"hour": "hour", "distance": "Kolmogorov distance", "p": "p-value"}),
         ),
-        (Picture.of("two-samples", two_samples_figure(hours), "Synthetic against real profiles at epsilon 1: quantiles "
-                    "5, 50 and 95 % of the logarithm of power by hour, and the two samples' Kolmogorov distance."),),
-    )  # fmt: skip
+        (
+            Picture.of(
+                "two-samples",
+                two_samples_figure(hours),
+                "Synthetic against real profiles at epsilon 1: quantiles "
+                "5, 50 and 95 % of the logarithm of power by hour, and the two samples' Kolmogorov distance.",
+            ),
+        ),
+    )
 
 
 def two_samples(setting: Setting, epsilon: float, seed: int) -> list[Row]:
@@ -138,9 +176,15 @@ def two_samples(setting: Setting, epsilon: float, seed: int) -> list[Row]:
     rows: list[Row] = []
     for hour, (ours, real) in enumerate(zip(drawn.T, setting.rows.T), start=12):
         test = ks_2samp(ours, real)
-        rows.append({"hour": hour, "distance": float(test.statistic), "p": float(test.pvalue),
-                     "synthetic": np.quantile(ours, QUANTILES).tolist(),
-                     "real": np.quantile(real, QUANTILES).tolist()})  # fmt: skip
+        rows.append(
+            {
+                "hour": hour,
+                "distance": float(test.statistic),
+                "p": float(test.pvalue),
+                "synthetic": np.quantile(ours, QUANTILES).tolist(),
+                "real": np.quantile(real, QUANTILES).tolist(),
+            }
+        )
     return rows
 
 
@@ -152,8 +196,14 @@ def two_samples_figure(rows: Sequence[Row]) -> Figure:
         hours = [row["hour"] for row in rows]
         for place in range(len(QUANTILES)):
             for name, ink, style in (("real", INK, "--"), ("synthetic", SERIES[0], "o-")):
-                above.plot(hours, [row[name][place] for row in rows], style, color=ink, markersize=3,
-                           label=name if place == 0 else None)  # fmt: skip
+                above.plot(
+                    hours,
+                    [row[name][place] for row in rows],
+                    style,
+                    color=ink,
+                    markersize=3,
+                    label=name if place == 0 else None,
+                )
         above.set_ylabel("log kW")
         figure.legend(*above.get_legend_handles_labels(), loc="outside upper right", ncols=2)
         below.bar(hours, [row["distance"] for row in rows], color=SERIES[0])
@@ -171,24 +221,49 @@ def composition(options: Options, progress: Progress) -> Part:
         claimed = GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(epsilon, DELTA)).dp_delta(epsilon)
         scale = 1 / mean_shift_for(epsilon, AUDITED_DELTA)
         found = audit_mechanism(
-            partial(_two_classes, scale, generator), np.array([-1.0, 1.0]), np.zeros(2), draws=draws,
-            claim=(epsilon, AUDITED_DELTA), test=lambda outputs: outputs[:, 1] - outputs[:, 0],
-        )  # fmt: skip
-        rows.append({"epsilon": epsilon, "claimed": DELTA, "exact": float(claimed), "audited": AUDITED_DELTA,
-                     "refuted": str(found.refuted).lower()})  # fmt: skip
+            partial(_two_classes, scale, generator),
+            np.array([-1.0, 1.0]),
+            np.zeros(2),
+            draws=draws,
+            claim=(epsilon, AUDITED_DELTA),
+            test=lambda outputs: outputs[:, 1] - outputs[:, 0],
+        )
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "claimed": DELTA,
+                "exact": float(claimed),
+                "audited": AUDITED_DELTA,
+                "refuted": str(found.refuted).lower(),
+            }
+        )
     one = next(row for row in rows if row["epsilon"] == 1.0)
-    columns = {"epsilon": "epsilon", "claimed": "claimed delta", "exact": "exact delta",
-               "audited": "claimed in the audit", "refuted": "auditor refutes"}  # fmt: skip
+    columns = {
+        "epsilon": "epsilon",
+        "claimed": "claimed delta",
+        "exact": "exact delta",
+        "audited": "claimed in the audit",
+        "refuted": "auditor refutes",
+    }
     return Part(
         "Refuted: classes do not compose in parallel under label flips",
-        ("Two classes, each with Gaussian noise for one label moved in or out. A flip moves both: squared distances "
-         "add, and the mean shift is sqrt(2) times what was paid for (G-b).",),
+        (
+            "Two classes, each with Gaussian noise for one label moved in or out. A flip moves both: squared distances "
+            "add, and the mean shift is sqrt(2) times what was paid for (G-b).",
+        ),
         (Table.of("composition", rows, columns),),
         (),
-        (judged("g-b-composition", "Lemma 3: classes compose in parallel; epsilon 1", shown(DELTA), shown(one["exact"]),
+        (
+            judged(
+                "g-b-composition",
+                "Lemma 3: classes compose in parallel; epsilon 1",
+                shown(DELTA),
+                shown(one["exact"]),
                 refuted=all(row["refuted"] == "true" for row in rows),
-                because="a label leaves one class and joins another"),),
-    )  # fmt: skip
+                because="a label leaves one class and joins another",
+            ),
+        ),
+    )
 
 
 def _two_classes(scale: float, generator: np.random.Generator, counts: Any, draws: int) -> NDArray[np.float64]:

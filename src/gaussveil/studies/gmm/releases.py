@@ -44,18 +44,27 @@ Release = Callable[[Setting, float, int], MixtureModel]
 def by_record(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     """Our release under record adjacency; the size of the data is taken as known to its order."""
     mixture = PrivateGaussianMixture(
-        epsilon=epsilon, delta=DELTA, radius=setting.radius, centre=setting.centre, nominal_size=len(setting.rows),
-        classes=list(range(setting.classes)), generator=SeededGenerator(seed),
-    )  # fmt: skip
+        epsilon=epsilon,
+        delta=DELTA,
+        radius=setting.radius,
+        centre=setting.centre,
+        nominal_size=len(setting.rows),
+        classes=list(range(setting.classes)),
+        generator=SeededGenerator(seed),
+    )
     return mixture.fit(setting.rows, setting.codes).model_
 
 
 def by_label(setting: Setting, epsilon: float, seed: int, method: str = "auto") -> MixtureModel:
     """Our release under label adjacency."""
     mixture = PrivateGaussianMixture(
-        epsilon=epsilon, delta=DELTA, adjacency="label", method=method, classes=list(range(setting.classes)),
+        epsilon=epsilon,
+        delta=DELTA,
+        adjacency="label",
+        method=method,
+        classes=list(range(setting.classes)),
         generator=SeededGenerator(seed),
-    )  # fmt: skip
+    )
     return mixture.fit(setting.rows, setting.codes).model_
 
 
@@ -82,9 +91,12 @@ FIGURES = ("released_fitted", "fitted_released")
 
 
 def compare(
-    name: str, settings: Sequence[Setting], repeats: int, epsilons: Iterable[float] = EPSILONS,
+    name: str,
+    settings: Sequence[Setting],
+    repeats: int,
+    epsilons: Iterable[float] = EPSILONS,
     releases: Iterable[str] = tuple(RELEASES),
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """One row per epsilon and release; repeats go round the settings of the same name."""
     rows: list[Row] = []
     models = [setting.fitted for setting in settings]

@@ -19,9 +19,7 @@ from sklearn.datasets import load_iris
 
 from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms.mixture.model import MixtureModel
-
-Float = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from gaussveil.typing import Floats, Integers
 
 PROFILES_FITTED = 1409
 IMAGES_FITTED, IMAGES_PUBLIC = 5000, 10_000
@@ -34,13 +32,13 @@ class Setting:
     """Rows and labels to be fitted, rows held out, and the public ball."""
 
     name: str
-    rows: Float
-    codes: Codes
+    rows: Floats
+    codes: Integers
     classes: int
     radius: float
-    centre: Float
-    held_out: Float
-    held_out_codes: Codes | None = None
+    centre: Floats
+    held_out: Floats
+    held_out_codes: Integers | None = None
     homes: NDArray[np.str_] | None = None
 
     @property
@@ -86,9 +84,16 @@ def profiles(folder: Path) -> Setting:
     radius, centre = _ball(public)
     codes = centres.predict(rows).astype(np.int64)
     return Setting(
-        "profiles", fitted, codes[:PROFILES_FITTED], 6, radius, centre, public, codes[PROFILES_FITTED:],
+        "profiles",
+        fitted,
+        codes[:PROFILES_FITTED],
+        6,
+        radius,
+        centre,
+        public,
+        codes[PROFILES_FITTED:],
         homes[:PROFILES_FITTED],
-    )  # fmt: skip
+    )
 
 
 def mnist(folder: Path, size: int = IMAGES_FITTED) -> Setting:
@@ -104,20 +109,20 @@ def mnist(folder: Path, size: int = IMAGES_FITTED) -> Setting:
     return Setting("mnist", rows, codes[:size], 10, radius, centre, held_out, mnist_labels(folder, "t10k"))
 
 
-def mnist_images(folder: Path, part: str) -> Float:
+def mnist_images(folder: Path, part: str) -> Floats:
     """Images as rows of 784 numbers between 0 and 1."""
     body = gzip.decompress(_found(folder / "mnist" / f"{part}-images-idx3-ubyte.gz").read_bytes())
     count = struct.unpack(">i", body[4:8])[0]
     return np.frombuffer(body, dtype=np.uint8, offset=16).reshape(count, -1) / 255.0
 
 
-def mnist_labels(folder: Path, part: str) -> Codes:
+def mnist_labels(folder: Path, part: str) -> Integers:
     """The digits."""
     body = gzip.decompress(_found(folder / "mnist" / f"{part}-labels-idx1-ubyte.gz").read_bytes())
     return np.frombuffer(body, dtype=np.uint8, offset=8).astype(np.int64)
 
 
-def _ball(public: Float) -> tuple[float, Float]:
+def _ball(public: Floats) -> tuple[float, Floats]:
     centre = public.mean(axis=0)
     radius = float(np.quantile(np.linalg.norm(public - centre, axis=1), BALL_MASS))
     return math.ceil(radius * 100) / 100, centre

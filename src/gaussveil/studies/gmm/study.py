@@ -21,7 +21,8 @@ from gaussveil.studies.gmm.releases import DELTA, EPSILONS, as_printed, by_recor
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil.studies.gmm.sweeps import OURS, RELEASES, Row, columns_of, figure_of, marginals_figure, sweep
 from gaussveil.studies.gmm.uses import accuracy
-from gaussveil.studies.study import Claim, Options, Part, Picture, Progress, Step, Study, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, judged, shown
+from gaussveil.typing import Progress
 
 PROFILES_FILE = "profiles_12h_kw.csv.gz"
 MNIST_FILES = tuple(
@@ -61,14 +62,22 @@ def synthetic_figures(options: Options, progress: Progress) -> Part:
     )
     return Part(
         "Synthetic mixtures: Figures 1 to 4",
-        (f"Five classes in three columns, 1000 records, epsilon 1 where it is not the knob; {repeats} noise draws over "
-         f"{sets} data sets. Both directions of the divergence are given: noise that drops classes wins the first "
-         "alone (G-h).",),
+        (
+            f"Five classes in three columns, 1000 records, epsilon 1 where it is not the knob; {repeats} noise draws "
+            f"over {sets} data sets. Both directions of the divergence are given: noise that drops classes wins the "
+            "first alone (G-h).",
+        ),
         tuple(Table.of(f"over-{knob}", rows, columns_of(knob)) for knob, rows in found.items()),
-        (Picture.of("divergences", figure_of(found), "Figures 1 to 4: median divergence from the fit without "
-                    "privacy, against epsilon, records, classes and columns. Solid is private, dashed is not."),),
+        (
+            Picture.of(
+                "divergences",
+                figure_of(found),
+                "Figures 1 to 4: median divergence from the fit without "
+                "privacy, against epsilon, records, classes and columns. Solid is private, dashed is not.",
+            ),
+        ),
         claims,
-    )  # fmt: skip
+    )
 
 
 def _beats(key: str, where: str, knob: str, rows: Sequence[Row]) -> Claim:
@@ -78,10 +87,13 @@ def _beats(key: str, where: str, knob: str, rows: Sequence[Row]) -> Claim:
     printed, label, record = (float(at[name]["median"]) for name in ("Algorithm 1", "ours, label", "ours, record"))
     best = label < printed  # label adjacency is the paper's; a whole record is more to hide
     return judged(
-        key, f"Algorithm 1 has the least divergence: {where}, at {knob} = {last:g}", "least of all",
-        f"medians: Algorithm 1 {shown(printed)}; ours, label {shown(label)}, record {shown(record)}", refuted=best,
+        key,
+        f"Algorithm 1 has the least divergence: {where}, at {knob} = {last:g}",
+        "least of all",
+        f"medians: Algorithm 1 {shown(printed)}; ours, label {shown(label)}, record {shown(record)}",
+        refuted=best,
         because="Algorithm 1 is not private; ours are" if best else "what is not private needs less noise",
-    )  # fmt: skip
+    )
 
 
 def iris_figures(options: Options, progress: Progress) -> Part:
@@ -96,11 +108,15 @@ def iris_figures(options: Options, progress: Progress) -> Part:
         (Table.of("over-epsilon", rows, columns_of("epsilon")),),
         (
             Picture.of("divergences", figure_of({"epsilon": rows}), f"Figure 5: {DIVERGENCE}"),
-            Picture.of("marginals", _marginals(setting, (0,), options.seed), "Figure 6: sepal length by class at "
-                       f"epsilon {SHOWN_EPSILON:g}: histogram, fit, ours under record adjacency and Algorithm 1."),
+            Picture.of(
+                "marginals",
+                _marginals(setting, (0,), options.seed),
+                "Figure 6: sepal length by class at "
+                f"epsilon {SHOWN_EPSILON:g}: histogram, fit, ours under record adjacency and Algorithm 1.",
+            ),
         ),
         (_beats("figure-5", "Iris", "epsilon", rows),),
-    )  # fmt: skip
+    )
 
 
 def _marginals(setting: Setting, columns: Sequence[int], seed: int) -> Figure:
@@ -122,16 +138,21 @@ def load_profiles(options: Options, progress: Progress) -> Part:
     counts = np.bincount(setting.codes, minlength=setting.classes)
     return Part(
         "Half-day load profiles: Figures 7 and 8",
-        (f"{len(setting.rows)} profiles of 12 hours, logarithms, six classes of {', '.join(map(str, counts))} (the "
-         "paper's homes are not public; ours are Swiss). Classes and ball come from rows declared public.",),
+        (
+            f"{len(setting.rows)} profiles of 12 hours, logarithms, six classes of {', '.join(map(str, counts))} (the "
+            "paper's homes are not public; ours are Swiss). Classes and ball come from rows declared public.",
+        ),
         (Table.of("over-epsilon", rows, columns_of("epsilon")),),
         (
             Picture.of("divergences", figure_of({"epsilon": rows}), f"Figure 7: {DIVERGENCE}"),
-            Picture.of("marginals", _marginals(setting, options.pick((0,), (0, 6, 11), (0, 4, 8, 11)), options.seed),
-                       "Figure 8: marginal densities by class (columns) and hour (rows)."),
+            Picture.of(
+                "marginals",
+                _marginals(setting, options.pick((0,), (0, 6, 11), (0, 4, 8, 11)), options.seed),
+                "Figure 8: marginal densities by class (columns) and hour (rows).",
+            ),
         ),
         (_beats("figure-7", "profiles", "epsilon", rows),),
-    )  # fmt: skip
+    )
 
 
 def digits(options: Options, progress: Progress) -> Part:
@@ -147,16 +168,30 @@ def digits(options: Options, progress: Progress) -> Part:
         for name in names:
             found = [accuracy(RELEASES[name](setting, epsilon, 2000 + number), setting) for number in range(repeats)]
             error = float(np.std(found, ddof=1)) / math.sqrt(repeats) if repeats > 1 else None
-            scores.append({"epsilon": epsilon, "release": name, "accuracy": float(np.mean(found)), "error": error,
-                           "fitted": plain})  # fmt: skip
+            scores.append(
+                {
+                    "epsilon": epsilon,
+                    "release": name,
+                    "accuracy": float(np.mean(found)),
+                    "error": error,
+                    "fitted": plain,
+                }
+            )
     ours = next(row for row in scores if row["epsilon"] == 1.0 and row["release"] == "ours, record")
     lost = plain - float(ours["accuracy"])
-    columns = {"epsilon": "epsilon", "release": "release", "accuracy": "accuracy", "error": "standard error",
-               "fitted": "without privacy"}  # fmt: skip
+    columns = {
+        "epsilon": "epsilon",
+        "release": "release",
+        "accuracy": "accuracy",
+        "error": "standard error",
+        "fitted": "without privacy",
+    }
     return Part(
         "MNIST in five columns: Figures 9 and 10",
-        (f"{len(setting.rows)} training images in the five main directions of other, public ones; test accuracy on "
-         f"{len(setting.held_out)} images.",),
+        (
+            f"{len(setting.rows)} training images in the five main directions of other, public ones; test accuracy on "
+            f"{len(setting.held_out)} images.",
+        ),
         (Table.of("over-epsilon", rows, columns_of("epsilon")), Table.of("accuracy", scores, columns)),
         (
             Picture.of("divergences", figure_of({"epsilon": rows}), f"Figure 9: {DIVERGENCE}"),
@@ -164,11 +199,16 @@ def digits(options: Options, progress: Progress) -> Part:
         ),
         (
             _beats("figure-9", "MNIST", "epsilon", rows),
-            judged("figure-10", "Figure 10: accuracy close to the one without privacy", "close",
-                   f"{shown(ours['accuracy'])} at epsilon 1, {shown(plain)} without privacy", agrees=lost < 0.02,
-                   because="record adjacency, exact accounting"),
+            judged(
+                "figure-10",
+                "Figure 10: accuracy close to the one without privacy",
+                "close",
+                f"{shown(ours['accuracy'])} at epsilon 1, {shown(plain)} without privacy",
+                agrees=lost < 0.02,
+                because="record adjacency, exact accounting",
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _accuracy_figure(rows: Sequence[Row], plain: float) -> Figure:
@@ -179,8 +219,14 @@ def _accuracy_figure(rows: Sequence[Row], plain: float) -> Figure:
         for index, name in enumerate(dict.fromkeys(str(row["release"]) for row in rows)):
             own = [row for row in rows if row["release"] == name]
             style = "o-" if name in OURS else "s--"
-            axes.plot([row["epsilon"] for row in own], [row["accuracy"] for row in own], style, color=SERIES[index],
-                      markersize=4, label=name)  # fmt: skip
+            axes.plot(
+                [row["epsilon"] for row in own],
+                [row["accuracy"] for row in own],
+                style,
+                color=SERIES[index],
+                markersize=4,
+                label=name,
+            )
         axes.set_xscale("log")
         values = sorted({float(row["epsilon"]) for row in rows})
         axes.set_xticks(values, [f"{value:g}" for value in values])
@@ -204,46 +250,77 @@ def refutations(options: Options, progress: Progress) -> Part:
         rate = wishart_rate(count, epsilon)
         found = audit_mechanism(
             partial(_wishart, rate, generator),
-            smaller, larger, draws=draws, claim=(epsilon, 0.0),
+            smaller,
+            larger,
+            draws=draws,
+            claim=(epsilon, 0.0),
             test=lambda outputs: evidence(outputs.reshape(-1, 3, 3), larger),
-        )  # fmt: skip
+        )
         event = found.events[0]
         share = event.hits / event.trials
-        rows.append({
-            "epsilon": epsilon, "claimed": 0.0, "escape": escape_probability(rate, 1.0 / count), "measured": share,
-            "error": math.sqrt(share * (1 - share) / event.trials), "refuted": str(found.refuted).lower(),
-        })  # fmt: skip
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "claimed": 0.0,
+                "escape": escape_probability(rate, 1.0 / count),
+                "measured": share,
+                "error": math.sqrt(share * (1 - share) / event.trials),
+                "refuted": str(found.refuted).lower(),
+            }
+        )
     design = printed_design(*_five_classes(options.seed), 5, 1.0, DELTA)
     masses = [21 / (1 + 20 * math.exp(sign / 3)) for sign in (1, -1)]
     one = next(row for row in rows if row["epsilon"] == 1.0)
     flower = iris()
     moved = flower.rows.copy()
     moved[0] *= 10
-    traces = [float(np.trace(printed_design(rows_, flower.codes, 3, 1.0, DELTA).mean_covariances[0]))
-              for rows_ in (flower.rows, moved)]  # fmt: skip
+    traces = [
+        float(np.trace(printed_design(rows_, flower.codes, 3, 1.0, DELTA).mean_covariances[0]))
+        for rows_ in (flower.rows, moved)
+    ]
     claims = (
-        judged("g-a-wishart", "Lemma 2: additive Wishart noise is (1, 0)-private", "0", shown(one["escape"]),
-               refuted=all(row["refuted"] == "true" for row in rows),
-               because=f"outputs leave the neighbour's cone; measured {shown(one['measured'])} +- "
-               f"{shown(one['error'], 1)} (G-a)"),
-        judged("g-d-mass", "(26): the weights' probabilities sum to one; five classes, epsilon 1", "1",
-               shown(design.printed_mass), refuted=abs(design.printed_mass - 1) > 1e-6 and
-               min(abs(design.printed_mass - mass) for mass in masses) < 1e-6,
-               because="rows, not columns, sum to 1 (G-d)"),
-        judged("g-c-noise", "(5): the noise of the means depends on the data; one Iris record moved far out",
-               "1 times",
-               f"{shown(traces[1] / traces[0], 2)} times the noise", refuted=traces[1] > 2 * traces[0],
-               because="its size tells who is in the data (G-c)"),
-    )  # fmt: skip
-    columns = {"epsilon": "epsilon", "claimed": "claimed delta", "escape": "delta at least", "measured": "measured",
-               "error": "standard error", "refuted": "auditor refutes"}  # fmt: skip
+        judged(
+            "g-a-wishart",
+            "Lemma 2: additive Wishart noise is (1, 0)-private",
+            "0",
+            shown(one["escape"]),
+            refuted=all(row["refuted"] == "true" for row in rows),
+            because=f"outputs leave the neighbour's cone; measured {shown(one['measured'])} +- "
+            f"{shown(one['error'], 1)} (G-a)",
+        ),
+        judged(
+            "g-d-mass",
+            "(26): the weights' probabilities sum to one; five classes, epsilon 1",
+            "1",
+            shown(design.printed_mass),
+            refuted=abs(design.printed_mass - 1) > 1e-6
+            and min(abs(design.printed_mass - mass) for mass in masses) < 1e-6,
+            because="rows, not columns, sum to 1 (G-d)",
+        ),
+        judged(
+            "g-c-noise",
+            "(5): the noise of the means depends on the data; one Iris record moved far out",
+            "1 times",
+            f"{shown(traces[1] / traces[0], 2)} times the noise",
+            refuted=traces[1] > 2 * traces[0],
+            because="its size tells who is in the data (G-c)",
+        ),
+    )
+    columns = {
+        "epsilon": "epsilon",
+        "claimed": "claimed delta",
+        "escape": "delta at least",
+        "measured": "measured",
+        "error": "standard error",
+        "refuted": "auditor refutes",
+    }
     return Part(
         "Refuted: Algorithm 1 is not private as printed",
         ("Unit rows, 50 of them, one more: an output outside the neighbour's cone convicts with certainty.",),
         (Table.of("wishart", rows, columns),),
         (),
         claims,
-    )  # fmt: skip
+    )
 
 
 def _wishart(rate: float, generator: np.random.Generator, matrix: Any, draws: int) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ as the paper does; none of those four is private as printed (docs/corrections G-
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from gaussveil.published.gmm_kl import Parameters, draw_coloured, draw_independe
 from gaussveil.report.style import FAINT, GRID, INK, SERIES, house_style
 from gaussveil.studies.gmm.releases import DELTA, Release, as_printed, by_label, by_record
 from gaussveil.studies.gmm.settings import Setting
+from gaussveil.typing import Progress
 
 Row = dict[str, Any]
-Progress = Callable[[str, float], None]
 
 
 def _model(setting: Setting, drawn: Parameters) -> MixtureModel:
@@ -67,9 +67,13 @@ KNOBS = {"N": "records N", "K": "classes K", "d": "columns d"}
 
 
 def sweep(
-    knob: str, cases: Sequence[tuple[float, Sequence[Setting], float]], repeats: int, seed: int, progress: Progress,
+    knob: str,
+    cases: Sequence[tuple[float, Sequence[Setting], float]],
+    repeats: int,
+    seed: int,
+    progress: Progress,
     releases: Sequence[str] = tuple(RELEASES),
-) -> list[Row]:  # fmt: skip
+) -> list[Row]:
     """One row per (value, settings, epsilon) and release: both divergences, mean, standard error and median over draws.
 
     Divergences have heavy tails: where one draw in ten goes wrong the mean is that draw's, so the median stands beside.
@@ -86,17 +90,31 @@ def sweep(
                 found.append((made.joint_divergence(fitted), fitted.joint_divergence(made)))
             table = np.array(found)
             errors = table.std(axis=0, ddof=1) / math.sqrt(repeats) if repeats > 1 else (None, None)
-            rows.append({
-                knob: value, "release": name, "there": float(table[:, 0].mean()), "there_error": errors[0],
-                "median": float(np.median(table[:, 0])), "back": float(table[:, 1].mean()), "back_error": errors[1],
-            })  # fmt: skip
+            rows.append(
+                {
+                    knob: value,
+                    "release": name,
+                    "there": float(table[:, 0].mean()),
+                    "there_error": errors[0],
+                    "median": float(np.median(table[:, 0])),
+                    "back": float(table[:, 1].mean()),
+                    "back_error": errors[1],
+                }
+            )
     return rows
 
 
 def columns_of(knob: str) -> dict[str, str]:
     """Headings of a sweep's table."""
-    return {knob: knob, "release": "release", "there": "released || fitted", "there_error": "standard error",
-            "median": "median", "back": "fitted || released", "back_error": "standard error "}  # fmt: skip
+    return {
+        knob: knob,
+        "release": "release",
+        "there": "released || fitted",
+        "there_error": "standard error",
+        "median": "median",
+        "back": "fitted || released",
+        "back_error": "standard error ",
+    }
 
 
 def figure_of(sweeps: Mapping[str, Sequence[Row]]) -> Figure:
@@ -120,8 +138,15 @@ def _panel(axes: Axes, knob: str, rows: Sequence[Row]) -> None:
     for index, name in enumerate(names):
         own = [row for row in rows if row["release"] == name]
         style = "o-" if name in OURS else "s--"
-        axes.plot([row[knob] for row in own], [row["median"] for row in own], style, color=SERIES[index], label=name,
-                  markersize=4, linewidth=2.0 if name in OURS else 1.3)  # fmt: skip
+        axes.plot(
+            [row[knob] for row in own],
+            [row["median"] for row in own],
+            style,
+            color=SERIES[index],
+            label=name,
+            markersize=4,
+            linewidth=2.0 if name in OURS else 1.3,
+        )
     values = sorted({float(row[knob]) for row in rows})
     if values[-1] > 4 * values[0]:
         axes.set_xscale("log")
@@ -148,12 +173,22 @@ def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], colum
                 for index, (name, model) in enumerate(models.items()):
                     mean, deviation = model.means[label, column], math.sqrt(model.covariances[label, column, column])
                     ink, dashes = (INK, "--") if name == "fitted" else (SERIES[index - 1], "-")
-                    axes.plot(places, norm.pdf(places, mean, deviation), color=ink, linestyle=dashes, linewidth=1.3,
-                              label=name)  # fmt: skip
+                    axes.plot(
+                        places,
+                        norm.pdf(places, mean, deviation),
+                        color=ink,
+                        linestyle=dashes,
+                        linewidth=1.3,
+                        label=name,
+                    )
                 axes.set(ylim=(0, 1.15 * top), yticks=[])
                 axes.grid(visible=False)
-                axes.set_title(f"class {label + 1}, {len(rows)} rows" if column == columns[0] else "", color=FAINT,
-                               fontweight="normal", fontsize=8)  # fmt: skip
+                axes.set_title(
+                    f"class {label + 1}, {len(rows)} rows" if column == columns[0] else "",
+                    color=FAINT,
+                    fontweight="normal",
+                    fontsize=8,
+                )
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(models))
         return figure

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
 from gaussveil.calibration import mean_shift_for
@@ -23,8 +22,7 @@ from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Gram, Moments, as_source
 from gaussveil.studies.gmm.releases import DELTA, EPSILONS, Row, by_record
 from gaussveil.studies.gmm.settings import Setting, mnist, mnist_images, mnist_labels, profiles
-
-Float = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 IMAGE_NORM = 10.0  # public: pixels in [0, 1]; longer images are shortened
 GRAM_SHARE, MEAN_SHARE = 0.30, 0.02
@@ -70,9 +68,13 @@ def digits_with_private_directions(
     directions = np.linalg.eigh(scatter)[1][:, ::-1][:, :columns]
     left = math.sqrt(1 - GRAM_SHARE - MEAN_SHARE) * shift
     mixture = PrivateGaussianMixture(
-        epsilon=_epsilon(left), delta=DELTA, radius=IMAGE_NORM,
-        nominal_size=size, classes=list(range(10)), generator=SeededGenerator(seed + 2),
-    ).fit((images - middle) @ directions, labels)  # fmt: skip
+        epsilon=_epsilon(left),
+        delta=DELTA,
+        radius=IMAGE_NORM,
+        nominal_size=size,
+        classes=list(range(10)),
+        generator=SeededGenerator(seed + 2),
+    ).fit((images - middle) @ directions, labels)
     tested = (mnist_images(folder, "t10k") - middle) @ directions
     found = float(np.mean(mixture.predict(tested) == mnist_labels(folder, "t10k")))
     return {"size": float(size), "epsilon": epsilon, "accuracy": found}
@@ -90,10 +92,16 @@ def households(
         found = []
         for repeat in range(repeats):
             made = PrivateGaussianMixture(
-                epsilon=epsilon, delta=DELTA, radius=setting.radius, centre=setting.centre, privacy_unit="home",
-                max_rows_per_unit=ROWS_PER_HOME, classes=list(range(setting.classes)), nominal_size=len(setting.rows),
+                epsilon=epsilon,
+                delta=DELTA,
+                radius=setting.radius,
+                centre=setting.centre,
+                privacy_unit="home",
+                max_rows_per_unit=ROWS_PER_HOME,
+                classes=list(range(setting.classes)),
+                nominal_size=len(setting.rows),
                 generator=SeededGenerator(seed + repeat),
-            ).fit(frame, "class")  # fmt: skip
+            ).fit(frame, "class")
             found.append(
                 (
                     made.model_.joint_divergence(fitted),
@@ -125,7 +133,7 @@ def synthetic_profiles(setting: Setting, epsilon: float = 1.0, seed: int = 0) ->
     }
 
 
-def _noisy(value: Float, sensitivity: float, shift: float, seed: int) -> Float:
+def _noisy(value: Floats, sensitivity: float, shift: float, seed: int) -> Floats:
     """A Gaussian release of exactly this mean shift."""
     mechanism = GaussianRelease(
         epsilon=_epsilon(shift), delta=DELTA, l2_sensitivity=sensitivity, generator=SeededGenerator(seed)

@@ -47,13 +47,26 @@ def bounds_figure() -> Figure:
         ):
             values = np.array([row[key] for row in covariance])
             shown = values > 0
-            left.plot(epsilons[shown], values[shown], color=colour, linestyle=dashes, label=label,
-                      linewidth=1.3 if dashes == "--" else 2.0)  # fmt: skip
+            left.plot(
+                epsilons[shown],
+                values[shown],
+                color=colour,
+                linestyle=dashes,
+                label=label,
+                linewidth=1.3 if dashes == "--" else 2.0,
+            )
         ratios = ", ".join(f"{ratio:g}" for ratio in SPECTRUM)
         left.set_title(f"covariances, ratios {ratios}", color=FAINT, fontweight="normal")
         right.plot(epsilons, joint_pair().delta(epsilons), color=SERIES[2], label="exact, one pair")
-        right.plot([row["epsilon"] for row in joint], [row["two_steps"] for row in joint], color=INK, linestyle="--",
-                   linewidth=1.3, dashes=(1, 1.5), label="Theorem 4.2, sound step")  # fmt: skip
+        right.plot(
+            [row["epsilon"] for row in joint],
+            [row["two_steps"] for row in joint],
+            color=INK,
+            linestyle="--",
+            linewidth=1.3,
+            dashes=(1, 1.5),
+            label="Theorem 4.2, sound step",
+        )
         right.set_title("mean and covariance", color=FAINT, fontweight="normal")
         for axes in (left, right):
             axes.set_yscale("log")

@@ -8,7 +8,8 @@ from functools import partial
 from gaussveil.studies.ndis import variances
 from gaussveil.studies.ndis.figures import variances_figure
 from gaussveil.studies.ndis.posteriors import breast_cancer, linnerud
-from gaussveil.studies.study import Claim, Options, Part, Picture, Progress, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Picture, Table, judged, shown
+from gaussveil.typing import Progress
 
 
 def posteriors(options: Options, progress: Progress) -> Part:

@@ -65,9 +65,14 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Row:
     train, test = _split(len(rows), TRAINING, seed)
     labels = np.clip((pulse - 60.0) / 40.0, -LABEL_BOUND, LABEL_BOUND)  # a resting pulse lies between 40 and 80
     model = PrivateGaussianProcessRegressor(
-        kernel=RBF(LENGTH), query_points=rows[test], observation_variance=OBSERVATION_VARIANCE,
-        label_bound=LABEL_BOUND, n_max=TRAINING, epsilon=EPSILON, delta=DELTA,
-    )  # fmt: skip
+        kernel=RBF(LENGTH),
+        query_points=rows[test],
+        observation_variance=OBSERVATION_VARIANCE,
+        label_bound=LABEL_BOUND,
+        n_max=TRAINING,
+        epsilon=EPSILON,
+        delta=DELTA,
+    )
     plan = model.plan()
     mean, variance = predictive(RBF(LENGTH), rows[train], labels[train], rows[test], OBSERVATION_VARIANCE)
     factor = np.diag(np.sqrt(variance - plan.covered_variance))
@@ -75,9 +80,15 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Row:
     errors = [np.mean(np.abs(plan.draw(mean, factor, generator) - labels[test])) for _ in range(draws)]
     plain = float(np.mean(np.abs(mean - labels[test])))
     return Row(
-        "Linnerud", "absolute error", plan.added_deviation, 2.94, float(np.mean(errors)), float(np.std(errors)), plain,
+        "Linnerud",
+        "absolute error",
+        plan.added_deviation,
+        2.94,
+        float(np.mean(errors)),
+        float(np.std(errors)),
+        plain,
         1.74,
-    )  # fmt: skip
+    )
 
 
 def study(draws: int = 1000) -> list[Row]:

@@ -10,7 +10,8 @@ from gaussveil.calibration.random_projection import (
 )
 from gaussveil.studies.ndis import refutations, sketch
 from gaussveil.studies.ndis.figures import improvement_figure
-from gaussveil.studies.study import Options, Part, Picture, Progress, Table, Value, judged, shown
+from gaussveil.studies.study import Options, Part, Picture, Table, Value, judged, shown
+from gaussveil.typing import Progress
 
 DELTA = 1e-6
 RATE = 0.1

@@ -32,13 +32,20 @@ def posterior_pair(added: float) -> PrivacyLoss:
 def figure_5(epsilon: float) -> Row:
     """N2: one Gaussian-process record, claimed delta 1e-6. What Figure 5 adds, what that spends, what is needed."""
     sensitivity = partial(
-        published_process_sensitivity, kernel_deviation=1.0, label_bound=LABEL_BOUND,
-        observation_deviation=math.sqrt(OBSERVATION_VARIANCE), count=1,
-    )  # fmt: skip
+        published_process_sensitivity,
+        kernel_deviation=1.0,
+        label_bound=LABEL_BOUND,
+        observation_deviation=math.sqrt(OBSERVATION_VARIANCE),
+        count=1,
+    )
     pair = partial(
-        dominating_pair, point_variance=1.0, kernel_bound=1.0, observation_variance=OBSERVATION_VARIANCE,
-        label_bound=LABEL_BOUND, n_max=1,
-    )  # fmt: skip
+        dominating_pair,
+        point_variance=1.0,
+        kernel_bound=1.0,
+        observation_variance=OBSERVATION_VARIANCE,
+        label_bound=LABEL_BOUND,
+        n_max=1,
+    )
     printed = published_variance(sensitivity, epsilon, CLAIMED, 1)
     found = audit(posterior_pair(printed), claim=(epsilon, CLAIMED))
     return {

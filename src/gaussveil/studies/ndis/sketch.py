@@ -69,9 +69,10 @@ def renyi_excess(epsilon: float, delta: float, components: int) -> float:
 
     def log_delta(log_excess: float) -> float:
         loss = sketch_loss(math.exp(log_excess), components)
-        return max(_renyi_log_delta(pair.cumulant, epsilon, limit) for pair, limit in (
-            (loss, math.exp(-log_excess)), (loss.reversed(), math.inf)
-        ))  # fmt: skip
+        return max(
+            _renyi_log_delta(pair.cumulant, epsilon, limit)
+            for pair, limit in ((loss, math.exp(-log_excess)), (loss.reversed(), math.inf))
+        )
 
     low, high = math.log(SMALLEST_EXCESS), math.log(LARGEST_EXCESS)
     return math.exp(float(brentq(lambda x: log_delta(x) - math.log(delta), low, high, xtol=1e-10)))

@@ -6,7 +6,8 @@ from gaussveil.studies.ndis import bounds, refutations
 from gaussveil.studies.ndis.figures import bounds_figure
 from gaussveil.studies.ndis.posterior_parts import posteriors
 from gaussveil.studies.ndis.projection_parts import figure_2, sketches
-from gaussveil.studies.study import Options, Part, Picture, Progress, Step, Study, Table, judged, shown
+from gaussveil.studies.study import Options, Part, Picture, Step, Study, Table, judged, shown
+from gaussveil.typing import Progress
 
 
 def _bounds(options: Options, progress: Progress) -> Part:

@@ -71,13 +71,20 @@ def logistic_variances(dimension: int, count: int, regularization: float) -> Var
 def process_variances(count: int, label_bound: float) -> Variances:
     """Gaussian process regression (Proposition 8, corrections N6), with a public bound on the number of records."""
     printed = partial(
-        published_process_sensitivity, kernel_deviation=1.0, label_bound=label_bound, observation_deviation=1.0,
+        published_process_sensitivity,
+        kernel_deviation=1.0,
+        label_bound=label_bound,
+        observation_deviation=1.0,
         count=count,
-    )  # fmt: skip
+    )
     pair = partial(
-        dominating_pair, point_variance=1.0, kernel_bound=1.0, observation_variance=1.0, label_bound=label_bound,
+        dominating_pair,
+        point_variance=1.0,
+        kernel_bound=1.0,
+        observation_variance=1.0,
+        label_bound=label_bound,
         n_max=count,
-    )  # fmt: skip
+    )
     as_printed = published_variance(printed, EPSILON, DELTA, 1)
     return Variances(
         f"process, n = {count}, B = {label_bound:g}",

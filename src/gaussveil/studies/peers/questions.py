@@ -159,8 +159,13 @@ def quadratic_forms(folder: Path = Path(), count: int = len(PAIRS)) -> list[dict
         pair = GaussianPair.from_reduced(gap, shift)
         enclosure = pair.enclose(epsilon)
         forms = chi_square_forms(pair, epsilon)
-        row = {"pair": name, "epsilon": epsilon, "gaussveil": float(pair.delta(epsilon)),
-               "lower": enclosure.lower, "upper": enclosure.upper}  # fmt: skip
+        row = {
+            "pair": name,
+            "epsilon": epsilon,
+            "gaussveil": float(pair.delta(epsilon)),
+            "lower": enclosure.lower,
+            "upper": enclosure.upper,
+        }
         for peer, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("davies", davies_tails(forms))):
             row[peer] = _difference(answer, 0, epsilon)
         rows.append(row)
@@ -183,8 +188,19 @@ def survey(count: int, seed: int, folder: Path = Path(), epsilon: float = 1.0) -
     rows = [_surveyed("gaussveil", __version__, ours, truth, seconds)]
     for name, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("Davies", davies_tails(forms))):
         if "failed" in answer:
-            rows.append({"method": name, "version": "", "pairs": count, "answered": None, "wrong": None, "median":
-                         None, "worst": None, "seconds": None, "remark": answer["failed"]})  # fmt: skip
+            rows.append(
+                {
+                    "method": name,
+                    "version": "",
+                    "pairs": count,
+                    "answered": None,
+                    "wrong": None,
+                    "median": None,
+                    "worst": None,
+                    "seconds": None,
+                    "remark": answer["failed"],
+                }
+            )
             continue
         found = [_difference(answer, place, epsilon) for place in range(count)]
         rows.append(_surveyed(name, answer["version"], found, truth, float(answer["seconds"])))
@@ -196,10 +212,16 @@ def _surveyed(
 ) -> dict[str, Any]:
     errors = [abs(value - exact) / exact for value, exact in zip(found, truth) if isinstance(value, float)]
     return {
-        "method": name, "version": version, "pairs": len(truth), "answered": len(errors),
-        "wrong": sum(error > 0.01 for error in errors), "median": float(np.median(errors)) if errors else None,
-        "worst": max(errors, default=None), "seconds": seconds / len(truth), "remark": "",
-    }  # fmt: skip
+        "method": name,
+        "version": version,
+        "pairs": len(truth),
+        "answered": len(errors),
+        "wrong": sum(error > 0.01 for error in errors),
+        "median": float(np.median(errors)) if errors else None,
+        "worst": max(errors, default=None),
+        "seconds": seconds / len(truth),
+        "remark": "",
+    }
 
 
 def chi_square_forms(pair: PrivacyLoss, epsilon: float) -> list[dict[str, Any]]:

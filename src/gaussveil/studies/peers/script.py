@@ -106,10 +106,16 @@ def gx2_tails(case: dict[str, Any]) -> dict[str, Any]:
 TASKS = {
     task.__name__: task
     for task in (
-        diffprivlib_sigma, autodp_sigma, dp_accounting_sigma, opendp_sigma, dp_accounting_delta, autodp_delta,
-        prv_accountant_delta, gx2_tails,
+        diffprivlib_sigma,
+        autodp_sigma,
+        dp_accounting_sigma,
+        opendp_sigma,
+        dp_accounting_delta,
+        autodp_delta,
+        prv_accountant_delta,
+        gx2_tails,
     )
-}  # fmt: skip
+}
 
 
 def timed(task: str, case: dict[str, Any]) -> dict[str, Any]:

@@ -22,19 +22,8 @@ from gaussveil.studies.peers.questions import (
     quadratic_forms,
     survey,
 )
-from gaussveil.studies.study import (
-    Claim,
-    Options,
-    Part,
-    Picture,
-    Progress,
-    Step,
-    Study,
-    Table,
-    Verdict,
-    judged,
-    shown,
-)
+from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, Verdict, judged, shown
+from gaussveil.typing import Progress
 
 
 def promises(options: Options, progress: Progress) -> Part:
@@ -42,18 +31,34 @@ def promises(options: Options, progress: Progress) -> Part:
     progress("calibrating", 0.1)
     rows = calibrations(promises=options.pick(PROMISES[1:2], PROMISES, PROMISES))
     claims = [_calibration_claim(name, [row for row in rows if row.peer == name]) for name in _names(CALIBRATORS)]
-    columns = {"peer": "library", "version": "version", "epsilon": "epsilon", "delta": "delta", "sigma": "sigma",
-               "exact_delta": "exact delta", "times_too_much": "times the promise", "verdict": "audit"}  # fmt: skip
-    pictures = (Picture.of("promises", _promises_figure(rows), "Exact delta of the noise each library calibrates, over "
-                           "the delta promised: above one the promise is broken."),)  # fmt: skip
+    columns = {
+        "peer": "library",
+        "version": "version",
+        "epsilon": "epsilon",
+        "delta": "delta",
+        "sigma": "sigma",
+        "exact_delta": "exact delta",
+        "times_too_much": "times the promise",
+        "verdict": "audit",
+    }
+    pictures = (
+        Picture.of(
+            "promises",
+            _promises_figure(rows),
+            "Exact delta of the noise each library calibrates, over "
+            "the delta promised: above one the promise is broken.",
+        ),
+    )
     return Part(
         "Calibrated noise against the auditor",
-        ("Gaussian noise for sensitivity 1 as each library calibrates it. The auditor evaluates the delta it has "
-         "and refutes with a rigorous lower end only.",),
+        (
+            "Gaussian noise for sensitivity 1 as each library calibrates it. The auditor evaluates the delta it has "
+            "and refutes with a rigorous lower end only.",
+        ),
         (Table.of("calibrations", [asdict(row) for row in rows], columns),),
         pictures,
         tuple(claims),
-    )  # fmt: skip
+    )
 
 
 def _calibration_claim(name: str, rows: Sequence[Calibration]) -> Claim:
@@ -65,9 +70,14 @@ def _calibration_claim(name: str, rows: Sequence[Calibration]) -> Claim:
     times = worst.times_too_much or 0.0
     at = f"at epsilon {worst.epsilon:g}, delta {worst.delta:g}"
     return judged(
-        f"calibration-{name}", text, "delta kept", f"{times:.4g} times the promised delta",
-        refuted=any(row.verdict == "refuted" for row in answered), agrees=True, because=at,
-    )  # fmt: skip
+        f"calibration-{name}",
+        text,
+        "delta kept",
+        f"{times:.4g} times the promised delta",
+        refuted=any(row.verdict == "refuted" for row in answered),
+        agrees=True,
+        because=at,
+    )
 
 
 def _promises_figure(rows: Sequence[Calibration]) -> Figure:
@@ -80,8 +90,15 @@ def _promises_figure(rows: Sequence[Calibration]) -> Figure:
             own = [row for row in rows if (row.epsilon, row.delta) == (epsilon, delta) and row.times_too_much]
             aside = 0.2 * (index - (len(points) - 1) / 2)  # points that agree stay visible
             heights = [len(names) - 1 - names.index(row.peer) - aside for row in own]
-            axes.plot([row.times_too_much or 1.0 for row in own], heights, "o", color=SERIES[index], markersize=7,
-                      label=f"({epsilon:g}, {delta:g})", alpha=0.85)  # fmt: skip
+            axes.plot(
+                [row.times_too_much or 1.0 for row in own],
+                heights,
+                "o",
+                color=SERIES[index],
+                markersize=7,
+                label=f"({epsilon:g}, {delta:g})",
+                alpha=0.85,
+            )
         axes.axvline(1.0, color=INK, linewidth=1.0)
         axes.set_xscale("log")
         axes.set_yticks(range(len(names)), names[::-1])
@@ -98,16 +115,26 @@ def accountants(options: Options, progress: Progress) -> Part:
     progress("composing", 0.1)
     rows = compositions(cases=options.pick(COMPOSITIONS[:1], COMPOSITIONS, COMPOSITIONS))
     claims = [_accountant_claim(name, [row for row in rows if row.peer == name], rows) for name in _names(ACCOUNTANTS)]
-    columns = {"peer": "library", "sigma": "sigma", "count": "composed", "epsilon": "epsilon", "delta": "delta",
-               "over_exact": "over exact", "seconds": "CPU seconds", "remark": "remark"}  # fmt: skip
+    columns = {
+        "peer": "library",
+        "sigma": "sigma",
+        "count": "composed",
+        "epsilon": "epsilon",
+        "delta": "delta",
+        "over_exact": "over exact",
+        "seconds": "CPU seconds",
+        "remark": "remark",
+    }
     return Part(
         "Accountants on composed Gaussian mechanisms",
-        ("Gaussian mechanisms of sensitivity 1, composed; the last case is one where accountants on grids fail. CPU "
-         "seconds are of a second call, measured in this run.",),
+        (
+            "Gaussian mechanisms of sensitivity 1, composed; the last case is one where accountants on grids fail. CPU "
+            "seconds are of a second call, measured in this run.",
+        ),
         (Table.of("compositions", [asdict(row) for row in rows], columns),),
         (),
         tuple(claims),
-    )  # fmt: skip
+    )
 
 
 def _accountant_claim(name: str, rows: Sequence[Composition], everything: Sequence[Composition]) -> Claim:
@@ -120,15 +147,18 @@ def _accountant_claim(name: str, rows: Sequence[Composition], everything: Sequen
     loose = max((row.over_exact for row in rows if row.over_exact is not None), default=float("nan"))
     low = any(row.remark == "too small" for row in rows)
     return judged(
-        f"accountant-{name}", text, "delta",
+        f"accountant-{name}",
+        text,
+        "delta",
         f"{len(rows) - len(failures)} of {len(rows)} answered, at most {shown(loose, 4)} times exact",
-        refuted=low or any(row.seconds is not None for row in failures), agrees=not failures and loose < 1.1,
+        refuted=low or any(row.seconds is not None for row in failures),
+        agrees=not failures and loose < 1.1,
         because="; ".join(
             [f"{row.count} composed: {row.remark}" for row in failures]
             + (["a delta below the exact one"] if low else [])
             + ([f"{shown(min(ratios), 2)} to {shown(max(ratios), 2)} times our CPU time"] if ratios else [])
         ),
-    )  # fmt: skip
+    )
 
 
 def distributions(options: Options, progress: Progress) -> Part:
@@ -145,24 +175,47 @@ def distributions(options: Options, progress: Progress) -> Part:
             continue
         wrong, silent = int(row["wrong"]), int(row["pairs"]) - int(row["answered"])
         claims.append(
-            judged(key, text, "delta", f"{wrong} of {row['pairs']} wrong by over 1 %, {silent} refused",
-                   refuted=wrong > 0, agrees=silent == 0,
-                   because=f"worst relative error {shown(row['worst'])}, ours {shown(surveyed[0]['worst'], 1)}; "
-                   f"{shown(row['seconds'] / surveyed[0]['seconds'], 2)} times our CPU time")
-        )  # fmt: skip
-    named = {"pair": "pair", "epsilon": "epsilon", "lower": "enclosure from", "upper": "to", "gaussveil": "gaussveil",
-             "gx2": "gx2", "davies": "Davies (mgcv)"}  # fmt: skip
-    overall = {"method": "method", "version": "version", "pairs": "pairs", "answered": "answered",
-               "wrong": "wrong by over 1 %", "median": "median error", "worst": "worst error",
-               "seconds": "CPU s per pair", "remark": "remark"}  # fmt: skip
+            judged(
+                key,
+                text,
+                "delta",
+                f"{wrong} of {row['pairs']} wrong by over 1 %, {silent} refused",
+                refuted=wrong > 0,
+                agrees=silent == 0,
+                because=f"worst relative error {shown(row['worst'])}, ours {shown(surveyed[0]['worst'], 1)}; "
+                f"{shown(row['seconds'] / surveyed[0]['seconds'], 2)} times our CPU time",
+            )
+        )
+    named = {
+        "pair": "pair",
+        "epsilon": "epsilon",
+        "lower": "enclosure from",
+        "upper": "to",
+        "gaussveil": "gaussveil",
+        "gx2": "gx2",
+        "davies": "Davies (mgcv)",
+    }
+    overall = {
+        "method": "method",
+        "version": "version",
+        "pairs": "pairs",
+        "answered": "answered",
+        "wrong": "wrong by over 1 %",
+        "median": "median error",
+        "worst": "worst error",
+        "seconds": "CPU s per pair",
+        "remark": "remark",
+    }
     return Part(
         "Distributions of quadratic forms",
-        ("delta as a difference of two tail probabilities of generalised chi-squares: what one does without an exact "
-         "spectrum. The truth is a rigorous enclosure.",),
+        (
+            "delta as a difference of two tail probabilities of generalised chi-squares: what one does without an "
+            "exact spectrum. The truth is a rigorous enclosure.",
+        ),
         (Table.of("named", rows, named), Table.of("survey", surveyed, overall, "Seeded ordinary pairs, d = 2 to 12")),
         (),
         tuple(claims),
-    )  # fmt: skip
+    )
 
 
 def _names(peers: Iterable[Peer]) -> list[str]:

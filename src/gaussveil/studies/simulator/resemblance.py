@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from gaussveil.errors import MissingDataError
 from gaussveil.report.style import FAINT, INK, SERIES, house_style
 from gaussveil.timeseries import read_readings, simulate_households
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 FILE = "ch_homes_15min_kw.csv.gz"
 HOMES, DAYS, PER_DAY = 404, 49, 96

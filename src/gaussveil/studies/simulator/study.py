@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gaussveil.studies.simulator import resemblance
-from gaussveil.studies.study import Options, Part, Picture, Progress, Step, Study, Table, Value, judged
+from gaussveil.studies.study import Options, Part, Picture, Step, Study, Table, Value, judged
+from gaussveil.typing import Progress
 
 FIRST_SEED = 10  # the constants were tuned on the towns before
 
@@ -25,17 +26,18 @@ def _resemblance(options: Options, progress: Progress) -> Part:
         tables=(
             Table.of("resemblance", rows, {"name": "", "real": "real homes", "worst": "largest deviation of a town"}),
         ),
-        pictures=(
-            Picture.of("resemblance", resemblance.figure(found), "Simulated towns beside the real homes."),
-        ),
+        pictures=(Picture.of("resemblance", resemblance.figure(found), "Simulated towns beside the real homes."),),
         claims=tuple(
             judged(
-                f"simulator.{name}", f"{label} within 15 % of the real homes", "15 %",
-                f"{abs(found.worst(name)):.1%} at most, {len(seeds)} towns", agrees=found.resembles(name),
+                f"simulator.{name}",
+                f"{label} within 15 % of the real homes",
+                "15 %",
+                f"{abs(found.worst(name)):.1%} at most, {len(seeds)} towns",
+                agrees=found.resembles(name),
             )
             for name, label in resemblance.NAMES.items()
         ),
-    )  # fmt: skip
+    )
 
 
 STUDY = Study(

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from gaussveil.errors import MissingDataError
 from gaussveil.report.figures import save
 from gaussveil.studies.spectral import stream_figures
-from gaussveil.studies.spectral.stream_receiver import PERIOD, WEEK, Floats, Home
+from gaussveil.studies.spectral.stream_receiver import PERIOD, WEEK, Home
 from gaussveil.studies.spectral.stream_tables import (
     PAPER_BALL,
     POINTS,
@@ -34,6 +34,7 @@ from gaussveil.studies.spectral.stream_tables import (
 )
 from gaussveil.studies.spectral.stream_utility import DRAWS, measure_all
 from gaussveil.timeseries import welch_psd
+from gaussveil.typing import Floats
 
 FILE = "home_uci_5min_kw.csv.gz"
 
@@ -53,8 +54,13 @@ def distances(home: Home) -> list[dict[str, float]]:
         size = weeks * WEEK
         one, other = home.public[:size], home.public[size : 2 * size]
         spectra = [welch_psd(part, POINTS, period=PERIOD) for part in (one, other)]
-        rows.append({"weeks": weeks, "time_kw": float(np.linalg.norm(one - other)),
-                     "spectrum_kw2h": float(np.linalg.norm(spectra[0] - spectra[1]))})  # fmt: skip
+        rows.append(
+            {
+                "weeks": weeks,
+                "time_kw": float(np.linalg.norm(one - other)),
+                "spectrum_kw2h": float(np.linalg.norm(spectra[0] - spectra[1])),
+            }
+        )
     return rows
 
 

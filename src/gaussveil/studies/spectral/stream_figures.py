@@ -13,11 +13,12 @@ from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
-from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Floats, Home, receive
+from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home, receive
 from gaussveil.studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted
 from gaussveil.studies.spectral.stream_utility import energies
 from gaussveil.timeseries import welch_psd
 from gaussveil.timeseries.spectral_factor import grid_angles
+from gaussveil.typing import Floats
 
 SHOWN_DAY = slice(2 * DAY, 3 * DAY)
 FREQUENCIES = np.arange(POINTS + 1) / (2 * POINTS * PERIOD)
@@ -54,8 +55,13 @@ def lengths_figure(home: Home) -> Figure:
         axes = figure.subplots()
         for index, weeks in enumerate((1, 4, 16)):
             density = welch_psd(home.public[: weeks * WEEK], POINTS, period=PERIOD)
-            axes.loglog(FREQUENCIES[1:], density[1:], color=SERIES[index], linewidth=1.2,
-                        label=f"{weeks} week" + "s" * (weeks > 1))  # fmt: skip
+            axes.loglog(
+                FREQUENCIES[1:],
+                density[1:],
+                color=SERIES[index],
+                linewidth=1.2,
+                label=f"{weeks} week" + "s" * (weeks > 1),
+            )
         _frequencies(axes)
         legend_above(figure, axes)
         return figure
@@ -73,8 +79,13 @@ def private_figure(home: Home, paper_ball: float, own_ball: float) -> Figure:
                     **TABLE_I, l2_ball=ball, sample_period=PERIOD, calibration=calibration, generator=SeededGenerator(3)
                 )
                 private = mechanism.release(home.protected).value
-                axes.loglog(FREQUENCIES[1:], np.maximum(private[1:], 1e-4), color=SERIES[index], linewidth=1.2,
-                            label=f"private, {calibration}")  # fmt: skip
+                axes.loglog(
+                    FREQUENCIES[1:],
+                    np.maximum(private[1:], 1e-4),
+                    color=SERIES[index],
+                    linewidth=1.2,
+                    label=f"private, {calibration}",
+                )
             axes.loglog(FREQUENCIES[1:], sensitive[1:], color=INK, linewidth=1.2, label="sensitive")
             axes.set_title(f"B = {ball:.2g} kW² h", color=FAINT, fontweight="normal")
             _frequencies(axes)
@@ -87,21 +98,25 @@ def filters_figure(printed: AsPrinted) -> Figure:
     """Figure 5b: what F leaves of the spectrum and the gap that the noise fills, as printed; and repaired beside it."""
     reduced = printed.stream.reduction.power(grid_angles(POINTS))
     lines = {
-        "sensitive": printed.raw, "private": printed.private, "|F|² sensitive": reduced * printed.raw,
+        "sensitive": printed.raw,
+        "private": printed.private,
+        "|F|² sensitive": reduced * printed.raw,
         "noise": printed.stream.gamma,
-    }  # fmt: skip
+    }
     repaired = {
-        "private": printed.private, "|F|² private": reduced * printed.private,
+        "private": printed.private,
+        "|F|² private": reduced * printed.private,
         "noise": (1 - reduced) * printed.private,
-    }  # fmt: skip
+    }
     hues = {"sensitive": INK, "private": SERIES[0], "noise": SERIES[1]}
     with house_style():
         figure = Figure(figsize=(6.4, 3.0), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
         for axes, shown in zip(panels, (lines, repaired)):
             for name, density in shown.items():
-                axes.loglog(FREQUENCIES[1:], PERIOD * density[1:], color=hues.get(name, SERIES[2]), linewidth=1.2,
-                            label=name)  # fmt: skip
+                axes.loglog(
+                    FREQUENCIES[1:], PERIOD * density[1:], color=hues.get(name, SERIES[2]), linewidth=1.2, label=name
+                )
             _frequencies(axes)
         legend_above(figure, *panels)
         panels[0].set_title("as printed", color=FAINT, fontweight="normal")
@@ -149,8 +164,9 @@ def smoothed_figure(home: Home, epsilon: float = 5.0) -> Figure:
         upper.set_ylabel("kW")
         lower.plot(days, energies(home.protected, DAY)[: days.size], color=INK, linewidth=1.2, label="sensitive")
         for index, (purpose, readings) in enumerate(found.items()):
-            lower.plot(days, energies(readings, DAY)[: days.size], "o", color=SERIES[index], markersize=3.5,
-                       label=purpose)  # fmt: skip
+            lower.plot(
+                days, energies(readings, DAY)[: days.size], "o", color=SERIES[index], markersize=3.5, label=purpose
+            )
         lower.set_xlabel("day")
         lower.set_ylabel("kWh a day")
         lower.set_ylim(bottom=0)
@@ -162,9 +178,13 @@ def smoothed_figure(home: Home, epsilon: float = 5.0) -> Figure:
 
 def _received(home: Home, purpose: str, epsilon: float) -> Floats:
     stream = MeterStream.design(
-        sample_period=PERIOD, epsilon=epsilon, delta=OURS["delta"], event=(OUR_EVENT_KW, "1h"), purpose=purpose,
+        sample_period=PERIOD,
+        epsilon=epsilon,
+        delta=OURS["delta"],
+        event=(OUR_EVENT_KW, "1h"),
+        purpose=purpose,
         generator=SeededGenerator(1),
-    )  # fmt: skip
+    )
     released = stream.push_many(home.protected)
     return receive(home, released, stream.design_.filter.noise_power(turn(FINE)), stream.noisy_sums()).readings
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
 from gaussveil.timeseries import NoisySum, smooth, welch_psd, window_covariance
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 DAY, HOUR, PERIOD = 288, 12, 1 / 12
 WEEK, MONTH = 7 * DAY, 28 * DAY

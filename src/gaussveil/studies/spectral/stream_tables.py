@@ -19,10 +19,11 @@ from gaussveil.mechanisms.meter_stream.events import Power, fourier, largest_eve
 from gaussveil.noise import SeededGenerator
 from gaussveil.published.spdp_stream import PublishedStream, low_pass, recovered_spectrum
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Floats, Home
+from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home
 from gaussveil.studies.spectral.stream_utility import snr_db, usefulness
 from gaussveil.timeseries import NoisySum, welch_psd
 from gaussveil.timeseries.spectral_factor import grid_angles
+from gaussveil.typing import Floats
 
 POINTS = 288
 TABLE_I: dict[str, Any] = {"epsilon": math.log(2), "delta": 0.01, "correlation": 0.5, "smoothing": (0.8, 0.39)}
@@ -117,10 +118,17 @@ class AsPrinted:
         noise = self.stream.noise.power(angles) / filters.power(angles)
         noise_sd = math.sqrt(float(np.mean(self.stream.noise.power(angles))))
         return _row(
-            home, "SpDP as printed", parameters, self.released, noise_sd, (undone, noise, ()),
+            home,
+            "SpDP as printed",
+            parameters,
+            self.released,
+            noise_sd,
+            (undone, noise, ()),
             f"claimed ({TABLE_I['epsilon']:.2g}, {TABLE_I['delta']:g}), B = {self.ball:.3g} kW2h: void, the stream "
-            "gives the spectrum away", "none stated", event_epsilon(self.ratio, TABLE_I["delta"]),
-        )  # fmt: skip
+            "gives the spectrum away",
+            "none stated",
+            event_epsilon(self.ratio, TABLE_I["delta"]),
+        )
 
     def refutation(self, home: Home, seed: int = 2) -> dict[str, Any]:
         """How well an attacker who knows the readings recovers the protected spectrum, by the length of the stream."""
@@ -133,9 +141,12 @@ class AsPrinted:
             found = recovered_spectrum(self.stream, series, self.stream.run(series, rng), self.private)
             errors[days] = float(np.linalg.norm((found - self.raw)[strong]) * PERIOD)
         return {
-            "protected_ball_kw2h": self.ball, "attack_error_kw2h_by_days": errors, "reduction_gain": self.gain,
-            "event_shift": event_shift(self.ratio), "event_epsilon": event_epsilon(self.ratio, TABLE_I["delta"]),
-        }  # fmt: skip
+            "protected_ball_kw2h": self.ball,
+            "attack_error_kw2h_by_days": errors,
+            "reduction_gain": self.gain,
+            "event_shift": event_shift(self.ratio),
+            "event_epsilon": event_epsilon(self.ratio, TABLE_I["delta"]),
+        }
 
 
 def event_shift(ratio: Power) -> float:
@@ -155,11 +166,16 @@ def trajectory_row(home: Home, name: str, radius: float, calibration: str, promi
     noise_sd = float(mechanism.plan(4).standard_deviation)
     released = np.asarray(release.value)
     return _row(
-        home, f"TrDP {name}", _parameters(promise, calibration), released, noise_sd,
-        (released, np.full(2, noise_sd**2), ()), "no spectrum released, none protected",
+        home,
+        f"TrDP {name}",
+        _parameters(promise, calibration),
+        released,
+        noise_sd,
+        (released, np.full(2, noise_sd**2), ()),
+        "no spectrum released, none protected",
         f"({promise['epsilon']:.2g}, {release.certificate.delta_upper:.2g}) for any change of {radius:.3g} kW in l2",
         event_epsilon(lambda angles: np.full_like(angles, noise_sd**-2), promise["delta"]),
-    )  # fmt: skip
+    )
 
 
 def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Row:
@@ -167,9 +183,12 @@ def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Row:
     design: dict[str, Any] = {**OURS, "sample_period": PERIOD, "event": (event_kw, "1h"), "purpose": purpose}
     if purpose == "spectrum":
         mechanism = PrivateSpectrum(
-            **OURS, l2_ball=spectrum_ball(home), smoothing=(1.0, 0.39), sample_period=PERIOD,
+            **OURS,
+            l2_ball=spectrum_ball(home),
+            smoothing=(1.0, 0.39),
+            sample_period=PERIOD,
             generator=SeededGenerator(5),
-        )  # fmt: skip
+        )
         design.update(history=home.protected, spectrum=mechanism)
     stream = MeterStream.design(**design, generator=SeededGenerator(6))
     released = stream.push_many(home.protected)
@@ -185,13 +204,17 @@ def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Row:
         )
     repeated = stated["repeated_events"]
     return _row(
-        home, {"spectrum": "SpDP repaired"}.get(purpose, f"ours, {purpose}"), _parameters(OURS, "exact"), released,
-        stream.design_.noise_sd, (undone, filters.noise_power(angles) / filters.signal_power(angles),
-                                  stream.noisy_sums()),
-        str(spectral), f"({OURS['epsilon']:g}, {OURS['delta']:g}) for one event of {event_kw:g} kW for 1 h; on "
+        home,
+        {"spectrum": "SpDP repaired"}.get(purpose, f"ours, {purpose}"),
+        _parameters(OURS, "exact"),
+        released,
+        stream.design_.noise_sd,
+        (undone, filters.noise_power(angles) / filters.signal_power(angles), stream.noisy_sums()),
+        str(spectral),
+        f"({OURS['epsilon']:g}, {OURS['delta']:g}) for one event of {event_kw:g} kW for 1 h; on "
         f"{repeated['events']} days ({repeated['epsilon']:.3g}, {repeated['delta']:.2g})",
         event_epsilon(filters.ratio, OURS["delta"]) if not stream.design_.registers else _billing_epsilon(stream),
-    )  # fmt: skip
+    )
 
 
 def tables_2_and_3(home: Home) -> list[Row]:
@@ -225,13 +248,28 @@ def _parameters(promise: dict[str, Any], calibration: str) -> str:
 
 
 def _row(
-    home: Home, name: str, parameters: str, released: Floats, noise_sd: float,
-    received: tuple[Floats, Floats, Sequence[NoisySum]], spectrum: str, trajectory: str, event: float,
-) -> Row:  # fmt: skip
+    home: Home,
+    name: str,
+    parameters: str,
+    released: Floats,
+    noise_sd: float,
+    received: tuple[Floats, Floats, Sequence[NoisySum]],
+    spectrum: str,
+    trajectory: str,
+    event: float,
+) -> Row:
     use = asdict(usefulness(home, *received))
     return Row(
-        name=name, parameters=parameters, mean=float(released.mean()), sd=float(released.std()), noise_sd=noise_sd,
-        correlation=float(np.corrcoef(home.protected, released)[0, 1]), snr_db=snr_db(home.protected, noise_sd),
-        smoothed_correlation=use.pop("correlation"), **use, spectrum_guarantee=spectrum,
-        trajectory_guarantee=trajectory, event_epsilon=event,
-    )  # fmt: skip
+        name=name,
+        parameters=parameters,
+        mean=float(released.mean()),
+        sd=float(released.std()),
+        noise_sd=noise_sd,
+        correlation=float(np.corrcoef(home.protected, released)[0, 1]),
+        snr_db=snr_db(home.protected, noise_sd),
+        smoothed_correlation=use.pop("correlation"),
+        **use,
+        spectrum_guarantee=spectrum,
+        trajectory_guarantee=trajectory,
+        event_epsilon=event,
+    )

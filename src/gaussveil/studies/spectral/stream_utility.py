@@ -11,8 +11,9 @@ import numpy as np
 from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SeededGenerator
-from gaussveil.studies.spectral.stream_receiver import DAY, MONTH, PERIOD, Floats, Home, hourly, receive
+from gaussveil.studies.spectral.stream_receiver import DAY, MONTH, PERIOD, Home, hourly, receive
 from gaussveil.timeseries import NoisySum
+from gaussveil.typing import Floats
 
 PURPOSES = ("shape", "energy", "billing")
 EVENTS_KW, EPSILONS, DELTA = (0.5, 3.0), (1.0, 2.0, 5.0), 1e-5
@@ -63,17 +64,24 @@ def measure(home: Home, purpose: str, event_kw: float, epsilon: float, draws: in
         found.append(usefulness(home, released, noise, stream.noisy_sums()))
     epsilon_30, delta_30 = made.design_.promise_of(made.design_.repeated_shift(30))
     return Utility(
-        purpose, event_kw, epsilon, made.design_.noise_sd, *_means(found), repeated_epsilon=epsilon_30,
+        purpose,
+        event_kw,
+        epsilon,
+        made.design_.noise_sd,
+        *_means(found),
+        repeated_epsilon=epsilon_30,
         repeated_delta=delta_30,
-    )  # fmt: skip
+    )
 
 
 def measure_all(home: Home, draws: int = DRAWS) -> list[Utility]:
     """The table of the design: every purpose, promise and epsilon."""
     return [
         measure(home, purpose, event_kw, epsilon, draws)
-        for event_kw in EVENTS_KW for purpose in PURPOSES for epsilon in EPSILONS
-    ]  # fmt: skip
+        for event_kw in EVENTS_KW
+        for purpose in PURPOSES
+        for epsilon in EPSILONS
+    ]
 
 
 def usefulness(home: Home, released: Floats, noise: Floats, sums: Sequence[NoisySum] = ()) -> Usefulness:

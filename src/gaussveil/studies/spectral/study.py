@@ -16,8 +16,9 @@ from gaussveil.studies.spectral.single_home import FILE, distances, figures, rea
 from gaussveil.studies.spectral.stream_receiver import Home
 from gaussveil.studies.spectral.stream_tables import PAPER_BALL, TABLE_I, AsPrinted, sensitive_row, tables_2_and_3
 from gaussveil.studies.spectral.stream_utility import measure
-from gaussveil.studies.study import Options, Part, Picture, Progress, Step, Study, Table, judged, shown
+from gaussveil.studies.study import Options, Part, Picture, Step, Study, Table, judged, shown
 from gaussveil.timeseries import Filter
+from gaussveil.typing import Progress
 
 CAPTIONS = {
     "figure-1-demand": "Figure 1: the home's demand, and the distance of consecutive stretches.",
@@ -41,31 +42,65 @@ def calibration(options: Options, progress: Progress) -> Part:
     leaks = [{"samples": horizon, **_leak(horizon)} for horizon in horizons]
     decibels = 20 * math.log10(1.74 / 180.0)
     claims = (
-        judged("s1-calibration", "(7): noise variance at (log 2, 0.01)", "1 times",
-               f"{shown(rows[0]['times'])} times what is needed",
-               because=f"sound but loose; {shown(rows[1]['times'])} times at (0.1, 0.01) (S1)"),
-        judged("s4b-stream", "The stream is post-processing of the private spectrum: (log 2, 0.01)", "delta <= 0.01",
-               f"{shown(leaks[-1]['delta'])} after {leaks[-1]['samples']} readings",
-               refuted=all(bool(row["refuted"]) for row in leaks),
-               because="gamma is made of the raw spectrum, and more readings tell more of it (S4b); an AR(1) home"),
-        judged("s6-hours", "576 readings at five minutes last four hours", "4 h", f"{576 * 5 / 60:g} h",
-               refuted=576 * 5 / 60 != 4, because="S6"),
-        judged("s6-decibels", "Table III: SNR of one week's TrDP, 1.74 kW against 180 kW", "-5.5e-4 dB",
-               f"{decibels:.1f} dB", refuted=abs(decibels + 5.5e-4) > 1, because="S6"),
-    )  # fmt: skip
+        judged(
+            "s1-calibration",
+            "(7): noise variance at (log 2, 0.01)",
+            "1 times",
+            f"{shown(rows[0]['times'])} times what is needed",
+            because=f"sound but loose; {shown(rows[1]['times'])} times at (0.1, 0.01) (S1)",
+        ),
+        judged(
+            "s4b-stream",
+            "The stream is post-processing of the private spectrum: (log 2, 0.01)",
+            "delta <= 0.01",
+            f"{shown(leaks[-1]['delta'])} after {leaks[-1]['samples']} readings",
+            refuted=all(bool(row["refuted"]) for row in leaks),
+            because="gamma is made of the raw spectrum, and more readings tell more of it (S4b); an AR(1) home",
+        ),
+        judged(
+            "s6-hours",
+            "576 readings at five minutes last four hours",
+            "4 h",
+            f"{576 * 5 / 60:g} h",
+            refuted=576 * 5 / 60 != 4,
+            because="S6",
+        ),
+        judged(
+            "s6-decibels",
+            "Table III: SNR of one week's TrDP, 1.74 kW against 180 kW",
+            "-5.5e-4 dB",
+            f"{decibels:.1f} dB",
+            refuted=abs(decibels + 5.5e-4) > 1,
+            because="S6",
+        ),
+    )
     return Part(
         "Calibration, and a stream that tells its spectrum",
-        ("Noise variance for a ball of radius 1 by SpDP's eq. (7) and exactly. Below, an AR(1) home and a neighbour "
-         "0.12 kW²h away: exact delta of what somebody who knows the readings sees of the printed stream.",),
         (
-            Table.of("variance", rows, {"epsilon": "epsilon", "delta": "delta", "printed": "as printed",
-                                        "exact": "exact", "times": "times too much"}),
-            Table.of("leak", leaks, {"samples": "readings seen", "delta": "exact delta at log 2",
-                                     "refuted": "auditor refutes"}),
+            "Noise variance for a ball of radius 1 by SpDP's eq. (7) and exactly. Below, an AR(1) home and a neighbour "
+            "0.12 kW²h away: exact delta of what somebody who knows the readings sees of the printed stream.",
+        ),
+        (
+            Table.of(
+                "variance",
+                rows,
+                {
+                    "epsilon": "epsilon",
+                    "delta": "delta",
+                    "printed": "as printed",
+                    "exact": "exact",
+                    "times": "times too much",
+                },
+            ),
+            Table.of(
+                "leak",
+                leaks,
+                {"samples": "readings seen", "delta": "exact delta at log 2", "refuted": "auditor refutes"},
+            ),
         ),
         (),
         claims,
-    )  # fmt: skip
+    )
 
 
 def _variance(epsilon: float, delta: float, kind: str) -> float:
@@ -99,19 +134,31 @@ def pictures(options: Options, progress: Progress) -> Part:
     drawn = figures(home)
     growth, change = (rows[-1][key] / rows[0][key] for key in ("time_kw", "spectrum_kw2h"))
     claims = (
-        judged("figure-3-time", "Figures 1b, 3: distances of readings grow with the duration", "grow",
-               f"{shown(growth)} times from {rows[0]['weeks']:g} to {rows[-1]['weeks']:g} weeks", agrees=growth > 1.5),
-        judged("figure-3-spectra", "Figure 3: distances of spectra do not", "do not grow", f"{shown(change)} times",
-               agrees=change < 1),
-    )  # fmt: skip
+        judged(
+            "figure-3-time",
+            "Figures 1b, 3: distances of readings grow with the duration",
+            "grow",
+            f"{shown(growth)} times from {rows[0]['weeks']:g} to {rows[-1]['weeks']:g} weeks",
+            agrees=growth > 1.5,
+        ),
+        judged(
+            "figure-3-spectra",
+            "Figure 3: distances of spectra do not",
+            "do not grow",
+            f"{shown(change)} times",
+            agrees=change < 1,
+        ),
+    )
     return Part(
         "One home at five minutes: Figures 1 to 6",
-        ("The paper's home is not public; this is another one, so shapes compare, not digits. The first 19 weeks are "
-         "declared public, the next 19 are protected.",),
+        (
+            "The paper's home is not public; this is another one, so shapes compare, not digits. The first 19 weeks "
+            "are declared public, the next 19 are protected.",
+        ),
         (Table.of("distances", rows, {"weeks": "weeks", "time_kw": "readings, kW", "spectrum_kw2h": "spectra, kW²h"}),),
         tuple(Picture.of(name, figure, CAPTIONS.get(name, name)) for name, figure in drawn.items()),
         claims,
-    )  # fmt: skip
+    )
 
 
 def tables(options: Options, progress: Progress) -> Part:
@@ -133,29 +180,62 @@ def tables(options: Options, progress: Progress) -> Part:
     repaired = next(row for row in rows if row.name == "SpDP repaired")
     first, last = (errors[days] for days in (min(errors), max(errors)))
     claims = [
-        judged("table-3-event", "SpDP protects the demand: one event of 3 kW for an hour in the printed stream",
-               f"epsilon {shown(TABLE_I['epsilon'], 2)}", f"epsilon {shown(attack['event_epsilon'])}",
-               refuted=attack["event_epsilon"] > 2 * TABLE_I["epsilon"],
-               because="no guarantee of the trajectory is stated; ours state one (S4)"),
-        judged("s4b-attack", "The printed stream protects the spectrum within B", f"B = {PAPER_BALL:g} kW²h",
-               f"error {shown(first)} after {min(errors)} days, {shown(last)} after {max(errors)}",
-               refuted=last < first, because="who knows the readings recovers the raw spectrum ever better (S4b)"),
-        judged("table-3-week", "Table III: noise of TrDP for one week", "180 kW",
-               " and ".join(f"{shown(row.noise_sd)} kW {'exact' if exact else 'as printed'}"
-                            for exact, row in sorted(weeks.items())),
-               because="another home; ours promise (1, 1e-5) instead of (log 2, 0.01)"),
-        judged("table-2-spdp", "Table II: SpDP keeps mean and deviation within 15 %",
-               "1.77 of 1.73, 1.91 of 1.74", f"as printed {shown(rows[0].sd)} of {shown(plain['sd'])} "
-               f"on this home; repaired {shown(repaired.sd)}",
-               because="another home; a stream that also hides an event needs noise the printed one lacks"),
-    ]  # fmt: skip
-    both = {"name": "stream", "parameters": "parameters", "mean": "mean", "sd": "sd", "noise_sd": "noise sd",
-            "correlation": "correlation", "snr_db": "SNR dB", "smoothed_correlation": "smoothed",
-            "event_epsilon": "3 kW event costs"}  # fmt: skip
+        judged(
+            "table-3-event",
+            "SpDP protects the demand: one event of 3 kW for an hour in the printed stream",
+            f"epsilon {shown(TABLE_I['epsilon'], 2)}",
+            f"epsilon {shown(attack['event_epsilon'])}",
+            refuted=attack["event_epsilon"] > 2 * TABLE_I["epsilon"],
+            because="no guarantee of the trajectory is stated; ours state one (S4)",
+        ),
+        judged(
+            "s4b-attack",
+            "The printed stream protects the spectrum within B",
+            f"B = {PAPER_BALL:g} kW²h",
+            f"error {shown(first)} after {min(errors)} days, {shown(last)} after {max(errors)}",
+            refuted=last < first,
+            because="who knows the readings recovers the raw spectrum ever better (S4b)",
+        ),
+        judged(
+            "table-3-week",
+            "Table III: noise of TrDP for one week",
+            "180 kW",
+            " and ".join(
+                f"{shown(row.noise_sd)} kW {'exact' if exact else 'as printed'}" for exact, row in sorted(weeks.items())
+            ),
+            because="another home; ours promise (1, 1e-5) instead of (log 2, 0.01)",
+        ),
+        judged(
+            "table-2-spdp",
+            "Table II: SpDP keeps mean and deviation within 15 %",
+            "1.77 of 1.73, 1.91 of 1.74",
+            f"as printed {shown(rows[0].sd)} of {shown(plain['sd'])} on this home; repaired {shown(repaired.sd)}",
+            because="another home; a stream that also hides an event needs noise the printed one lacks",
+        ),
+    ]
+    both = {
+        "name": "stream",
+        "parameters": "parameters",
+        "mean": "mean",
+        "sd": "sd",
+        "noise_sd": "noise sd",
+        "correlation": "correlation",
+        "snr_db": "SNR dB",
+        "smoothed_correlation": "smoothed",
+        "event_epsilon": "3 kW event costs",
+    }
     promises = {"name": "stream", "spectrum_guarantee": "spectrum", "trajectory_guarantee": "trajectory"}
-    useful = {"purpose": "purpose", "epsilon": "epsilon", "noise_sd": "noise sd", "correlation": "correlation",
-              "daily_percent": "daily error %", "monthly_percent": "28-day error %", "peak_percent": "peak hour %",
-              "repeated_epsilon": "30 days' epsilon", "repeated_delta": "30 days' delta"}  # fmt: skip
+    useful = {
+        "purpose": "purpose",
+        "epsilon": "epsilon",
+        "noise_sd": "noise sd",
+        "correlation": "correlation",
+        "daily_percent": "daily error %",
+        "monthly_percent": "28-day error %",
+        "peak_percent": "peak hour %",
+        "repeated_epsilon": "30 days' epsilon",
+        "repeated_delta": "30 days' delta",
+    }
     listed = [asdict(row) for row in rows]
     return Part(
         "Tables II and III, the attack, and what our streams are good for",
@@ -167,7 +247,7 @@ def tables(options: Options, progress: Progress) -> Part:
         ),
         (),
         tuple(claims),
-    )  # fmt: skip
+    )
 
 
 STUDY = Study(

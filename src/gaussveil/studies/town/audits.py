@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate
@@ -14,8 +13,7 @@ from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.mechanisms.meter_stream.events import fourier
 from gaussveil.mechanisms.random_projection.estimates import Sketch
 from gaussveil.spectrum import PrivacyLoss
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 
 def audit_charge(certificate: Certificate) -> Audit:

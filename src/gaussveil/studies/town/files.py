@@ -64,9 +64,13 @@ def _of_real_homes(path: Path) -> bool:
 def write_run(run: TownRun, folder: Path, ledger: Path, footer: str) -> TownFiles:
     """Write the report, the owner's page and figures (readable by the owner only), synthetic days and certificates."""
     files = TownFiles(
-        ledger, folder / REPORT, folder / PRIVATE_PAGE, folder / PRIVATE_FIGURES, folder / SYNTHETIC,
+        ledger,
+        folder / REPORT,
+        folder / PRIVATE_PAGE,
+        folder / PRIVATE_FIGURES,
+        folder / SYNTHETIC,
         tuple(_certificates(run, folder / "certificates")),
-    )  # fmt: skip
+    )
     write(town_report(run.releases, curve_sections(), footer), files.report)
     audits = [(item.name, item.found) for item in run.audits]
     page = render(town_private_report(run.releases, run.diagnostics, audits))

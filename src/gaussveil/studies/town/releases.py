@@ -7,12 +7,11 @@ audited on its real neighbours. What may be shared (`TownReleases`) and what onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.accounting import Account, Certificate, Ledger, PrivateDiagnostics, Release, verify
 from gaussveil.audit import Audit
@@ -38,9 +37,7 @@ from gaussveil.studies.town.tables import (
     whole_days,
 )
 from gaussveil.timeseries import Readings
-
-Floats = NDArray[np.float64]
-Progress = Callable[[str, float], None]
+from gaussveil.typing import Floats, Progress
 
 BUDGET = (3.0, 1e-5)  # of every account
 DELTA = 1e-6  # of every release
@@ -120,9 +117,7 @@ def run_town(
 
     progress("recomputing the certificates", 0.80)
     named = [(FORECAST, one.certificate) for one in evenings.releases]
-    named += [
-        (MIXTURE, mixture.certificate_), (STREAM, stream.certificate), (SKETCH, released.certificate)
-    ]  # fmt: skip
+    named += [(MIXTURE, mixture.certificate_), (STREAM, stream.certificate), (SKETCH, released.certificate)]
     checked = tuple(Checked(name, certificate, verify(certificate)) for name, certificate in named)
     progress("auditing every release on its real neighbours", 0.88)
     audits = (
@@ -134,11 +129,19 @@ def run_town(
     day_kwh = np.array([energy.kwh for energy in stream.energies if energy.name == "day"])
     spent = _spending(book, [certificate for _, certificate in named])
     releases = TownReleases(
-        source=source, repeatable=generator is not None and not generator.is_secure,
-        forecasts=tuple(one.value for one in evenings.releases), model=mixture.model_, synthetic=synthetic,
-        synthetic_kinds=kinds, stream_times=town.times, stream_kw=kw, day_kwh=day_kwh, sketch=released.value,
-        checked=checked, spending=spent,
-    )  # fmt: skip
+        source=source,
+        repeatable=generator is not None and not generator.is_secure,
+        forecasts=tuple(one.value for one in evenings.releases),
+        model=mixture.model_,
+        synthetic=synthetic,
+        synthetic_kinds=kinds,
+        stream_times=town.times,
+        stream_kw=kw,
+        day_kwh=day_kwh,
+        sketch=released.value,
+        checked=checked,
+        spending=spent,
+    )
     progress("done", 1.0)
     return TownRun(releases, _diagnostics(town, evenings, mixture, audits), audits)
 
@@ -156,13 +159,16 @@ def _forecast(town: Readings, account: Account, generator: Generator | None, pro
     """Three evenings of the first home, each from everything before it; models and clusters are fitted once."""
     district = town.select(town.households[:DISTRICT])
     per_day = town.steps_per_day
-    begins = [
-        town.count - (EVENINGS - k) * per_day + EVENING_HOUR * per_day // 24 for k in range(EVENINGS)
-    ]  # fmt: skip
+    begins = [town.count - (EVENINGS - k) * per_day + EVENING_HOUR * per_day // 24 for k in range(EVENINGS)]
     forecaster = PrivateForecaster(
-        horizon=HORIZON, epsilon=FORECAST_EPSILON, delta=DELTA, clusters=max(1, min(3, len(district) // 12)),
-        smallest_cluster=min(6, len(district)), account=account, generator=generator,
-    ).fit(district.window(0, begins[0]))  # fmt: skip
+        horizon=HORIZON,
+        epsilon=FORECAST_EPSILON,
+        delta=DELTA,
+        clusters=max(1, min(3, len(district) // 12)),
+        smallest_cluster=min(6, len(district)),
+        account=account,
+        generator=generator,
+    ).fit(district.window(0, begins[0]))
     found = _Evenings([], [], [])
     home = district.households[0]
     for number, begin in enumerate(begins):
@@ -178,24 +184,43 @@ def _forecast(town: Readings, account: Account, generator: Generator | None, pro
 
 def _mixture(town: Readings, account: Account, generator: Generator | None) -> PrivateGaussianMixture:
     return PrivateGaussianMixture(
-        epsilon=MIXTURE_EPSILON, delta=DELTA, radius=PROFILE_RADIUS, centre=[CENTRE] * len(PARTS),
-        classes=list(DAY_KINDS), columns=list(PARTS), privacy_unit="household", max_rows_per_unit=PROFILE_DAYS,
-        account=account, generator=generator,
-    ).fit(day_table(town), "kind")  # fmt: skip
+        epsilon=MIXTURE_EPSILON,
+        delta=DELTA,
+        radius=PROFILE_RADIUS,
+        centre=[CENTRE] * len(PARTS),
+        classes=list(DAY_KINDS),
+        columns=list(PARTS),
+        privacy_unit="household",
+        max_rows_per_unit=PROFILE_DAYS,
+        account=account,
+        generator=generator,
+    ).fit(day_table(town), "kind")
 
 
 def _stream(town: Readings, account: Account, generator: Generator | None) -> MeterStream:
     return MeterStream.design(
-        sample_period=town.step_minutes / 60, epsilon=STREAM_EPSILON, delta=DELTA, event=EVENT, purpose="billing",
-        account=account, generator=generator,
-    )  # fmt: skip
+        sample_period=town.step_minutes / 60,
+        epsilon=STREAM_EPSILON,
+        delta=DELTA,
+        event=EVENT,
+        purpose="billing",
+        account=account,
+        generator=generator,
+    )
 
 
 def _sketch(account: Account, generator: Generator | None) -> PrivateSketch:
     return PrivateSketch(
-        epsilon=SKETCH_EPSILON, delta=DELTA, row_norm=ROW_NORM, n_components=COMPONENTS, account=account,
-        generator=generator, columns=PARTS, privacy_unit="household", max_rows_per_unit=1,
-    )  # fmt: skip
+        epsilon=SKETCH_EPSILON,
+        delta=DELTA,
+        row_norm=ROW_NORM,
+        n_components=COMPONENTS,
+        account=account,
+        generator=generator,
+        columns=PARTS,
+        privacy_unit="household",
+        max_rows_per_unit=1,
+    )
 
 
 def _spending(book: Ledger, certificates: Sequence[Certificate]) -> tuple[Spending, ...]:
@@ -207,10 +232,15 @@ def _spending(book: Ledger, certificates: Sequence[Certificate]) -> tuple[Spendi
         exact = min(book.statement(name).composition.epsilon(delta), summed)
         found.append(
             Spending(
-                account=name, protects=protects, releases=len(own), budget=BUDGET, delta=delta, summed_epsilon=summed,
+                account=name,
+                protects=protects,
+                releases=len(own),
+                budget=BUDGET,
+                delta=delta,
+                summed_epsilon=summed,
                 exact_epsilon=exact,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

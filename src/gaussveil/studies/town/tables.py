@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import SchemaError
 from gaussveil.timeseries import Readings
-
-Floats = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 FEWEST_HOMES = 8
 FEWEST_DAYS = 10

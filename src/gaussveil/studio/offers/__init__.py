@@ -8,9 +8,12 @@ from typing import Any
 from gaussveil.studio.offers.offer import Offer, Plan
 
 _HOMES = {
-    "vector": "VectorOffer", "sketch": "SketchOffer", "mixture": "MixtureOffer", "forecast": "ForecastOffer",
+    "vector": "VectorOffer",
+    "sketch": "SketchOffer",
+    "mixture": "MixtureOffer",
+    "forecast": "ForecastOffer",
     "stream": "StreamOffer",
-}  # fmt: skip
+}
 
 
 def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:

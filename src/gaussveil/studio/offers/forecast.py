@@ -31,9 +31,12 @@ class ForecastOffer(Offer):
         if not order["household"]:
             raise ParameterError("name the household whose forecast, or whose cluster's forecasts, to release")
         return PrivateForecaster(
-            horizon=order["horizon"], epsilon=order["epsilon"], delta=order["delta"], clusters=order["clusters"],
+            horizon=order["horizon"],
+            epsilon=order["epsilon"],
+            delta=order["delta"],
+            clusters=order["clusters"],
             model=order["past"],
-        )  # fmt: skip
+        )
 
     def plan(self) -> Plan:
         """What is promised. The noise depends on forecasts, which come from readings, so it is not shown before."""

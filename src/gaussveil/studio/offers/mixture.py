@@ -26,9 +26,14 @@ class MixtureOffer(Offer):
     def _mechanism(self, table: Source, account: Account | None = None) -> PrivateGaussianMixture:
         order, columns = self.order, names(self.order["columns"])
         return PrivateGaussianMixture(
-            epsilon=order["epsilon"], delta=order["delta"], radius=order["radius"], classes=self._classes(table),
-            nominal_size=order["nominal_size"], columns=None if columns is None else list(columns), account=account,
-        )  # fmt: skip
+            epsilon=order["epsilon"],
+            delta=order["delta"],
+            radius=order["radius"],
+            classes=self._classes(table),
+            nominal_size=order["nominal_size"],
+            columns=None if columns is None else list(columns),
+            account=account,
+        )
 
     def _classes(self, table: Source) -> list[Any] | int:
         given = names(self.order["classes"])
@@ -58,9 +63,14 @@ class MixtureOffer(Offer):
                 mechanism.epsilon = one
                 errors.append(_count_noise(mechanism.plan(table, label).draft.parameters))
             accuracy = Picture(
-                "Noise on class counts against epsilon", EPSILONS, {"standard deviation": errors}, "epsilon", "records",
-                log_x=True, log_y=True,
-            )  # fmt: skip
+                "Noise on class counts against epsilon",
+                EPSILONS,
+                {"standard deviation": errors},
+                "epsilon",
+                "records",
+                log_x=True,
+                log_y=True,
+            )
         else:
             facts.append(("Noise", "is divided by the first noisy counts; give a guess of the records to see it here"))
         return Plan(facts, plan.charge, plan.draft.adjacency, accuracy)

@@ -16,13 +16,19 @@ class Order(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     epsilon: float = Field(
-        default=1.0, gt=0, le=50, title="Epsilon",
+        default=1.0,
+        gt=0,
+        le=50,
+        title="Epsilon",
         description="How much one person may change what others can conclude. Smaller protects more; 1 is common.",
-    )  # fmt: skip
+    )
     delta: float = Field(
-        default=1e-6, gt=0, lt=1, title="Delta",
+        default=1e-6,
+        gt=0,
+        lt=1,
+        title="Delta",
         description="Chance that the promise above does not hold. Well below one over the number of people.",
-    )  # fmt: skip
+    )
 
 
 class VectorOrder(Order):
@@ -30,14 +36,18 @@ class VectorOrder(Order):
 
     mechanism: Literal["vector"]
     l2_sensitivity: float = Field(
-        default=1.0, gt=0, le=1e12, title="Sensitivity",
+        default=1.0,
+        gt=0,
+        le=1e12,
+        title="Sensitivity",
         description="How far apart, at most, two tables can lie that differ by one person: square root of the summed "
         "squared differences. You must know it without looking at the data.",
-    )  # fmt: skip
+    )
     adjacency: Literal["add-remove", "replace"] = Field(
-        default="add-remove", title="Neighbours",
+        default="add-remove",
+        title="Neighbours",
         description="Whether one person is added or removed, or replaced by another.",
-    )  # fmt: skip
+    )
     unit: Text = Field(default="record", min_length=1, title="Who is protected", description="record, household, ...")
     file_format: Literal["csv", "parquet", "npy"] = Field(
         default="csv", title="File format", description="Of the file you download."
@@ -49,13 +59,19 @@ class SketchOrder(Order):
 
     mechanism: Literal["sketch"]
     row_norm: float = Field(
-        default=1.0, gt=0, le=1e12, title="Row norm",
+        default=1.0,
+        gt=0,
+        le=1e12,
+        title="Row norm",
         description="Longer rows are shortened to this length before they count. A public choice, not a fact of data.",
-    )  # fmt: skip
+    )
     components: int = Field(
-        default=64, ge=1, le=4096, title="Components",
+        default=64,
+        ge=1,
+        le=4096,
+        title="Components",
         description="Columns of the sketch. More of them average better, and each gets more noise.",
-    )  # fmt: skip
+    )
     row_bound: float | None = Field(
         default=None, gt=0, le=1e12, title="Rows, about", description="A public guess, for the preview only."
     )
@@ -69,16 +85,20 @@ class MixtureOrder(Order):
 
     mechanism: Literal["mixture"]
     radius: float = Field(
-        default=1.0, gt=0, le=1e12, title="Radius",
+        default=1.0,
+        gt=0,
+        le=1e12,
+        title="Radius",
         description="Records farther than this from the origin are moved to the ball's surface. A public choice.",
-    )  # fmt: skip
+    )
     label: Text | None = Field(
         default=None, title="Label column", description="Leave it empty to look for clusters instead."
     )
     classes: Text = Field(
-        default="", title="Classes",
+        default="",
+        title="Classes",
         description="The public labels, separated by commas; without a label column, how many clusters to find.",
-    )  # fmt: skip
+    )
     nominal_size: int | None = Field(
         default=None, ge=1, le=10**12, title="Records, about", description="A public guess: it divides the budget well."
     )
@@ -97,13 +117,17 @@ class ForecastOrder(Order):
     )
     horizon: Text = Field(default="3h", title="Horizon", description="How far ahead: 45min, 3h, 1d.")
     clusters: int = Field(
-        default=6, ge=1, le=1000, title="Clusters",
+        default=6,
+        ge=1,
+        le=1000,
+        title="Clusters",
         description="Groups of similar households. Fewer means larger groups to hide in.",
-    )  # fmt: skip
+    )
     past: Literal["past known", "random past"] = Field(
-        default="past known", title="What the receiver may know",
+        default="past known",
+        title="What the receiver may know",
         description='"past known" assumes the worst; "random past" rests on a model of the readings.',
-    )  # fmt: skip
+    )
     unit: Literal["kW", "W", "kWh", "Wh"] = Field(default="kW", title="Unit", description="Of the readings, per step.")
     file_format: Literal["csv", "parquet"] = Field(
         default="csv", title="File format", description="Of the file you download."
@@ -115,9 +139,12 @@ class StreamOrder(Order):
 
     mechanism: Literal["stream"]
     meter: Text = Field(
-        default="meter", min_length=1, pattern=r"^[^/+#\x00-\x1f\x7f]+$", title="Meter",
+        default="meter",
+        min_length=1,
+        pattern=r"^[^/+#\x00-\x1f\x7f]+$",
+        title="Meter",
         description="Name of the meter, as in the gateway's topics.",
-    )  # fmt: skip
+    )
     sample_period: Text = Field(default="15min", title="Sample period", description="Time between readings: 5min, 1h.")
     event_kw: float = Field(
         default=0.5, gt=0, le=1e6, title="Hidden event, kW", description="How much the one hidden event draws, at most."
@@ -126,22 +153,29 @@ class StreamOrder(Order):
         default="1h", title="Hidden event, duration", description="How long it lasts, at most: 30min, 1h."
     )
     purpose: Literal["shape", "energy", "billing"] = Field(
-        default="billing", title="Purpose",
+        default="billing",
+        title="Purpose",
         description="What the stream must serve: the load's shape, energy over days, or bills.",
-    )  # fmt: skip
+    )
 
 
 AnyOrder = Annotated[
     VectorOrder | SketchOrder | MixtureOrder | ForecastOrder | StreamOrder, Field(discriminator="mechanism")
 ]
 ORDERS: dict[str, type[Order]] = {
-    "vector": VectorOrder, "sketch": SketchOrder, "mixture": MixtureOrder, "forecast": ForecastOrder,
+    "vector": VectorOrder,
+    "sketch": SketchOrder,
+    "mixture": MixtureOrder,
+    "forecast": ForecastOrder,
     "stream": StreamOrder,
-}  # fmt: skip
+}
 TITLES = {
-    "vector": "Vector or table", "sketch": "Sketch", "mixture": "Mixture", "forecast": "Load forecast",
+    "vector": "Vector or table",
+    "sketch": "Sketch",
+    "mixture": "Mixture",
+    "forecast": "Load forecast",
     "stream": "Stream design",
-}  # fmt: skip
+}
 
 
 class PreviewRequest(BaseModel):

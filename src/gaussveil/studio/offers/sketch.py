@@ -21,10 +21,14 @@ class SketchOffer(Offer):
     def _mechanism(self, account: Account | None = None) -> PrivateSketch:
         order = self.order
         return PrivateSketch(
-            epsilon=order["epsilon"], delta=order["delta"], row_norm=order["row_norm"],
-            n_components=order["components"], row_bound=order["row_bound"], columns=names(order["columns"]),
+            epsilon=order["epsilon"],
+            delta=order["delta"],
+            row_norm=order["row_norm"],
+            n_components=order["components"],
+            row_bound=order["row_bound"],
+            columns=names(order["columns"]),
             account=account,
-        )  # fmt: skip
+        )
 
     def _planned(self, mechanism: PrivateSketch) -> SketchPlan:
         listed = mechanism.columns or open_source(self.needed_table()).schema.names

@@ -24,9 +24,13 @@ class StreamOffer(Offer):
     def _stream(self, account: Account | None = None, **changed: Any) -> MeterStream:
         order = {**self.order, **changed}
         return MeterStream.design(
-            sample_period=order["sample_period"], epsilon=order["epsilon"], delta=order["delta"],
-            event=(order["event_kw"], order["event_duration"]), purpose=order["purpose"], account=account,
-        )  # fmt: skip
+            sample_period=order["sample_period"],
+            epsilon=order["epsilon"],
+            delta=order["delta"],
+            event=(order["event_kw"], order["event_duration"]),
+            purpose=order["purpose"],
+            account=account,
+        )
 
     def plan(self) -> Plan:
         """Noise on readings and energies."""

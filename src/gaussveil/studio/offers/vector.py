@@ -29,9 +29,13 @@ class VectorOffer(Offer):
     def _mechanism(self, account: Account | None = None) -> GaussianRelease:
         order = self.order
         return GaussianRelease(
-            epsilon=order["epsilon"], delta=order["delta"], l2_sensitivity=order["l2_sensitivity"],
-            adjacency=order["adjacency"], privacy_unit=order["unit"], account=account,
-        )  # fmt: skip
+            epsilon=order["epsilon"],
+            delta=order["delta"],
+            l2_sensitivity=order["l2_sensitivity"],
+            adjacency=order["adjacency"],
+            privacy_unit=order["unit"],
+            account=account,
+        )
 
     def _numbers(self) -> Numbers:
         found: Numbers = self._known.setdefault("numbers", read_plain(self.needed_table()))
