@@ -8,8 +8,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "gaussveil"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -22,12 +20,19 @@ LAYERS = [
     ("accounting",),
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
-    ("errors",),
+    ("checks", "files", "lazy_exports"),
+    ("errors", "typing", "version"),
 ]
 
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
+
+
+def sources() -> Iterator[tuple[Path, str, ast.Module]]:
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        yield path.relative_to(PACKAGE), text, ast.parse(text)
 
 
 def identifiers(tree: ast.AST) -> Iterator[str]:
@@ -40,26 +45,23 @@ def identifiers(tree: ast.AST) -> Iterator[str]:
             yield node.name
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_files_are_short_typed_ahead_and_plainly_named(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 400, "split this file along its ideas"
-    assert path.stem not in {"utils", "common", "misc", "helpers"}
-    tree = ast.parse(text)
-    assert all(identifier.isascii() for identifier in identifiers(tree)), "no Greek letters in code"
-    if any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body):
-        assert "from __future__ import annotations" in text
+def test_files_are_short_typed_ahead_and_plainly_named() -> None:
+    for path, text, tree in sources():
+        assert len(text.splitlines()) <= 400, f"split {path} along its ideas"
+        assert path.stem not in {"utils", "common", "misc", "helpers"}
+        assert all(identifier.isascii() for identifier in identifiers(tree)), f"no Greek letters in code: {path}"
+        if any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body):
+            assert "from __future__ import annotations" in text, path
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_no_silenced_errors_and_nothing_left_to_do(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\bTODO\b|\bFIXME\b|\bXXX\b|# noqa", text)
-    for node in ast.walk(ast.parse(text)):
-        # Catching everything is for cleaning up before the same error goes on, never for going on without it.
-        if isinstance(node, ast.ExceptHandler) and not isinstance(node.body[-1], ast.Raise):
-            caught = "" if node.type is None else ast.unparse(node.type)
-            assert caught not in {"", "Exception", "BaseException"}, f"line {node.lineno} catches everything"
+def test_no_silenced_errors_and_nothing_left_to_do() -> None:
+    for path, text, tree in sources():
+        assert not re.search(r"\bTODO\b|\bFIXME\b|\bXXX\b|# noqa|# fmt: ", text), path
+        for node in ast.walk(tree):
+            # Catching everything is for cleaning up before the same error goes on, never for going on without it.
+            if isinstance(node, ast.ExceptHandler) and not isinstance(node.body[-1], ast.Raise):
+                caught = "" if node.type is None else ast.unparse(node.type)
+                assert caught not in {"", "Exception", "BaseException"}, f"{path}:{node.lineno} catches everything"
 
 
 def rooms_imported(path: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -367,10 +368,16 @@ def test_a_crash_during_a_reset_leaves_the_old_state(gateway: Gateway, meters: M
     first = outputs(gateway, say("white", 0, 1.0))
     os.close(gateway.state._lock)
     folder = gateway.state.folder
-    (folder / "state.json.part").mkdir()  # arrays and log are written, then nothing more can be
-    with pytest.raises(IsADirectoryError):
+    power = {"on": False}
+
+    def cut(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.rename" and not power["on"]:  # arrays and log are written, the head is about to be
+            raise InterruptedError("the power is cut")
+
+    sys.addaudithook(cut)
+    with pytest.raises(InterruptedError):
         StreamState.open(folder, meters, reset_from=1)
-    (folder / "state.json.part").rmdir()
+    power["on"] = True
     after = Gateway(meters, StreamState.open(folder, meters))
     assert outputs(after, say("white", 0, 1.0)) == first
     assert after.health()["repeated"] == 1

@@ -7,16 +7,14 @@ which shows names but never values, refuses pickling and JSON, and is written on
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn, SupportsIndex
 
-import numpy as np
-
 from gaussveil.accounting.canonical import plain
 from gaussveil.errors import ParameterError, PrivacyError
+from gaussveil.files import PRIVATE, json_values, write_whole
 
 MARK = "contains private data, do not share"
 FORMAT = "gaussveil private diagnostics"
@@ -62,29 +60,17 @@ class PrivateDiagnostics:
             "warning": MARK,
             "format": FORMAT,
             "version": VERSION,
-            "values": {name: plain(_as_plain(value), name) for name, value in self._values.items()},
+            "values": {name: plain(_opened(value), name) for name, value in self._values.items()},
         }
-        target = Path(path)
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            # An existing file keeps its old mode, so set it again.
-            os.chmod(target, 0o600)
-            json.dump(record, stream, indent=2, allow_nan=False)
-            stream.write("\n")
-        return target
+        return write_whole(path, json.dumps(record, indent=2, allow_nan=False) + "\n", PRIVATE)
 
 
-def _as_plain(value: object) -> object:
-    if isinstance(value, PrivateDiagnostics):
-        return {name: _as_plain(value[name]) for name in value}
-    if isinstance(value, Mapping):
-        return {name: _as_plain(item) for name, item in value.items()}
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
+def _opened(value: object) -> object:
+    if isinstance(value, PrivateDiagnostics | Mapping):
+        return {name: _opened(value[name]) for name in value}
     if isinstance(value, list | tuple):
-        return [_as_plain(item) for item in value]
-    # JSON has no infinity, and an undefined utility is an honest answer.
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        return [_opened(item) for item in value]
+    return json_values(value)
 
 
 def refuse_private(value: object, where: str) -> None:

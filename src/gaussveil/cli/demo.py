@@ -62,7 +62,7 @@ def demo(
     from gaussveil.noise import SeededGenerator
     from gaussveil.report.exact_curves import DELTA, LABELLED, example_panels
     from gaussveil.report.figures import compared_curves, save
-    from gaussveil.report.town_figures import overview_figure
+    from gaussveil.studies.town.figures import overview_figure
     from gaussveil.studies.town.files import NAMES, new_ledger, write_run
     from gaussveil.studies.town.releases import run_town
     from gaussveil.timeseries import read_readings

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
-from gaussveil.report.files import read_json as read_json
-from gaussveil.report.files import reserved as reserved
+from gaussveil.files import read_json as read_json
+from gaussveil.files import reserved as reserved
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate

@@ -13,7 +13,6 @@ Exit codes (docs/exit-codes.md):
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
@@ -21,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
+from gaussveil.files import json_values
 
 DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
 
@@ -46,18 +46,7 @@ def print_error(code: str, message: str) -> None:
 
 def print_json(answer: Mapping[str, object]) -> None:
     """Print an answer as one JSON object; floats keep every digit, infinities become the strings "inf" and "-inf"."""
-    print(json.dumps(_finite(answer), indent=2, allow_nan=False))
-
-
-def _finite(value: object) -> object:
-    # JSON has no infinity, and an unbounded epsilon or a log of zero is an honest answer.
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
+    print(json.dumps(json_values(answer), indent=2, allow_nan=False))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaussveil.errors import FormatError, ShapeError, SourceError
-from gaussveil.report.files import read_json
+from gaussveil.files import read_json
 
 if TYPE_CHECKING:
     from gaussveil.spectrum import PrivacyLoss

@@ -12,6 +12,7 @@ from pathlib import Path
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json, text
 from gaussveil.errors import FormatError, ParameterError
+from gaussveil.files import write_whole
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict
 
@@ -51,14 +52,7 @@ def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:
             {"name": m.name, "design": design_to_dict(m.design), "certificate": m.certificate.to_dict()} for m in meters
         ],
     }
-    target = Path(path)
-    partial = target.with_name(target.name + ".part")
-    with partial.open("w", encoding="utf-8") as stream:
-        json.dump(record, stream, indent=1, allow_nan=False)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, target)
-    return target
+    return write_whole(path, json.dumps(record, indent=1, allow_nan=False))
 
 
 def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from gaussveil.errors import AssumptionError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.streaming.gateway import Gateway
 from gaussveil.streaming.meters import read_meters
 from gaussveil.streaming.state import StreamState
@@ -29,7 +30,5 @@ def open_gateway(
             "was never answered: filters and noise then start anew together."
         )
     if not mark.exists():
-        handle = os.open(mark, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.fsync(handle)
-        os.close(handle)
+        write_whole(mark, "", PRIVATE)
     return Gateway(meters, StreamState.open(place, meters, reset_from=reset_from))

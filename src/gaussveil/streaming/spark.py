@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import AssumptionError, FormatError, MissingDependencyError, ParameterError, SchemaError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.noise.keyed import KEY_BYTES
 from gaussveil.streaming.bundle import answer_bundle, bundle_count, bundle_key
 from gaussveil.streaming.messages import encode_energy, encode_readings
@@ -191,13 +192,7 @@ def _write_key(path: Path, digest: str, first_sequence: int, bundles: int) -> No
     """A new secret key, on the disk before anything is drawn from it."""
     secret = os.urandom(KEY_BYTES).hex()
     record = {"format": 2, "secret": secret, "meters": digest, "from": first_sequence, "bundles": bundles}
-    part = path.with_name(path.name + ".part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(record, stream)
-        stream.flush()
-        os.fsync(handle)
-    os.replace(part, path)
+    write_whole(path, json.dumps(record), PRIVATE)
 
 
 def _read_key(path: Path, digest: str) -> tuple[bytes, int, int]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_stream.noise import FilterBank
 from gaussveil.streaming.meters import Meter, digest_of
 
@@ -152,13 +153,8 @@ class StreamState:
             os.fsync(handle.fileno())
         log = os.open(self._log_path(generation), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         os.fsync(log)
-        with _private(self.folder / "state.json.part") as handle:
-            head = {"format": 1, "generation": generation, "meters": self.digest, "from": self.first_sequence}
-            handle.write(json.dumps(head).encode())
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(self.folder / "state.json.part", self.folder / "state.json")
-        _sync_folder(self.folder)
+        head = {"format": 1, "generation": generation, "meters": self.digest, "from": self.first_sequence}
+        write_whole(self.folder / "state.json", json.dumps(head), PRIVATE)
         if self._log != NONE:
             os.close(self._log)
         for old in _generations(self.folder) - {generation}:  # also what a crash or a reset left: it holds readings
@@ -301,9 +297,3 @@ def _generations(folder: Path) -> set[int]:
 
 def _private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)

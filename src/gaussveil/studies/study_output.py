@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
 
+from gaussveil.files import json_values
 from gaussveil.report.study_page import Block, Cells, Drawing, StudyPage, write_page
-from gaussveil.studies.study import Claim, Outcome, Part, Table, Value, shown
+from gaussveil.studies.study import Claim, Outcome, Part, Table, shown
 
 COLUMNS = ("claim", "printed", "ours", "verdict", "because")
 
@@ -41,7 +41,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "missing": list(outcome.missing),
         "verdict": [{"key": claim.key, **dict(zip(COLUMNS, claim_cells(claim)))} for claim in outcome.claims],
         "tables": {
-            f"{step}-{table.name}": [dict(zip(table.columns, map(_finite, row))) for row in table.rows]
+            f"{step}-{table.name}": [dict(zip(table.columns, json_values(row))) for row in table.rows]
             for step, part in outcome.parts.items()
             for table in part.tables
         },
@@ -85,7 +85,3 @@ def _write_csv(path: Path, columns: tuple[str, ...], rows: Iterable[Iterable[obj
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(rows)
-
-
-def _finite(value: Value) -> Value:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

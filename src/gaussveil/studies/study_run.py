@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import gaussveil
+from gaussveil.files import write_whole
 from gaussveil.studies.study import Claim, Options, Outcome, Part, Picture, Step, Study, Table, Verdict
 from gaussveil.typing import Progress
 
@@ -60,10 +60,7 @@ def _cached(study: Study, step: Step, options: Options, folder: Path | None, pro
     except (OSError, ValueError, KeyError, TypeError):  # not there, or not whole: compute it
         part = step.run(options, progress)
     folder.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".part-", dir=folder)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(asdict(part), stream)
-    os.replace(name, path)
+    write_whole(path, json.dumps(asdict(part)))
     older = sorted(folder.glob(f"{study.name}-{step.name}-*.json"), key=lambda kept: kept.stat().st_mtime)[:-MOST_KEPT]
     for kept in older:
         kept.unlink(missing_ok=True)

@@ -29,7 +29,7 @@ from gaussveil.errors import (
     PrivacyError,
     SourceError,
 )
-from gaussveil.studio.plain_json import finite
+from gaussveil.files import json_values
 
 LOGGER = logging.getLogger("gaussveil.studio")
 
@@ -113,7 +113,7 @@ def answered(request: Request, template: str, value: Mapping[str, Any], status: 
     """The same answer to everybody: a piece of HTML for HTMX, else JSON."""
     if wants_piece(request):
         return html(template, status, **value)
-    return JSONResponse(finite(value), status)
+    return JSONResponse(json_values(value, not_finite_as_null=True), status)
 
 
 def status_of(error: GaussveilError) -> int:

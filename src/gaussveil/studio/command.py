@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from gaussveil.errors import MissingDependencyError, SourceError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.studio.settings import MEBIBYTE, Settings, held_alone, private_folder, read_password, require_protection
 
 NEEDED = ("fastapi", "multipart", "uvicorn")
@@ -84,14 +85,12 @@ def studio(
 def _doorstep(settings: Settings) -> str:
     """A page that leads to the link and that we alone can read: everybody on the machine sees a browser's arguments."""
     page = settings.state / "open.html"
-    page.unlink(missing_ok=True)
-    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
-        stream.write(
-            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gaussveil studio</title>'
-            f'<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={settings.link}">'
-            f'</head><body><p><a href="{settings.link}">gaussveil studio</a></p></body></html>\n'
-        )
-    return page.as_uri()
+    text = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gaussveil studio</title>'
+        f'<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={settings.link}">'
+        f'</head><body><p><a href="{settings.link}">gaussveil studio</a></p></body></html>\n'
+    )
+    return write_whole(page, text, PRIVATE).as_uri()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from gaussveil.errors import GaussveilError
-from gaussveil.studio.plain_json import finite
+from gaussveil.files import json_values
 
 Task = Callable[..., dict[str, Any]]
 
@@ -140,7 +140,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin.buffer:
-        answers.write(json.dumps(finite(answer(line)), allow_nan=False).encode() + b"\n")
+        answers.write(json.dumps(json_values(answer(line), not_finite_as_null=True), allow_nan=False).encode() + b"\n")
         answers.flush()
 
 

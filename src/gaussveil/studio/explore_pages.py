@@ -13,11 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gaussveil.errors import FormatError
+from gaussveil.files import json_values
 from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
 from gaussveil.studio.desk import LIMIT_OF_GIVEN_WORK
 from gaussveil.studio.parts import Parts, page
-from gaussveil.studio.plain_json import finite
 
 router = APIRouter()
 
@@ -42,13 +42,15 @@ async def explore(request: Request) -> Response:
 @router.post("/api/curve", responses=REFUSALS, response_model=curves.Curve, tags=["explore"])
 def curve(asked: curves.CurveRequest) -> Response:
     """delta(epsilon) of a pair, exact in both directions, with the Renyi bound for comparison."""
-    return JSONResponse(finite(curves.curve(asked.loss(), asked.points, asked.epsilon_max)))
+    found = curves.curve(asked.loss(), asked.points, asked.epsilon_max)
+    return JSONResponse(json_values(found, not_finite_as_null=True))
 
 
 @router.post("/api/summary", responses=REFUSALS, response_model=curves.Summary, tags=["explore"])
 def summary(asked: curves.SummaryRequest) -> Response:
     """Epsilon at one delta, exact and by the Renyi bound, and the trade-off curve."""
-    return JSONResponse(finite(curves.summary(asked.loss(), asked.delta, asked.points)))
+    found = curves.summary(asked.loss(), asked.delta, asked.points)
+    return JSONResponse(json_values(found, not_finite_as_null=True))
 
 
 @router.post("/api/enclosure", responses=REFUSALS, response_model=curves.Ends, tags=["explore"])

@@ -21,6 +21,7 @@ from typing import Any
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError, LedgerUnavailableError, ParameterError, SourceError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.studio.settings import Settings, private_folder
 
 MOST_AT_ONCE = 4  # releases; each is a process with memory of its own
@@ -234,12 +235,7 @@ IN_THE_LEDGER = {
 
 def write_json(path: Path, value: object) -> None:
     """Write a file that is complete or absent, and durable."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as stream:
-        json.dump(value, stream, allow_nan=False)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(partial, path)
+    write_whole(path, json.dumps(value, allow_nan=False), PRIVATE)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -15,9 +15,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import GaussveilError
+from gaussveil.files import json_values
 from gaussveil.studio.desk_work import quiet
 from gaussveil.studio.jobs import GO, write_json
-from gaussveil.studio.plain_json import finite
 
 if TYPE_CHECKING:
     from gaussveil.studio.offers.offer import Outcome
@@ -44,7 +44,7 @@ def run(folder: Path, address: str | None) -> None:
         done = {"state": "refused", "code": error.code, "message": f"{_named(folder, address, str(error))}."}
     except CancelledError:
         done = {"state": "cancelled", "code": "", "message": "Cancelled."}
-    write_json(folder / "done.json", finite(done))
+    write_json(folder / "done.json", json_values(done, not_finite_as_null=True))
 
 
 def release(folder: Path, address: str | None) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     tell(folder, 0)
     from gaussveil.accounting import Account
     from gaussveil.accounting.transaction import release_id_given
-    from gaussveil.report.files import read_json, reserved
+    from gaussveil.files import read_json, reserved
     from gaussveil.studio.offers import make_offer
     from gaussveil.studio.verdicts import explained
 

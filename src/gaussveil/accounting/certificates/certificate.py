@@ -19,6 +19,7 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.errors import FormatError, ParameterError
+from gaussveil.files import write_whole
 
 FORMAT = "gaussveil certificate"
 VERSION = 1
@@ -162,9 +163,7 @@ class Certificate:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the JSON file."""
-        target = Path(path)
-        target.write_text(self.to_json(), encoding="utf-8")
-        return target
+        return write_whole(path, self.to_json())
 
     @classmethod
     def from_json(cls, body: str) -> Certificate:

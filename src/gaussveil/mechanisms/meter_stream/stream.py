@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from numpy.typing import ArrayLike
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, Release, transaction
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import AssumptionError, FormatError, ParameterError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.containers import library_of, like, real_array, real_number
 from gaussveil.mechanisms.meter_stream.design import (
     HOURS_PER_YEAR,
@@ -327,12 +329,7 @@ class MeterStream:
                 "past": self._bank.past[:, 0].tolist(),
                 "sums": self._registers.sums,
             }
-        target = Path(path)
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            os.chmod(target, 0o600)
-            json.dump(record, stream, allow_nan=False)
-        return target
+        return write_whole(path, json.dumps(record, allow_nan=False), PRIVATE)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> MeterStream:
@@ -366,17 +363,12 @@ class MeterStream:
         return stream_draft(self.design_, self.spectrum_, guarantee, REPEATED_EVENTS)
 
     def __sklearn_clone__(self) -> MeterStream:
-        return MeterStream(design=self.design_, account=self.account, generator=self.generator, spectrum=self.spectrum_)
+        return self.__reduce__()[0]()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[], MeterStream], tuple[()]]:
         # A copy is a new stream with its own debit: two continuations of one noise would cancel it.
-        return _rebuilt, (self.design_, self.account, self.generator, self.spectrum_)
-
-
-def _rebuilt(
-    design: StreamDesign, account: Account | None, generator: Generator | None, spectrum: Certificate | None
-) -> MeterStream:
-    return MeterStream(design=design, account=account, generator=generator, spectrum=spectrum)
+        given: dict[str, Any] = {"design": self.design_, "account": self.account, "generator": self.generator}
+        return partial(MeterStream, spectrum=self.spectrum_, **given), ()
 
 
 def _check_generator(generator: object) -> None:
@@ -404,7 +396,5 @@ def _released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Releas
 def _shift_of(certificate: Certificate) -> float:
     energy = certificate.charge.mean_shift_energy
     if energy is None:
-        raise ParameterError(
-            "history must be a release of PrivateSpectrum; its certificate holds another kind of loss."
-        )
+        raise ParameterError("history must be a release of PrivateSpectrum; its certificate holds another loss.")
     return math.sqrt(float(np.max(energy)))

@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json
 from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
+from gaussveil.files import write_whole
 from gaussveil.mechanisms.mixture.debias import gaussian_divergence, weights_divergence
 from gaussveil.typing import Floats
 
@@ -156,9 +157,7 @@ class MixtureModel:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the model file."""
-        target = Path(path)
-        target.write_text(self.to_json(), encoding="utf-8")
-        return target
+        return write_whole(path, self.to_json())
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> MixtureModel:

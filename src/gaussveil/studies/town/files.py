@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,11 @@ import numpy as np
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError, SourceError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.exact_curves import curve_sections
 from gaussveil.report.html import render, write
-from gaussveil.report.town import town_report
-from gaussveil.report.town_private import town_private_report
+from gaussveil.studies.town.page import town_report
+from gaussveil.studies.town.private_page import town_private_report
 from gaussveil.studies.town.releases import TownRun
 
 SIMULATED = "a simulated town"
@@ -74,10 +74,7 @@ def write_run(run: TownRun, folder: Path, ledger: Path, footer: str) -> TownFile
     write(town_report(run.releases, curve_sections(), footer), files.report)
     audits = [(item.name, item.found) for item in run.audits]
     page = render(town_private_report(run.releases, run.diagnostics, audits))
-    handle = os.open(files.private_page, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        os.chmod(files.private_page, 0o600)  # an existing file keeps its old mode
-        stream.write(page)
+    write_whole(files.private_page, page, PRIVATE)
     run.diagnostics.write(files.private_figures)
     _synthetic(run, files.synthetic)
     return files

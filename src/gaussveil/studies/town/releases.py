@@ -23,8 +23,8 @@ from gaussveil.mechanisms import (
     PrivateSketch,
 )
 from gaussveil.noise import Generator
-from gaussveil.report.town import Checked, Spending, TownReleases
 from gaussveil.studies.town.audits import audit_charge, audit_sketch, audit_stream, shortened
+from gaussveil.studies.town.released import Checked, Spending, TownReleases
 from gaussveil.studies.town.tables import (
     CENTRE,
     DAY_KINDS,

@@ -3,63 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gaussveil.accounting import Certificate, Verification
-from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
+from gaussveil.accounting import Certificate
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.town_figures import budget_figure, days_figure, evenings_figure, sketch_figure, stream_figure
-from gaussveil.typing import Floats, Times
-
-
-@dataclass(frozen=True)
-class Spending:
-    """What one account spent: its releases composed exactly, beside the sum of their promises, at the same delta."""
-
-    account: str
-    protects: str
-    releases: int
-    budget: tuple[float, float]
-    delta: float
-    summed_epsilon: float
-    exact_epsilon: float
-
-    @property
-    def saved(self) -> float:
-        """Share of the summed epsilon that exact composition does not charge."""
-        return 1.0 - self.exact_epsilon / self.summed_epsilon
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A release by name, with its certificate and what recomputing the certificate found."""
-
-    name: str
-    certificate: Certificate
-    verification: Verification
-
-
-@dataclass(frozen=True, eq=False)
-class TownReleases:
-    """Everything that may leave the town: released values, certificates, what was spent. Nothing private is in it."""
-
-    source: str
-    repeatable: bool
-    forecasts: tuple[PrivateForecast, ...]
-    model: MixtureModel
-    synthetic: Floats
-    synthetic_kinds: NDArray[np.int64]
-    stream_times: Times
-    stream_kw: Floats
-    day_kwh: Floats
-    sketch: Sketch
-    checked: tuple[Checked, ...]
-    spending: tuple[Spending, ...]
+from gaussveil.studies.town.figures import budget_figure, days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.studies.town.released import TownReleases
 
 
 def town_report(town: TownReleases, curves: Sequence[Section] = (), footer: str = "") -> Report:

@@ -12,8 +12,8 @@ from gaussveil.accounting.diagnostics import MARK
 from gaussveil.audit import Audit
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.town import TownReleases
-from gaussveil.report.town_figures import days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.studies.town.figures import days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.studies.town.released import TownReleases
 from gaussveil.typing import Floats
 
 Audits = Sequence[tuple[str, Audit]]

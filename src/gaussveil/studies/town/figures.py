@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,11 +12,8 @@ from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
 from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.studies.town.released import Spending
 from gaussveil.typing import Floats, Times
-
-if TYPE_CHECKING:
-    from gaussveil.report.town import Spending
-
 
 WIDTH = 7.4
 SHOWN_DAYS = 2

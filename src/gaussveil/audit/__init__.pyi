@@ -1,0 +1,12 @@
+from gaussveil.audit.binomial import draws_needed as draws_needed
+from gaussveil.audit.black_box import BlackBoxAudit as BlackBoxAudit
+from gaussveil.audit.black_box import audit_mechanism as audit_mechanism
+from gaussveil.audit.black_box import audit_samples as audit_samples
+from gaussveil.audit.black_box import audit_scores as audit_scores
+from gaussveil.audit.maps import FittedGaussian as FittedGaussian
+from gaussveil.audit.maps import GaussianSketch as GaussianSketch
+from gaussveil.audit.maps import LinearPosterior as LinearPosterior
+from gaussveil.audit.maps import NoisySum as NoisySum
+from gaussveil.audit.white_box import Audit as Audit
+from gaussveil.audit.white_box import Finding as Finding
+from gaussveil.audit.white_box import audit as audit

@@ -1,0 +1,10 @@
+from gaussveil.calibration.class_noise import ClassNoise as ClassNoise
+from gaussveil.calibration.class_noise import design_class_noise as design_class_noise
+from gaussveil.calibration.ellipsoid import CoveringEllipsoid as CoveringEllipsoid
+from gaussveil.calibration.ellipsoid import covering_ellipsoid as covering_ellipsoid
+from gaussveil.calibration.gaussian import covariance_for_ball as covariance_for_ball
+from gaussveil.calibration.gaussian import covariance_for_shifts as covariance_for_shifts
+from gaussveil.calibration.gaussian import mean_shift_for as mean_shift_for
+from gaussveil.calibration.gaussian import smallest_deviation as smallest_deviation
+from gaussveil.calibration.gaussian import white_noise_scale as white_noise_scale
+from gaussveil.calibration.several import noise_scales as noise_scales

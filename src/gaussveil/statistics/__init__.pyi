@@ -1,0 +1,16 @@
+from gaussveil.statistics.affine import Affine as Affine
+from gaussveil.statistics.block import Block as Block
+from gaussveil.statistics.block import Labels as Labels
+from gaussveil.statistics.block import Nearest as Nearest
+from gaussveil.statistics.block import Reader as Reader
+from gaussveil.statistics.fixed_point import ExactSum as ExactSum
+from gaussveil.statistics.fixed_point import FixedPoint as FixedPoint
+from gaussveil.statistics.histogram import Histogram as Histogram
+from gaussveil.statistics.memory import MemorySource as MemorySource
+from gaussveil.statistics.memory import as_source as as_source
+from gaussveil.statistics.moments import Gram as Gram
+from gaussveil.statistics.moments import Moments as Moments
+from gaussveil.statistics.moments import MomentSums as MomentSums
+from gaussveil.statistics.source import Source as Source
+from gaussveil.statistics.statistic import RowCount as RowCount
+from gaussveil.statistics.statistic import Statistic as Statistic
