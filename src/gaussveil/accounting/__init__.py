@@ -12,6 +12,7 @@ from gaussveil.accounting.certificates.certificate import Certificate, Certifica
 from gaussveil.accounting.certificates.verification import Verification, verify
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import PrivateDiagnostics
+from gaussveil.accounting.draw_identity import draw_identity
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.release import Release
 from gaussveil.accounting.transaction import transaction
@@ -27,6 +28,7 @@ __all__ = [
     "PrivateDiagnostics",
     "Release",
     "Verification",
+    "draw_identity",
     "transaction",
     "verify",
 ]

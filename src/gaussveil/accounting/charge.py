@@ -2,12 +2,17 @@
 
 A charge never names a mechanism. Its parts compose with the parts of every other charge of the account; its sampler
 error is the total variation between what is really drawn and the ideal law, over the whole release.
+
+Losses add only where the releases are independent given the data. A query that is itself random may be answered once:
+its charge carries the identity of the draw (`draw_identity`), and no account pays twice for one draw. Whoever wants k
+answers to one draw charges once, for the pair of all k together.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +27,8 @@ from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 Source = PrivacyLoss | PrivacyProfile
 SMALLEST_RATIO = 1e-7
 LARGEST_COUNT = 2**53  # beyond it a float no longer counts
+_IDENTITY = re.compile("[0-9a-f]{64}")
+_ONCE = "answers to one draw are not independent; charge them once, for the pair of all of them together"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +76,22 @@ class Part:
 
 
 class Charge:
-    """The cost of one release; add charges with `+`, repeat one with `*`."""
+    """The cost of one release; add charges with `+`, repeat one with `*`. Equal charges cost the same.
 
-    __slots__ = ("digest", "parts", "sampler_error")
+    `draw_identities` name the random quantities that the release is drawn from (see `draw_identity`); they are no part
+    of the cost, nor of `digest`.
+    """
+
+    __slots__ = ("digest", "draw_identities", "parts", "sampler_error")
 
     parts: tuple[Part, ...]
     sampler_error: float
+    draw_identities: tuple[str, ...]
     digest: str
 
-    def __init__(self, source: Source, *, count: int = 1, sampler_error: float = 0.0) -> None:
+    def __init__(
+        self, source: Source, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
+    ) -> None:
         if not isinstance(source, PrivacyLoss | PrivacyProfile):
             raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
         if int(count) != count or count < 1:
@@ -88,9 +102,12 @@ class Charge:
                 f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for, got less; "
                 "such a pair offers no privacy in one of its directions"
             )
-        self._set((Part(_own(source), int(count)),), sampler_error)
+        if draw_identity is not None and count > 1:
+            raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
+        drawn = (draw_identity,) if draw_identity is not None else ()
+        self._set((Part(_own(source), int(count)),), sampler_error, drawn)
 
-    def _set(self, parts: tuple[Part, ...], sampler_error: float) -> None:
+    def _set(self, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...]) -> None:
         if not (math.isfinite(sampler_error) and sampler_error >= 0):
             raise ParameterError(f"sampler_error must be finite and not negative, got {sampler_error}")
         if any(part.count > LARGEST_COUNT for part in parts):
@@ -98,9 +115,17 @@ class Charge:
         batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
         if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
             raise ParameterError(f"all batched losses of a charge must share one axis of label edges, got {batches}")
-        for name, value in (("parts", parts), ("sampler_error", float(sampler_error))):
+        if not all(isinstance(name, str) and _IDENTITY.fullmatch(name) for name in drawn):
+            raise ParameterError("draw_identity must be a digest of 64 hexadecimal digits, as `draw_identity` gives it")
+        if len(set(drawn)) != len(drawn):
+            raise ParameterError(f"charges of the same draw must not be added: {_ONCE}")
+        for name, value in (
+            ("parts", parts),
+            ("sampler_error", float(sampler_error)),
+            ("draw_identities", tuple(sorted(drawn))),
+        ):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "digest", digest(self.to_dict()))
+        object.__setattr__(self, "digest", digest(self.cost()))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a Charge is immutable: cannot set {name}")
@@ -109,21 +134,27 @@ class Charge:
         return Charge.from_json, (self.to_json(),)
 
     @classmethod
-    def _from_parts(cls, parts: tuple[Part, ...], sampler_error: float) -> Charge:
+    def _from_parts(cls, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...] = ()) -> Charge:
         made = cls.__new__(cls)
-        made._set(parts, sampler_error)
+        made._set(parts, sampler_error, drawn)
         return made
 
     def __add__(self, other: Charge) -> Charge:
         total = math.fsum((self.sampler_error, other.sampler_error))
-        return Charge._from_parts(fold([*self.parts, *other.parts]), math.nextafter(total, math.inf) if total else 0.0)
+        return Charge._from_parts(
+            fold([*self.parts, *other.parts]),
+            math.nextafter(total, math.inf) if total else 0.0,
+            self.draw_identities + other.draw_identities,
+        )
 
     def __mul__(self, count: int) -> Charge:
         if int(count) != count or count < 1:
             raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        if self.draw_identities and count > 1:
+            raise ParameterError(f"a charge that carries a draw_identity must not be repeated: {_ONCE}")
         total = self.sampler_error * int(count)
         repeated = tuple(Part(part.source, part.count * int(count)) for part in self.parts)
-        return Charge._from_parts(repeated, math.nextafter(total, math.inf) if total else 0.0)
+        return Charge._from_parts(repeated, math.nextafter(total, math.inf) if total else 0.0, self.draw_identities)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Charge) and self.digest == other.digest
@@ -152,7 +183,7 @@ class Charge:
 
     def require_unchanged(self) -> None:
         """Raise unless the digest still is that of the parts: what is debited must be what was built and checked."""
-        if digest(self.to_dict()) != self.digest:
+        if digest(self.cost()) != self.digest:
             raise ParameterError(
                 f"the charge {self.digest[:12]} was altered after it was built; build it again from its losses"
             )
@@ -186,9 +217,13 @@ class Charge:
         words += [f"sampler error {self.sampler_error:.3g}"] if self.sampler_error else []
         return ", ".join(words)
 
+    def cost(self) -> dict[str, object]:
+        """Plain JSON values of what it costs, whatever it was drawn from: the part that `digest` covers."""
+        return {"parts": [part.to_dict() for part in self.parts], "sampler_error": self.sampler_error}
+
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values; floats survive exactly."""
-        return {"parts": [part.to_dict() for part in self.parts], "sampler_error": self.sampler_error}
+        return self.cost() | ({"draw_identities": list(self.draw_identities)} if self.draw_identities else {})
 
     def to_json(self) -> str:
         """Give the canonical JSON text."""
@@ -202,8 +237,11 @@ class Charge:
         if not isinstance(listed, list) or not listed:
             raise FormatError("a charge needs a list of at least one part")
         parts = tuple(Part.from_dict(item) for item in listed)
+        drawn = found.get("draw_identities", [])
+        if not isinstance(drawn, list):
+            raise FormatError("a charge needs 'draw_identities' as a list, or none")
         try:
-            return cls._from_parts(parts, number(found, "sampler_error", "a charge"))
+            return cls._from_parts(parts, number(found, "sampler_error", "a charge"), tuple(drawn))
         except ParameterError as error:
             raise FormatError(f"not a charge of this version: {error}") from error
 

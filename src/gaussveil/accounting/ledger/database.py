@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gaussveil.accounting.ledger import journal, migrations
+from gaussveil.accounting.ledger import migrations
 from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, LedgerUnavailableError, ParameterError
 
 LOGGER = logging.getLogger("gaussveil")
@@ -79,8 +79,7 @@ class Database:
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")
-            for statement in migrations.statements(migrations.SCHEMA_2):
-                connection.execute(statement)
+            migrations.make_tables(connection)
             connection.execute(f"PRAGMA application_id={migrations.APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={migrations.VERSION}")
             connection.execute("COMMIT")
@@ -154,7 +153,7 @@ class Database:
                 f"{self.path.name} is empty, so not a gaussveil ledger; delete it, or name another file, "
                 "and make a ledger with `gaussveil budget new`"
             )
-        if identity != migrations.APPLICATION_ID or version < 1:
+        if identity != migrations.APPLICATION_ID or version < migrations.OLDEST:
             raise FormatError(f"{self.path.name} is not a gaussveil ledger; make one with `gaussveil budget new`")
         if version > migrations.VERSION:
             raise FormatError(
@@ -172,7 +171,7 @@ class Database:
             for step in range(version, migrations.VERSION):
                 migrations.MIGRATIONS[step](connection)
                 connection.execute(f"PRAGMA user_version={step + 1}")
-                record_event(connection, "", "", "migrated", journal.migrated(connection, step))
+                record_event(connection, "", "", "migrated", f"format version {step} to {step + 1}")
                 LOGGER.info("ledger %s migrated from format version %d to %d", self.path.name, step, step + 1)
             connection.execute("COMMIT")
         finally:

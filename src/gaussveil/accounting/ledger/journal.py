@@ -1,16 +1,15 @@
 """What the log keeps of each event, so that every row that matters can be rebuilt from it and compared.
 
-Lines are canonical JSON. Lines of older files say less (a digest alone, or the budget in words); what they do not say
-is not compared.
+Lines are canonical JSON. Lines of older versions say less; what they do not say is not compared.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from gaussveil.accounting.canonical import canonical_json, digest
+from gaussveil.accounting.canonical import canonical_json
 
 TERMS = (
     "dataset",
@@ -26,7 +25,9 @@ TERMS = (
     "opened_at",
 )
 SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may settle
-ENTRY = ("charge", "slot", "guarantee", "what", "debited_at")
+ENTRY = ("charge", "slot", "guarantee", "what", "debited_at", "draws")
+_DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WHERE entry = e.id ORDER BY identity))"
+_COLUMNS = ", ".join(_DRAWS if name == "draws" else f"e.{name}" for name in ENTRY)
 
 Row = Mapping[str, object]
 
@@ -45,8 +46,7 @@ def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
 
 def entries(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
     """Every entry by id, less its state, which the order of events tells."""
-    names = ", ".join(f"e.{name}" for name in ENTRY)
-    rows = connection.execute(f"SELECT e.id, a.name, {names} FROM entries e JOIN accounts a ON a.id = e.account")
+    rows = connection.execute(f"SELECT e.id, a.name, {_COLUMNS} FROM entries e JOIN accounts a ON a.id = e.account")
     return {identifier: dict(zip(("account", *ENTRY), values, strict=True)) for identifier, *values in rows}
 
 
@@ -58,30 +58,8 @@ def opened(connection: sqlite3.Connection, name: str) -> str:
 def debited(connection: sqlite3.Connection, name: str, identifier: str) -> str:
     """Line of a debit: the entry, and what is settled of the account's terms."""
     settled = connection.execute(f"SELECT {', '.join(SETTLED)} FROM accounts WHERE name = ?", (name,)).fetchone()
-    row = connection.execute(f"SELECT {', '.join(ENTRY)} FROM entries WHERE id = ?", (identifier,)).fetchone()
+    row = connection.execute(f"SELECT {_COLUMNS} FROM entries e WHERE id = ?", (identifier,)).fetchone()
     return canonical_json({**dict(zip(ENTRY, row, strict=True)), "terms": dict(zip(SETTLED, settled, strict=True))})
-
-
-def migrated(connection: sqlite3.Connection, before: int) -> str:
-    """Line of a migration: all terms, and a digest of the entries from before the log."""
-    live = connection.execute(
-        "SELECT a.name, COUNT(*) FROM entries e JOIN accounts a ON a.id = e.account WHERE e.state <> 'void' GROUP BY 1"
-    )
-    found = entries(connection)
-    return canonical_json(
-        {
-            "from": before,
-            "to": before + 1,
-            "accounts": accounts(connection),
-            "live": dict(live.fetchall()),
-            "entries": digest_of(found, list(found)),
-        }
-    )
-
-
-def digest_of(found: Mapping[str, Row], identifiers: Sequence[str]) -> str:
-    """Digest of some entries."""
-    return digest([[identifier, found[identifier]] for identifier in sorted(identifiers)])
 
 
 class Replay:
@@ -91,27 +69,20 @@ class Replay:
         self.accounts: dict[str, dict[str, object]] = {}
         self.entries: dict[str, dict[str, object]] = {}
         self.states: dict[str, str] = {}
-        self.migrated = False
-        self.earlier: str | None = None
         self._live: dict[str, int] = {}
 
     def read(self, account: str, entry: str, event: str, detail: str) -> None:
         """Take in the next line."""
-        said = json.loads(detail) if detail.startswith("{") and event in ("opened", "debited", "migrated") else None
         if entry:
             self.states[entry] = event
         if event == "opened":
-            self.accounts[account] = said if said is not None else {"words": detail}
+            self.accounts[account] = json.loads(detail)
         elif event == "debited":
-            self._debit(account, entry, said if said is not None else {"charge": detail})
+            self._debit(account, entry, json.loads(detail))
         elif event == "void":
             self._live[account] = self._live.get(account, 0) - 1
             if not self._live[account] and account in self.accounts:
                 self.accounts[account].update(active_filter=None, active_order=None)
-        elif event == "migrated":
-            self.migrated = True
-            if said is not None:
-                self.accounts, self._live, self.earlier = said["accounts"], said["live"], said["entries"]
 
     def _debit(self, account: str, entry: str, said: dict[str, object]) -> None:
         settled = said.pop("terms", None)
@@ -124,21 +95,14 @@ class Replay:
         """Which part of the file says something else than the log; None if none does."""
         found = entries(connection)
         states = dict(connection.execute("SELECT id, state FROM entries").fetchall())
-        unlogged = [identifier for identifier in found if identifier not in self.entries]
-        # Entries from before the log existed have no line of their own.
-        if any(states.get(entry) != state for entry, state in self.states.items()) or (unlogged and not self.migrated):
-            return "entries"
-        if any(found.get(entry) is None or not _fits(found[entry], said) for entry, said in self.entries.items()):
-            return "entries"
-        if self.earlier is not None and digest_of(found, unlogged) != self.earlier:
+        if states != self.states or any(not _fits(found[entry], said) for entry, said in self.entries.items()):
             return "entries"
         terms = accounts(connection)
-        logged = self.accounts.keys() == terms.keys() or (self.migrated and self.earlier is None)
-        if not logged or any(not _fits(terms.get(name, {}), said) for name, said in self.accounts.items()):
+        if terms.keys() != self.accounts.keys() or any(not _fits(terms[name], self.accounts[name]) for name in terms):
             return "accounts"
         return None
 
 
 def _fits(row: Row, said: Row) -> bool:
-    words = f"epsilon {row.get('epsilon')!r}, delta {row.get('delta')!r}, {row.get('rule')}"
-    return all((words if name == "words" else row.get(name)) == value for name, value in said.items())
+    """Whether a row is what its line says; lines of older versions say less."""
+    return all(row.get(name) == value for name, value in said.items())

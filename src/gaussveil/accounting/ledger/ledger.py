@@ -174,7 +174,8 @@ class Ledger:
         """Check and debit in one durable transaction; refused whole if the account cannot afford it.
 
         The same `release_id` debits once: a second call with the same charge, adjacency and kind of guarantee gives the
-        entry back in its present state.
+        entry back in its present state. Under another id, a charge drawn from what the account paid for already is
+        refused.
         """
         if guarantee not in GUARANTEES:
             raise ParameterError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
@@ -186,9 +187,11 @@ class Ledger:
             number, terms = records.find_account(connection, name)
             known = records.find_entry(connection, identifier)
             if known is not None:
-                if (known.account, known.charge) != (name, charge.digest):
+                drawn = records.draws_of(connection, identifier)
+                if (known.account, known.charge, drawn) != (name, charge.digest, charge.draw_identities):
                     raise LedgerStateError(
-                        f"release_id {identifier!r} was used for another account or charge; choose a new one"
+                        f"release_id {identifier!r} was used for another account or charge, or another draw; "
+                        "choose a new one"
                     )
                 if known.state == "void":
                     raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
@@ -254,6 +257,11 @@ class Ledger:
             record_event(connection, entry.account, identifier, after, detail)
         LOGGER.info("entry %s is %s", identifier, after)
 
+    def draw_key(self) -> bytes:
+        """The secret key of this ledger's draw identities."""
+        with self._database.reading() as connection:
+            return records.draw_key(connection)
+
     # reading ----------------------------------------------------------------------------------------------------------
 
     def statement(self, name: str) -> records.Statement:
@@ -295,6 +303,13 @@ def _admitted(
 ) -> tuple[Terms, str | None]:
     """Give the terms, filter settled, and the place in the plan under which a charge is admitted, or refuse it."""
     check_adjacency(terms, adjacency, charge)
+    before = records.entry_of_draw(connection, number, charge)
+    if before is not None:
+        raise LedgerStateError(
+            f"the account {terms.name!r} paid for an answer to this very draw already (entry {before!r}), and a second "
+            "one is not independent of it; nothing was drawn or spent. Draw the query anew, or plan all answers to it "
+            "as one charge"
+        )
     if terms.rule == "planned":
         return terms, admit_planned(terms, records.slots(connection, number), charge)
     return admit_adaptive(terms, records.spent(connection, number), charge, adjacency), None

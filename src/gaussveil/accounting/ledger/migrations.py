@@ -1,39 +1,17 @@
 """The ledger's tables, version by version. A version, once released, never changes; a new one comes with its step.
 
-Version 1 kept each charge inside its entry and had no log. Version 2 stores each distinct charge once, so that 10^5
-entries fold by digest, keeps a hash-chained log of every event and the kind of each guarantee, and lets an account fix
-its filter.
+Version 2 stores each distinct charge once, so that 10^5 entries fold by digest, keeps a hash-chained log of every event
+and the kind of each guarantee, and lets an account fix its filter. Version 3 knows what a release was drawn from.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
-from gaussveil.accounting.charge import Charge
-
 APPLICATION_ID = 0x47564C31  # "GVL1", tells a ledger from any other SQLite file
-VERSION = 2
-
-SCHEMA_1 = """
-CREATE TABLE accounts (
-  id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE,
-  dataset TEXT NOT NULL,
-  adjacency TEXT,
-  epsilon REAL NOT NULL,
-  delta REAL NOT NULL,
-  opened_at TEXT NOT NULL
-) STRICT;
-CREATE TABLE entries (
-  seq INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  account INTEGER NOT NULL REFERENCES accounts (id),
-  charge TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('debited', 'drawing', 'released', 'void')),
-  what TEXT NOT NULL,
-  debited_at TEXT NOT NULL
-) STRICT;
-"""
+VERSION = 3
+OLDEST = 2  # no version before it was released
 
 SCHEMA_2 = """
 CREATE TABLE accounts (
@@ -84,37 +62,38 @@ CREATE TABLE events (
 ) STRICT;
 """
 
+SCHEMA_3 = """
+CREATE TABLE draws (
+  entry TEXT NOT NULL REFERENCES entries (id),
+  account INTEGER NOT NULL REFERENCES accounts (id),
+  identity TEXT NOT NULL,
+  PRIMARY KEY (entry, identity)
+) STRICT;
+CREATE INDEX draws_known ON draws (account, identity);
+CREATE TABLE keys (
+  purpose TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) STRICT;
+"""
+
 
 def statements(script: str) -> list[str]:
     """Split a schema into statements; `executescript` would commit the open transaction."""
     return [part.strip() for part in script.split(";") if part.strip()]
 
 
-def migrate_1_to_2(connection: sqlite3.Connection) -> None:
-    """Move every account and entry to version 2, inside the caller's transaction."""
-    accounts = connection.execute(
-        "SELECT id, name, dataset, adjacency, epsilon, delta, opened_at FROM accounts"
-    ).fetchall()
-    entries = connection.execute("SELECT seq, id, account, charge, state, what, debited_at FROM entries").fetchall()
-    connection.execute("DROP TABLE entries")
-    connection.execute("DROP TABLE accounts")
+def migrate_2_to_3(connection: sqlite3.Connection) -> None:
+    """Add identities of draws and the secret key that makes them, inside the caller's transaction."""
+    for statement in statements(SCHEMA_3):
+        connection.execute(statement)
+    connection.execute("INSERT INTO keys VALUES ('draw identity', ?)", (os.urandom(32),))
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Lay out an empty ledger of the present version."""
     for statement in statements(SCHEMA_2):
         connection.execute(statement)
-    for row in accounts:
-        number, name, dataset, adjacency, epsilon, delta, opened_at = row
-        # Version 1 knew one rule: the filter on squared mean shifts.
-        used = "mean-shift" if any(entry[2] == number and entry[4] != "void" for entry in entries) else None
-        connection.execute(
-            "INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, 1e-3, 'adaptive', 'mean-shift', ?, NULL, NULL, ?)",
-            (number, name, dataset, adjacency, epsilon, delta, used, opened_at),
-        )
-    for sequence, entry, account, body, state, what, debited_at in entries:
-        charge = Charge.from_json(body)
-        connection.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (charge.digest, charge.to_json()))
-        connection.execute(
-            "INSERT INTO entries VALUES (?, ?, ?, ?, NULL, ?, 'worst case', ?, ?)",
-            (sequence, entry, account, charge.digest, state, what, debited_at),
-        )
+    migrate_2_to_3(connection)
 
 
-MIGRATIONS = {1: migrate_1_to_2}
+MIGRATIONS = {2: migrate_2_to_3}

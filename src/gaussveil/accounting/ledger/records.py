@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.canonical import parse_json
+from gaussveil.accounting.canonical import canonical_json, parse_json
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.database import chained
@@ -144,10 +144,37 @@ def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         row,
     )
+    named = [(row[0], row[1], identity) for identity in charge.draw_identities]
+    connection.executemany("INSERT INTO draws (entry, account, identity) VALUES (?, ?, ?)", named)
+
+
+def draws_of(connection: sqlite3.Connection, identifier: str) -> tuple[str, ...]:
+    """Identities of what an entry was drawn from."""
+    rows = connection.execute("SELECT identity FROM draws WHERE entry = ? ORDER BY identity", (identifier,))
+    return tuple(identity for (identity,) in rows)
+
+
+def entry_of_draw(connection: sqlite3.Connection, number: int, charge: Charge) -> str | None:
+    """An entry of the account that pays already for something that the charge was drawn from; None if there is none."""
+    query = (
+        "SELECT e.id FROM draws d JOIN entries e ON e.id = d.entry "
+        "WHERE d.account = ? AND d.identity = ? AND e.state <> 'void'"
+    )
+    found = (connection.execute(query, (number, identity)).fetchone() for identity in charge.draw_identities)
+    return next((row[0] for row in found if row is not None), None)
+
+
+def draw_key(connection: sqlite3.Connection) -> bytes:
+    """The secret key that makes identities of draws."""
+    row = connection.execute("SELECT value FROM keys WHERE purpose = 'draw identity'").fetchone()
+    if row is None:
+        raise LedgerCorruptError("the ledger has lost the key of its draw identities; restore a backup")
+    return bytes(row[0])
 
 
 def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
-    connection.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (charge.digest, charge.to_json()))
+    body = canonical_json(charge.cost())
+    connection.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (charge.digest, body))
 
 
 def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]:
