@@ -60,7 +60,9 @@ def limbs(moments: MomentSums) -> list[Any]:
 
 def mean_load(rows: pa.Table) -> Release[Any]:
     load = float(rows["volt"].to_numpy().mean())
-    return GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=5.0, privacy_unit="day").release([load])
+    return GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=5.0, adjacency=Adjacency.add_remove("day")).release(
+        [load]
+    )
 
 
 def dies_once(rows: pa.Table) -> Release[Any]:

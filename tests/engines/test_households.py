@@ -54,7 +54,7 @@ def noisy_mean(mark: Path | None = None) -> Callable[[pa.Table], Release[Any]]:
 
     def release(rows: pa.Table) -> Release[Any]:
         value = [float(np.mean(rows["kw"].to_numpy()))]
-        mechanism = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=0.5, privacy_unit="day")
+        mechanism = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=0.5, adjacency=Adjacency.add_remove("day"))
         drawn = mechanism.release(value)
         if mark is not None and rows["home"][0].as_py() == "c" and not mark.exists():
             mark.touch()
@@ -162,9 +162,9 @@ def test_mistakes_are_refused_before_anything_is_spent(readings: Path, account: 
 
     def paid(rows: pa.Table) -> Release[Any]:
         own = Account(account.ledger, "home a")
-        return GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0, account=own, privacy_unit="day").release(
-            [0.0]
-        )
+        return GaussianRelease(
+            epsilon=1.0, delta=1e-6, l2_sensitivity=1.0, account=own, adjacency=Adjacency.add_remove("day")
+        ).release([0.0])
 
     with pytest.raises(ParameterError, match="Release"):
         list(release_households(source, lambda rows: 1.0, by="home", job="m", store=store, account=account))  # type: ignore[arg-type, return-value]

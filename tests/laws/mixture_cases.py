@@ -49,7 +49,7 @@ def draws(mechanism: PrivateGaussianMixture, data: Data, count: int) -> Matrix:
     """One fit of many classes, each with a copy of the data: what it hands out for each is one draw."""
     classes = list(range(count))
     rows, labels = np.repeat(data[0], count, axis=0), np.tile(classes, len(data[0])).astype(np.int64)
-    records = read_records(rows, labels, classes=classes, columns=None, privacy_unit=None, max_rows_per_unit=None)
+    records = read_records(rows, labels, classes=classes, columns=None, unit=None, rows_per_unit=None)
     shift = float(
         build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*NOBODY).certificate_.parameters["mean_shift"]
     )  # type: ignore[arg-type]

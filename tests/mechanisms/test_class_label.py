@@ -28,7 +28,7 @@ SPREADS = np.array([[[1.0, 0.2], [0.2, 0.5]], [[0.6, 0.0], [0.0, 0.9]], [[0.8, -
 
 @pytest.fixture(scope="module")
 def constant() -> ClassLabelNoise:
-    return ClassLabelNoise(epsilon=1.0, accuracy=0.2, privacy_unit="household").design(HOMES, labels=NAMES)
+    return ClassLabelNoise(epsilon=1.0, accuracy=0.2).design(HOMES, labels=NAMES)
 
 
 @pytest.fixture(scope="module")

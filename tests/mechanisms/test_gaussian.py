@@ -140,7 +140,7 @@ def test_plan_needs_no_data_and_can_read_its_shape() -> None:
 
 
 def test_certificate_says_what_it_rests_on() -> None:
-    design = mechanism(adjacency="replace", privacy_unit="home")
+    design = mechanism(adjacency=Adjacency.replace_one("home"))
     certificate = design.release(np.zeros(3), released="mean load").certificate
     assert design.certificate_ is certificate
     assert certificate.released == "mean load"
@@ -182,7 +182,6 @@ def test_a_coarser_grid_costs_noise_and_is_kept() -> None:
         (mechanism(l2_sensitivity=None), [0.0], ParameterError),
         (mechanism(shifts=SHIFTS), [0.0, 0.0, 0.0], ParameterError),
         (mechanism(adjacency="swap"), [0.0], ParameterError),
-        (mechanism(adjacency=Adjacency.add_remove("home"), privacy_unit="person"), [0.0], ParameterError),
         (mechanism(generator=np.random.default_rng(1)), [0.0], ParameterError),
         (mechanism(grid=0.3), [0.0], ParameterError),
         (mechanism(covariance_shape=SHAPE), [0.0, 0.0], ShapeError),

@@ -73,7 +73,7 @@ def test_records_far_away_or_missing_do_not_break_a_fit() -> None:
         {"nominal_size": 0},
         {"columns": ["x9"]},
         {"epsilon": 0.0},
-        {"privacy_unit": "home"},
+        {"unit": "home"},
     ],
     ids=str,
 )

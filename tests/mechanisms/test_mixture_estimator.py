@@ -60,8 +60,8 @@ def test_a_household_is_protected_whole() -> None:
         delta=1e-5,
         radius=4.0,
         classes=["flat", "house"],
-        privacy_unit="home",
-        max_rows_per_unit=2,
+        unit="home",
+        rows_per_unit=2,
         nominal_size=1000,
     ).fit(frame, "kind")
     certificate = made.certificate_

@@ -93,8 +93,8 @@ def test_the_noise_taken_for_granted_is_the_noise_drawn() -> None:
         np.empty(0, dtype=np.int64),
         classes=list(range(classes)),
         columns=None,
-        privacy_unit=None,
-        max_rows_per_unit=None,
+        unit=None,
+        rows_per_unit=None,
     )
     passes = PrivatePasses(records.source, records.columns, records.group, classes, 1, 2, 1.0, SeededGenerator(3))
     seen = passes.refinement(np.zeros((classes, 2)), np.broadcast_to(np.eye(2), (classes, 2, 2)), SCALES)
@@ -115,7 +115,7 @@ def test_a_changed_label_moves_a_pass_by_what_two_records_may_and_no_more(far: f
     handed = []
     for first in (0, 1):
         codes[0] = first
-        records = read_records(rows, codes, classes=[0, 1, 2], columns=None, privacy_unit=None, max_rows_per_unit=None)
+        records = read_records(rows, codes, classes=[0, 1, 2], columns=None, unit=None, rows_per_unit=None)
         passes = PrivatePasses(records.source, records.columns, records.group, 3, 1, 2, 9.0, SeededGenerator(4))
         balls = passes.counts_and_sums(np.zeros(2), 2.0, (3.0, 5.0))
         handed.append(

@@ -131,10 +131,10 @@ def test_label_adjacency_needs_labels_and_no_household() -> None:
     rows, labels = three_classes(60)
     with pytest.raises(ParameterError, match="y"):
         PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", classes=3).fit(rows)
-    with pytest.raises(GaussveilError, match="privacy_unit"):
-        PrivateGaussianMixture(
-            epsilon=1.0, delta=1e-5, adjacency="label", privacy_unit="home", max_rows_per_unit=2
-        ).fit(rows, labels)
+    with pytest.raises(GaussveilError, match="unit"):
+        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", unit="home", rows_per_unit=2).fit(
+            rows, labels
+        )
     with pytest.raises(ParameterError, match="method"):
         PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method="guess").fit(rows, labels)
 

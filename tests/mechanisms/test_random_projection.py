@@ -100,7 +100,7 @@ def test_certificates_verify_and_state_the_public_numbers(variant: str, tmp_path
     assert mechanism.sketch_.shape == (3, 20)
     assert mechanism.leverage_ == certificate.parameters["leverage"]
     assert 0 < mechanism.ridge_ <= certificate.parameters["ridge"]  # type: ignore[operator]
-    assert "with the record" in certificate.orientation
+    assert "with the row" in certificate.orientation
 
 
 def test_the_larger_covariance_belongs_to_the_table_with_the_record() -> None:
@@ -140,7 +140,7 @@ def test_bad_records_are_left_out_one_by_one() -> None:
 
 def test_units_of_several_rows_need_more_ridge() -> None:
     frame = pd.DataFrame({"home": np.repeat(np.arange(100), 4), "x": ROWS[:, 0], "y": ROWS[:, 1]})
-    mechanism = sketch(privacy_unit="home", max_rows_per_unit=3).fit(frame)
+    mechanism = sketch(unit="home", rows_per_unit=3).fit(frame)
     assert mechanism.sketch_.shape == (2, 20)
     assert mechanism.certificate_.adjacency.unit == "home"
     assert mechanism.ridge_ > 3 * sketch().plan(2).ridge
@@ -358,7 +358,7 @@ def test_bad_questions_to_a_sketch_are_refused(call: Any, error: type[GaussveilE
         ({"columns": ("x0", "x0")}, ROWS, SchemaError),
         ({"columns": ("x9",)}, ROWS, SchemaError),
         ({"generator": 7}, ROWS, ParameterError),
-        ({"max_rows_per_unit": 2}, ROWS, ParameterError),
+        ({"rows_per_unit": 2}, ROWS, ParameterError),
         ({}, pd.DataFrame({"a": ["x"]}), SchemaError),
         ({}, np.zeros((2, 2, 2)), ShapeError),
         ({}, as_source(ROWS).sample(0.5), ParameterError),

@@ -74,7 +74,7 @@ def test_the_bound_reaches_the_released_sums() -> None:
     loud = pd.DataFrame({"kw": [1e9] * 500, "hour": [3] * 500, "home": ["loud"] * 500})
     quiet = as_source(FRAME).bounded("home", 3).aggregate(statistic, columns=["kw"])
     both = as_source(pd.concat([FRAME, loud])).bounded("home", 3).aggregate(statistic, columns=["kw"])
-    again = as_source(pd.concat([FRAME, loud]), privacy_unit="home", max_rows_per_unit=3)
+    again = as_source(pd.concat([FRAME, loud]), unit="home", rows_per_unit=3)
     assert again.rows_per_unit == 3
     assert np.array_equal(again.aggregate(statistic, columns=["kw"]).total.limbs, both.total.limbs)
     moved = abs(both.total.to_float() - quiet.total.to_float()).item()
@@ -178,8 +178,8 @@ def test_public_parameters_are_checked() -> None:
         source.sample(0.5).sample(0.5)
     with pytest.raises(ParameterError, match="positive"):
         source.windows(by="home", order="hour", length=0)
-    with pytest.raises(ParameterError, match="go together"):
-        as_source(FRAME, privacy_unit="home")
+    with pytest.raises(ParameterError, match="together"):
+        as_source(FRAME, unit="home")
 
 
 def test_the_secret_key_is_not_shown() -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 
+from gaussveil import checks
 from gaussveil.calibration.covering import covers
 from gaussveil.calibration.ellipsoid import covering_ellipsoid
 from gaussveil.errors import (
@@ -33,8 +33,6 @@ from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.typing import Floats
 
-LARGEST_EPSILON = 500.0
-SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
 FLOOR_RATIO = 2.0**-12  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
 ULP = 2.0**-52
 LARGEST_SCALE = 2.0**1000
@@ -46,7 +44,7 @@ def mean_shift_for(epsilon: float, delta: float) -> float:
     Inverts Balle and Wang (2018), Theorem 8. The proof covers t itself and the pair as certificates store it, by its
     energy t^2 rounded to a double.
     """
-    return _mean_shift_for(_epsilon(epsilon), _delta(delta))
+    return _mean_shift_for(checks.epsilon(epsilon), checks.delta(delta))
 
 
 @lru_cache(maxsize=256)
@@ -82,7 +80,7 @@ def _is_private(shift: float, epsilon: float, delta: float) -> bool:
 
 def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> float:
     """Smallest double sigma with l2_sensitivity <= sigma t, t = `mean_shift_for(epsilon, delta)`, exactly."""
-    radius = Fraction(_positive("l2_sensitivity", l2_sensitivity))
+    radius = Fraction(checks.positive("l2_sensitivity", l2_sensitivity))
     shift = Fraction(mean_shift_for(epsilon, delta))
     if radius > shift * Fraction(LARGEST_SCALE):
         raise ParameterError(
@@ -94,7 +92,7 @@ def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> fl
 
 def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> Floats:
     """Smallest multiple N of `shape` with v' N^-1 v <= mean_shift^2 for every |v| <= radius: N >= (radius/shift)^2."""
-    smallest = _positive("radius", radius) / _positive("mean_shift", mean_shift) * (1 + 4 * ULP)
+    smallest = checks.positive("radius", radius) / checks.positive("mean_shift", mean_shift) * (1 + 4 * ULP)
     matrix = _checked_shape(shape)
     return _scaled(matrix, np.zeros((1, len(matrix))), smallest * smallest)
 
@@ -102,7 +100,7 @@ def covariance_for_ball(radius: float, mean_shift: float, shape: ArrayLike) -> F
 def smallest_deviation(shifts: ArrayLike, mean_shift: float, shape: ArrayLike | None = None) -> float:
     """Smallest standard deviation, over all directions, of noise for `shifts`: what their grid is chosen from."""
     rows = _checked_shifts(shifts)
-    _positive("mean_shift", mean_shift)
+    checks.positive("mean_shift", mean_shift)
     if shape is None:
         return FLOOR_RATIO * _longest(rows) / mean_shift
     matrix = _checked_shape(shape, len(rows[0]))
@@ -186,33 +184,6 @@ def _checked_shifts(shifts: ArrayLike) -> Floats:
     if not np.any(rows):
         raise ParameterError("shifts must hold a vector other than zero; otherwise there is nothing to hide.")
     return rows
-
-
-def _epsilon(epsilon: float) -> float:
-    value = _real("epsilon", epsilon)
-    if not 0 <= value <= LARGEST_EPSILON:
-        raise ParameterError(f"epsilon must lie in [0, {LARGEST_EPSILON:g}]. Got {value!r} instead.")
-    return value
-
-
-def _delta(delta: float) -> float:
-    value = _real("delta", delta)
-    if not SMALLEST_DELTA <= value < 1:
-        raise ParameterError(f"delta must lie in [{SMALLEST_DELTA:g}, 1). Got {value!r} instead.")
-    return value
-
-
-def _positive(name: str, value: float) -> float:
-    number = _real(name, value)
-    if not (math.isfinite(number) and number > 0):
-        raise ParameterError(f"{name} must be positive and finite. Got {number!r} instead.")
-    return number
-
-
-def _real(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a real number. Got {type(value).__name__} instead.")
-    return float(value)
 
 
 def _matrix(name: str, value: ArrayLike) -> Floats:

@@ -80,8 +80,8 @@ def mixture(
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes),
         columns=None if columns is None else _names(columns),
-        privacy_unit=unit,
-        max_rows_per_unit=rows_per_unit,
+        unit=unit,
+        rows_per_unit=rows_per_unit,
         account=payer,
     )
     width = len(table.schema.names)

@@ -45,7 +45,6 @@ def vector(
     ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
     account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
     adjacency: Annotated[Relation, typer.Option(help="Which inputs are neighbours.")] = Relation.add_remove,
-    unit: Annotated[str, typer.Option(help="Privacy unit: record, household, ...")] = "record",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
     engine: EngineOption = Engine.duckdb,
     order: Annotated[
@@ -75,7 +74,6 @@ def vector(
         delta=delta,
         l2_sensitivity=sensitivity,
         adjacency=adjacency.value,
-        privacy_unit=unit,
         grid=grid,
         account=payer,
     )

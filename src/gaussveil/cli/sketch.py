@@ -72,8 +72,8 @@ def sketch(
         row_bound=row_bound,
         n_components=components if components == "auto" else int(components),
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        privacy_unit=unit,
-        max_rows_per_unit=rows_per_unit,
+        unit=unit,
+        rows_per_unit=rows_per_unit,
         account=payer,
     )
     names = mechanism.columns or tuple(name for name in table.schema.names if name != unit)

@@ -17,30 +17,23 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gaussveil.accounting import (
-    Account,
-    Adjacency,
-    Certificate,
-    CertificateDraft,
-    Guarantee,
-    Release,
-    transaction,
-)
+from gaussveil import checks
+from gaussveil.accounting import Adjacency, Release
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration.class_gradient import Device, LabelModels
 from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
 from gaussveil.calibration.label_graph import Graph, label_edges
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
-from gaussveil.mechanisms.containers import frame, library_of, like, real_array, real_number
+from gaussveil.mechanisms.containers import frame, library_of, like, real_array
 from gaussveil.mechanisms.progress import shown_progress
+from gaussveil.mechanisms.release_path import Mechanism, Plan, unaffordable_sampler
 from gaussveil.mechanisms.source_rows import ordered_vector
-from gaussveil.noise import Generator
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.typing import Floats
 
@@ -50,7 +43,7 @@ DESIGN_SHARE = 0.999  # of the asked delta: the rest is what the lattice and the
 
 
 @dataclass(kw_only=True, eq=False)
-class ClassLabelNoise:
+class ClassLabelNoise(Mechanism):
     """Noise under which the queries of neighbouring labels look alike.
 
     >>> from gaussveil.mechanisms import ClassLabelNoise
@@ -71,7 +64,6 @@ class ClassLabelNoise:
         public_models: whether the means and covariances are public anyway. By default the certificate says that they
             are assumed to be.
         account: where a release is debited before it is drawn; without one the certificate says "not recorded".
-        privacy_unit: what carries the label.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
         device: for the search: a PyTorch device, for example "cuda", or an array namespace; NumPy by default.
         progress: show a progress bar during the design.
@@ -80,7 +72,8 @@ class ClassLabelNoise:
     nearly the same centre, however small the error looks. `plan_.pdp_delta(priors)` takes priors (Remark 1).
     """
 
-    epsilon: float
+    mechanism = "class-label noise"
+    carrier: ClassVar[str] = "record"  # what the label belongs to, in the certificate's words
     accuracy: float | None = None
     delta: float | None = None
     graph: Graph = "complete"
@@ -88,22 +81,18 @@ class ClassLabelNoise:
     common_covariance: bool = False
     swap: bool = False
     public_models: bool = False
-    account: Account | None = None
-    privacy_unit: str = "record"
-    generator: Generator | None = None
     device: Device = None
     progress: bool = False
     plan_: ClassLabelPlan = field(init=False, repr=False)
     design_: ClassNoise = field(init=False, repr=False)
-    certificate_: Certificate = field(init=False, repr=False)
 
     def design(
         self, means: ArrayLike, covariances: ArrayLike | None = None, labels: Sequence[Any] | None = None
     ) -> ClassLabelNoise:
         """Search the noise for public query models: one row of `means` and one matrix of `covariances` per label."""
-        epsilon = real_number("epsilon", self.epsilon)
-        if not 0 <= epsilon < math.inf:
-            raise ParameterError(f"epsilon must be finite and not negative. Got {epsilon!r} instead.")
+        epsilon = checks.epsilon(self.epsilon)
+        delta = None if self.delta is None else checks.delta(self.delta)
+        accuracy = None if self.accuracy is None else checks.positive("accuracy", self.accuracy)
         models = checked_models(real_array("means", means), covariances)
         names = tuple(range(len(models.means))) if labels is None else tuple(labels)
         if len(names) != len(models.means) or len({str(name) for name in names}) != len(names):
@@ -118,8 +107,8 @@ class ClassLabelNoise:
                     models.covariances / unit**2,
                     edges,
                     epsilon=epsilon,
-                    accuracy=None if self.accuracy is None else real_number("accuracy", self.accuracy) / unit**2,
-                    delta=None if self.delta is None else share * DESIGN_SHARE * real_number("delta", self.delta),
+                    accuracy=None if accuracy is None else accuracy / unit**2,
+                    delta=None if delta is None else share * DESIGN_SHARE * delta,
                     noise_means=self.noise_means,
                     common_covariance=self.common_covariance,
                     swap=self.swap,
@@ -133,10 +122,11 @@ class ClassLabelNoise:
                 accuracy=unit**2 * found.accuracy,
             )
             plan = self._drawn(names, ordered, models, found)
-            if self.delta is None or plan.delta <= self.delta:
+            if delta is None or plan.delta <= delta:
                 self.plan_, self.design_ = plan, found
                 return self
-            self._affordable(plan)
+            if (sampler := sampler_delta(epsilon, plan.sampler_error)) >= delta / 2:
+                raise unaffordable_sampler(epsilon, delta, 2 * sampler)
             share *= 0.98
         raise NumericalError(
             "no noise was found that keeps the asked delta once drawn on a grid; ask for a larger one."
@@ -157,10 +147,8 @@ class ClassLabelNoise:
         centre = plan.centre_of(position, real_array("query", given))
         to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
         size = plan.shifts.shape[1]
-        with transaction(self.account, plan.charge, self._draft(f"query of one label, {size} coordinates")) as debit:
-            noisy = debit.draw(lambda: like(given, plan.noises[position].add(centre, self.generator)))
-        self.certificate_ = debit.certificate
-        return Release(noisy, debit.certificate)
+        said = self._said(f"query of one label, {size} coordinates")
+        return self._publish(said, lambda: like(given, plan.noises[position].add(centre, self.generator)))
 
     def release_all(self, labels: Sequence[Any], queries: Any = None) -> Release[Any]:
         """Debit, draw and certify one row per label, all labels once, in the secret order of `labels`.
@@ -178,12 +166,11 @@ class ClassLabelNoise:
         centres = [plan.centre_of(position, row) for position, row in zip(positions, rows)]
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
-        with transaction(self.account, plan.charge, self._draft(f"queries of all {len(rows)} labels")) as debit:
-            noisy = debit.draw(
-                lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)])
-            )
-        self.certificate_ = debit.certificate
-        return Release(_unlabelled(queries, noisy), debit.certificate)
+        release = self._publish(
+            self._said(f"queries of all {len(rows)} labels"),
+            lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)]),
+        )
+        return Release(_unlabelled(queries, release.value), release.certificate)
 
     @property
     def noise_means_(self) -> Floats:
@@ -245,20 +232,9 @@ class ClassLabelNoise:
             shifts, spreads = math.sqrt(factor) * shifts, factor * spreads
         raise NumericalError("the noise could not be drawn within the asked accuracy; ask for a larger one.")
 
-    def _affordable(self, plan: ClassLabelPlan) -> None:
-        sampler = sampler_delta(plan.epsilon, plan.sampler_error)
-        if self.delta is not None and sampler >= self.delta / 2:
-            raise ParameterError(
-                f"delta must be at least {2 * sampler:.3g} here, to pay for rounding and the sampler. "
-                f"Got {self.delta!r} instead."
-            )
-
-    def _draft(self, released: str) -> CertificateDraft:
+    def _said(self, released: str) -> Plan:
         plan = self._planned()
-        secure = self.generator is None or self.generator.is_secure
-        constant = plan.models.constant
-        guarantee = Guarantee.worst_case() if constant else Guarantee.model_based("Gaussian queries of each label")
-        models = "constant queries" if constant else "means and covariances of the queries"
+        models = "constant queries" if plan.models.constant else "means and covariances of the queries"
         assumptions = [
             f"the labels, their graph and their models ({models}) are "
             + (
@@ -270,16 +246,15 @@ class ClassLabelNoise:
         ]
         if plan.swap:
             assumptions.append("every label is released exactly once and the rows carry no label")
-        return CertificateDraft(
+        return Plan(
+            charge=plan.charge,
             released=released,
-            mechanism="class-label noise",
             adjacency=Adjacency.label_graph(
                 [(plan.labels[first], plan.labels[second]) for first, second in plan.edges],
-                f"pair of {self.privacy_unit}s that change places" if plan.swap else self.privacy_unit,
+                f"pair of {self.carrier}s that change places" if plan.swap else self.carrier,
             ),
-            epsilon=plan.epsilon,
-            delta=plan.delta if self.delta is None else float(self.delta),
-            guarantee=guarantee if secure else Guarantee.none("seeded"),
+            model=None if plan.models.constant else "Gaussian queries of each label",
+            delta=plan.delta if self.delta is None else self.delta,
             assumptions=tuple(assumptions),
             parameters={
                 "labels": len(plan.labels),
@@ -293,9 +268,6 @@ class ClassLabelNoise:
                 "noise_covariances": self.noise_covariances_.tolist(),
             },
         )
-
-    def __sklearn_clone__(self) -> ClassLabelNoise:
-        return dataclasses.replace(self)
 
 
 def _unnamed(query: Any) -> Any:

@@ -23,14 +23,16 @@ from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, PrivateDiagnostics, Release
+from gaussveil import checks
+from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
-from gaussveil.mechanisms.containers import library_of, real_number
+from gaussveil.mechanisms.containers import library_of
 from gaussveil.mechanisms.forecast_models import HouseholdModels, PowerScale, PrivateForecast, Queries, steps_ahead
-from gaussveil.noise import Generator, SecureGenerator
+from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
+from gaussveil.noise import SecureGenerator
 from gaussveil.timeseries import Readings, read_readings, to_kw
 from gaussveil.typing import Floats, Times
 
@@ -64,29 +66,27 @@ class _Window:
 class _ForecastNoise(ClassLabelNoise):
     """Class-label noise whose certificate speaks of forecasts; of the noise it shows the mean covariance only."""
 
+    mechanism = "private forecast"
+    carrier = "household"
     released: str
     stated: tuple[str, ...]
     known: Mapping[str, object]
 
-    def _draft(self, released: str) -> CertificateDraft:
-        draft = super()._draft(released)
+    def _said(self, released: str) -> Plan:
+        said = super()._said(released)
         # Centre less noise mean is a household's forecast: these stay with the owner, though they are assumed public.
-        shown = {name: value for name, value in draft.parameters.items() if name not in _KEPT_BACK}
-        guarantee = draft.guarantee
-        if guarantee.kind == "model-based":
-            guarantee = Guarantee.model_based(_RANDOM_PAST_REASON)
+        shown = {name: value for name, value in said.parameters.items() if name not in _KEPT_BACK}
         return dataclasses.replace(
-            draft,
+            said,
             released=self.released,
-            mechanism="private forecast",
-            guarantee=guarantee,
-            assumptions=(*self.stated, *draft.assumptions),
+            model=None if said.model is None else _RANDOM_PAST_REASON,
+            assumptions=(*self.stated, *said.assumptions),
             parameters={**shown, **self.known, "noise_covariance": self.noise_covariances_.mean(axis=0).tolist()},
         )
 
 
 @dataclass(kw_only=True, eq=False)
-class PrivateForecaster:
+class PrivateForecaster(Mechanism):
     """Forecasts of a household's load that could as well be another household's of its cluster.
 
     >>> from gaussveil import PrivateForecaster, simulate_households
@@ -118,12 +118,11 @@ class PrivateForecaster:
     Fitted models and forecasts stay inside: copies and pickles carry the settings only.
     """
 
+    mechanism = "private forecast"
     horizon: int | str
-    epsilon: float
     delta: float | None = None
     accuracy: float | None = None
     clusters: int | Mapping[str, object] = 6
-    account: Account | None = None
     model: Model = "past known"
     smallest_cluster: int = 2
     weekday_weight: float = 0.25
@@ -132,9 +131,7 @@ class PrivateForecaster:
     noise_means: bool = True
     common_covariance: bool = True
     coverage: float = 0.9
-    generator: Generator | None = None
     progress: bool = False
-    certificate_: Certificate = field(init=False, repr=False)
     _models: HouseholdModels = field(init=False, repr=False)
     _library: str = field(init=False, repr=False, default="")
     _windows: dict[tuple[Any, ...], _Window] = field(init=False, repr=False, default_factory=dict)
@@ -244,7 +241,6 @@ class PrivateForecaster:
             common_covariance=self.common_covariance,
             swap=swap,
             account=self.account,
-            privacy_unit="household",
             generator=self.generator,
             progress=self.progress,
             released=f"load forecast of {whose}: {steps} steps of {past.step_minutes} min from {times[0]}",
@@ -298,19 +294,14 @@ class PrivateForecaster:
         return self._models
 
     def _check(self) -> None:
-        if self.model not in _MODEL_IN_WORDS:
-            raise ParameterError(f"model must be one of {', '.join(_MODEL_IN_WORDS)}. Got {self.model!r} instead.")
+        checks.one_of("model", self.model, _MODEL_IN_WORDS)
         if (self.delta is None) == (self.accuracy is None):
             raise ParameterError("give exactly one of delta and accuracy: the other one is the answer.")
-        if not 0 < real_number("coverage", self.coverage) < 1:
-            raise ParameterError(f"coverage must lie strictly between 0 and 1. Got {self.coverage!r} instead.")
-        if not isinstance(self.generator, Generator | None):
-            raise ParameterError(
-                f"generator must be a SecureGenerator or SeededGenerator. Got {type(self.generator).__name__} instead."
-            )
+        checks.real("coverage", self.coverage, "(0, 1)")
+        check_generator(self.generator)
 
     @staticmethod
-    def _truth(truth: ArrayLike, steps: int) -> NDArray[np.float64]:
+    def _truth(truth: ArrayLike, steps: int) -> Floats:
         values = np.asarray(truth, dtype=np.float64)
         if values.shape != (steps,):
             raise ShapeError(f"truth must hold one power in kW per step, {steps} in all. Got shape {values.shape}.")
@@ -321,9 +312,6 @@ class PrivateForecaster:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-    def __sklearn_clone__(self) -> PrivateForecaster:
-        return dataclasses.replace(self)
 
 
 def _errors_kw(forecast: Floats, error: Floats, log_mean: Floats, noise: Floats) -> tuple[float, float]:

@@ -16,35 +16,27 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from gaussveil.accounting import (
-    Account,
-    Adjacency,
-    Certificate,
-    CertificateDraft,
-    Guarantee,
-    Release,
-    transaction,
-)
+from gaussveil import checks
+from gaussveil.accounting import Adjacency, Release
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.containers import library_of, real_array, real_number
+from gaussveil.mechanisms.containers import library_of, real_array
 from gaussveil.mechanisms.containers import series as as_series
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.mechanisms.source_rows import ordered_vector
-from gaussveil.noise import Generator
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import ar1_covariance, smooth_both_ways, welch_psd
+from gaussveil.typing import Floats
 
 CALIBRATIONS = ("exact", "published")
-
-Spectrum = NDArray[np.float64]
 
 
 class CalibratedBall(float):
@@ -64,26 +56,21 @@ def calibrate_ball(history: Sequence[ArrayLike], *, points: int = 288, sample_pe
 
 def published_mean_shift(epsilon: float, delta: float) -> float:
     """B divided by the noise deviation of SpDP eqs. (2) and (7): sqrt(A^2 + 2 epsilon) - A, A = Q^-1(delta)."""
-    if not 0 < delta < 0.5:
-        raise ParameterError(f"delta must lie strictly between 0 and 1/2 for SpDP eq. (7). Got {delta!r} instead.")
-    if not 0 < epsilon < math.inf:
-        raise ParameterError(f"epsilon must be positive and finite for SpDP eq. (7). Got {epsilon!r} instead.")
-    tail = -float(ndtri(delta))
-    return 2 * epsilon / (math.sqrt(tail * tail + 2 * epsilon) + tail)
+    tail = -float(ndtri(checks.real("delta", delta, "(0, 0.5)")))  # SpDP eq. (7) knows no other promises
+    level = checks.positive("epsilon", epsilon)
+    return 2 * level / (math.sqrt(tail * tail + 2 * level) + tail)
 
 
-def spent_delta(epsilon: Any, delta: Any, calibration: str) -> float:
+def spent_delta(promise: Promise, calibration: str) -> float:
     """The delta that the noise is calibrated to: the promise itself, or what SpDP eq. (7) really attains."""
-    if calibration not in CALIBRATIONS:
-        raise ParameterError(f"calibration must be one of {', '.join(CALIBRATIONS)}. Got {calibration!r} instead.")
-    if calibration == "exact":
-        return real_number("delta", delta)
-    shift = published_mean_shift(real_number("epsilon", epsilon), real_number("delta", delta))
-    return min(float(delta), float(GaussianPair.mean_shift(shift).enclose(float(epsilon)).lower))
+    if checks.one_of("calibration", calibration, CALIBRATIONS) == "exact":
+        return promise.delta
+    shift = published_mean_shift(promise.epsilon, promise.delta)
+    return min(promise.delta, float(GaussianPair.mean_shift(shift).enclose(promise.epsilon).lower))
 
 
 @dataclass(kw_only=True, eq=False)
-class PrivateSpectrum:
+class PrivateSpectrum(Mechanism):
     """Release the power spectral density of a series of readings; the output is itself a valid density.
 
     >>> from gaussveil.mechanisms import PrivateSpectrum
@@ -104,39 +91,34 @@ class PrivateSpectrum:
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
     """
 
-    epsilon: float
-    delta: float
+    mechanism = "spectral"
     l2_ball: float
     correlation: float = 0.0
     smoothing: tuple[float, float] | None = None
     points: int = 288
     sample_period: float = 1.0
     calibration: str = "exact"
-    account: Account | None = None
-    generator: Generator | None = None
-    certificate_: Certificate = field(init=False, repr=False)
 
     def plan(self) -> GaussianPlan:
         """The noise on the N+1 frequencies, without data."""
-        if isinstance(self.points, bool) or not isinstance(self.points, int) or self.points < 1:
-            raise ParameterError(f"points must be a whole number, at least 1. Got {self.points!r} instead.")
+        checks.whole("points", self.points)
         shape = None
         if self.correlation != 0:
-            shape = ar1_covariance(real_number("correlation", self.correlation), self.points + 1)
+            shape = ar1_covariance(checks.real("correlation", self.correlation), self.points + 1)
         noise = GaussianRelease(
             epsilon=self.epsilon,
-            delta=spent_delta(self.epsilon, self.delta, self.calibration),
+            delta=spent_delta(self.promise, self.calibration),
             l2_sensitivity=self.l2_ball,
             covariance_shape=shape,
             generator=self.generator,
         )
         return dataclasses.replace(noise.plan(self.points + 1), delta=float(self.delta))
 
-    def density(self, series: Any) -> Spectrum:
+    def density(self, series: Any) -> Floats:
         """The estimate that is protected: not private."""
         return welch_psd(real_array("series", series), self.points, period=self.sample_period)
 
-    def post_process(self, noisy: ArrayLike) -> Spectrum:
+    def post_process(self, noisy: ArrayLike) -> Floats:
         """Clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3)."""
         clipped = np.maximum(np.asarray(noisy, dtype=np.float64), 0.0)
         return clipped if self.smoothing is None else smooth_both_ways(clipped, *self.smoothing)
@@ -154,22 +136,16 @@ class PrivateSpectrum:
             raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes instead.")
         self.post_process(density)  # refuses here a smoothing that could not be applied later
         to_lattice(density, plan.noise.shape, plan.noise.grid)
-        with transaction(self.account, plan.charge, self._draft(plan)) as debit:
-            private = debit.draw(lambda: self.post_process(plan.draw(density, self.generator)))
-        self.certificate_ = debit.certificate
-        return Release(as_series(library, "density", private), debit.certificate)
+        release = self._publish(self._said(plan), lambda: self.post_process(plan.draw(density, self.generator)))
+        return Release(as_series(library, "density", release.value), release.certificate)
 
-    def _draft(self, plan: GaussianPlan) -> CertificateDraft:
-        secure = self.generator is None or self.generator.is_secure
+    def _said(self, plan: GaussianPlan) -> Plan:
         source = "measured on data declared public or past" if isinstance(self.l2_ball, CalibratedBall) else "given"
         deviation = np.atleast_1d(plan.standard_deviation)
-        return CertificateDraft(
+        return Plan(
+            charge=plan.charge,
             released=f"power spectral density on {self.points + 1} frequencies",
-            mechanism="spectral",
             adjacency=Adjacency.l2_ball(float(self.l2_ball), space="spectrum", unit="meter's series"),
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
             assumptions=(
                 "the radius B is public: it was not measured on the series that is released",
                 "what is protected is the estimated spectrum; the mean of the series is not released and not covered, "
@@ -189,6 +165,3 @@ class PrivateSpectrum:
                 "noise_sd": float(deviation.max()),
             },
         )
-
-    def __sklearn_clone__(self) -> PrivateSpectrum:
-        return dataclasses.replace(self)

@@ -7,23 +7,23 @@ Calibrated exactly (docs/corrections, S1); SpDP eq. (2) is offered as "published
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from gaussveil.accounting import Account, Adjacency, Certificate, Release
+from gaussveil import checks
+from gaussveil.accounting import Adjacency, Release
 from gaussveil.errors import ShapeError
-from gaussveil.mechanisms.containers import real_array, real_number
+from gaussveil.mechanisms.containers import real_array
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
+from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import spent_delta
-from gaussveil.noise import Generator
 from gaussveil.noise.lattice import Shape
 
 
 @dataclass(kw_only=True, eq=False)
-class TrajectoryRelease:
+class TrajectoryRelease(Mechanism):
     """Release a trajectory of readings with white noise for an l2 ball of radius B.
 
     >>> from gaussveil.mechanisms import TrajectoryRelease
@@ -39,13 +39,9 @@ class TrajectoryRelease:
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
     """
 
-    epsilon: float
-    delta: float
+    mechanism = "gaussian"
     l2_ball: float
     calibration: str = "exact"
-    account: Account | None = None
-    generator: Generator | None = None
-    certificate_: Certificate = field(init=False, repr=False)
 
     def plan(self, samples: Shape) -> GaussianPlan:
         """The noise for a trajectory of so many samples; its standard deviation does not depend on their number."""
@@ -59,21 +55,18 @@ class TrajectoryRelease:
         trajectory = ordered_vector("trajectory", trajectory, order)
         shape = real_array("trajectory", trajectory).shape
         if len(shape) != 1:
-            raise ShapeError(f"trajectory must be one vector of readings. Got shape {shape} instead.")
+            raise ShapeError(f"trajectory must be one vector of readings. Got shape {shape}.")
         noise = self._noise()
-        released = noise.release(trajectory, released=f"trajectory of {shape[0]} readings")
-        self.certificate_ = noise.certificate_
-        return released
+        release = noise.release(trajectory, released=f"trajectory of {shape[0]} readings")
+        self.certificate_ = release.certificate
+        return release
 
     def _noise(self) -> GaussianRelease:
         return GaussianRelease(
             epsilon=self.epsilon,
-            delta=spent_delta(self.epsilon, self.delta, self.calibration),
+            delta=spent_delta(self.promise, self.calibration),
             l2_sensitivity=self.l2_ball,
-            adjacency=Adjacency.l2_ball(real_number("l2_ball", self.l2_ball), space="trajectory"),
+            adjacency=Adjacency.l2_ball(checks.positive("l2_ball", self.l2_ball), space="trajectory"),
             account=self.account,
             generator=self.generator,
         )
-
-    def __sklearn_clone__(self) -> TrajectoryRelease:
-        return dataclasses.replace(self)

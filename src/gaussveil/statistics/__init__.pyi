@@ -7,10 +7,11 @@ from gaussveil.statistics.fixed_point import ExactSum as ExactSum
 from gaussveil.statistics.fixed_point import FixedPoint as FixedPoint
 from gaussveil.statistics.histogram import Histogram as Histogram
 from gaussveil.statistics.memory import MemorySource as MemorySource
-from gaussveil.statistics.memory import as_source as as_source
 from gaussveil.statistics.moments import Gram as Gram
 from gaussveil.statistics.moments import Moments as Moments
 from gaussveil.statistics.moments import MomentSums as MomentSums
 from gaussveil.statistics.source import Source as Source
 from gaussveil.statistics.statistic import RowCount as RowCount
 from gaussveil.statistics.statistic import Statistic as Statistic
+from gaussveil.statistics.unit import Unit as Unit
+from gaussveil.statistics.unit import as_source as as_source

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gaussveil.errors import ParameterError, SchemaError, ShapeError
+from gaussveil.errors import SchemaError, ShapeError
 from gaussveil.statistics.block import Block, Reader, plain
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
 from gaussveil.statistics.source import Source, View, Watch
@@ -126,27 +126,6 @@ class MemorySource(Source):
             rows = hash_rows(columns, self.view.row_key)
             coins = hash_rows([pa.array(rows), pa.array(_rank(rows, rows))], self.view.coin_key)
         return kept & (coins < self.view.threshold)
-
-
-def as_source(
-    data: Any, *, label: Any = None, privacy_unit: str | None = None, max_rows_per_unit: int | None = None
-) -> Source:
-    """What every mechanism calls on its data: a Source stays itself, anything tabular in memory becomes one.
-
-    ``label`` is an array beside the data (scikit-learn's y); it becomes the column ``label``. ``privacy_unit`` names
-    the column of who is protected; at most ``max_rows_per_unit`` rows of each are then used (``Source.bounded``).
-    """
-    if isinstance(data, Source):
-        if label is not None:
-            raise SchemaError("label must be a column of the Source, not an array beside it: pass label=None.")
-        source = data
-    else:
-        source = MemorySource(data, label=label)
-    if (privacy_unit is None) != (max_rows_per_unit is None):
-        raise ParameterError("privacy_unit and max_rows_per_unit go together: give both or neither.")
-    if privacy_unit is None or max_rows_per_unit is None:
-        return source
-    return source.bounded(privacy_unit, max_rows_per_unit)
 
 
 def _accept(data: Any) -> pa.Table | NDArray[Any]:

@@ -54,8 +54,8 @@ def _compare(asked: dict[str, Any]) -> list[tuple[str, str]]:
             order["label"],
             classes=model.classes,
             columns=columns,
-            privacy_unit=None,
-            max_rows_per_unit=None,
+            unit=None,
+            rows_per_unit=None,
         )
         found = diagnose(model, *records.in_memory(), None)
         return [(name.replace("_", " "), _words(found[name])) for name in found]

@@ -56,6 +56,13 @@ class Guarantee:
         """No guarantee, for example because the noise was seeded."""
         return cls("none", reason)
 
+    @classmethod
+    def least(cls, *guarantees: Guarantee) -> Guarantee:
+        """The weakest of several: what is built from a release promises no more than that release did."""
+        weakest = max(_KINDS.index(one.kind) for one in guarantees)
+        reasons = dict.fromkeys(one.reason for one in guarantees if _KINDS.index(one.kind) == weakest)
+        return cls(_KINDS[weakest], "; ".join(reasons))
+
     def __str__(self) -> str:
         return f"{self.kind} ({self.reason})" if self.reason else self.kind
 

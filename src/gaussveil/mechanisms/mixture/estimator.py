@@ -58,7 +58,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             are not protected then, and no radius is needed).
         method: with adjacency "label": "response", "clusters", "both", "sums", or "auto" for a public rule.
         columns: feature columns of a frame or Source (default: all but label and unit).
-        privacy_unit, max_rows_per_unit: column that says who is protected, and how many rows each may contribute.
+        unit, rows_per_unit: column that says who is protected, and how many rows each may contribute.
         account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
     """
@@ -75,8 +75,8 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         nominal_size: int | None = None,
         method: str = "auto",
         columns: Sequence[str] | None = None,
-        privacy_unit: str | None = None,
-        max_rows_per_unit: int | None = None,
+        unit: str | None = None,
+        rows_per_unit: int | None = None,
         account: Account | None = None,
         generator: Generator | None = None,
     ) -> None:
@@ -89,8 +89,8 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
         self.nominal_size = nominal_size
         self.method = method
         self.columns = columns
-        self.privacy_unit = privacy_unit
-        self.max_rows_per_unit = max_rows_per_unit
+        self.unit = unit
+        self.rows_per_unit = rows_per_unit
         self.account = account
         self.generator = generator
 
@@ -126,8 +126,8 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             y,
             classes=self.classes,
             columns=self.columns,
-            privacy_unit=self.privacy_unit,
-            max_rows_per_unit=self.max_rows_per_unit,
+            unit=self.unit,
+            rows_per_unit=self.rows_per_unit,
         )
 
     def _plan(self, records: Records) -> FitPlan:
@@ -141,7 +141,7 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             radius=radius,
             middle=middle,
             nominal_size=self.nominal_size,
-            unit=self.privacy_unit or "record",
+            unit=self.unit or "record",
         )
 
     def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:
@@ -152,13 +152,13 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             y,
             classes=self.model_.classes,
             columns=self.columns or self._source_columns(X),
-            privacy_unit=None,
-            max_rows_per_unit=None,
+            unit=None,
+            rows_per_unit=None,
         )
         return diagnose(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
 
     def _source_columns(self, X: Any) -> Sequence[str] | None:
-        return list(self.model_.columns) if self.privacy_unit is not None or hasattr(X, "columns") else None
+        return list(self.model_.columns) if self.unit is not None or hasattr(X, "columns") else None
 
     @property
     def weights_(self) -> Floats:
@@ -230,8 +230,8 @@ class PrivateGaussianMixture(ClassifierMixin, DensityMixin, BaseEstimator):  # t
             )
         if self.adjacency not in ("record", "label"):
             raise ParameterError(f"adjacency must be 'record' or 'label'. Got {self.adjacency!r} instead.")
-        if self.adjacency == "label" and self.privacy_unit is not None:
-            raise ParameterError("privacy_unit must be left out with adjacency 'label': single labels are protected.")
+        if self.adjacency == "label" and self.unit is not None:
+            raise ParameterError("unit must be left out with adjacency 'label': single labels are protected.")
         size = self.nominal_size
         if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
             raise ParameterError(f"nominal_size must be a positive integer or None. Got {size!r} instead.")

@@ -110,7 +110,7 @@ def record_plan(
     mean_shift = promise.mean_shift(error)
     rows = records.source.rows_per_unit
     if mean_shift / rows <= 4 * ROUNDING_SHIFT:
-        raise ParameterError(f"max_rows_per_unit must be smaller: {rows} rows leave nothing to each.")
+        raise ParameterError(f"rows_per_unit must be smaller: {rows} rows leave nothing to each.")
     labelled = "labels are part of a record and were not computed from other private records"
     draft = promise.draft(
         records,
@@ -197,8 +197,8 @@ def label_plan(promise: Promise, records: Records, *, method: str) -> FitPlan:
             codes,
             classes=range(classes),
             columns=None,
-            privacy_unit=None,
-            max_rows_per_unit=None,
+            unit=None,
+            rows_per_unit=None,
         )
         return units.common.restored(_from_sums(table, one, generator))
 

@@ -51,8 +51,8 @@ def read_records(
     *,
     classes: Sequence[Any] | int | None,
     columns: Sequence[str] | None,
-    privacy_unit: str | None,
-    max_rows_per_unit: int | None,
+    unit: str | None,
+    rows_per_unit: int | None,
 ) -> Records:
     """Accept arrays, frames and Sources; refuse what the schema shows to be wrong, before anything is spent.
 
@@ -65,10 +65,10 @@ def read_records(
     source = as_source(data, label=beside)
     label = "label" if beside is not None else labels
     names = source.schema.names
-    features = tuple(columns or (name for name in names if name not in (label, privacy_unit)))
+    features = tuple(columns or (name for name in names if name not in (label, unit)))
     if not features:
         raise ShapeError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
-    for name in (*features, *(one for one in (label, privacy_unit) if one is not None)):
+    for name in (*features, *(one for one in (label, unit) if one is not None)):
         if names.count(name) != 1:
             raise SchemaError(f"column {name!r} is missing or not unique; the table has {', '.join(names)}.")
     for name in features:
@@ -76,12 +76,12 @@ def read_records(
         if not is_number(kind):
             raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert it or leave it out of columns.")
     public, declared = _public_classes(classes, beside, label)
-    kept = [*features, *(one for one in (label, privacy_unit) if one is not None and one not in features)]
+    kept = [*features, *(one for one in (label, unit) if one is not None and one not in features)]
     source = source.select(kept)
-    if (privacy_unit is None) != (max_rows_per_unit is None):
-        raise ParameterError("privacy_unit and max_rows_per_unit go together: give both or neither.")
-    if privacy_unit is not None and max_rows_per_unit is not None:
-        source = source.bounded(privacy_unit, max_rows_per_unit)
+    if (unit is None) != (rows_per_unit is None):
+        raise ParameterError("unit and rows_per_unit go together: give both or neither.")
+    if unit is not None and rows_per_unit is not None:
+        source = source.bounded(unit, rows_per_unit)
     records = Records(source, features, label, public, declared)
     if records.group is not None:
         records.group.value_set(source.schema.field(records.group.column).type)  # refuses labels of another type

@@ -29,6 +29,7 @@ from gaussveil.mechanisms.random_projection.estimates import Estimate, LinearEst
 from gaussveil.mechanisms.random_projection.plan import SketchPlan, design
 from gaussveil.noise import Generator
 from gaussveil.statistics import Gram, Source, as_source
+from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
 
 VARIANTS = ("ridge", "subsampled", "tested")
@@ -56,7 +57,7 @@ class PrivateSketch:
         row_bound: public bound on the number of rows, for "auto" and for the comparison in `plan` only.
         test_noise: standard deviation of the test's noise, in squared units of the rows; chosen by default.
         columns: columns of a frame or Source to sketch (default: all but the unit's).
-        privacy_unit, max_rows_per_unit: column that says who is protected, and how many rows each may contribute.
+        unit, rows_per_unit: column that says who is protected, and how many rows each may contribute.
         account: where the sketch is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
 
@@ -72,8 +73,8 @@ class PrivateSketch:
     row_bound: float | None = None
     test_noise: float | None = None
     columns: Sequence[str] | None = None
-    privacy_unit: str | None = None
-    max_rows_per_unit: int | None = None
+    unit: str | None = None
+    rows_per_unit: int | None = None
     account: Account | None = None
     generator: Generator | None = None
     sketch_: Floats = field(init=False, repr=False)
@@ -115,7 +116,7 @@ class PrivateSketch:
             rate=self._positive("rate"),
             row_bound=self._positive("row_bound"),
             test_noise=self._positive("test_noise"),
-            rows_per_unit=rows_per_unit or self.max_rows_per_unit or 1,
+            rows_per_unit=rows_per_unit or self.rows_per_unit or 1,
             # A filter sets only a thousandth of delta aside for errors of this kind.
             shares=FAILURE_SHARES if self.account is None else FAILURE_SHARES[:1],
         )
@@ -131,7 +132,7 @@ class PrivateSketch:
         Every refusal comes before the debit and depends on columns and parameters only. Records with a missing or
         infinite value are left out.
         """
-        source = as_source(X, privacy_unit=self.privacy_unit, max_rows_per_unit=self.max_rows_per_unit)
+        source = as_source(X, unit=self.unit, rows_per_unit=self.rows_per_unit)
         names = self._columns(source)
         plan = self.plan(len(names), source.rows_per_unit)
         if source.view.rate is not None:
@@ -228,7 +229,7 @@ class PrivateSketch:
         return CertificateDraft(
             released=released,
             mechanism=f"random projection, {self.variant}",
-            adjacency=Adjacency.add_remove(source.view.unit or "record"),
+            adjacency=Adjacency.add_remove(unit_of(source)),
             epsilon=plan.epsilon,
             delta=plan.delta,
             guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),

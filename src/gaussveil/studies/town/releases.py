@@ -190,8 +190,8 @@ def _mixture(town: Readings, account: Account, generator: Generator | None) -> P
         centre=[CENTRE] * len(PARTS),
         classes=list(DAY_KINDS),
         columns=list(PARTS),
-        privacy_unit="household",
-        max_rows_per_unit=PROFILE_DAYS,
+        unit="household",
+        rows_per_unit=PROFILE_DAYS,
         account=account,
         generator=generator,
     ).fit(day_table(town), "kind")
@@ -218,8 +218,8 @@ def _sketch(account: Account, generator: Generator | None) -> PrivateSketch:
         account=account,
         generator=generator,
         columns=PARTS,
-        privacy_unit="household",
-        max_rows_per_unit=1,
+        unit="household",
+        rows_per_unit=1,
     )
 
 

@@ -48,7 +48,6 @@ class VectorOrder(Order):
         title="Neighbours",
         description="Whether one person is added or removed, or replaced by another.",
     )
-    unit: Text = Field(default="record", min_length=1, title="Who is protected", description="record, household, ...")
     file_format: Literal["csv", "parquet", "npy"] = Field(
         default="csv", title="File format", description="Of the file you download."
     )

@@ -33,7 +33,6 @@ class VectorOffer(Offer):
             delta=order["delta"],
             l2_sensitivity=order["l2_sensitivity"],
             adjacency=order["adjacency"],
-            privacy_unit=order["unit"],
             account=account,
         )
 
@@ -57,7 +56,7 @@ class VectorOffer(Offer):
                 ("Grid", f"multiples of {plan.noise.grid:.3g}".replace("e-0", "e-")),
             ),
             charge=plan.charge,
-            adjacency=relation(self.order["unit"]),
+            adjacency=relation(),
             accuracy=Picture(
                 "Noise against epsilon",
                 EPSILONS,

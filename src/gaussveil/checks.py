@@ -1,0 +1,84 @@
+"""Ranges and choices of parameters, checked once and refused in one sentence: "{name} must be {rule}. Got {value!r}."
+
+The sentence quotes the value, so these are for public parameters only, never for a value of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import NoReturn, TypeVar
+
+from gaussveil.errors import ParameterError
+
+Choice = TypeVar("Choice")
+
+LARGEST_EPSILON = 500.0  # beyond it a promise is none, and doubles no longer tell epsilons from their neighbours
+SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
+
+
+def real(name: str, value: object, interval: str = "(-inf, inf)") -> float:
+    """A number inside an interval as it is written: "(0, 1)", "[0, inf)"; text, arrays and truth values are refused."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not _inside(float(value), interval):
+        refuse(name, _range_in_words("a finite number", interval), value)
+    return float(value)
+
+
+def positive(name: str, value: object) -> float:
+    """A finite number above zero."""
+    return real(name, value, "(0, inf)")
+
+
+def whole(name: str, value: object, interval: str = "[1, inf)") -> int:
+    """A whole number inside an interval."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not _inside(int(value), interval):
+        refuse(name, _range_in_words("a whole number", interval), value)
+    return int(value)
+
+
+def one_of(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
+    """One of a few choices."""
+    listed = tuple(choices)
+    if value not in listed:
+        refuse(name, f"one of {', '.join(map(repr, listed))}", value)
+    return value
+
+
+def epsilon(value: object) -> float:
+    """The epsilon of a promise, the same range for every mechanism and account."""
+    return real("epsilon", value, f"[0, {LARGEST_EPSILON:g}]")
+
+
+def delta(value: object) -> float:
+    """The delta of a promise."""
+    return real("delta", value, f"[{SMALLEST_DELTA:g}, 1)")
+
+
+def refuse(name: str, rule: str, value: object) -> NoReturn:
+    """The one sentence."""
+    plain = value is None or isinstance(value, str | int | float)
+    raise ParameterError(f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}.")
+
+
+def _inside(value: float, interval: str) -> bool:
+    low, low_included, high, high_included = _ends(interval)
+    above = low <= value if low_included else low < value
+    below = value <= high if high_included else value < high
+    return above and below
+
+
+@lru_cache(maxsize=256)
+def _ends(interval: str) -> tuple[float, bool, float, bool]:
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    return low, interval[0] == "[", high, interval[-1] == "]"
+
+
+def _range_in_words(kind: str, interval: str) -> str:
+    low, low_included, high, _ = _ends(interval)
+    if not math.isinf(high):
+        return f"{kind.replace('finite ', '')} in {interval}"
+    if math.isinf(low):
+        return kind
+    return f"{kind}, {'at least' if low_included else 'above'} {interval[1:-1].split(',')[0]}"

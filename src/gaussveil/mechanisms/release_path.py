@@ -1,0 +1,138 @@
+"""The one path of every release: refuse, prepare, plan, draft, debit, draw, certify.
+
+A mechanism turns data into a bounded statistic of public shape, and public parameters into a `Plan`: the charge and
+what the certificate will say. It then hands both to `Mechanism._publish`. Nothing else checks epsilon and delta, pays
+for the sampler, marks a seeded release or opens a transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeVar
+
+from gaussveil import checks
+from gaussveil.accounting import (
+    Account,
+    Adjacency,
+    Certificate,
+    CertificateDraft,
+    Charge,
+    Guarantee,
+    Release,
+    transaction,
+    verify,
+)
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.errors import ParameterError
+from gaussveil.noise import Generator
+
+Value = TypeVar("Value")
+
+ROUNDING_RESERVE = 1 - 2.0**-48  # certificates round their delta up by a few units in the last place
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Epsilon and delta of one release, and the generator it is drawn from: all three checked."""
+
+    epsilon: float
+    delta: float
+    generator: Generator | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        object.__setattr__(self, "delta", checks.delta(self.delta))
+        check_generator(self.generator)
+
+    def ideal_delta(self, sampler_error: float, reserve: float = ROUNDING_RESERVE) -> float:
+        """What is left of delta for ideal noise after the sampler's total variation; half of it at least."""
+        sampler = sampler_delta(self.epsilon, sampler_error)
+        if sampler >= self.delta / 2:
+            raise unaffordable_sampler(self.epsilon, self.delta, 2 * sampler)
+        return (self.delta - sampler) * reserve
+
+
+def unaffordable_sampler(epsilon: float, delta: float, least: float, remedy: str = "") -> ParameterError:
+    """The refusal of a promise too small to pay for the sampler's error; `remedy` names other parameters that help."""
+    wanted, got = f"delta must be at least {least:.3g} at epsilon {epsilon:g}", delta
+    if least >= 1:
+        wanted, got = "epsilon must be smaller", epsilon
+    return ParameterError(f"{wanted}, to pay for the sampler's error. Got {got!r}{remedy and ': ' + remedy}.")
+
+
+def check_generator(generator: object) -> None:
+    """Only our generators: another library's would be neither secure nor marked."""
+    if not isinstance(generator, Generator | None):
+        checks.refuse("generator", "a SecureGenerator or a SeededGenerator", generator)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """All that a release says of itself before anything is drawn: public, and the same for every data set."""
+
+    charge: Charge
+    released: str
+    adjacency: Adjacency
+    assumptions: tuple[str, ...]
+    parameters: Mapping[str, object]
+    model: str | None = None
+    """The model that the guarantee rests on, None where it holds for every pair of neighbours."""
+    built_from: tuple[Certificate, ...] = ()
+    """Releases that went into the plan: the guarantee is at most theirs."""
+    delta: float | None = None
+    """The delta to certify where the caller left it to the design."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Mechanism(ABC):
+    """Base of all mechanisms. A subclass names itself, and gives `_publish` a plan and a draw of prepared data."""
+
+    mechanism: ClassVar[str]
+    epsilon: Any
+    delta: Any
+    account: Account | None = None
+    generator: Generator | None = None
+    certificate_: Certificate = field(init=False, repr=False)
+
+    @property
+    def promise(self) -> Promise:
+        """The promise of one release, checked."""
+        return Promise(self.epsilon, self.delta, self.generator)
+
+    def _publish(self, plan: Plan, draw: Callable[[], Value]) -> Release[Value]:
+        """Debit, draw, certify: the only place that opens a transaction."""
+        check_generator(self.generator)
+        draft = CertificateDraft(
+            released=plan.released,
+            mechanism=self.mechanism,
+            adjacency=plan.adjacency,
+            epsilon=checks.epsilon(self.epsilon),
+            delta=checks.delta(self.delta if plan.delta is None else plan.delta),
+            guarantee=self._guarantee(plan),
+            assumptions=plan.assumptions,
+            parameters=plan.parameters,
+        )
+        with transaction(self.account, plan.charge, draft) as debit:
+            value = debit.draw(draw)
+        self.certificate_ = debit.certificate
+        return Release(value, debit.certificate)
+
+    def _guarantee(self, plan: Plan) -> Guarantee:
+        """The weakest of what the noise, the model and the releases that the plan was built from allow."""
+        own = Guarantee.worst_case() if plan.model is None else Guarantee.model_based(plan.model)
+        if self.generator is not None and not self.generator.is_secure:
+            own = Guarantee.none("seeded")
+        return Guarantee.least(own, *map(inherited, plan.built_from))
+
+    def __sklearn_clone__(self) -> Self:
+        return dataclasses.replace(self)
+
+
+def inherited(certificate: Certificate) -> Guarantee:
+    """What a release may pass on: its own guarantee, nothing where its certificate does not verify."""
+    if certificate.guarantee.kind != "none" and not verify(certificate).private:
+        return Guarantee.none("built from a release whose certificate does not verify")
+    return certificate.guarantee
