@@ -21,7 +21,7 @@ from gaussveil.errors import (
 )
 from gaussveil.noise import GaussianNoise, SeededGenerator
 from gaussveil.noise.discrete_gaussian import smoothing_total_variation
-from gaussveil.noise.positive_definite import certainly_positive_definite
+from gaussveil.spectrum.positive_definite import certainly_positive_definite
 
 
 def random_covariance(seed: int, size: int, condition: float) -> np.ndarray:

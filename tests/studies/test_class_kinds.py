@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gaussveil.studies.class_based.homes import read_homes
-from gaussveil.studies.class_based.kinds import HEADER, SETS, SHARES, compared, described, forecasts, nearest
+from gaussveil.studies.class_based.kinds import SETS, SHARES, compared, forecasts, nearest
 from gaussveil.timeseries import simulate_households
 
 
@@ -20,7 +20,6 @@ def test_a_design_is_no_worse_than_any_kind_of_noise(full: bool, request: pytest
         assert row.ours <= min(others) * (1 + 1e-6) + 1e-12
         assert row.common < row.shrink * (1 + 1e-3) < row.covariance_only < row.white
         assert 0 < row.retained < 1
-        assert len(described(row).split()) == len(HEADER.split()) - 4  # "share of R^2/k", "no means" and "per home"
 
 
 def test_a_set_is_what_lies_nearest_to_the_median() -> None:

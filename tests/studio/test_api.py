@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -81,3 +82,12 @@ def test_nothing_documented_breaks_whatever_is_sent(studio: Running, full: bool)
     assert sent >= 0.8 * each * len(operations)
     assert "unexpected" not in studio.log
     studio.ledger.check()
+
+
+def test_every_budget_that_the_form_offers_can_be_opened(studio: Running) -> None:
+    schema = studio.client.get("/api/openapi.json").json()["components"]["schemas"]["NewAccount"]
+    largest = schema["properties"]["epsilon"]["maximum"]
+    budget = {"name": f"largest-{token_hex(4)}", "delta": 1e-6}
+    assert studio.client.post("/api/accounts", json={**budget, "epsilon": largest}).status_code == 201
+    refused = studio.client.post("/api/accounts", json={**budget, "name": "too large", "epsilon": largest + 1})
+    assert refused.status_code == 422

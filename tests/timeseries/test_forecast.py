@@ -13,7 +13,6 @@ from gaussveil.timeseries import (
     ArmaModels,
     Readings,
     autocovariance,
-    band_kw,
     conditional_forecast,
     fit_arma,
     fit_weekly_season,
@@ -21,7 +20,6 @@ from gaussveil.timeseries import (
     mmse_forecast,
     to_kw,
 )
-from gaussveil.timeseries.forecast import mean_square_error_kw
 
 AR, MA = [0.5, 0.2], [0.4, -0.3, 0.1]
 
@@ -108,16 +106,6 @@ def test_log_normal_power() -> None:
     draws = np.exp(0.3 + 0.5 * np.random.default_rng(4).standard_normal(400_000))
     assert to_kw(0.3, 0.25) == pytest.approx(draws.mean(), rel=5e-3)
     assert to_kw(0.3, 0.25, statistic="median") == pytest.approx(np.median(draws), rel=5e-3)
-    low, high = band_kw(0.3, 0.25, 0.9)
-    assert np.mean((draws > low) & (draws < high)) == pytest.approx(0.9, abs=3e-3)
-
-
-def test_error_in_kw_of_a_noisy_release() -> None:
-    generator = np.random.default_rng(5)
-    future = np.exp(0.2 + 0.4 * generator.standard_normal(400_000))
-    released = np.exp(0.2 + 0.3 * generator.standard_normal(400_000) + (0.16 - 0.09) / 2)
-    expected = mean_square_error_kw(0.2, 0.16, 0.09)
-    assert np.mean((future - released) ** 2) == pytest.approx(float(expected), rel=0.02)
 
 
 def test_bad_input_is_refused() -> None:
@@ -135,5 +123,3 @@ def test_bad_input_is_refused() -> None:
         to_kw(0.0, 1.0, statistic="mode")
     with pytest.raises(ParameterError, match="log_variance"):
         to_kw(0.0, -1.0)
-    with pytest.raises(ParameterError, match="coverage"):
-        band_kw(0.0, 1.0, 1.0)

@@ -262,3 +262,32 @@ def test_the_real_homes_are_read(real_data: Path) -> None:
     assert found.values.shape == (404, 4704)
     assert (found.start, found.step_minutes, found.week_phase) == (np.datetime64("2018-10-29"), 15, 0)
     np.testing.assert_array_equal(found.values.T, frame.drop(columns="time").to_numpy())
+
+
+MIXED = np.array([0.25, "SECRET", {"deep": 1}], dtype=object)
+STAMPS = ["2024-01-01T00:00", "2024-01-01T00:15", "2024-01-01T00:30"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"household": ["a"] * 3, "time": STAMPS, "kw": MIXED},
+        {"household": MIXED, "time": STAMPS, "kw": [1.0, 2.0, 3.0]},
+        pd.DataFrame({"household": ["a"] * 3, "time": STAMPS, "kw": MIXED}),
+        {"household": ["a"] * 3, "time": [*STAMPS[:2], "SECRET"], "kw": [1.0, 2.0, 3.0]},
+        pa.table({"household": ["a"] * 3, "time": [*STAMPS[:2], "SECRET"], "kw": [1.0, 2.0, 3.0]}),
+    ],
+    ids=["kw", "household", "frame", "time", "arrow"],
+)
+def test_a_refusal_and_all_that_stands_behind_it_quote_no_cell(table: Any) -> None:
+    with pytest.raises(SchemaError) as refused:
+        read_readings(table)
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert "SECRET" not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_whole_numbers_beyond_the_doubles_are_rounded_not_quoted() -> None:
+    found = read_readings({"household": ["a"] * 3, "time": STAMPS, "kw": [1, 2, 9007199254740993]})
+    assert found.values[0, 2] == 9007199254740992.0

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from gaussveil.calibration.ellipsoid_dual import ROUNDING, blocks
+from gaussveil.calibration.ellipsoid_dual import blocks
+from gaussveil.spectrum.positive_definite import factorises, proof_margin
 from gaussveil.typing import Floats
 
 
 def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
     """Whether S >= floor I and S >= vv' for every row v, proven for the doubles given.
 
-    In coordinates scaled by powers of two (exact) to a diagonal in (1/4, 1], a Cholesky factorisation that succeeds
-    after subtracting `margin` from the diagonal proves semidefiniteness (Rump 2006, theorem 2.3).
+    In coordinates scaled by powers of two (exact) to a diagonal in (1/4, 1], so of a trace below the dimension.
     """
     dim = rows.shape[1]
-    margin = 2 * dim * (dim + 8) * ROUNDING
+    margin = proof_margin(dim, dim)
     inverse = np.exp2(-np.ceil(np.log2(covariance.diagonal()) / 2))
     scaled = covariance * np.multiply.outer(inverse, inverse)
-    if not _definite(scaled - np.diag(floor * inverse**2 + margin)):
+    if not factorises(scaled - np.diag(floor * inverse**2 + margin)):
         return False
     threshold = -1.0
-    if _definite(scaled - np.diag(np.full(dim, 20 * margin))):
+    if factorises(scaled - np.diag(np.full(dim, 20 * margin))):
         # The scan's rounding error is then below a tenth, so a value under 0.9 needs no further proof.
         threshold = 0.9
     lower = np.linalg.cholesky(scaled)
@@ -32,14 +32,6 @@ def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
         image = solve_triangular(lower, v.T, lower=True, check_finite=False)
         near = v[~(np.einsum("ij,ij->j", image, image) < threshold)]  # an overflow needs the proof, too
         for part in blocks(near.shape[0], dim * dim):
-            if not _definite(lowered - near[part, :, None] * near[part, None, :]):
+            if not factorises(lowered - near[part, :, None] * near[part, None, :]):
                 return False
-    return True
-
-
-def _definite(matrices: Floats) -> bool:
-    try:
-        np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        return False
     return True

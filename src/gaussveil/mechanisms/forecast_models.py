@@ -7,7 +7,6 @@ moments over a whole cluster only: it treats every household of the cluster alik
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -32,23 +31,20 @@ from gaussveil.timeseries import (
     fit_weekly_season,
     mmse_forecast,
 )
+from gaussveil.timeseries.durations import duration_minutes
 from gaussveil.typing import Floats, Times
-
-_DURATION = re.compile(r"(\d+)\s*(min|h|d)")
-_MINUTES = {"min": 1, "h": 60, "d": 24 * 60}
 
 
 def steps_ahead(horizon: int | str, step_minutes: int) -> int:
     """Whole steps in a horizon given as a count, or as text such as "3h", "45min" or "1d"."""
     if isinstance(horizon, str):
-        found = _DURATION.fullmatch(horizon.strip())
-        minutes = int(found[1]) * _MINUTES[found[2]] if found else 0
-        if minutes < step_minutes or minutes % step_minutes:
+        minutes = duration_minutes(horizon)
+        if not minutes or minutes % step_minutes:
             raise ParameterError(
                 f"horizon must be a number of steps, or text such as '3h' that is a multiple of the readings' step of "
                 f"{step_minutes} min. Got {horizon!r} instead."
             )
-        return minutes // step_minutes
+        return int(minutes / step_minutes)
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise ParameterError(f"horizon must be at least 1 step, or text such as '3h'. Got {horizon!r} instead.")
     return int(horizon)

@@ -13,7 +13,7 @@ import numpy as np
 
 from gaussveil.errors import NotPositiveDefiniteError, NumericalError, ParameterError
 from gaussveil.noise.discrete_gaussian import SMOOTHING_VARIANCE, DiscreteGaussian, smoothing_total_variation
-from gaussveil.noise.positive_definite import UNIT_ROUNDOFF, certainly_positive_definite
+from gaussveil.spectrum.positive_definite import UNIT_ROUNDOFF, certainly_positive_definite
 from gaussveil.typing import Floats
 
 SMALLEST_EXCESS = 2.0**-30

@@ -7,20 +7,19 @@ error.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, floor, isfinite, ldexp, log2, prod
+from math import ceil, isfinite, prod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
 from gaussveil.noise.bernoulli import uniform_below
 from gaussveil.noise.generator import Generator, default_generator
-from gaussveil.noise.lattice import Shape, checked_grid, checked_shape, to_lattice
+from gaussveil.noise.lattice import Shape, checked_shape
 from gaussveil.typing import Integers
 
 SCALE_BITS = 33
 LARGEST_SCALE = 2**44
-GRID_RATIO = 2.0**-20
 
 
 def rational_scale(scale: float | Fraction) -> tuple[int, int]:
@@ -80,38 +79,3 @@ def _geometric(count: int, generator: Generator) -> Integers:
         alive = alive[bernoulli_exp(np.ones(alive.size, dtype=np.int64), 1, generator)]
         result[alive] += 1
     return result
-
-
-class LaplaceNoise:
-    """Laplace noise on a public power-of-two grid: epsilon is (l1 sensitivity + rounding_l1) / scale, delta is 0.
-
-    `differing` is the number of coordinates in which neighbouring values can differ; `scale` is what is
-    drawn, never below the request.
-    """
-
-    total_variation = 0.0
-
-    def __init__(
-        self, scale: float, shape: Shape = (), grid: float | None = None, differing: int | None = None
-    ) -> None:
-        if not isfinite(scale) or scale <= 0:
-            raise ParameterError(f"scale must be positive; got {scale}.")
-        self.shape = checked_shape(shape)
-        total = prod(self.shape)
-        self.differing = total if differing is None else differing
-        if not 1 <= self.differing <= total:
-            raise ParameterError(f"differing must lie between 1 and the {total} coordinates; got {differing}.")
-        default = GRID_RATIO * scale / self.differing
-        self.grid = checked_grid(ldexp(1.0, floor(log2(default))) if grid is None else grid)
-        self.rounding_l1 = float(np.nextafter(self.grid * self.differing, np.inf))
-        self.lattice_scale = Fraction(*rational_scale(Fraction(scale) / Fraction(self.grid)))
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise that is drawn."""
-        return float(self.lattice_scale * Fraction(self.grid))
-
-    def add(self, value: ArrayLike, generator: Generator | None = None) -> NDArray[np.float64]:
-        """round_g(value) plus noise, as `GaussianNoise.add`: float64 multiples of the grid."""
-        lattice = to_lattice(value, self.shape, self.grid)
-        return (lattice + discrete_laplace(self.lattice_scale, self.shape, generator)).astype(np.float64) * self.grid

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gaussveil.accounting import Adjacency, Ledger
+from gaussveil.accounting.ledger.filters import LARGEST_EPSILON
 from gaussveil.studio.answers import REFUSALS, answered, wants_piece
 from gaussveil.studio.offers.orders import Text
 from gaussveil.studio.parts import Parts, Studio, page
@@ -24,7 +25,7 @@ class NewAccount(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Text = Field(min_length=1, title="Name", description="What the account is called.")
-    epsilon: float = Field(gt=0, le=1000, title="Epsilon", description="Budget over all releases together.")
+    epsilon: float = Field(gt=0, le=LARGEST_EPSILON, title="Epsilon", description="Budget over all releases together.")
     delta: float = Field(gt=0, lt=1, title="Delta", description="Budget over all releases together.")
     dataset: Text = Field(default="", title="Data", description="Name of the data that the account protects.")
     adjacency: Literal["", "add-remove", "replace"] = Field(

@@ -6,14 +6,12 @@ from gaussveil.timeseries.clusters import Clusters as Clusters
 from gaussveil.timeseries.clusters import cluster_households as cluster_households
 from gaussveil.timeseries.clusters import day_profiles as day_profiles
 from gaussveil.timeseries.forecast import Forecast as Forecast
-from gaussveil.timeseries.forecast import band_kw as band_kw
 from gaussveil.timeseries.forecast import conditional_forecast as conditional_forecast
 from gaussveil.timeseries.forecast import mmse_forecast as mmse_forecast
 from gaussveil.timeseries.forecast import to_kw as to_kw
 from gaussveil.timeseries.likelihood import log_likelihood as log_likelihood
 from gaussveil.timeseries.psd import ar1_covariance as ar1_covariance
 from gaussveil.timeseries.psd import ar1_spectrum as ar1_spectrum
-from gaussveil.timeseries.psd import psd_variance as psd_variance
 from gaussveil.timeseries.psd import smooth_both_ways as smooth_both_ways
 from gaussveil.timeseries.psd import welch_psd as welch_psd
 from gaussveil.timeseries.readings import Readings as Readings
@@ -23,8 +21,6 @@ from gaussveil.timeseries.seasonal import fit_weekly_season as fit_weekly_season
 from gaussveil.timeseries.seasonal import log_power as log_power
 from gaussveil.timeseries.simulate import simulate_households as simulate_households
 from gaussveil.timeseries.spectral_factor import Filter as Filter
-from gaussveil.timeseries.spectral_factor import all_pole_factor as all_pole_factor
-from gaussveil.timeseries.spectral_factor import impulse_energy as impulse_energy
 from gaussveil.timeseries.spectral_factor import minimum_phase_factor as minimum_phase_factor
 from gaussveil.timeseries.spectral_factor import one_pole_one_zero as one_pole_one_zero
 from gaussveil.timeseries.wiener import smooth as smooth

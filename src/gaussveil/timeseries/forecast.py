@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_toeplitz, toeplitz
 from scipy.signal import lfilter, lfiltic
-from scipy.special import ndtri
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries.arma import ArmaModels
@@ -119,27 +118,6 @@ def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mea
     if statistic not in ("mean", "median"):
         raise ParameterError(f"statistic must be 'mean' or 'median'; got {statistic!r}")
     return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))
-
-
-def band_kw(log_mean: ArrayLike, log_variance: ArrayLike, coverage: float = 0.9) -> tuple[Floats, Floats]:
-    """Central band of the log-normal power in kW."""
-    mean, variance = _log_normal(log_mean, log_variance)
-    if not 0 < coverage < 1:
-        raise ParameterError(f"coverage must lie between 0 and 1; got {coverage}")
-    reach = ndtri((1 + coverage) / 2) * np.sqrt(variance)
-    return np.asarray(np.exp(mean - reach)), np.asarray(np.exp(mean + reach))
-
-
-def mean_square_error_kw(log_mean: ArrayLike, log_variance: ArrayLike, extra_variance: ArrayLike) -> Floats:
-    """Expected squared error in kW of a power forecast whose log carries extra noise.
-
-    The released log forecast is m + n, n ~ N(0, extra_variance); the receiver reports exp(m + n + (v - w)/2), whose
-    mean is the true mean power exp(m + v/2) (w = extra_variance). Against the future power P, log P ~ N(m, v),
-    independent of n, the error is exp(2m + v) (e^v + e^w - 2). Derived: E[P^2] + E[R^2] - 2 E[P] E[R].
-    """
-    mean, variance = _log_normal(log_mean, log_variance)
-    extra = np.asarray(extra_variance, dtype=np.float64)
-    return np.asarray(np.exp(2 * mean + variance) * (np.expm1(variance) + np.expm1(extra)))
 
 
 def _log_normal(log_mean: ArrayLike, log_variance: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

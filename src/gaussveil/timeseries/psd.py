@@ -34,14 +34,6 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> F
     return np.asarray(density[..., : points + 1])
 
 
-def psd_variance(psd: ArrayLike, *, period: float = 1.0) -> Floats:
-    """Variance of the process: the integral of Phi over a full turn, by the trapezoid rule."""
-    density = check_psd(psd)
-    _positive("period", period)
-    inner = density[..., 1:-1].sum(axis=-1) + 0.5 * (density[..., 0] + density[..., -1])
-    return np.asarray(inner / ((density.shape[-1] - 1) * period))
-
-
 def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Floats:
     """A density on at least two frequencies, finite and not negative (`strictly`: positive)."""
     density = np.asarray(psd, dtype=np.float64)

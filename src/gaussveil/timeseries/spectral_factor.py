@@ -1,8 +1,7 @@
 """Filters from spectra: minimum-phase factors, the exact one-pole filter, and what an implemented filter really has.
 
 White noise of unit variance through H has the spectrum |H|^2. A privacy guarantee of a stream rests on |F|^2 / |H|^2
-of the filters as they run, never on the target they were fitted to: `impulse_energy` computes its Fourier
-coefficients from the implemented coefficients.
+of the filters as they run, never on the target they were fitted to.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_toeplitz
 from scipy.signal import freqz, lfilter
 
 from gaussveil.errors import NumericalError, ParameterError
@@ -55,7 +53,6 @@ class Filter:
 
 
 _EIGENVALUE_LIMIT = 48
-ALL_PASS = Filter(np.ones(1), np.ones(1))
 
 
 def grid_angles(points: int) -> Floats:
@@ -83,27 +80,6 @@ def minimum_phase_factor(psd: ArrayLike, taps: int, *, tolerance: float | None =
     return _checked(found, density, tolerance)
 
 
-def all_pole_factor(psd: ArrayLike, order: int, *, tolerance: float | None = None) -> Filter:
-    """Stable all-pole filter of the given order whose first autocovariances are the PSD's (Yule-Walker).
-
-    O(order) work per sample. Always minimum phase; its spectrum matches peaks better than valleys, so measure it.
-    """
-    density = _one(psd)
-    if not 0 <= order < density.size:
-        raise ParameterError(f"order must lie in 0..{density.size - 1} for {density.size} frequencies; got {order}")
-    lags = np.fft.irfft(density)[: order + 1]
-    if order == 0:
-        return _checked(Filter(np.sqrt(lags[:1]), np.ones(1)), density, tolerance)
-    poles = solve_toeplitz(lags[:-1], lags[1:])
-    innovation = lags[0] - poles @ lags[1:]
-    if not innovation > 0:
-        raise NumericalError("the PSD is too peaked for an all-pole factor: raise its floor or lower the order")
-    found = Filter(np.sqrt([innovation]), np.concatenate([[1.0], -poles]))
-    if not found.is_stable:
-        raise NumericalError("the all-pole factor came out unstable: raise the PSD's floor or lower the order")
-    return _checked(found, density, tolerance)
-
-
 def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     """The exact noise filter H with 1/|H|^2 = R = white + low (1 - rho^2)/|1 - rho e^{-jw}|^2.
 
@@ -117,28 +93,6 @@ def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     v = (1 - rho) ** 2 / rho + low * (1 - rho**2) / (rho * white)
     zero = 1 / (1 + v / 2 + np.sqrt(v + v * v / 4))  # the root inside the circle, without cancellation
     return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))
-
-
-def impulse_energy(noise: Filter, lags: int, *, signal: Filter = ALL_PASS, tolerance: float = 1e-12) -> Floats:
-    """q[m] = int |F|^2/|H|^2 e^{jwm} dw/2pi, m = 0..lags-1, of the implemented noise filter H and signal filter F.
-
-    By the trapezoid rule, which converges geometrically for rational filters: the grid doubles until two successive
-    answers agree to `tolerance` of q[0], else NumericalError (H then has a zero on or too near the unit circle).
-    """
-    if lags < 1:
-        raise ParameterError(f"lags must be at least 1; got {lags}")
-    if not (noise.is_minimum_phase and signal.is_stable):
-        raise ParameterError("the noise filter must be minimum phase and the signal filter stable")
-    size = 1 << max(10, (4 * lags - 1).bit_length())
-    previous: Floats | None = None
-    while size <= 1 << 22:
-        ratio = np.fft.rfft(_padded(signal.b, size)) * np.fft.rfft(_padded(noise.a, size))
-        ratio /= np.fft.rfft(_padded(signal.a, size)) * np.fft.rfft(_padded(noise.b, size))
-        energy = np.fft.irfft(np.abs(ratio) ** 2)[:lags]
-        if previous is not None and np.abs(energy - previous).max() <= tolerance * energy[0]:
-            return np.asarray(energy)
-        previous, size = energy, 2 * size
-    raise NumericalError("the energy of |F|^2/|H|^2 did not converge: the noise filter has a zero at the unit circle")
 
 
 def _roots_inside(coefs: Floats) -> bool:
@@ -158,13 +112,6 @@ def _roots_inside(coefs: Floats) -> bool:
             return bool(abs(steps.sum()) < 1.0)
         size *= 2
     return False
-
-
-def _padded(coefs: Floats, size: int) -> Floats:
-    """Coefficients folded onto `size` samples, so that the transform is exact for any length."""
-    folded = np.zeros(-(-coefs.size // size) * size)
-    folded[: coefs.size] = coefs
-    return np.asarray(folded.reshape(-1, size).sum(axis=0))
 
 
 def _one(psd: ArrayLike) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,12 @@ def columns_of(table: Any) -> Columns:
         table = {name: np.ascontiguousarray(table[name]) for name in table.dtype.names}
     if isinstance(table, dict):
         table = {name: _array(name, column) for name, column in table.items()}
-    try:
-        arrow = table if isinstance(table, pa.Table) else pa.table(table)
-    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+    arrow = table if isinstance(table, pa.Table) else _unless_refused(pa.table, table)
+    if arrow is None:
         raise SchemaError(
             f"cannot read a table from {type(table).__name__}: pass a pandas, polars or pyarrow table, a structured "
-            "array or a dict of equally long columns"
-        ) from error
+            "array or a dict of equally long columns, each of one type"
+        )
     if arrow.num_rows == 0:
         raise SchemaError("the table has no rows")
     if len(set(arrow.column_names)) != arrow.num_columns:
@@ -49,7 +49,18 @@ def _array(name: str, column: Any) -> Any:
         raise SchemaError(f"column '{name}' must be one-dimensional; got shape {values.shape}")
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]")
-    return pa.array(values.tolist() if values.dtype.kind == "U" else values)
+    array = _unless_refused(pa.array, values.tolist() if values.dtype.kind == "U" else values)
+    if array is None:
+        raise SchemaError(f"column '{name}' must hold numbers, times or text, all of one type")
+    return array
+
+
+def _unless_refused(convert: Callable[..., Any], *given: Any) -> Any | None:
+    """What Arrow makes of it, or None: its own error quotes a cell, so it must not stand behind ours."""
+    try:
+        return convert(*given)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException):
+        return None
 
 
 def _column(columns: Columns, name: str) -> Any:
@@ -66,7 +77,7 @@ def to_float(columns: Columns, name: str) -> NDArray[np.float64]:
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
     ):
         raise SchemaError(f"column '{name}' must hold numbers; its type is {kind}")
-    return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def to_categories(columns: Columns, name: str) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -86,7 +97,7 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _parse(column, name)
     if pa.types.is_date(column.type):
-        column = pc.cast(column, pa.timestamp("s"))
+        column = pc.cast(column, pa.timestamp("s"), safe=False)
     if not pa.types.is_timestamp(column.type):
         raise SchemaError(f"column '{name}' must hold time stamps or ISO 8601 text; its type is {column.type}")
     if column.null_count:
@@ -104,15 +115,11 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
 def _parse(column: Any, name: str) -> Any:
     """ISO 8601 text, with a zone in every row or in none."""
     for kind in (pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
-        try:
-            return pc.cast(column, kind)
-        except pa.ArrowInvalid:
-            continue
+        if (times := _unless_refused(pc.cast, column, kind)) is not None:
+            return times
     for row, text in enumerate(column.to_pylist()):
-        try:
-            pc.cast(pa.array([text]), pa.timestamp("us"))
-        except pa.ArrowInvalid:
+        if _unless_refused(pc.cast, pa.array([text]), pa.timestamp("us")) is None:
             raise SchemaError(
                 f"column '{name}', row {row}: not ISO 8601 text such as 2018-10-29T00:15, or a zone in some rows only"
-            ) from None
+            )
     raise SchemaError(f"column '{name}': time stamps must all carry a zone, or none")

@@ -9,7 +9,6 @@ PRIVATE spectrum and public numbers only. Derived: docs/mechanisms/meter_stream.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -26,6 +25,7 @@ from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, lar
 from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import minimum_phase_factor, one_pole_one_zero
+from gaussveil.timeseries.durations import duration_minutes
 from gaussveil.timeseries.psd import check_psd
 
 PURPOSES = ("shape", "energy", "billing", "spectrum")
@@ -38,14 +38,13 @@ SAMPLER_PART = 1 / 20  # of delta that the lattice may cost before a finer one i
 NUMERICAL_MARGIN = 1 + 2.0**-28  # Fourier coefficients and filters are known to 1e-12
 SIGNAL_BITS = 12
 REDUCTION = (0.8, 0.314)  # gain and 1 - exp(-2 pi 2e-4 Hz 300 s): F of SpDP Table I at 5 minutes
-_UNITS = {"s": 1 / 3600, "min": 1 / 60, "m": 1 / 60, "h": 1.0, "d": 24.0}
 
 
 def hours(name: str, value: Any) -> float:
     """A duration in hours, from a number of hours or text such as "5min", "1h", "2d"."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)\s*", value) if isinstance(value, str) else None
-    if found:
-        length = float(found[1]) * _UNITS[found[2]]
+    minutes = duration_minutes(value)
+    if minutes is not None:
+        length = float(minutes / 60)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         length = float(value)
     else:

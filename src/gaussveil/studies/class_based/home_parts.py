@@ -17,7 +17,7 @@ def kinds_of_noise(options: Options, progress: Progress) -> Part:
     sets: dict[int, tuple[float, ...]] = options.pick({5: (0.5,)}, {17: (0.5,)}, kinds.SETS)
     shares = options.pick(kinds.SHARES[1:2], kinds.SHARES, kinds.SHARES)
     total = len(shares) * sum(len(epsilons) for epsilons in sets.values())
-    rows: list[kinds.Row] = []
+    rows: list[kinds.DeltasByKind] = []
     for count, epsilons in sets.items():
         for row in kinds.compared(kinds.nearest(found, count), shares, epsilons):
             rows.append(row)

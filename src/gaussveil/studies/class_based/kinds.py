@@ -1,6 +1,4 @@
-"""Kinds of class-label noise on real homes, at the same error: which of them hides a home best; run with
-
-    python -m gaussveil.studies.class_based.kinds [folder of the data sets]
+"""Kinds of class-label noise on real homes, at the same error: which of them hides a home best.
 
 Queries are 12-step forecasts of the first 100 Swiss homes with the weekly mean left in, constants to an adversary who
 knows the past (model (a) of K5). A set is the n homes whose forecasts lie nearest to the median forecast. With R the
@@ -16,15 +14,10 @@ shares of it. The kinds:
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +25,7 @@ from gaussveil.calibration.class_common import Cover
 from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
 from gaussveil.mechanisms.forecast_models import HouseholdModels
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies.class_based.homes import HORIZON, read_homes
+from gaussveil.studies.class_based.homes import HORIZON
 from gaussveil.timeseries import Readings
 from gaussveil.typing import Floats
 
@@ -41,7 +34,7 @@ SETS = {17: (0.5,), 30: (0.1, 0.5, 1.0)}  # homes, and the epsilons to look at
 
 
 @dataclass(frozen=True)
-class Row:
+class DeltasByKind:
     """Worst deltas of one set at one error and epsilon; `ours` is what a design returns, `kind` what it chose."""
 
     homes: int
@@ -78,7 +71,7 @@ def worst_delta(means: Floats, noise: ClassNoise) -> float:
     return float(np.max(pair.delta(noise.epsilon)))
 
 
-def compared(means: Floats, shares: Sequence[float], epsilons: Sequence[float]) -> Iterator[Row]:
+def compared(means: Floats, shares: Sequence[float], epsilons: Sequence[float]) -> Iterator[DeltasByKind]:
     """All kinds on one set, row by row: a large set takes a while."""
     edges = np.array(list(combinations(range(len(means)), 2)))
     cover = Cover.of(checked_models(means, None), edges)
@@ -92,7 +85,7 @@ def compared(means: Floats, shares: Sequence[float], epsilons: Sequence[float]) 
             )
             ours = design_class_noise(means, None, edges, epsilon=epsilon, accuracy=accuracy)
             shift = math.sqrt(trace * (1 / budget - 1 / reach))
-            yield Row(
+            yield DeltasByKind(
                 homes=len(means),
                 share=share,
                 accuracy=accuracy,
@@ -106,35 +99,3 @@ def compared(means: Floats, shares: Sequence[float], epsilons: Sequence[float]) 
                 kind=ours.kind,
                 retained=ours.retained_variance,
             )
-
-
-HEADER = "homes  share of R^2/k  epsilon   white      no means   shrink     common     per home   ours       kept"
-
-
-def described(row: Row) -> str:
-    """A row of the table as text, below `HEADER`."""
-    deltas = (row.white, row.covariance_only, row.shrink, row.common, row.own, row.ours)
-    shown = "  ".join(f"{delta:<9.4g}" for delta in deltas)
-    return f"{row.homes:5d}  {row.share:14.3f}  {row.epsilon:7.1f}   {shown}  {row.retained:.3f}"
-
-
-def main(data: Path | None = None, out: Path | None = None) -> dict[str, Any]:
-    """Print the table and, given `out`, write class_kinds.json there."""
-    begin = time.perf_counter()
-    found = forecasts(read_homes(data))
-    rows: list[Row] = []
-    print(HEADER)
-    for count, epsilons in SETS.items():
-        for row in compared(nearest(found, count), SHARES, epsilons):
-            print(described(row), flush=True)
-            rows.append(row)
-    print(f"{time.perf_counter() - begin:.0f} s")
-    results = {"rows": [asdict(row) for row in rows]}
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "class_kinds.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return results
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None, Path("out"))

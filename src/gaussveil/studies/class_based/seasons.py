@@ -19,7 +19,7 @@ BAND = 0.9
 
 
 @dataclass(frozen=True)
-class Row:
+class ForecastErrors:
     """Plain forecasts, without noise, under one weight: their error in log power and how often the band held."""
 
     weight: float
@@ -27,7 +27,7 @@ class Row:
     coverage: float
 
 
-def compared(readings: Readings, weights: Sequence[float] = WEIGHTS) -> Iterator[Row]:
+def compared(readings: Readings, weights: Sequence[float] = WEIGHTS) -> Iterator[ForecastErrors]:
     """Models of the first days, forecasts from later and later origins; readings must reach beyond the last one."""
     day = readings.steps_per_day
     training, apart = TRAINING_DAYS * day, APART_HOURS * day // 24
@@ -45,4 +45,4 @@ def compared(readings: Readings, weights: Sequence[float] = WEIGHTS) -> Iterator
             deviations.append(np.sqrt(found.error_variance))
         miss, deviation = np.array(misses), np.array(deviations)
         inside = np.abs(miss) <= ndtri((1 + BAND) / 2) * deviation
-        yield Row(weight, float(np.mean(miss**2)), float(np.mean(inside)))
+        yield ForecastErrors(weight, float(np.mean(miss**2)), float(np.mean(inside)))

@@ -209,7 +209,7 @@ def _released(readings: Readings, clusters: int, options: Options) -> tuple[list
     return pictures, errors
 
 
-def _homes_figure(rows: Sequence[class_homes.Row]) -> Figure:
+def _homes_figure(rows: Sequence[class_homes.WorstDeltas]) -> Figure:
     with house_style():
         figure = Figure(figsize=(6.4, 3.4), layout="constrained")
         axes = figure.subplots()

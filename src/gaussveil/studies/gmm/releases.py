@@ -1,7 +1,6 @@
 """Private mixtures on the GMM paper's settings: both divergences and held-out likelihood, ours beside Algorithm 1.
 
-One command: ``python -m gaussveil.studies.gmm.releases --data FOLDER --out gmm.json``. Without a folder only the
-settings that need no real data are run. Every figure is a mean over seeded noise draws, with its standard error.
+Every figure is a mean over seeded noise draws, with its standard error.
 Divergences are those of (row, class), in closed form, as in the paper, and by Monte Carlo those of the rows alone;
 always both directions (corrections G-h). "fitted" is the fit without privacy. Algorithm 1 is shown although it is not
 private.
@@ -9,11 +8,8 @@ private.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +18,7 @@ from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
 from gaussveil.published.gmm_kl import draw_printed, printed_design
 from gaussveil.studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
-from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
+from gaussveil.studies.gmm.settings import Setting
 from gaussveil.studies.study import Table, shown
 
 Row = dict[str, float | str]
@@ -128,16 +124,6 @@ def compare(
     return rows
 
 
-def study(data: Path | None = None, repeats: int = 20) -> list[Row]:
-    """All settings for which there are data."""
-    rows = compare("synthetic", [synthetic(seed) for seed in range(SYNTHETIC_SETS)], repeats)
-    rows += compare("iris", [iris()], repeats)
-    if data is not None:
-        rows += compare("profiles", [profiles(data)], repeats)
-        rows += compare("mnist", [mnist(data)], repeats)
-    return rows
-
-
 def summary(rows: Sequence[Row], name: str = "summary") -> Table:
     """One line per setting and release, one column per epsilon: both divergences with their standard errors."""
     epsilons = list(dict.fromkeys(float(row["epsilon"]) for row in rows))
@@ -151,36 +137,3 @@ def summary(rows: Sequence[Row], name: str = "summary") -> Table:
     columns |= {f"{epsilon:g}": f"epsilon {epsilon:g}" for epsilon in epsilons}
     caption = "KL(released || fitted) / KL(fitted || released) of (row, class), means and standard errors over draws"
     return Table.of(name, list(lines.values()), {**columns, "draws": "draws"}, caption)
-
-
-def table(rows: Iterable[Row]) -> str:
-    """The rows as text, the design's figures beside ours."""
-    lines = ["setting     eps  release                     released||fitted   fitted||released   held out (fitted)"]
-    for row in rows:
-        place = EPSILONS.index(float(row["epsilon"])) if row["epsilon"] in EPSILONS else None
-        known = TARGETS.get(str(row["setting"]))
-        goal = f"  goal {known[place]}" if known and place is not None and row["release"] == "record" else ""
-        there, back = (
-            f"{row[key]:9.3g} +- {row[f'{key}_error']:7.2g}" for key in ("released_fitted", "fitted_released")
-        )
-        held = f"{row['held_out']:.3f} ({row['held_out_fitted']:.3f})"
-        lines.append(f"{row['setting']:10s} {row['epsilon']:4}  {row['release']:26s} {there} {back} {held}{goal}")
-    return "\n".join(lines)
-
-
-def main(data: Path | None = None, out: Path | None = None, repeats: int = 20) -> list[Row]:
-    """Run the study, print its table, keep its rows."""
-    rows = study(data, repeats)
-    print(table(rows))
-    if out is not None:
-        out.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    return rows
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of the real data sets")
-    parser.add_argument("--out", type=Path, help="JSON file for the rows")
-    parser.add_argument("--repeats", type=int, default=20)
-    arguments = parser.parse_args()
-    main(arguments.data, arguments.out, arguments.repeats)

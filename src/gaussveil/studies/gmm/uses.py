@@ -1,11 +1,10 @@
 """What released mixtures are used for: digits classified, households protected whole, synthetic profiles.
 
-One command: ``python -m gaussveil.studies.gmm.uses --data FOLDER``. Each function returns rows, one dictionary each.
+Each function returns rows, one dictionary each.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +20,7 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Gram, Moments, as_source
 from gaussveil.studies.gmm.releases import DELTA, EPSILONS, Row, by_record
-from gaussveil.studies.gmm.settings import Setting, mnist, mnist_images, mnist_labels, profiles
+from gaussveil.studies.gmm.settings import Setting, mnist_images, mnist_labels
 from gaussveil.typing import Floats
 
 IMAGE_NORM = 10.0  # public: pixels in [0, 1]; longer images are shortened
@@ -33,16 +32,6 @@ def accuracy(model: MixtureModel, setting: Setting) -> float:
     """Share of the held-out records that the most probable class gets right."""
     assert setting.held_out_codes is not None
     return float(np.mean(np.argmax(model.log_joint(setting.held_out), axis=1) == setting.held_out_codes))
-
-
-def digits(setting: Setting, epsilons: Iterable[float] = EPSILONS, repeats: int = 5) -> list[Row]:
-    """Test accuracy on MNIST, directions from public images, beside the fit without privacy."""
-    plain = accuracy(setting.fitted, setting)
-    rows: list[Row] = []
-    for epsilon in epsilons:
-        found = [accuracy(by_record(setting, epsilon, 2000 + repeat), setting) for repeat in range(repeats)]
-        rows.append({"epsilon": epsilon, "accuracy": float(np.mean(found)), "worst": min(found), "fitted": plain})
-    return rows
 
 
 def digits_with_private_directions(
@@ -144,25 +133,3 @@ def _noisy(value: Floats, sensitivity: float, shift: float, seed: int) -> Floats
 def _epsilon(shift: float) -> float:
     """The epsilon at which a mean shift has the study's delta: how a part of a budget is named to a mechanism."""
     return float(GaussianPair.mean_shift(shift).dp_epsilon(DELTA))
-
-
-def main(data: Path, out: Path | None = None) -> dict[str, object]:
-    """Run everything and print it."""
-    load, images = profiles(data), mnist(data)
-    found: dict[str, object] = {
-        "digits, public directions": digits(images),
-        "digits, private directions": [digits_with_private_directions(data, size) for size in (5000, 60_000)],
-        "households": households(load),
-        "synthetic profiles": [synthetic_profiles(load, epsilon) for epsilon in EPSILONS],
-    }
-    text = "\n".join(f"{name}: {value}" for name, value in found.items())
-    print(text)
-    if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
-    return found
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the real data sets")
-    main(parser.parse_args().data)

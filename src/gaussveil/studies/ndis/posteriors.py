@@ -91,11 +91,6 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Row:
     )
 
 
-def study(draws: int = 1000) -> list[Row]:
-    """Both experiments."""
-    return [breast_cancer(draws), linnerud(draws)]
-
-
 def _split(count: int, training: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     order = np.random.default_rng(seed).permutation(count)
     return order[:training], order[training:]

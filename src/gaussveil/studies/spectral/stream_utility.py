@@ -74,16 +74,6 @@ def measure(home: Home, purpose: str, event_kw: float, epsilon: float, draws: in
     )
 
 
-def measure_all(home: Home, draws: int = DRAWS) -> list[Utility]:
-    """The table of the design: every purpose, promise and epsilon."""
-    return [
-        measure(home, purpose, event_kw, epsilon, draws)
-        for event_kw in EVENTS_KW
-        for purpose in PURPOSES
-        for epsilon in EPSILONS
-    ]
-
-
 def usefulness(home: Home, released: Floats, noise: Floats, sums: Sequence[NoisySum] = ()) -> Usefulness:
     """Compare what the receiver makes of a stream with the protected half."""
     received = receive(home, released, noise, sums)
