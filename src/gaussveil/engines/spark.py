@@ -23,9 +23,12 @@ from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, reada
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError
 from gaussveil.statistics.block import Reader
+from gaussveil.statistics.fixed_point import carry
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
 from gaussveil.statistics.statistic import State, Statistic
+from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals, units_per_value
+from gaussveil.typing import Integers
 
 try:
     from pyspark.errors import PySparkException
@@ -139,6 +142,40 @@ class SparkSource(Source):
         for packed in parts["state"].to_pylist():
             state = statistic.merge(state, _unpack(packed, empty))
         return state
+
+    def _fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+        """Each task has all rows of its units; the driver merges one row of integers per task."""
+
+        def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = list(_renamed(batches, reader.columns))
+            state = totals.fold(reader.chunks(lambda: rows))
+            yield pa.record_batch([pa.array([_pack(state)], type=pa.binary())], names=["state"])
+
+        state = totals.empty()
+        for packed in self._by_unit(reader.columns, partials, "state binary")["state"].to_pylist():
+            part = _unpack(packed, state)
+            state = {name: carry(state[name] + part[name]) for name in state}
+        return state
+
+    def _units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
+        kind = self._session.sql(f"SELECT {_names([column])} AS value FROM {self._table}").schema[0].dataType
+
+        def partials(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            values, counts = units_per_value(_renamed(batches, ["unit", "value"]), per_unit)
+            if len(values):
+                yield pa.record_batch([values, pa.array(counts)], names=["value", "units"])
+
+        found = self._by_unit([unit, column], partials, f"value {kind.simpleString()}, units bigint")
+        whole = found.group_by("value").aggregate([("units", "sum")])
+        return whole["value"].combine_chunks(), whole["units_sum"].to_numpy()
+
+    def _by_unit(self, columns: Sequence[str], partials: Callable[[Batches], Batches], schema: str) -> pa.Table:
+        """Hand all rows of a unit, the first column, to one task."""
+        self._begin()
+        tasks = _TASKS_PER_CORE * self._session.sparkContext.defaultParallelism
+        with _readable():
+            frame = self._frame(columns).where("column0 IS NOT NULL").repartition(tasks, "column0")
+            return frame.mapInArrow(partials, schema).toArrow()
 
     def _plan(self, columns: Sequence[str]) -> tuple[DataFrame, Callable[[Batches], Batches]]:
         """What Spark hands out to tasks, and how a task finds its rows in it: they are it, or it names pieces."""

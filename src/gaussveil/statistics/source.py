@@ -23,6 +23,8 @@ from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.row_hash import coin_threshold, derive_key, is_identifier, require_hashable
 from gaussveil.statistics.statistic import RowCount, State, Statistic
+from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals, require_unit, units_per_value
+from gaussveil.typing import Integers
 
 Result = TypeVar("Result")
 
@@ -190,6 +192,35 @@ class Source(ABC):
         state = self._fold(statistic, reader)
         self.watch.check(self.fingerprint())
         return statistic.finish(state)
+
+    def fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+        """One pass over whole units: the sums of what a public map makes of each unit's groups.
+
+        `kept` is a list that one release hands to all its passes: units that fit in memory at once are read once.
+        """
+        reader.check(self.schema)
+        state = self._fold_units(reader, totals, kept)
+        self.watch.check(self.fingerprint())
+        return state
+
+    def units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
+        """Values of a column and how many units have each; private, both of them."""
+        require_unit(self.schema, unit)
+        require_unit(self.schema, column)
+        found = self._units_per_value(unit, column, per_unit)
+        self.watch.check(self.fingerprint())
+        return found
+
+    def _fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+        def chunks() -> Iterator[UnitCells]:
+            for number, cells in enumerate(reader.chunks(lambda: self.batches(reader.columns))):
+                kept[:] = [cells] if number == 0 else []
+                yield cells
+
+        return totals.fold(list(kept) or chunks())
+
+    def _units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
+        return units_per_value(self.batches([unit, column]), per_unit)
 
     def row_count(self) -> int:
         """Number of rows of the view. Private: never print it or log it."""

@@ -8,32 +8,23 @@ squared loss
 
 for the count, sum z, traceless sum zz' and sum(1 - |z|^2): convex in u, so its maximum is at u = 0 or 1, and the two
 are equal by the choice of s_t (derived: docs/mechanisms/mixture.md). The passes add up the squared losses of one record
-and refuse to draw beyond the mean shift they were given; a unit of m records has at most m times the loss of one. Sums
-are exact and are rounded to the lattice exactly; the rounding moves a block by at most 2^-20 of a noise deviation,
-which `ROUNDING_SHIFT` pays for.
+and refuse to draw beyond the mean shift they were given (`NoisySums`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 
-from gaussveil.errors import NumericalError
 from gaussveil.mechanisms.mixture.budget import RefinementScales
-from gaussveil.noise import GaussianNoise, Generator
-from gaussveil.noise.gaussian import GRID_RATIO
-from gaussveil.noise.lattice import LARGEST_INTEGER
+from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design
+from gaussveil.noise import Generator
 from gaussveil.statistics import Affine, ExactSum, Histogram, Moments, Nearest, Source
 from gaussveil.statistics.block import Grouping
 from gaussveil.statistics.fixed_point import PRODUCT_BITS
 from gaussveil.typing import Floats
-
-MOST_BLOCKS = 64
-ROUNDING_SHIFT = math.sqrt(MOST_BLOCKS) * GRID_RATIO
-SAMPLER_RESERVE = 1e-32  # total variation per coordinate; designs need about 1e-33 and every draw is checked
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class RefinedSums:
 
 
 @dataclass
-class PrivatePasses:
+class PrivatePasses(NoisySums):
     """Access to the data for one fit: every method is one pass and one draw."""
 
     source: Source
@@ -61,8 +52,6 @@ class PrivatePasses:
     classes_per_unit: int
     mean_shift: float
     generator: Generator | None
-    spent: float = field(default=0.0, init=False)
-    blocks: int = field(default=0, init=False)
 
     @property
     def dimension(self) -> int:
@@ -113,30 +102,12 @@ class PrivatePasses:
         self.group, self.groups = Nearest(centres), len(centres)
 
     def _spend(self, squared_loss: float) -> None:
-        """Add one record's squared loss; nothing is read or drawn beyond what the fit was charged for."""
-        self.spent += squared_loss
-        if self.rows_per_unit * math.sqrt(self.spent) > self.mean_shift:
-            raise NumericalError("the stages would spend more than was charged for them; report this as a defect.")
+        """Add one record's squared loss; a unit of m records has at most m^2 times it."""
+        self.spend(self.rows_per_unit**2 * squared_loss)
 
     def _noisy(self, noise_scale: float | Floats, *sums: ExactSum) -> Floats:
-        """Sums side by side per class, exactly rounded to the lattice of the noise, plus noise."""
-        shapes = [one.shape if len(sums) == 1 else (self.groups, math.prod(one.shape[1:])) for one in sums]
-        shape = shapes[0] if len(sums) == 1 else (self.groups, sum(width for _, width in shapes))
-        reached = min(self.classes_per_unit, self.groups) * math.prod(shape[1:])
-        spread = np.asarray(noise_scale, dtype=np.float64)
-        noise = _design(spread.tobytes(), spread.shape, shape, reached)
-        self.blocks += 1
-        if noise.total_variation > SAMPLER_RESERVE * math.prod(shape) or self.blocks > MOST_BLOCKS:
-            raise NumericalError("the sampler's error exceeds what was charged for it; report this as a defect.")
-        placed = [one.on_grid(noise.grid).reshape(made) for one, made in zip(sums, shapes)]
-        value = placed[0] if len(placed) == 1 else np.concatenate(placed, axis=1)
-        # A public limit far above any table; without it a gigantic table would be refused, which tells its size.
-        limit = (LARGEST_INTEGER // 2) * noise.grid
-        return noise.add(np.clip(value, -limit, limit), self.generator)
-
-
-@lru_cache(maxsize=256)
-def _design(scale: bytes, scale_shape: tuple[int, ...], shape: tuple[int, ...], differing: int) -> GaussianNoise:
-    """Designs are public and hold no randomness: fits with the same budget share them."""
-    spread = np.frombuffer(scale).reshape(scale_shape)
-    return GaussianNoise(float(spread) if spread.ndim == 0 else spread, shape, differing=differing)
+        """Sums side by side per class, plus noise."""
+        width = sum(math.prod(one.shape[1:]) for one in sums)
+        shape = sums[0].shape if len(sums) == 1 else (self.groups, width)
+        reached = min(self.classes_per_unit, self.groups) * width
+        return self.noisy(noise_design(noise_scale, shape, reached), *sums)

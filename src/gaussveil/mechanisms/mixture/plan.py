@@ -30,9 +30,10 @@ from gaussveil.mechanisms.mixture.labels import (
     from_response,
     split_epsilon,
 )
-from gaussveil.mechanisms.mixture.passes import ROUNDING_SHIFT, SAMPLER_RESERVE, PrivatePasses
+from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import Records, read_records
 from gaussveil.mechanisms.mixture.stages import Guess, run_stages
+from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.noise import Generator
 from gaussveil.noise.laplace import rational_scale
 from gaussveil.spectrum import GaussianPair

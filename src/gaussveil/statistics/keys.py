@@ -1,0 +1,259 @@
+"""Public keys: how a row of a table finds its group, by lists and functions that are known without the data.
+
+A row whose cell is missing, or whose value is not among the public ones, belongs to no group and is left out. Clocks
+of columns with a time zone are read in UTC unless `tz` names another zone; clocks without one are taken as they are.
+"""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gaussveil import checks
+from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.statistics.block import Labels, is_number, numbers, plain, require_columns
+from gaussveil.typing import Floats, Integers
+
+_PARTS = {"hour": range(24), "weekday": range(7), "month": range(1, 13)}
+
+
+@dataclass(frozen=True)
+class Key(ABC):
+    """A public function of one column with a public list of values."""
+
+    column: str
+
+    @property
+    @abstractmethod
+    def values(self) -> Sequence[Any]:
+        """What the groups are called, in order."""
+
+    @abstractmethod
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a column that is missing or of another type, before anything is read."""
+
+    @abstractmethod
+    def codes(self, cells: pa.Array) -> Integers:
+        """Place of every cell's value among `values`, -1 where it is not one of them."""
+
+    @property
+    def cycle(self) -> bool:
+        """Whether the last value is followed by the first, as hours of the day are."""
+        return False
+
+
+@dataclass(frozen=True)
+class Listed(Key):
+    """The values of a column, from a public list."""
+
+    listed: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        _labels(self)
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The list."""
+        return self.listed
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a column that cannot hold the list."""
+        require_columns(schema, [self.column])
+        _labels(self).value_set(schema.field(self.column).type)
+
+    def codes(self, cells: pa.Array) -> Integers:
+        """Place in the list."""
+        cells = plain(cells)
+        if pa.types.is_floating(cells.type):  # -0.0 is 0.0, as everywhere else
+            cells = pc.add(cells, pa.scalar(0.0, cells.type))
+        return _found(pc.index_in(cells, value_set=_labels(self).value_set(cells.type)))
+
+
+@dataclass(frozen=True)
+class _OnClock(Key):
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tz is not None and self.tz not in zoneinfo.available_timezones():
+            raise ParameterError(f"tz must be the name of a time zone such as Europe/Zurich. Got {self.tz!r}.")
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a column without dates, and a time zone for clocks that have none."""
+        require_columns(schema, [self.column])
+        kind = schema.field(self.column).type
+        if not (pa.types.is_timestamp(kind) or (pa.types.is_date(kind) and not self._needs_time)):
+            raise SchemaError(f"column {self.column!r} must hold dates with times. Got {kind}: convert it first.")
+        if self.tz is not None and getattr(kind, "tz", None) is None:
+            raise SchemaError(f"tz is for columns with a time zone; {self.column!r} has none: leave tz out.")
+
+    @property
+    def _needs_time(self) -> bool:
+        return False
+
+    def _local(self, cells: pa.Array) -> pa.Array:
+        zone = getattr(cells.type, "tz", None)
+        return cells if zone is None else cells.cast(pa.timestamp(cells.type.unit, self.tz or "UTC"))
+
+
+@dataclass(frozen=True)
+class ClockPart(_OnClock):
+    """Hour of the day (0 to 23), day of the week (Monday is 0) or month (1 to 12) of a column of times."""
+
+    part: str = "hour"
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The numbers on the clock."""
+        return _PARTS[self.part]
+
+    @property
+    def cycle(self) -> bool:
+        """Clocks go round."""
+        return True
+
+    @property
+    def _needs_time(self) -> bool:
+        return self.part == "hour"
+
+    def codes(self, cells: pa.Array) -> Integers:
+        """What the clock says."""
+        function = {"hour": pc.hour, "weekday": pc.day_of_week, "month": pc.month}[self.part]
+        return _found(function(self._local(cells)), first=_PARTS[self.part][0])
+
+
+@dataclass(frozen=True)
+class Dates(_OnClock):
+    """The days from `first` to `last`, both included."""
+
+    first: datetime.date = datetime.date.min
+    last: datetime.date = datetime.date.max
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The days."""
+        return [self.first + datetime.timedelta(days) for days in range((self.last - self.first).days + 1)]
+
+    def codes(self, cells: pa.Array) -> Integers:
+        """Days after the first."""
+        local = self._local(cells)
+        if getattr(local.type, "tz", None) is not None:
+            local = pc.local_timestamp(local)
+        day = np.datetime64(self.first, "D").astype(np.int64)
+        found = _found(local.cast(pa.date32(), safe=False).cast(pa.int32()), first=int(day))
+        return np.where(found < len(self.values), found, -1)
+
+
+@dataclass(frozen=True)
+class Bins(Key):
+    """Ranges of a column of numbers between public edges: each holds its lower edge, the last both.
+
+    A number outside belongs to no range or, `clipped`, to the nearest.
+    """
+
+    edges: tuple[float, ...]
+    clipped: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.edges) < 2 or not np.all(np.isfinite(self.edges)) or not np.all(np.diff(self.edges) > 0):
+            raise ParameterError("edges must be at least two finite numbers in increasing order.")
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """The ranges as they are written."""
+        texts = [f"{edge:g}" for edge in self.edges]
+        ends = [")"] * (len(texts) - 2) + ["]"]
+        return [f"[{low}, {high}{end}" for low, high, end in zip(texts, texts[1:], ends)]
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a column without numbers."""
+        require_numbers(schema, self.column)
+
+    def codes(self, cells: pa.Array) -> Integers:
+        """Bin of every cell."""
+        return self.places(numbers(cells).astype(np.float64))
+
+    def places(self, values: Floats) -> Integers:
+        """Bin of every number, -1 outside."""
+        edges = np.asarray(self.edges, dtype=np.float64)
+        if self.clipped:
+            values = np.clip(values, edges[0], edges[-1])
+        found = np.searchsorted(edges, values, side="right") - 1
+        found = np.where(values == edges[-1], len(edges) - 2, found)
+        return np.where((found >= 0) & (found < len(edges) - 1) & ~np.isnan(values), found, -1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """Values that nobody listed: one shows only if a noisy number of units that have it passes a threshold."""
+
+    column: str
+    per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("per_unit", self.per_unit)
+
+
+def hour_of(column: str, *, tz: str | None = None) -> Key:
+    """Hour of the day, 0 to 23."""
+    return ClockPart(column, tz, "hour")
+
+
+def weekday_of(column: str, *, tz: str | None = None) -> Key:
+    """Day of the week; Monday is 0."""
+    return ClockPart(column, tz, "weekday")
+
+
+def month_of(column: str, *, tz: str | None = None) -> Key:
+    """Month, 1 to 12."""
+    return ClockPart(column, tz, "month")
+
+
+def date_of(column: str, first: str | datetime.date, last: str | datetime.date, *, tz: str | None = None) -> Key:
+    """Day between two public days, both included."""
+    try:
+        ends = [datetime.date.fromisoformat(str(day)[:10]) for day in (first, last)]
+    except ValueError:
+        raise ParameterError(f"first and last must be days such as 2024-03-31. Got {first!r} and {last!r}.") from None
+    if ends[0] > ends[1] or (ends[1] - ends[0]).days > 36_600:
+        raise ParameterError(f"last must be a day within 100 years after first. Got {first!r} and {last!r}.")
+    return Dates(column, tz, *ends)
+
+
+def bin_of(column: str, edges: Iterable[float]) -> Key:
+    """Range of numbers between public edges."""
+    return Bins(column, tuple(float(edge) for edge in edges))
+
+
+def value_of(column: str, values: Iterable[Any]) -> Key:
+    """The values themselves, from a public list."""
+    return Listed(column, tuple(values))
+
+
+def discover(column: str, *, per_unit: int = 1) -> Discovered:
+    """Values unknown beforehand, at most `per_unit` of each unit; those that few units share stay hidden."""
+    return Discovered(column, per_unit)
+
+
+def require_numbers(schema: pa.Schema, column: str) -> None:
+    """Refuse a column that is missing or holds no numbers."""
+    require_columns(schema, [column])
+    kind = schema.field(column).type
+    if not is_number(kind):
+        raise SchemaError(f"column {column!r} must hold numbers. Got {kind}: convert it or leave it out.")
+
+
+def _labels(key: Listed) -> Labels:
+    return Labels(key.column, key.listed)
+
+
+def _found(codes: pa.Array, first: int = 0) -> Integers:
+    found = codes.cast(pa.int64()).fill_null(first - 1).to_numpy(zero_copy_only=False) - first
+    return np.asarray(np.maximum(found, -1))

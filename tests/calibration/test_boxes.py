@@ -1,0 +1,107 @@
+"""Noise for boxes against the general covering ellipsoid over all vertices, an independent solver with a proven gap."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gaussveil.calibration import covering_ellipsoid
+from gaussveil.calibration.boxes import BoxNoise, box_noise
+from gaussveil.calibration.prefix_sums import prefix_deviations, prefix_noise, root_column
+from gaussveil.errors import ParameterError
+
+
+def _vertices(cells: int, touched: int, features: int) -> np.ndarray:
+    """Every way to touch cells, with every sign of every feature."""
+    moves = []
+    for cell in itertools.product((0, 1), repeat=cells):
+        if not 0 < sum(cell) <= touched:
+            continue
+        choices = [(-1, 1) if used else (0,) for used in cell] * features
+        moves += [np.array([*cell, *signs]) for signs in itertools.product(*choices)]
+    return np.array(moves, dtype=float)
+
+
+def _covariance(noise: BoxNoise) -> np.ndarray:
+    d = noise.cells
+    blocks = [noise.own * np.eye(d) + noise.shared, *(variance * np.eye(d) for variance in noise.features)]
+    whole = np.zeros((d * len(blocks), d * len(blocks)))
+    for place, block in enumerate(blocks):
+        whole[place * d : (place + 1) * d, place * d : (place + 1) * d] = block
+    return whole
+
+
+@pytest.mark.parametrize(("cells", "variance"), [(2, 4 / 3), (8, 3.636), (24, 8.69), (168, 48.7)])
+def test_counts_with_all_cells_touched_have_the_derived_variance(cells: int, variance: float) -> None:
+    assert box_noise(cells, cells).count_variance == pytest.approx(variance, rel=2e-3)
+
+
+@pytest.mark.parametrize(("cells", "touched"), [(1, 1), (2, 1), (2, 2), (4, 2), (5, 3), (6, 6), (8, 8)])
+def test_no_covariance_at_all_has_a_smaller_trace_for_counts(cells: int, touched: int) -> None:
+    noise = box_noise(cells, touched)
+    best = covering_ellipsoid(_vertices(cells, touched, 0), floor=1e-6)
+    assert cells * noise.count_variance <= best.lower_bound * (1 + 1e-6) / (1 - best.relative_gap)
+    assert cells * noise.count_variance >= best.lower_bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("cells", "touched", "weights"),
+    [(1, 1, (1.0,)), (3, 3, (1.0,)), (3, 2, (4.0,)), (3, 3, (0.1,)), (2, 2, (1.0, 3.0))],
+)
+def test_no_covariance_at_all_is_cheaper_with_features(cells: int, touched: int, weights: tuple[float, ...]) -> None:
+    noise = box_noise(cells, touched, count_weight=0.7, feature_weights=weights)
+    weight = np.diag(np.repeat([0.7, *weights], cells))
+    best = covering_ellipsoid(_vertices(cells, touched, len(weights)), weight)
+    cost = float(np.trace(weight @ _covariance(noise)))
+    assert cost == pytest.approx(best.lower_bound, rel=1e-5)
+    assert cost >= best.lower_bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("cells", "touched"), [(3, 2), (5, 5), (7, 3)])
+@pytest.mark.parametrize("features", [0, 1, 2])
+def test_the_stated_loss_is_that_of_the_worst_vertex(cells: int, touched: int, features: int) -> None:
+    if cells * features > 10:
+        cells, touched = 4, min(touched, 4)
+    noise = box_noise(cells, touched, feature_weights=(1.0, 2.0)[:features])
+    vertices = _vertices(cells, touched, features)
+    inverse = np.linalg.inv(_covariance(noise))
+    worst = max(float(v @ inverse @ v) for v in vertices)
+    assert worst == pytest.approx(float(noise.squared_loss()), rel=1e-9)
+    assert 0.999 < noise.squared_loss() <= 1
+
+
+def test_few_cells_touched_of_many_need_white_noise_and_no_more() -> None:
+    noise = box_noise(10_000, 3)
+    assert noise.count_variance <= 3
+    assert noise.count_variance == pytest.approx(3, rel=2e-3)
+
+
+def test_touched_cells_beyond_all_cells_are_refused() -> None:
+    with pytest.raises(ParameterError, match="touched must be"):
+        box_noise(3, 4)
+
+
+def test_the_root_of_prefix_sums_squares_to_them() -> None:
+    column = root_column(40)
+    assert np.allclose(np.convolve(column, column)[:40], 1.0, rtol=1e-13)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 16, 100])
+def test_prefix_noise_hides_every_bin_and_has_the_stated_deviations(bins: int) -> None:
+    covariance = prefix_noise(bins)
+    losses = np.diagonal(np.linalg.inv(covariance))
+    assert np.all(losses <= 1)
+    assert losses[0] == pytest.approx(1, rel=1e-8)
+    sums = np.tril(np.ones((bins, bins)))
+    assert np.allclose(np.sqrt(np.diagonal(sums @ covariance @ sums.T)), prefix_deviations(bins), rtol=1e-9)
+
+
+def test_prefix_noise_is_within_a_few_per_cent_of_the_best() -> None:
+    sums = np.tril(np.ones((24, 24)))
+    best = covering_ellipsoid(np.eye(24), sums.T @ sums, relative_gap=1e-6)
+    ours = float(np.sum(prefix_deviations(24) ** 2))
+    assert ours <= 1.25 * best.lower_bound
+    white = float(np.sum(np.arange(1, 25)))
+    assert ours < 0.5 * white

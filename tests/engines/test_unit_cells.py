@@ -1,0 +1,74 @@
+"""Whole units bounded and summed: the same integers in every engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.statistics import as_source
+from gaussveil.statistics.keys import Bins, hour_of, value_of
+from gaussveil.statistics.unit_cells import CellReader, Feature, UnitCells, UnitTotals
+from gaussveil.typing import Integers
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+class Everything(UnitTotals):
+    """The bounded cells, and means of units, which divide."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"rows": (72,), "features": (1, 72), "bins": (72, 3), "means": (72,)}
+
+    def vectors(self, cells: UnitCells) -> dict[str, Integers]:
+        bounded = cells.bounded(2, 9)
+        means = np.trunc(cells.features[0] / np.maximum(cells.rows, 1) * 0.3).astype(np.int64)
+        return {
+            "rows": bounded.rows,
+            "features": np.moveaxis(bounded.features, 0, 1),
+            "bins": bounded.bins[0],
+            "means": means,
+        }
+
+
+@pytest.fixture(scope="module")
+def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(7)
+    n = 5_000
+    kw = rng.gamma(1.0, 2.0, n)
+    kw[::53], kw[7] = np.nan, np.inf
+    times = np.datetime64("2024-03-30T00:00", "us") + rng.integers(0, 5 * 1440, n) * np.timedelta64(1, "m")
+    table = pa.table(
+        {
+            "meter": pa.array(
+                [None if k % 301 == 0 else f"m\u00e9ter {m}" for k, m in enumerate(rng.integers(0, 60, n))]
+            ),
+            "zone": [("a", "b", "\u03b6", "elsewhere")[k] for k in rng.integers(0, 4, n)],
+            "time": pa.array(times).cast(pa.timestamp("us", "UTC")),
+            "kw": kw,
+        }
+    )
+    path = tmp_path_factory.mktemp("units") / "readings.parquet"
+    pq.write_table(table, path, row_group_size=900)
+    return path
+
+
+def test_every_engine_has_the_same_integers(readings: Path, opener: Any) -> None:
+    keys = (value_of("zone", ["a", "b", "\u03b6"]), hour_of("time", tz="Europe/Zurich"))
+    reader = CellReader("meter", keys, (Feature("kw", 0.0, 5.0),), (Bins("kw", (0.0, 1.0, 3.0, 9.0)),))
+    here = as_source(pq.read_table(readings)).fold_units(reader, Everything(), [])
+    there = opener(readings).fold_units(reader, Everything(), [])
+    assert here["rows"].any()
+    for name in here:
+        assert np.array_equal(here[name], there[name]), name
+
+
+def test_every_engine_counts_the_same_units_of_a_value(readings: Path, opener: Any) -> None:
+    values, counts = opener(readings).units_per_value("meter", "zone", 2)
+    here = as_source(pq.read_table(readings)).units_per_value("meter", "zone", 2)
+    assert dict(zip(values.to_pylist(), counts.tolist())) == dict(zip(here[0].to_pylist(), here[1].tolist()))
+    assert counts.sum() == 120
