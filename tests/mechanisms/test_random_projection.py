@@ -145,6 +145,8 @@ def test_units_of_several_rows_need_more_ridge() -> None:
     assert mechanism.certificate_.adjacency.unit == "home"
     assert mechanism.ridge_ > 3 * sketch().plan(2).ridge
     assert verify(mechanism.certificate_).private
+    beside = sketch(unit=np.repeat(np.arange(100), 4), rows_per_unit=3).fit(frame[["x", "y"]])
+    assert (beside.ridge_, beside.certificate_.adjacency.unit) == (mechanism.ridge_, "unit")
 
 
 def test_auto_depends_on_public_quantities_only() -> None:

@@ -10,7 +10,6 @@ from functools import cached_property
 from scipy.special import ndtri
 
 from gaussveil.accounting import Charge
-from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for
 from gaussveil.calibration.random_projection import (
     FAILURE_SHARES,
@@ -23,6 +22,7 @@ from gaussveil.calibration.random_projection import (
     tight_ridge,
 )
 from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.release_path import Promise
 from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.gram_gaussian import GramGaussian
@@ -140,9 +140,8 @@ class SketchPlan:
 
 
 def design(
+    promise: Promise,
     *,
-    epsilon: float,
-    delta: float,
     size: int,
     components: int | None,
     row_norm: float,
@@ -154,16 +153,11 @@ def design(
     shares: tuple[float, ...] = FAILURE_SHARES,
 ) -> SketchPlan:
     """Calibrate a sketch of `size` columns; `components=None` chooses them from public quantities."""
+    epsilon, delta = promise.epsilon, promise.delta
     if components is None:
         components = best_components(epsilon, delta, size, row_norm, row_bound)
-    reserve = 1e-22 + 1e-31 * size * components  # designs need far less, and the transaction checks the actual sum
-    sampler = sampler_delta(epsilon, reserve)
-    if sampler >= delta / 2:
-        raise ParameterError(
-            f"delta must be at least {2 * sampler:.3g} at epsilon {epsilon:g} for {size} x {components} numbers, "
-            f"to pay for the sampler's error. Got {delta!r} instead."
-        )
-    ideal = (delta - sampler) * (1 - 2.0**-48)
+    # designs need far less, and the transaction checks the actual sum
+    ideal = promise.ideal_delta(1e-22 + 1e-31 * size * components)
     test, sampled = None, 1.0
     if variant == "ridge":
         excess = largest_excess(epsilon, ideal, components, min(rows_per_unit, size))

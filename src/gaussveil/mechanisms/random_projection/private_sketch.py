@@ -13,7 +13,6 @@ sketch in both directions; it is attained, so no smaller ridge would do for all 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,23 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from gaussveil.accounting import Account, Adjacency, Certificate, CertificateDraft, Guarantee, Release, transaction
+from gaussveil import checks
+from gaussveil.accounting import Adjacency, Release
 from gaussveil.calibration.random_projection import FAILURE_SHARES
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.containers import library_of, real_number
+from gaussveil.mechanisms.containers import library_of
 from gaussveil.mechanisms.random_projection.estimates import Estimate, LinearEstimate, PrincipalComponents, Sketch
 from gaussveil.mechanisms.random_projection.plan import SketchPlan, design
-from gaussveil.noise import Generator
+from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.statistics import Gram, Source, as_source
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
 
 VARIANTS = ("ridge", "subsampled", "tested")
-MOST_COLUMNS = 2**14
 
 
 @dataclass(kw_only=True, eq=False)
-class PrivateSketch:
+class PrivateSketch(Mechanism):
     """Sketch a table so that every second moment can be estimated and no record can be told.
 
     >>> import numpy as np
@@ -57,15 +56,15 @@ class PrivateSketch:
         row_bound: public bound on the number of rows, for "auto" and for the comparison in `plan` only.
         test_noise: standard deviation of the test's noise, in squared units of the rows; chosen by default.
         columns: columns of a frame or Source to sketch (default: all but the unit's).
-        unit, rows_per_unit: column that says who is protected, and how many rows each may contribute.
+        unit, rows_per_unit: column that says who is protected, or one identifier per row, and how many rows each may
+            contribute.
         account: where the sketch is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
 
     After `fit`: `sketch_` (d x r), `ridge_`, `leverage_` (the public bound p*), `certificate_`, and the estimates.
     """
 
-    epsilon: float
-    delta: float
+    mechanism = "random projection"
     row_norm: float
     n_components: int | str = "auto"
     variant: str = "ridge"
@@ -73,50 +72,33 @@ class PrivateSketch:
     row_bound: float | None = None
     test_noise: float | None = None
     columns: Sequence[str] | None = None
-    unit: str | None = None
+    unit: Any = None
     rows_per_unit: int | None = None
-    account: Account | None = None
-    generator: Generator | None = None
     sketch_: Floats = field(init=False, repr=False)
     ridge_: float = field(init=False, repr=False)
     leverage_: float = field(init=False, repr=False)
-    certificate_: Certificate = field(init=False, repr=False)
     released_: Sketch = field(init=False, repr=False)
 
     def plan(self, columns: int, rows_per_unit: int | None = None) -> SketchPlan:
         """The design for a table of so many columns, without data. `plan(d).compare()` says what it will be worth."""
-        if isinstance(columns, bool) or not isinstance(columns, int | np.integer) or not 1 <= columns < MOST_COLUMNS:
-            raise ParameterError(
-                f"columns must be a whole number from 1 to {MOST_COLUMNS - 1}. Got {columns!r} instead."
-            )
-        epsilon, delta, row_norm = (real_number(name, getattr(self, name)) for name in ("epsilon", "delta", "row_norm"))
-        if not 0 <= epsilon <= 500:
-            raise ParameterError(f"epsilon must lie in [0, 500]. Got {epsilon!r} instead.")
-        if not 0 < delta < 1:
-            raise ParameterError(f"delta must lie strictly between 0 and 1. Got {delta!r} instead.")
-        if not 2.0**-100 <= row_norm <= 2.0**100:
-            raise ParameterError(f"row_norm must lie between 2^-100 and 2^100. Got {row_norm!r} instead.")
-        if self.variant not in VARIANTS:
-            raise ParameterError(f"variant must be one of {', '.join(VARIANTS)}. Got {self.variant!r} instead.")
-        if self.rate is not None and self.variant != "subsampled":
-            raise ParameterError(f"rate belongs to the variant 'subsampled'. Got it with {self.variant!r}.")
-        if self.test_noise is not None and self.variant != "tested":
-            raise ParameterError(f"test_noise belongs to the variant 'tested'. Got it with {self.variant!r}.")
-        if not isinstance(self.generator, Generator | None):
-            raise ParameterError(
-                f"generator must be a SecureGenerator or SeededGenerator. Got {type(self.generator).__name__} instead."
-            )
+        checks.one_of("variant", self.variant, VARIANTS)
+        for name, variant in (("rate", "subsampled"), ("test_noise", "tested")):
+            if getattr(self, name) is not None and self.variant != variant:
+                raise ParameterError(f"{name} belongs to the variant {variant!r}. Got it with {self.variant!r}.")
+        components = (
+            None if self.n_components == "auto" else checks.whole("n_components", self.n_components, "[1, 1e6]")
+        )
+        rows = self.rows_per_unit if rows_per_unit is None else rows_per_unit
         return design(
-            epsilon=epsilon,
-            delta=delta,
-            size=int(columns),
-            components=self._components(),
-            row_norm=row_norm,
+            self.promise,
+            size=checks.whole("columns", columns, "[1, 16384)"),
+            components=components,
+            row_norm=checks.real("row_norm", self.row_norm, "[1e-30, 1e30]"),
             variant=self.variant,
-            rate=self._positive("rate"),
-            row_bound=self._positive("row_bound"),
-            test_noise=self._positive("test_noise"),
-            rows_per_unit=rows_per_unit or self.rows_per_unit or 1,
+            rate=self._optional("rate"),
+            row_bound=self._optional("row_bound"),
+            test_noise=self._optional("test_noise"),
+            rows_per_unit=checks.whole("rows_per_unit", 1 if rows is None else rows),
             # A filter sets only a thousandth of delta aside for errors of this kind.
             shares=FAILURE_SHARES if self.account is None else FAILURE_SHARES[:1],
         )
@@ -138,17 +120,20 @@ class PrivateSketch:
         if source.view.rate is not None:
             raise ParameterError("X must be the whole table: a sketch takes its own sample (variant 'subsampled').")
         if plan.rate < 1:
-            # An integer key would make the sample repeatable; a secure one is drawn afresh and told to nobody.
-            secure = self.generator is None or self.generator.is_secure
-            source = source.sample(plan.rate, None if secure or self.generator is None else self._sample_key())
+            # A given key makes the sample repeatable; a secure one is drawn afresh and told to nobody.
+            seeded = self.generator is not None and not self.generator.is_secure
+            source = source.sample(plan.rate, self.generator.random_bytes(32) if seeded and self.generator else None)
         gram = source.aggregate(Gram(row_norm=plan.row_norm), columns=names)
-        draft = self._draft(plan, source, released or f"sketch of {plan.size} columns, {plan.components} components")
-        with transaction(self.account, plan.charge, draft) as debit:
-            matrix, ridge = debit.draw(lambda: plan.draw(gram, self.generator))
-        self.sketch_, self.ridge_, self.leverage_ = matrix, ridge, plan.leverage
-        self.certificate_ = debit.certificate
-        self.released_ = Sketch(matrix, ridge, plan.row_norm, names, plan.rate, library_of(X))
-        return Release(self.released_, debit.certificate)
+        said = self._said(plan, source, released or f"sketch of {plan.size} columns, {plan.components} components")
+
+        def draw() -> Sketch:
+            matrix, ridge = plan.draw(gram, self.generator)
+            return Sketch(matrix, ridge, plan.row_norm, names, plan.rate, library_of(X))
+
+        release = self._publish(said, draw)
+        self.released_, self.leverage_ = release.value, plan.leverage
+        self.sketch_, self.ridge_ = release.value.matrix, release.value.ridge
+        return release
 
     def gram(self) -> Estimate:
         """Unbiased estimate of the Gram matrix of the clipped records (`Sketch.gram`)."""
@@ -177,24 +162,9 @@ class PrivateSketch:
             raise ParameterError("nothing was sketched yet: call fit first.")
         return self.released_
 
-    def _components(self) -> int | None:
-        given = self.n_components
-        if given == "auto":
-            return None
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 1 <= given <= 10**6:
-            raise ParameterError(
-                f'n_components must be "auto" or a whole number from 1 to 10^6. Got {given!r} instead.'
-            )
-        return int(given)
-
-    def _positive(self, name: str) -> float | None:
+    def _optional(self, name: str) -> float | None:
         value = getattr(self, name)
-        if value is None:
-            return None
-        number = real_number(name, value)
-        if not (math.isfinite(number) and number > 0):
-            raise ParameterError(f"{name} must be positive and finite. Got {number!r} instead.")
-        return number
+        return None if value is None else checks.positive(name, value)
 
     def _columns(self, source: Source) -> tuple[str, ...]:
         if self.columns is not None:
@@ -205,12 +175,7 @@ class PrivateSketch:
             raise SchemaError("columns must name at least one column of the table, each once.")
         return names
 
-    def _sample_key(self) -> bytes:
-        assert self.generator is not None
-        return self.generator.random_bytes(32)
-
-    def _draft(self, plan: SketchPlan, source: Source, released: str) -> CertificateDraft:
-        secure = self.generator is None or self.generator.is_secure
+    def _said(self, plan: SketchPlan, source: Source, released: str) -> Plan:
         parameters: dict[str, object] = {
             "variant": self.variant,
             "row_norm": plan.row_norm,
@@ -226,19 +191,13 @@ class PrivateSketch:
         if plan.test is not None:
             parameters["test_noise"] = math.sqrt(float(np.asarray(plan.test_noise.covariance)))
             parameters["test_failure"] = plan.test.failure
-        return CertificateDraft(
+        return Plan(
+            charge=plan.charge,
             released=released,
-            mechanism=f"random projection, {self.variant}",
             adjacency=Adjacency.add_remove(unit_of(source)),
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
             assumptions=(
                 f"every row is shortened to norm {plan.row_norm:g} before it is summed; the bound is public",
                 "the table's columns are public knowledge, and it has fewer than 2^50 rows",
             ),
             parameters=parameters,
         )
-
-    def __sklearn_clone__(self) -> PrivateSketch:
-        return dataclasses.replace(self)
