@@ -44,7 +44,7 @@ def test_one_debit_per_meter(history: Path, tmp_path: Path) -> None:
     meters = read_meters(out)
     assert [meter.name for meter in meters] == ["m1", "m2"]
     assert all(verify(meter.certificate).private for meter in meters)
-    assert meters[0].design.promise.samples == 4
+    assert meters[0].design.hidden.samples == 4
     with pytest.raises(GaussveilError, match="--force"):
         run("design", history, "--out", out, *PROMISE)
 

@@ -13,7 +13,14 @@ import pytest
 from scipy.special import ndtri
 
 from gaussveil.accounting import Ledger, PrivateDiagnostics, verify
-from gaussveil.errors import AssumptionError, BudgetExceededError, GaussveilError, ParameterError, SchemaError
+from gaussveil.errors import (
+    AssumptionError,
+    BudgetExceededError,
+    GaussveilError,
+    LedgerStateError,
+    ParameterError,
+    SchemaError,
+)
 from gaussveil.mechanisms.forecast import PrivateForecaster
 from gaussveil.mechanisms.forecast_models import HouseholdModels, PowerScale, steps_ahead
 from gaussveil.noise import SeededGenerator
@@ -192,6 +199,18 @@ def test_random_past_rests_on_the_model_and_serves_once() -> None:
         mechanism.release(HOME)
     with pytest.raises(AssumptionError, match="fresh past"):
         mechanism.release(HOME, past=town().window(24, 15 * 24).select(few))
+
+
+def test_an_account_pays_for_a_random_past_once_whoever_asks(tmp_path: Path) -> None:
+    """A copy, another process and another horizon all release the same days; the ledger knows them."""
+    account = Ledger.create(tmp_path / "spent.ledger").open_account("home", epsilon=10.0, delta=0.9)
+    few = past().select(past().households[:3])
+    settings: dict[str, Any] = {"model": "random past", "accuracy": 0.5, "clusters": 1, "account": account}
+    forecaster(horizon=1, **settings).fit(few).release(HOME)
+    for horizon in (1, 2):
+        with pytest.raises(LedgerStateError, match="draw"):
+            forecaster(horizon=horizon, **settings).fit(few).release(HOME)
+    assert len(Ledger(account.ledger).entries("home")) == 1
 
 
 def test_two_releases_from_one_random_past_would_cost_more_than_they_compose_to() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from fractions import Fraction
@@ -20,7 +21,7 @@ from gaussveil.mechanisms import MeterStream, PrivateSpectrum
 from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART, hours
 from gaussveil.mechanisms.meter_stream.events import fourier, turn
 from gaussveil.mechanisms.meter_stream.noise import FilterBank, StreamFilter
-from gaussveil.noise import SecureGenerator, SeededGenerator
+from gaussveil.noise import Generator, SecureGenerator, SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd
 
@@ -260,6 +261,23 @@ def test_spectrum_uses_the_private_spectrum_only_and_states_both_guarantees(priv
     assert verify(one.certificate).private
     bare = stream("shape").open().parameters["spectrum"]
     assert "not protected" in bare
+
+
+def test_a_stream_promises_no_more_than_the_spectrum_it_was_shaped_by() -> None:
+    def shaped_by(generator: Generator | None) -> Release[Any]:
+        mechanism = PrivateSpectrum(
+            epsilon=1.0, delta=1e-5, l2_ball=0.02, points=16, sample_period=1 / 12, generator=generator
+        )
+        return mechanism.release(RNG.random(200))
+
+    seeded = shaped_by(SeededGenerator(1))
+    assert str(stream("spectrum", seeded).open().guarantee) == "none (seeded)"
+    honest = shaped_by(None)
+    assert stream("spectrum", honest).open().guarantee.kind == "worst case"
+    forged = Release(honest.value, dataclasses.replace(honest.certificate, delta=1e-9))
+    certificate = stream("spectrum", forged).open()
+    assert str(certificate.guarantee) == "none (built from a release whose certificate does not verify)"
+    assert not verify(certificate).private
 
 
 def test_spectrum_from_readings_releases_them_first(tmp_path: Path) -> None:

@@ -147,6 +147,10 @@ class Charge:
             self.draw_identities + other.draw_identities,
         )
 
+    def drawn_from(self, *identities: str) -> Charge:
+        """The same cost, bound to the random quantities that the release is drawn from."""
+        return Charge._from_parts(self.parts, self.sampler_error, self.draw_identities + identities)
+
     def __mul__(self, count: int) -> Charge:
         if int(count) != count or count < 1:
             raise ParameterError(f"count must be a whole number of at least 1, got {count}")

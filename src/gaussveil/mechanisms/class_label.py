@@ -147,7 +147,7 @@ class ClassLabelNoise(Mechanism):
         centre = plan.centre_of(position, real_array("query", given))
         to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
         size = plan.shifts.shape[1]
-        said = self._said(f"query of one label, {size} coordinates")
+        said = self._said(f"query of one label, {size} coordinates", centre)
         return self._publish(said, lambda: like(given, plan.noises[position].add(centre, self.generator)))
 
     def release_all(self, labels: Sequence[Any], queries: Any = None) -> Release[Any]:
@@ -167,7 +167,7 @@ class ClassLabelNoise(Mechanism):
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
         release = self._publish(
-            self._said(f"queries of all {len(rows)} labels"),
+            self._said(f"queries of all {len(rows)} labels", *centres),
             lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)]),
         )
         return Release(_unlabelled(queries, release.value), release.certificate)
@@ -232,7 +232,7 @@ class ClassLabelNoise(Mechanism):
             shifts, spreads = math.sqrt(factor) * shifts, factor * spreads
         raise NumericalError("the noise could not be drawn within the asked accuracy; ask for a larger one.")
 
-    def _said(self, released: str) -> Plan:
+    def _said(self, released: str, *centres: Floats) -> Plan:
         plan = self._planned()
         models = "constant queries" if plan.models.constant else "means and covariances of the queries"
         assumptions = [
@@ -243,6 +243,7 @@ class ClassLabelNoise(Mechanism):
                 else "assumed public, though they may come from private records, which this guarantee does not cover"
             ),
             "that the query fits its label's model and is below 2^52 grids is public knowledge",
+            *(() if plan.models.constant else ("a random query is released once: its own spread protects it",)),
         ]
         if plan.swap:
             assumptions.append("every label is released exactly once and the rows carry no label")
@@ -255,6 +256,8 @@ class ClassLabelNoise(Mechanism):
             ),
             model=None if plan.models.constant else "Gaussian queries of each label",
             delta=plan.delta if self.delta is None else self.delta,
+            # Two releases of one random query share its randomness: their noise alone is independent.
+            drawn_from=() if plan.models.constant else centres,
             assumptions=tuple(assumptions),
             parameters={
                 "labels": len(plan.labels),

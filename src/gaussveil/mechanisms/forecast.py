@@ -71,9 +71,10 @@ class _ForecastNoise(ClassLabelNoise):
     released: str
     stated: tuple[str, ...]
     known: Mapping[str, object]
+    past_days: tuple[str, ...]
 
-    def _said(self, released: str) -> Plan:
-        said = super()._said(released)
+    def _said(self, released: str, *centres: Floats) -> Plan:
+        said = super()._said(released, *centres)
         # Centre less noise mean is a household's forecast: these stay with the owner, though they are assumed public.
         shown = {name: value for name, value in said.parameters.items() if name not in _KEPT_BACK}
         return dataclasses.replace(
@@ -82,6 +83,8 @@ class _ForecastNoise(ClassLabelNoise):
             model=None if said.model is None else _RANDOM_PAST_REASON,
             assumptions=(*self.stated, *said.assumptions),
             parameters={**shown, **self.known, "noise_covariance": self.noise_covariances_.mean(axis=0).tolist()},
+            # What is random is the past, and forecasts from overlapping pasts share days of it.
+            drawn_from=self.past_days if said.drawn_from else (),
         )
 
 
@@ -256,6 +259,7 @@ class PrivateForecaster(Mechanism):
                 "step_minutes": past.step_minutes,
                 "first_step": str(times[0]),
             },
+            past_days=tuple(f"{'|'.join(names)} {day}" for day in np.unique(past.times.astype("datetime64[D]"))),
         )
         if self.model == PAST_KNOWN:
             noise.design(queries.forecast, labels=names)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 
+from numpy.typing import ArrayLike
+
 from gaussveil import checks
 from gaussveil.accounting import (
     Account,
@@ -22,6 +24,7 @@ from gaussveil.accounting import (
     Charge,
     Guarantee,
     Release,
+    draw_identity,
     transaction,
     verify,
 )
@@ -84,6 +87,8 @@ class Plan:
     """Releases that went into the plan: the guarantee is at most theirs."""
     delta: float | None = None
     """The delta to certify where the caller left it to the design."""
+    drawn_from: tuple[ArrayLike, ...] = ()
+    """Random quantities that the guarantee counts on, each once: no account pays for a second release of one."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -115,10 +120,15 @@ class Mechanism(ABC):
             assumptions=plan.assumptions,
             parameters=plan.parameters,
         )
-        with transaction(self.account, plan.charge, draft) as debit:
+        with transaction(self.account, self._identified(plan), draft) as debit:
             value = debit.draw(draw)
         self.certificate_ = debit.certificate
         return Release(value, debit.certificate)
+
+    def _identified(self, plan: Plan) -> Charge:
+        """The charge with the keyed names of what it is drawn from; another account's names tell nothing of these."""
+        whose = "" if self.account is None else self.account.name
+        return plan.charge.drawn_from(*(draw_identity(self.account, whose, drawn) for drawn in plan.drawn_from))
 
     def _guarantee(self, plan: Plan) -> Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow."""

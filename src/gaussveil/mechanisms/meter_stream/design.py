@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gaussveil import checks
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for, noise_scales
 from gaussveil.errors import FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.containers import real_number
 from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, largest_ratio, repeated_events, turn
 from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
+from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import minimum_phase_factor, one_pole_one_zero
 from gaussveil.timeseries.durations import duration_minutes
@@ -55,7 +56,7 @@ def hours(name: str, value: Any) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Promise:
+class HiddenChange:
     """What is hidden: one event of at most `samples` consecutive readings, each moved by at most `size` kW, or any
     change of at most `l2_ball` kW in l2 norm over the whole stream."""
 
@@ -64,25 +65,20 @@ class Promise:
     l2_ball: float = 0.0
 
     @classmethod
-    def of(cls, event: tuple[float, float | str] | None, l2_ball: float | None, period: float) -> Promise:
-        """A promise from what the caller says: (kW, duration) of an event, or a radius in kW."""
+    def of(cls, event: tuple[float, float | str] | None, l2_ball: float | None, period: float) -> HiddenChange:
+        """From what the caller says: (kW, duration) of an event, or a radius in kW."""
         if (event is None) == (l2_ball is None):
             raise ParameterError("give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides.")
         if event is None:
-            radius = real_number("l2_ball", l2_ball)
-            if not 0 < radius < math.inf:
-                raise ParameterError(f"l2_ball must be positive and finite. Got {radius!r} instead.")
-            return cls(l2_ball=radius)
+            return cls(l2_ball=checks.positive("l2_ball", l2_ball))
         if not isinstance(event, tuple | list) or len(event) != 2:
             raise ParameterError('event must be a pair (kW, duration) such as (0.5, "1h").')
-        size, length = real_number("event's size", event[0]), hours("event's duration", event[1])
-        if not 0 < size < math.inf:
-            raise ParameterError(f"event's size must be positive and finite. Got {size!r} instead.")
+        size, length = checks.positive("event's size", event[0]), hours("event's duration", event[1])
         return cls(size=size, samples=math.ceil(length / period * (1 - 1e-9)))
 
     @property
     def is_event(self) -> bool:
-        """Whether an event is promised, not a ball."""
+        """Whether an event is hidden, not a ball."""
         return self.samples > 0
 
 
@@ -103,7 +99,7 @@ class StreamDesign:
     sample_period: float
     epsilon: float
     delta: float
-    promise: Promise
+    hidden: HiddenChange
     filter: StreamFilter
     registers: tuple[RegisterDesign, ...]
     mean_shift: float
@@ -140,10 +136,10 @@ class StreamDesign:
 
     def repeated_shift(self, events: int) -> float:
         """Mean shift of so many promised events, one a day at the same hour; for a ball, so many times the radius."""
-        if not self.promise.is_event:
+        if not self.hidden.is_event:
             return self.mean_shift * events
         day = self.samples_per(24.0)
-        size, length = self.promise.size + self.filter.input_grid, self.promise.samples
+        size, length = self.hidden.size + self.filter.input_grid, self.hidden.samples
         energy = fourier(self.filter.ratio, (events - 1) * day + length, tolerance=1e-12)
         total = size**2 * repeated_events(energy, length, day, events)
         for register in self.registers:
@@ -160,115 +156,129 @@ class StreamDesign:
         return found, min(1.0, self.delta + sampler_delta(found, self.sampler_error))
 
 
+@dataclass(frozen=True, kw_only=True)
+class StreamRequest:
+    """What a stream is asked to be. Whatever no private spectrum could make good is refused before one is paid for."""
+
+    purpose: str
+    sample_period: float
+    promise: Promise
+    hidden: HiddenChange
+    sample_limit: int
+    limits: tuple[float, float] = (-100.0, 100.0)
+    substitute: float = 0.0
+    balance: tuple[float, float] | None = None
+    reduction: tuple[float, float] = REDUCTION
+
+    def __post_init__(self) -> None:
+        checks.one_of("purpose", self.purpose, PURPOSES)
+        if not self.hidden.is_event and self.purpose in ("energy", "billing"):
+            raise ParameterError(
+                f'purpose {self.purpose!r} needs an event to hide: for an l2 ball white noise, "shape", is optimal.'
+            )
+        checks.whole("the event's number of samples", self.hidden.samples, "[0, 4096]")
+        checks.whole("sample_limit", self.sample_limit)
+        low, high = self.limits
+        if not (math.isfinite(low) and math.isfinite(high) and low < high and low <= self.substitute <= high):
+            raise ParameterError(
+                "limits must be finite and increasing, with the substitute between them. "
+                f"Got {self.limits} and {self.substitute}."
+            )
+        if self.purpose == "spectrum":
+            _low_pass(*self.reduction)
+
+
 def design_stream(
-    *,
-    purpose: str,
-    sample_period: float,
-    epsilon: float,
-    delta: float,
-    promise: Promise,
-    sample_limit: int,
-    limits: tuple[float, float],
-    substitute: float,
-    balance: tuple[float, float] | None = None,
-    private_psd: ArrayLike | None = None,
-    reduction: tuple[float, float] = REDUCTION,
-    spectrum_mean_shift: float = 0.0,
+    request: StreamRequest, private_psd: ArrayLike | None = None, spectrum_mean_shift: float = 0.0
 ) -> StreamDesign:
     """Shape the filters, measure what they really hide, and scale the noise to the promise.
 
     The sampler's error does not depend on the scale, so delta is first reduced by it; then the supremum over all
-    promised differences, of the filters as they run, decides the scale.
+    hidden changes, of the filters as they run, decides the scale.
     """
-    check_request(
-        purpose=purpose,
-        epsilon=epsilon,
-        delta=delta,
-        promise=promise,
-        sample_limit=sample_limit,
-        limits=limits,
-        substitute=substitute,
-        reduction=reduction,
-    )
+    purpose, hidden, promise, samples = request.purpose, request.hidden, request.promise, request.sample_limit
     if purpose == "energy":
-        shape = _energy_shape(promise, *(balance or _balance(sample_period, promise.samples)))
+        shape = _energy_shape(hidden, *(request.balance or _balance(request.sample_period, hidden.samples)))
     elif purpose == "spectrum":
         if private_psd is None:
             raise ParameterError('history must be given for purpose "spectrum": a release of PrivateSpectrum.')
-        shape = _spectrum_shape(private_psd, sample_period, *reduction)
+        shape = _spectrum_shape(private_psd, request.sample_period, *request.reduction)
     else:
         shape = StreamFilter(white=1.0)
-    shape = _fine_enough(shape, epsilon, delta, sample_limit)
-    error = _sampler_error(shape, sample_limit)
-    mean_shift = mean_shift_for(epsilon, (delta - sampler_delta(epsilon, error)) * (1 - 2.0**-48))
+    shape = _fine_enough(shape, promise, samples)
+    error = _sampler_error(shape, samples)
+    mean_shift = mean_shift_for(promise.epsilon, promise.ideal_delta(error))
     share = billing_shares()["stream"] if purpose == "billing" else 1.0
     smallest = 1.0 if purpose == "spectrum" else 0.0  # the private spectrum's own noise, or more
-    rough = shape.scaled(max(_largest_shift(shape, promise) / (mean_shift * math.sqrt(share)), smallest))
+    rough = shape.scaled(max(_largest_shift(shape, hidden) / (mean_shift * math.sqrt(share)), smallest))
     # Rounding readings to the lattice enlarges every difference by a grid, which may still double with the scale.
-    rounded = _rounded(promise, 2 * rough.input_grid, sample_limit)
+    rounded = _rounded(hidden, 2 * rough.input_grid, samples)
     found = shape.scaled(max(_largest_shift(shape, rounded) / (mean_shift * math.sqrt(share)), smallest))
     reached = _largest_shift(found.scaled(1 - 2.0**-40), rounded) if purpose == "spectrum" else mean_shift
-    if found.grid > 2 * rough.grid or found.total_variation(2 * sample_limit) > error:
+    if found.grid > 2 * rough.grid or found.total_variation(2 * samples) > error:
         raise NumericalError("the lattice moved while the noise was scaled: choose a slightly different promise")
-    if max(map(abs, limits)) / found.input_grid * sum(map(abs, found.signal)) >= LARGEST_STEPS:
-        raise ParameterError(f"limits must be closer to the noise of {found.white:.3g} kW. Got {limits} instead.")
+    if max(map(abs, request.limits)) / found.input_grid * sum(map(abs, found.signal)) >= LARGEST_STEPS:
+        raise ParameterError(f"limits must be closer to the noise of {found.white:.3g} kW. Got {request.limits}.")
     return StreamDesign(
         purpose=purpose,
-        sample_period=sample_period,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        promise=promise,
+        sample_period=request.sample_period,
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        hidden=hidden,
         filter=found,
         mean_shift=min(reached, mean_shift),
         sampler_error=error,
-        sample_limit=sample_limit,
-        registers=_registers(sample_period, rounded, mean_shift) if purpose == "billing" else (),
-        limits=limits,
-        substitute=substitute,
+        sample_limit=samples,
+        registers=_registers(request.sample_period, rounded, mean_shift) if purpose == "billing" else (),
+        limits=request.limits,
+        substitute=request.substitute,
         spectrum_mean_shift=spectrum_mean_shift,
     )
 
 
 def check_hides(design: StreamDesign) -> None:
     """Refuse a design, for example of a file, whose filters and registers hide less than its mean shift says."""
-    promise = _rounded(design.promise, design.filter.input_grid, design.sample_limit)
-    squared = _largest_shift(design.filter, promise) ** 2
-    squared += sum((promise.samples * promise.size / register.noise_sd) ** 2 for register in design.registers)
+    hidden = _rounded(design.hidden, design.filter.input_grid, design.sample_limit)
+    squared = _largest_shift(design.filter, hidden) ** 2
+    squared += sum((hidden.samples * hidden.size / register.noise_sd) ** 2 for register in design.registers)
     enough = math.sqrt(squared) <= design.mean_shift * NUMERICAL_MARGIN
     if not enough or design.sampler_error < design.filter.total_variation(2 * design.sample_limit):
         raise FormatError("the filters and registers of the design do not hide what it promises")
-    if design.registers and not promise.is_event:
+    if design.registers and not hidden.is_event:
         raise FormatError("registers hide an event, not a ball")
 
 
-def _largest_shift(filters: StreamFilter, promise: Promise) -> float:
-    """D of the filters as they run: the supremum over the promised differences."""
-    if promise.is_event:
-        energy = fourier(filters.ratio, promise.samples)
-        return promise.size * math.sqrt(largest_event(energy)) * NUMERICAL_MARGIN
+def _largest_shift(filters: StreamFilter, hidden: HiddenChange) -> float:
+    """D of the filters as they run: the supremum over the hidden changes."""
+    if hidden.is_event:
+        energy = fourier(filters.ratio, hidden.samples)
+        return hidden.size * math.sqrt(largest_event(energy)) * NUMERICAL_MARGIN
     if filters.coloured:
         degree = max(len(filters.taps), len(filters.signal))
         most = largest_ratio(filters.signal_power, filters.noise_power, degree)
     else:
         most = float(filters.ratio(np.zeros(1))[0])
-    return promise.l2_ball * math.sqrt(most) * NUMERICAL_MARGIN
+    return hidden.l2_ball * math.sqrt(most) * NUMERICAL_MARGIN
 
 
-def _rounded(promise: Promise, step: float, samples: int) -> Promise:
-    """The promise after readings are rounded to a lattice: a step more per sample that can differ."""
-    if promise.is_event:
-        return replace(promise, size=promise.size + step)
-    return replace(promise, l2_ball=promise.l2_ball + step * math.sqrt(samples))
+def _rounded(hidden: HiddenChange, step: float, samples: int) -> HiddenChange:
+    """The change after readings are rounded to a lattice: a step more per sample that can differ."""
+    if hidden.is_event:
+        return replace(hidden, size=hidden.size + step)
+    return replace(hidden, l2_ball=hidden.l2_ball + step * math.sqrt(samples))
 
 
-def _fine_enough(shape: StreamFilter, epsilon: float, delta: float, samples: int) -> StreamFilter:
+def _fine_enough(shape: StreamFilter, promise: Promise, samples: int) -> StreamFilter:
     for width in WIDTHS:
         shape = shape.at_width(width)
-        if sampler_delta(epsilon, _sampler_error(shape, samples)) <= SAMPLER_PART * delta:
+        error = _sampler_error(shape, samples)
+        if sampler_delta(promise.epsilon, error) <= SAMPLER_PART * promise.delta:
             return shape
-    raise ParameterError(
-        f"delta must be larger, or the sample limit of {samples} smaller: the lattice would cost more than "
-        f"{SAMPLER_PART:g} of delta. Got {delta!r} instead."
+    raise unaffordable_sampler(
+        promise.epsilon,
+        promise.delta,
+        sampler_delta(promise.epsilon, error) / SAMPLER_PART,
+        f"a sample_limit below {samples} may help",
     )
 
 
@@ -284,14 +294,14 @@ def _balance(sample_period: float, samples: int) -> tuple[float, float]:
     return rho, min(0.6, 0.42 * length**-0.243)
 
 
-def _energy_shape(promise: Promise, rho: float, low_share: float) -> StreamFilter:
+def _energy_shape(hidden: HiddenChange, rho: float, low_share: float) -> StreamFilter:
     """Design B for a unit shift: R = r0 + b P_rho hides the all-ones event exactly; its noise filter in closed form."""
     if not 0 < rho < 1 or not 0 <= low_share < 1:
         raise ParameterError(f"balance must hold rho in (0, 1) and p in [0, 1). Got {(rho, low_share)} instead.")
-    length = promise.samples
+    length = hidden.samples
     lags = np.arange(1, length)
     closeness = length + 2 * float(np.sum((length - lags) * rho**lags))
-    white, low = (1 - low_share) / (length * promise.size**2), low_share / (closeness * promise.size**2)
+    white, low = (1 - low_share) / (length * hidden.size**2), low_share / (closeness * hidden.size**2)
     whole = one_pole_one_zero(rho, white, low)
     gain, zero, pole = float(whole.b[0]) ** 2, rho, -float(whole.a[1])
     least = 1 / (white + low * (1 + rho) / (1 - rho))
@@ -349,46 +359,13 @@ def billing_shares() -> dict[str, float]:
     return dict(zip(names, (1 / scales**2).tolist()))
 
 
-def _registers(sample_period: float, promise: Promise, mean_shift: float) -> tuple[RegisterDesign, ...]:
+def _registers(sample_period: float, hidden: HiddenChange, mean_shift: float) -> tuple[RegisterDesign, ...]:
     """Design C: a register moves by at most samples * size, however the event lies across its windows."""
     made = []
     for name, days in REGISTER_DAYS.items():
         window = days * 24.0 / sample_period
         if abs(window - round(window)) > 1e-9:
             raise ParameterError(f"sample_period must divide a day for billing. Got {sample_period!r} hours instead.")
-        sd = promise.samples * promise.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
+        sd = hidden.samples * hidden.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
         made.append(RegisterDesign(name=name, samples=round(window), noise_sd=sd))
     return tuple(made)
-
-
-def check_request(
-    *,
-    purpose: str,
-    epsilon: float,
-    delta: float,
-    promise: Promise,
-    sample_limit: int,
-    limits: tuple[float, float],
-    substitute: float,
-    reduction: tuple[float, float],
-) -> None:
-    """Refuse what no private spectrum could make good, before one is paid for."""
-    if purpose not in PURPOSES:
-        raise ParameterError(f"purpose must be one of {', '.join(PURPOSES)}. Got {purpose!r} instead.")
-    if not promise.is_event and purpose in ("energy", "billing"):
-        raise ParameterError(
-            f'purpose {purpose!r} needs a promised event: for an l2 ball white noise, purpose "shape", is optimal.'
-        )
-    if promise.samples > 4096:
-        raise ParameterError(f"event must last at most 4096 samples. Got {promise.samples} instead.")
-    if sample_limit < 1:
-        raise ParameterError(f"sample_limit must be at least 1. Got {sample_limit} instead.")
-    low, high = limits
-    if not (math.isfinite(low) and math.isfinite(high) and low < high and low <= substitute <= high):
-        raise ParameterError(
-            f"limits must be finite and increasing, with the substitute between them. "
-            f"Got {limits} and {substitute} instead."
-        )
-    mean_shift_for(epsilon, delta)
-    if purpose == "spectrum":
-        _low_pass(*reduction)

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Guarantee
+from gaussveil.accounting import Adjacency, Certificate
 from gaussveil.accounting.canonical import fields, number, tame, text
 from gaussveil.errors import FormatError
-from gaussveil.mechanisms.meter_stream.design import REGISTER_DAYS, Promise, RegisterDesign, StreamDesign
+from gaussveil.mechanisms.meter_stream.design import REGISTER_DAYS, HiddenChange, RegisterDesign, StreamDesign
 from gaussveil.mechanisms.meter_stream.noise import StreamFilter
+from gaussveil.mechanisms.release_path import Plan
 
 LARGEST_COUNT = 2**62
 
@@ -23,7 +24,7 @@ def design_to_dict(design: StreamDesign) -> dict[str, Any]:
     return {
         **plain,
         "limits": list(design.limits),
-        "promise": asdict(design.promise),
+        "promise": asdict(design.hidden),
         "filter": design.filter.to_dict(),
         "registers": [asdict(register) for register in design.registers],
     }
@@ -43,7 +44,7 @@ def design_from_dict(record: object) -> StreamDesign:
             **{name: number(plain, name, what) for name in _NUMBERS},
             sample_limit=_count(plain, "sample_limit", 1),
             limits=_limits(plain["limits"]),
-            promise=Promise(
+            hidden=HiddenChange(
                 size=number(promise, "size", what),
                 samples=_count(promise, "samples", 0),
                 l2_ball=number(promise, "l2_ball", what),
@@ -81,7 +82,7 @@ def _count(record: Mapping[str, object], name: str, least: int) -> int:
 
 def check_paid(design: StreamDesign, certificate: Certificate) -> None:
     """Refuse a design that is not the one the certificate was written for."""
-    promise = design.promise
+    hidden = design.hidden
     written = {
         "purpose": design.purpose,
         "sample_limit": design.sample_limit,
@@ -95,9 +96,9 @@ def check_paid(design: StreamDesign, certificate: Certificate) -> None:
     same = isinstance(trajectory, Mapping) and all(
         trajectory.get(name) == value
         for name, value in (
-            ("event_kw", promise.size),
-            ("event_samples", promise.samples),
-            ("l2_ball", promise.l2_ball),
+            ("event_kw", hidden.size),
+            ("event_samples", hidden.samples),
+            ("l2_ball", hidden.l2_ball),
             ("mean_shift", design.mean_shift),
         )
     )
@@ -105,26 +106,25 @@ def check_paid(design: StreamDesign, certificate: Certificate) -> None:
         raise FormatError("the design is not the one that its certificate covers")
 
 
-def stream_draft(
-    design: StreamDesign, spectrum: Certificate | None, guarantee: Guarantee, events: int
-) -> CertificateDraft:
+def adjacency_of(hidden: HiddenChange) -> Adjacency:
+    """Which two streams must look alike."""
+    if hidden.is_event:
+        return Adjacency.event(hidden.samples, hidden.size, "meter's stream")
+    return Adjacency.l2_ball(hidden.l2_ball, space="trajectory", unit="meter's stream")
+
+
+def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int) -> Plan:
     """What the certificate says of a stream: the trajectory's guarantee, the spectrum's, and their composition."""
-    promise = design.promise
-    if promise.is_event:
-        adjacency = Adjacency.event(promise.samples, promise.size, "meter's stream")
-    else:
-        adjacency = Adjacency.l2_ball(promise.l2_ball, space="trajectory", unit="meter's stream")
+    hidden = design.hidden
     total = math.hypot(design.mean_shift, design.spectrum_mean_shift)
-    return CertificateDraft(
+    return Plan(
+        charge=design.charge,
         released=f"stream of readings, purpose {design.purpose}, every {design.sample_period * 60:g} minutes",
-        mechanism="meter stream",
-        adjacency=adjacency,
-        epsilon=design.epsilon,
-        delta=design.delta,
-        guarantee=guarantee,
+        adjacency=adjacency_of(hidden),
+        built_from=() if spectrum is None else (spectrum,),
         assumptions=(
             "one event: a habit repeated on several days is several events (see repeated_events)"
-            if promise.is_event
+            if hidden.is_event
             else "any change of the whole stream within the ball, once",
             f"at most {design.sample_limit} readings are pushed, none of them twice",
             "time stamps, and which readings are missing, are public; readings are clipped to the limits",
@@ -136,16 +136,16 @@ def stream_draft(
                 "mean_shift": design.mean_shift,
                 "epsilon": design.epsilon,
                 "delta": design.delta,
-                "event_kw": promise.size,
-                "event_samples": promise.samples,
-                "l2_ball": promise.l2_ball,
+                "event_kw": hidden.size,
+                "event_samples": hidden.samples,
+                "l2_ball": hidden.l2_ball,
             },
             "spectrum": _spectral(spectrum),
             "together": {**_figure(design, total), "when": "history and stream concern the same protected data"},
             "repeated_events": {
                 "events": events,
                 **_repeated(design, events),
-                "spacing": "one a day" if promise.is_event else "each anywhere in the ball",
+                "spacing": "one a day" if hidden.is_event else "each anywhere in the ball",
             },
             "sample_limit": design.sample_limit,
             "sample_period_hours": design.sample_period,

@@ -24,25 +24,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil.accounting import Account, Certificate, CertificateDraft, Guarantee, Release, transaction
+from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import AssumptionError, FormatError, ParameterError
 from gaussveil.files import PRIVATE, write_whole
-from gaussveil.mechanisms.containers import library_of, like, real_array, real_number
+from gaussveil.mechanisms.containers import library_of, like, real_array
 from gaussveil.mechanisms.meter_stream.design import (
     HOURS_PER_YEAR,
     REDUCTION,
     YEARS,
-    Promise,
+    HiddenChange,
     StreamDesign,
+    StreamRequest,
     check_hides,
-    check_request,
     design_stream,
     hours,
 )
 from gaussveil.mechanisms.meter_stream.noise import FilterBank, to_steps
-from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_draft
+from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_plan
 from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank
+from gaussveil.mechanisms.release_path import Mechanism, Promise, check_generator
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator, default_generator
@@ -86,7 +87,7 @@ class StreamPlan:
     __str__ = describe
 
 
-class MeterStream:
+class MeterStream(Mechanism):
     """A private stream of one meter; make one with `MeterStream.design`.
 
     >>> stream = MeterStream.design(sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
@@ -99,6 +100,8 @@ class MeterStream:
     reading tell more than the certificate says. The gateway (docs/gateway.md) sees to that.
     """
 
+    mechanism = "meter stream"
+
     def __init__(
         self,
         *,
@@ -107,10 +110,9 @@ class MeterStream:
         generator: Generator | None = None,
         spectrum: Certificate | None = None,
     ) -> None:
-        _check_generator(generator)
+        check_generator(generator)
+        super().__init__(epsilon=design.epsilon, delta=design.delta, account=account, generator=generator)
         self.design_ = design
-        self.account = account
-        self.generator = generator
         self.spectrum_ = spectrum
         self.energies: list[Energy] = []
         self._bank: FilterBank
@@ -155,31 +157,24 @@ class MeterStream:
             account: debited once, before the first output.
         """
         period = hours("sample_period", sample_period)
-        promise = Promise.of(event, l2_ball, period)
-        limit = math.ceil(YEARS * HOURS_PER_YEAR / period) if sample_limit is None else sample_limit
-        asked: dict[str, Any] = {
-            "purpose": purpose,
-            "epsilon": real_number("epsilon", epsilon),
-            "delta": real_number("delta", delta),
-            "promise": promise,
-            "sample_limit": limit,
-            "limits": (float(limits[0]), float(limits[1])),
-            "substitute": float(substitute),
-            "reduction": reduction,
-        }
-        check_request(**asked)
-        _check_generator(generator)
+        request = StreamRequest(
+            purpose=purpose,
+            sample_period=period,
+            promise=Promise(epsilon, delta, generator),
+            hidden=HiddenChange.of(event, l2_ball, period),
+            sample_limit=math.ceil(YEARS * HOURS_PER_YEAR / period) if sample_limit is None else sample_limit,
+            limits=(float(limits[0]), float(limits[1])),
+            substitute=float(substitute),
+            balance=balance,
+            reduction=reduction,
+        )
         released = _released_spectrum(history, spectrum) if purpose == "spectrum" else None
         if released is None and (history is not None or spectrum is not None):
             raise ParameterError(f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.')
-        shift = 0.0 if released is None else _shift_of(released.certificate)
-        found = design_stream(
-            **asked,
-            sample_period=period,
-            balance=balance,
-            spectrum_mean_shift=shift,
-            private_psd=None if released is None else released.value,
-        )
+        if released is None:
+            found = design_stream(request)
+        else:
+            found = design_stream(request, released.value, _shift_of(released.certificate))
         certificate = None if released is None else released.certificate
         return cls(design=found, account=account, generator=generator, spectrum=certificate)
 
@@ -262,10 +257,7 @@ class MeterStream:
             self._start()
             return self._push(first)
 
-        with transaction(self.account, self.design_.charge, self._draft()) as debit:
-            outputs = debit.draw(make)
-        self.certificate_ = debit.certificate
-        return outputs
+        return self._publish(stream_plan(self.design_, self.spectrum_, REPEATED_EVENTS), make).value
 
     def _push(self, values: Floats) -> Floats:
         low, high = self.design_.limits
@@ -357,11 +349,6 @@ class MeterStream:
         except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
             raise FormatError(f"the meter stream {path} cannot be read: {type(error).__name__}") from error
 
-    def _draft(self) -> CertificateDraft:
-        secure = self.generator is None or self.generator.is_secure
-        guarantee = Guarantee.worst_case() if secure else Guarantee.none("seeded")
-        return stream_draft(self.design_, self.spectrum_, guarantee, REPEATED_EVENTS)
-
     def __sklearn_clone__(self) -> MeterStream:
         return self.__reduce__()[0]()
 
@@ -369,13 +356,6 @@ class MeterStream:
         # A copy is a new stream with its own debit: two continuations of one noise would cancel it.
         given: dict[str, Any] = {"design": self.design_, "account": self.account, "generator": self.generator}
         return partial(MeterStream, spectrum=self.spectrum_, **given), ()
-
-
-def _check_generator(generator: object) -> None:
-    if not isinstance(generator, Generator | None):
-        raise ParameterError(
-            f"generator must be a SecureGenerator or SeededGenerator. Got {type(generator).__name__} instead."
-        )
 
 
 def _released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release[Any]:

@@ -239,7 +239,7 @@ def sensitive_row(home: Home) -> dict[str, float]:
 def _billing_epsilon(stream: MeterStream) -> float:
     """All noise of a billing stream grows in one proportion, so an event of another size scales the mean shift."""
     design = stream.design_
-    shift = design.mean_shift * EVENT[0] / design.promise.size
+    shift = design.mean_shift * EVENT[0] / design.hidden.size
     return float(GaussianPair.mean_shift(shift).epsilon(design.delta))
 
 

@@ -49,9 +49,9 @@ def event_energies(design: StreamDesign, readings: Floats) -> Floats:
 
     Stream: d' Q d with Q of the filters as they run. Registers: the squared part of d in each window over its variance.
     """
-    length = design.promise.samples
+    length = design.hidden.samples
     starts = np.arange(readings.size - length + 1)
-    moved = np.minimum(readings[starts[:, None] + np.arange(length)], design.promise.size)
+    moved = np.minimum(readings[starts[:, None] + np.arange(length)], design.hidden.size)
     quadratic = toeplitz(fourier(design.filter.ratio, length))
     total = np.einsum("ki,ij,kj->k", moved, quadratic, moved)
     for register in design.registers:

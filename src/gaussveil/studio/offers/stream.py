@@ -6,10 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gaussveil.accounting import Account, Guarantee
+from gaussveil.accounting import Account
 from gaussveil.mechanisms import MeterStream
-from gaussveil.mechanisms.meter_stream.record import stream_draft
-from gaussveil.mechanisms.meter_stream.stream import REPEATED_EVENTS
+from gaussveil.mechanisms.meter_stream.record import adjacency_of
 from gaussveil.streaming.meters import Meter, write_meters
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan
 
@@ -49,7 +48,7 @@ class StreamOffer(Offer):
                 ("Good for", ", ".join(plan.good_for) or "nothing: ask for less, or protect smaller events"),
             ),
             charge=stream.design_.charge,
-            adjacency=stream_draft(stream.design_, None, Guarantee.worst_case(), REPEATED_EVENTS).adjacency,
+            adjacency=adjacency_of(stream.design_.hidden),
             accuracy=Picture(
                 "Error against epsilon",
                 EPSILONS,
