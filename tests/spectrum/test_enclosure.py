@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.spectrum.enclosures.ball_integral import BallIntegral
+from gaussveil.spectrum.enclosures.ball_spectrum import exact_spectrum
 from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles, TermDoubles
-from gaussveil.spectrum.enclosures.exact_reduction import exact_spectrum
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 Case = dict[str, Any]

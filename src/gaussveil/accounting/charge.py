@@ -102,6 +102,10 @@ class Charge:
                 f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for, got less; "
                 "such a pair offers no privacy in one of its directions"
             )
+        if isinstance(source, PrivacyLoss):
+            # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
+            source, left_out = source.dominating()
+            sampler_error = sampler_error + int(count) * left_out * (1 + 2.0**-40) if left_out else sampler_error
         if draw_identity is not None and count > 1:
             raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
         drawn = (draw_identity,) if draw_identity is not None else ()

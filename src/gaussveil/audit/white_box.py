@@ -7,7 +7,6 @@ lower end above the claim refutes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -29,11 +28,11 @@ from gaussveil.audit.neighbours import (
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import Enclosure, PrivacyLoss
 from gaussveil.spectrum.enclosures.enclosure import enclose_at
+from gaussveil.spectrum.verified import dp_delta_upper
 
 Floats: TypeAlias = NDArray[np.float64]
 Verdict: TypeAlias = Literal["holds-on-these-neighbours", "refuted", "undecided"]
 
-NEAR = 1e-7  # relative; the spectrum is better than 1e-9, so a neighbour further below the claim is safely below it
 MOST_ENCLOSURES = 64
 CURVE_POINTS = 201
 
@@ -115,10 +114,11 @@ def audit(
     losses = _losses(map_or_pairs, data, neighbours)
     if losses.count < 1:
         raise ParameterError("an audit needs at least one neighbour; got none")
-    log_delta = _evaluate(losses, claimed.epsilon)
-    larger = np.max(log_delta, axis=1)
-    order = np.argsort(-larger, kind="stable")
-    near = int(np.sum(larger > math.log(claimed.delta) - NEAR if claimed.delta > 0 else larger > -math.inf))
+    log_delta, upper = _evaluate(losses, claimed.epsilon)
+    close = upper >= claimed.delta if claimed.delta > 0 else upper > 0
+    # First what is not proven to lie below the claim, and of that and of the rest the worst.
+    order = np.lexsort((-np.max(log_delta, axis=1), ~close))
+    near = int(np.sum(close))
     findings: list[Finding] = []
     refuted = False
     for number in order[: max(worst, min(near, MOST_ENCLOSURES))].tolist():
@@ -132,6 +132,7 @@ def audit(
         verdict = "refuted"
     elif near <= len(findings) and all(claimed.covers(found.upper) for found in findings):
         verdict = "holds-on-these-neighbours"
+    findings.sort(key=lambda found: -found.log_upper)
     return Audit(claimed, verdict, tuple(findings[:worst]), log_delta)
 
 
@@ -149,22 +150,26 @@ def _losses(
     return map_losses(map_or_pairs, data, neighbours)
 
 
-def _evaluate(losses: NeighbourLosses, epsilon: float) -> Floats:
-    """log delta of every neighbour: columns X||Y and Y||X."""
+def _evaluate(losses: NeighbourLosses, epsilon: float) -> tuple[Floats, Floats]:
+    """log delta of every neighbour, columns X||Y and Y||X, and a proven upper end of the worse one."""
     result = np.full((losses.count, 2), np.nan)
+    upper = np.ones(losses.count)
     for start, loss in losses.batches():
+        proven = dp_delta_upper(loss, epsilon).reshape(-1)
+        upper[start : start + proven.size] = proven
         for column, direction in enumerate((loss, loss.reversed())):
             values = _host(direction.log_delta(epsilon)).reshape(-1)
             result[start : start + values.size, column] = values
     if np.any(np.isnan(result)):
         raise NumericalError("the delta of a neighbour could not be computed; check that the map's output is sensible")
-    return result
+    return result, upper
 
 
 def _look_closely(losses: NeighbourLosses, number: int, log_delta: Floats, epsilon: float) -> Finding:
     loss, place = losses.one(number)
     both: list[Enclosure] = [
-        enclose_at(direction, place, loss.batch_shape, epsilon) for direction in (loss, loss.reversed())
+        enclose_at(direction.sources, loss.batch_shape, place, loss.batch_shape, epsilon)
+        for direction in (loss, loss.reversed())
     ]
     forward, backward = np.exp(log_delta)
     ends = {

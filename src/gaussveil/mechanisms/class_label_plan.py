@@ -90,9 +90,9 @@ class ClassLabelPlan:
 
         Mean gaps of equal covariances matter through the sum of their squares only; rounding it up keeps it sound.
         """
-        pairs = self.pairs
+        pairs, _ = self.pairs.dominating()
         if np.any(pairs.variance_gap):
-            return pairs
+            return self.pairs
         energy = np.sum(np.asarray(pairs.energy), axis=-1, keepdims=True) * ROUND_UP
         return PrivacyLoss.from_terms(np.zeros_like(energy), np.ones_like(energy), energy)
 
@@ -112,10 +112,8 @@ class ClassLabelPlan:
     @cached_property
     def delta(self) -> float:
         """Rigorous upper end of the worst delta at epsilon, sampler error included."""
-        exact = Charge(self.pairs, sampler_error=self.sampler_error)
-        stored = Charge.from_json(self.charge.to_json())
-        uppers = (Composition.of([(one, 1)], symmetric=False).delta_upper(self.epsilon) for one in (exact, stored))
-        return min(1.0, max(uppers) * ROUND_UP)
+        upper = Composition.of([(self.charge, 1)], symmetric=False).delta_upper(self.epsilon)
+        return min(1.0, upper * ROUND_UP)
 
     @property
     def accuracy(self) -> float:

@@ -6,26 +6,27 @@ up, the auditor reads it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from gaussveil.errors import FormatError, NotFiniteError, ParameterError, ShapeError
+from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
-from gaussveil.spectrum.enclosures.exact import ExactTerms, Source
+from gaussveil.spectrum.enclosures.enclosure import dominate, enclose_at, enclose_loss
+from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactTerms, Source
+from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
 
-if TYPE_CHECKING:
-    from gaussveil.spectrum.enclosures.interval import Enclosure
-
-
 TRACE = 1e-30
 HOPELESS = -1e6  # log delta below which digits no longer matter
+PROOF_BITS = (256, 1024)  # of the reduction of matrices; each is tried where the one before leaves too much open
+SLIVER = 1e-13  # share of delta that pays for what a reduction leaves out
 ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
 
@@ -35,11 +36,15 @@ class PrivacyLoss:
     `delta`, `log_delta`, `epsilon`, `loss_tail`, `tradeoff` speak of the direction X||Y; `dp_delta` and `dp_epsilon`
     take the worse of both directions. X is the output with the record, Y without it. All arguments broadcast against
     the batch.
+
+    Deltas, tails and curves are floats, for exploring; of ill-conditioned matrices they carry the error of a reduction
+    in floats. Proven are `epsilon`, `dp_epsilon`, `enclose`, and `dominating`, which is what accounts keep.
     """
 
     def __init__(self, terms: Terms, sources: Sequence[Source]) -> None:
         self._terms = terms.read_only()
         self._sources = tuple(sources)
+        self._dominating: dict[int, tuple[PrivacyLoss, float]] = {}
 
     @classmethod
     def from_terms(cls, variance_gap: Any, multiplicity: Any, energy: Any) -> PrivacyLoss:
@@ -84,6 +89,11 @@ class PrivacyLoss:
         """Shape of the batch; () for a single loss."""
         return self._terms.batch_shape
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The exact numbers that the loss was made from."""
+        return self._sources
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_shape={self.batch_shape}, terms={self._terms.variance_gap.shape[-1]})"
 
@@ -98,12 +108,32 @@ class PrivacyLoss:
         log_delta = self._hockey_stick(epsilon)
         return _plain(array_namespace(log_delta).exp(log_delta))
 
+    @np.errstate(divide="ignore")
     def epsilon(self, delta: Any) -> Array:
-        """The smallest epsilon whose delta is at most `delta`, on the private side: delta(epsilon(delta)) <= delta."""
+        """The smallest epsilon whose delta is at most `delta`, on the private side: delta(epsilon(delta)) <= delta.
+
+        Of matrices it rests on a proven reduction, some milliseconds a pair in 12 dimensions; to explore large batches
+        in plain floats, ask `PrivacyLoss.from_terms(pair.variance_gap, pair.multiplicity, pair.energy)`.
+        """
         target = probability_array("delta", delta, self._terms.variance_gap)
-        terms, flat, shape = self._broadcast(target)
-        xp = array_namespace(flat)
-        return _plain(xp.reshape(private_epsilon(terms, flat), shape))
+        for bits in PROOF_BITS:
+            loss, variation = self.dominating(bits)
+            terms, flat, shape = loss._broadcast(target)
+            xp = array_namespace(flat)
+            if variation == 0:
+                return _plain(xp.reshape(private_epsilon(terms, flat), shape))
+            # A sliver of the target pays for what the reduction leaves out; where it cannot, an enclosure may decide.
+            found = private_epsilon(terms, flat * (1 - SLIVER))
+            paid = found + math.log(2 * variation / SLIVER) <= xp.log(flat)
+            doubtful = where(~paid & (found < xp.inf))
+            rows = [int(doubtful[place]) for place in range(doubtful.shape[0])]
+            short = [row for row in rows if not self._is_private(row, shape, float(found[row]), float(flat[row]))]
+            for row in short:
+                if float(flat[row]) == 0:
+                    found[row] = xp.inf
+            if all(float(flat[row]) == 0 for row in short):
+                return _plain(xp.reshape(found, shape))
+        raise NumericalError("No epsilon was proven for so small a delta; use enclose() to inspect this pair.")
 
     def loss_tail(self, epsilon: Any) -> Array:
         """Pr_X[L > epsilon] for any real epsilon (one-sided probabilistic DP).
@@ -158,9 +188,27 @@ class PrivacyLoss:
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        from gaussveil.spectrum.enclosures.enclosure import enclose_loss
+        return enclose_loss(self._sources, self.batch_shape, epsilon)
 
-        return enclose_loss(self, epsilon)
+    def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
+        """A loss of plain terms that is no better than this one, and a total variation to be paid on top, both proven.
+
+        delta of this loss is at most delta of that one plus (1 + e^epsilon) times the total variation, at every epsilon
+        and in both directions: what accounts keep of a pair of matrices. Reduced terms dominate themselves.
+        """
+        if not any(isinstance(source.origin, ExactMatrices) for source in self._sources):
+            return self, 0.0
+        if bits not in self._dominating:
+            pieces, total = [], 0.0
+            for source in self._sources:
+                terms, variation = _dominating_terms(source, self.batch_shape, self._terms.variance_gap, bits)
+                pieces.append(terms)
+                total += variation
+            xp = array_namespace(self._terms.variance_gap)
+            columns = [xp.concat(list(column), axis=-1) for column in zip(*(piece.columns() for piece in pieces))]
+            exact = Source(ExactTerms(columns[0], columns[2], columns[3]))
+            self._dominating[bits] = PrivacyLoss(Terms(*columns), [exact]), total * (1 + 2.0**-40)
+        return self._dominating[bits]
 
     # --- both directions
 
@@ -231,10 +279,12 @@ class PrivacyLoss:
         """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
         example).
         """
-        from gaussveil.spectrum.enclosures.enclosure import enclose_at
-
-        found = enclose_at(self, np.unravel_index(row, shape), shape, epsilon)
+        found = enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
         return float(found.log_upper)
+
+    def _is_private(self, row: int, shape: tuple[int, ...], epsilon: float, delta: float) -> bool:
+        upper = self._enclosed_log_delta(row, shape, epsilon)
+        return upper <= (np.log(delta) if delta > 0 else -np.inf)
 
     @np.errstate(all="ignore")
     def _tail(self, epsilon: Any, upper: rules.Region, lower: rules.Region) -> Array:
@@ -278,6 +328,25 @@ def _folded(gap: Array, log_ratio: Array, multiplicity: Array, energy: Array) ->
     gap, log_ratio, multiplicity, energy = (column[order] for column in (gap, log_ratio, multiplicity, energy))
     starts = np.flatnonzero(np.concatenate(([True], (gap[1:] != gap[:-1]) | (log_ratio[1:] != log_ratio[:-1]))))
     return Terms(gap[starts], log_ratio[starts], np.add.reduceat(multiplicity, starts), np.add.reduceat(energy, starts))
+
+
+def _dominating_terms(source: Source, batch_shape: tuple[int, ...], like: Array, bits: int) -> tuple[Terms, float]:
+    """Terms of one source, repeated as it is, and the total variation they leave out; energies rounded up."""
+    xp = array_namespace(like)
+    origin, count, variation = source.origin, source.count, 0.0
+    if isinstance(origin, ExactMatrices):
+        columns, variation = dominate(source, batch_shape, bits)
+        gap, log_ratio, energy = (float_array("terms", column, like) for column in columns)
+        terms = Terms(gap, log_ratio, xp.ones_like(gap), energy)
+    else:
+        shape = (*batch_shape, origin.variance_gap.shape[-1])
+        given = (origin.variance_gap, origin.multiplicity, origin.energy)
+        terms = Terms.from_gaps(*(xp.broadcast_to(one, shape) for one in given))
+        terms = terms.reversed() if source.swapped else terms
+    if count > 1:
+        energy = terms.energy * (count * (1 + 2.0**-51))
+        terms = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * count, energy)
+    return terms, variation * count
 
 
 def _plain(array: Array) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 from flint import acb, arb
 from numpy.typing import NDArray
 
-from gaussveil.spectrum.enclosures.exact_reduction import BallSpectrum
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
 
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two

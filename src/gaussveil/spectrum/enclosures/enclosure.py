@@ -4,48 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj, to_device
+from array_api_compat import is_cupy_array, is_torch_array, to_device
 from flint import ctx
 from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array
 from gaussveil.spectrum.enclosures.ball_integral import BallIntegral
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
+from gaussveil.spectrum.enclosures.dominating import dominating_terms
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, Source
 from gaussveil.spectrum.enclosures.exact_doubles import Doubles, MatrixDoubles, TermDoubles
-from gaussveil.spectrum.enclosures.exact_reduction import BallSpectrum, exact_spectrum, matrix_spectrum
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
+from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectrum
 
-if TYPE_CHECKING:
-    from gaussveil.spectrum.loss import PrivacyLoss
-
-__all__ = ["Enclosure", "enclose_delta", "enclose_loss"]
-
+NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
 
 # Arb's working precision is a global of the process.
 _PRECISION_LOCK = Lock()
 
 
-def enclose_loss(loss: PrivacyLoss, epsilon: Any) -> Enclosure:
-    """Enclosure of `loss.delta(epsilon)` from the loss's exact inputs; arrays of ends for a batch or many epsilons."""
-    levels = _host(epsilon_array(epsilon, np.zeros(0)))
-    shape = np.broadcast_shapes(loss.batch_shape, levels.shape)
+def enclose_loss(sources: Sequence[Source], batch_shape: tuple[int, ...], epsilon: Any) -> Enclosure:
+    """Enclosure of delta(epsilon) of a loss from its exact sources; arrays of ends for a batch or many epsilons."""
+    levels = host(epsilon_array(epsilon, np.zeros(0)))
+    shape = np.broadcast_shapes(batch_shape, levels.shape)
     ends = np.empty((4, *shape))
     for index in np.ndindex(*shape):
-        found = enclose_at(loss, index, shape, float(np.broadcast_to(levels, shape)[index]))
+        found = enclose_at(sources, batch_shape, index, shape, float(np.broadcast_to(levels, shape)[index]))
         ends[(slice(None), *index)] = found.lower, found.upper, found.log_lower, found.log_upper
     return Enclosure(*(end[()] if shape else float(end) for end in ends))
 
 
-def enclose_at(loss: PrivacyLoss, index: tuple[Any, ...], shape: tuple[int, ...], epsilon: float) -> Enclosure:
-    """Enclosure at one place of `shape`, against which the loss's batch broadcasts."""
-    places = np.broadcast_to(np.arange(int(np.prod(loss.batch_shape))).reshape(loss.batch_shape), shape)
-    place = np.unravel_index(int(places[index]), loss.batch_shape) if loss.batch_shape else ()
-    return enclose_delta([_Origin(source, loss.batch_shape).at(place) for source in loss._sources], epsilon)
+def enclose_at(
+    sources: Sequence[Source],
+    batch_shape: tuple[int, ...],
+    index: tuple[Any, ...],
+    shape: tuple[int, ...],
+    epsilon: float,
+) -> Enclosure:
+    """Enclosure at one place of `shape`, against which the batch broadcasts."""
+    places = np.broadcast_to(np.arange(int(np.prod(batch_shape))).reshape(batch_shape), shape)
+    place = np.unravel_index(int(places[index]), batch_shape) if batch_shape else ()
+    return enclose_delta([_Origin(source, batch_shape).at(place) for source in sources], epsilon)
 
 
 def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enclosure:
@@ -72,9 +76,7 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
             if tight:
                 return best
     if best == UNKNOWN and any(isinstance(source, MatrixDoubles) for source, _ in active):
-        raise NumericalError(
-            "The covariances are too close to singular to be enclosed; check that they are positive definite."
-        )
+        raise NumericalError(NEARLY_SINGULAR)
     return best
 
 
@@ -95,9 +97,32 @@ def _spectra(active: Sequence[tuple[Doubles, int]], precision: int) -> list[tupl
     return spectra
 
 
-def _host(array: Any) -> NDArray[np.float64]:
+def dominate(
+    source: Source, batch_shape: tuple[int, ...], bits: int
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], float]:
+    """Gaps, logs of ratios and energies that dominate a pair of matrices, and the total variation they leave out.
+
+    Refuses what cannot be bounded with so many bits.
+    """
+    origin = _Origin(source, batch_shape)
+    found = []
+    with _PRECISION_LOCK, ctx.workprec(bits):
+        for place in np.ndindex(*batch_shape):
+            doubles, _ = origin.at(place)
+            assert isinstance(doubles, MatrixDoubles)
+            spectrum = matrix_spectrum(doubles, bits)
+            terms = None if spectrum is None else dominating_terms(spectrum)
+            if terms is None:
+                raise NumericalError(NEARLY_SINGULAR)
+            found.append(terms)
+    gap, log_ratio, energy = (np.reshape([one[i] for one in found], (*batch_shape, -1)) for i in range(3))
+    return (gap, log_ratio, energy), max(one.total_variation for one in found)
+
+
+def host(array: Any) -> NDArray[np.float64]:
     """Any array, on any device, as float64 in main memory."""
-    return np.asarray(to_device(array, "cpu") if is_array_api_obj(array) else array, dtype=np.float64)
+    elsewhere = is_torch_array(array) or is_cupy_array(array)
+    return np.asarray(to_device(array, "cpu") if elsewhere else array, dtype=np.float64)
 
 
 class _Origin:
@@ -115,7 +140,7 @@ class _Origin:
             fields = [(origin.variance_gap, 1), (origin.multiplicity, 1), (shift, 1)]
         self._columns = []
         for field, rank in fields:
-            column = _host(field)
+            column = host(field)
             self._columns.append(np.broadcast_to(column, (*batch_shape, *column.shape[column.ndim - rank :])))
 
     def at(self, place: tuple[Any, ...]) -> tuple[Doubles, int]:
