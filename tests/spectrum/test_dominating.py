@@ -15,7 +15,7 @@ from gaussveil.accounting import Charge
 from gaussveil.audit.white_box import audit
 from gaussveil.errors import NotPositiveDefiniteError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-from gaussveil.spectrum.enclosures.definiteness import is_positive_definite
+from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.spectrum.verified import dp_delta_upper
 
 # Nearly singular: doubles reduce it to a mean shift that is 8 % too short.

@@ -96,16 +96,16 @@ class Charge:
             raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
         if int(count) != count or count < 1:
             raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        if isinstance(source, PrivacyLoss):
+            # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
+            source, left_out = source.dominating()
+            sampler_error = sampler_error + int(count) * left_out * (1 + 2.0**-40) if left_out else sampler_error
         if isinstance(source, PrivacyLoss) and np.any(1 - np.asarray(source.variance_gap) < SMALLEST_RATIO):
             # The stored form keeps 1 - ratio, which would round such a ratio away.
             raise ParameterError(
                 f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for, got less; "
                 "such a pair offers no privacy in one of its directions"
             )
-        if isinstance(source, PrivacyLoss):
-            # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
-            source, left_out = source.dominating()
-            sampler_error = sampler_error + int(count) * left_out * (1 + 2.0**-40) if left_out else sampler_error
         if draw_identity is not None and count > 1:
             raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
         drawn = (draw_identity,) if draw_identity is not None else ()

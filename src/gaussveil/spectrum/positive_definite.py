@@ -1,4 +1,4 @@
-"""Proofs in floating point that symmetric matrices are positive definite.
+"""Proofs that symmetric matrices are positive definite, in floating point and, where that does not suffice, exactly.
 
 A Cholesky factorisation that runs to its end in doubles proves that the matrix plus (n+1) u trace, u = 2^-53, on its
 diagonal is positive definite (Rump, Verification of positive definiteness, BIT 2006, theorem 2.3; docs/math/noise.md,
@@ -7,11 +7,18 @@ diagonal is positive definite (Rump, Verification of positive definiteness, BIT 
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 
+import numpy as np
+from flint import fmpz_mat
+
+from gaussveil.errors import NumericalError
 from gaussveil.typing import Floats
 
 UNIT_ROUNDOFF = 2.0**-53
+MOST_WORK = 2e10  # size^4 times bits: some seconds of exact arithmetic
 
 
 def proof_margin(size: int, trace: float) -> float:
@@ -42,3 +49,30 @@ def certainly_positive_definite(matrix: Floats, entry_error: Floats) -> bool:
     error_norm = 1.001 * np.max(np.sum(entry_error * scale[:, None] * scale, axis=1))
     shift = 2 * proof_margin(len(scaled), float(np.trace(scaled))) + error_norm + 1e-250
     return factorises(scaled - np.diag(np.full(len(scaled), shift)))
+
+
+def is_positive_definite(matrix: Sequence[Sequence[float | Fraction]]) -> bool:
+    """Whether the symmetric part is positive definite, decided exactly: no rounding is left in the answer.
+
+    Its eigenvalues are real, so all are positive exactly when the coefficients of the characteristic polynomial
+    alternate in sign and none is zero (Descartes). Powers of two bring the diagonal near one first: a congruence.
+    """
+    size = range(len(matrix))
+    diagonal = [Fraction(matrix[i][i]) for i in size]
+    if any(value <= 0 for value in diagonal):
+        return False
+    scale = [(value.numerator.bit_length() - value.denominator.bit_length()) // 2 for value in diagonal]
+    scaled = [
+        [(Fraction(matrix[i][j]) + Fraction(matrix[j][i])) / 2 * Fraction(2) ** (-scale[i] - scale[j]) for j in size]
+        for i in size
+    ]
+    if any(value * value > 16 for row in scaled for value in row):  # the diagonal is below 4: |a_ij|^2 > a_ii a_jj
+        return False
+    rounded = np.array([[float(value) for value in row] for row in scaled])
+    if certainly_positive_definite(rounded, np.abs(rounded) * UNIT_ROUNDOFF + 1e-300):
+        return True
+    denominator = math.lcm(*(value.denominator for row in scaled for value in row))
+    if len(size) ** 4 * denominator.bit_length() > MOST_WORK:
+        raise NumericalError("Positive definiteness was not decided: the matrix is too large to be treated exactly.")
+    polynomial = fmpz_mat([[int(value * denominator) for value in row] for row in scaled]).charpoly()
+    return all((-1) ** (len(size) - power) * int(polynomial[power]) > 0 for power in size)

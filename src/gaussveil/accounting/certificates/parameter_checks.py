@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-import numpy as np
-
 from gaussveil.accounting.certificates.certificate import Certificate
-from gaussveil.errors import FormatError
+from gaussveil.errors import FormatError, NumericalError
+from gaussveil.spectrum.positive_definite import is_positive_definite
 
 _LATTICE_VARIANCE = (
     4  # noise drawn on a grid g stands for continuous noise of (2 g)^2 less (derived: docs/math/noise.md)
@@ -21,7 +20,6 @@ _LATTICE_VARIANCE = (
 PAIR_ALONE = "the pair alone; that the mechanism leads to this pair is the issuer's word"
 PAIR_AND_PARAMETERS = "the pair, and the public parameters that lead to it"
 _ROUNDING = Fraction(1, 2**50)  # of a squared float
-_SPECTRAL = Fraction(1, 10**9)  # of eigenvalues, relative to the largest
 
 
 def parameter_problems(certificate: Certificate) -> tuple[list[str], str]:
@@ -31,7 +29,7 @@ def parameter_problems(certificate: Certificate) -> tuple[list[str], str]:
         return [], PAIR_ALONE
     try:
         return check(certificate)
-    except FormatError as error:
+    except (FormatError, NumericalError) as error:
         return [str(error)], PAIR_ALONE
 
 
@@ -54,8 +52,8 @@ def _gaussian(certificate: Certificate) -> tuple[list[str], str]:
     rounding = _number(known, "rounding_l2")
     if rounding**2 < grid**2 * coordinates:
         problems.append(f"rounding_l2 must be at least grid times the root of the {coordinates} coordinates")
-    left = _narrowest_variance(known, coordinates) - _LATTICE_VARIANCE * grid**2
-    if left <= 0 or (_number(known, "l2_sensitivity") + rounding) ** 2 > charged * left:
+    shift = _number(known, "l2_sensitivity") + rounding
+    if charged <= 0 or not _covers(known, coordinates, shift**2 / charged + _LATTICE_VARIANCE * grid**2):
         problems.append("the noise is too small for the stated l2_sensitivity, grid and charged mean shift")
     return problems, PAIR_AND_PARAMETERS
 
@@ -74,23 +72,25 @@ def _coordinates(known: Mapping[str, object]) -> int:
     return math.prod(shape)
 
 
-def _narrowest_variance(known: Mapping[str, object], coordinates: int) -> Fraction:
-    """Smallest variance of the noise over all directions, rounding in favour of the certificate."""
+def _covers(known: Mapping[str, object], coordinates: int, needed: Fraction) -> bool:
+    """Whether the noise has the needed variance in every direction, the rounding of what is stated granted."""
     stated = known.get("noise_covariance")
     if not isinstance(stated, list):
         # What is drawn has a rational variance, of which the certificate states the nearest float.
-        return Fraction(math.nextafter(_number(known, "noise_covariance"), math.inf))
+        return Fraction(math.nextafter(_number(known, "noise_covariance"), math.inf)) >= needed
+    size = range(len(stated))
     rows = [row for row in stated if isinstance(row, list) and len(row) == len(stated)]
     numbers = [value for row in rows for value in row if isinstance(value, int | float) and not isinstance(value, bool)]
     if not stated or len(numbers) != len(stated) ** 2 or coordinates % len(stated):
         raise FormatError("the parameter 'noise_covariance' must be a number or a square matrix that fits 'shape'")
-    matrix = np.array(numbers, dtype=np.float64).reshape(len(stated), len(stated))
-    if np.max(np.abs(matrix - matrix.T)) > _SPECTRAL * np.max(np.abs(matrix)):
+    if not all(math.isfinite(value) for value in numbers):
+        raise FormatError("the parameter 'noise_covariance' must be finite")
+    matrix = [[Fraction(value) for value in row] for row in rows]
+    # Rounded entries change a direction's variance by at most so much of the variances along the axes.
+    granted = [_ROUNDING * len(stated) * abs(matrix[i][i]) for i in size]
+    if any((matrix[i][j] - matrix[j][i]) ** 2 > 4 * granted[i] * granted[j] for i in size for j in range(i)):
         raise FormatError("the parameter 'noise_covariance' must be symmetric")
-    values = np.linalg.eigvalsh(matrix)
-    if not np.all(np.isfinite(values)):
-        raise FormatError("the parameter 'noise_covariance' is too large to be checked")
-    return Fraction(float(values[0])) + _SPECTRAL * Fraction(float(values[-1]))
+    return is_positive_definite([[matrix[i][j] + (granted[i] - needed if i == j else 0) for j in size] for i in size])
 
 
 _CHECKS: dict[str, Callable[[Certificate], tuple[list[str], str]]] = {"gaussian": _gaussian}

@@ -19,8 +19,8 @@ from flint import arb, arb_mat
 
 from gaussveil.errors import NotPositiveDefiniteError
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
-from gaussveil.spectrum.enclosures.definiteness import is_positive_definite
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
+from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.typing import Floats
 
 ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
