@@ -208,6 +208,45 @@ def test_signal_path_is_exact_and_state_is_reset_together() -> None:
     assert bank._filtered(steps, slice(None)).tolist() == exact
 
 
+@pytest.mark.parametrize("event", [(0.5, "1h"), (3.0, "4h")])
+def test_lags_of_one_pole_in_closed_form_are_the_integrals(event: tuple[float, str]) -> None:
+    filters = stream("energy", event=event).design_.filter
+    for closed, power in ((filters.ratio_lags(500), filters.ratio), (filters.noise_lags(500), filters.noise_power)):
+        integrated = fourier(power, 500)
+        assert np.max(np.abs(closed - integrated)) <= 1e-12 * integrated[0]
+
+
+def test_energy_of_every_second_can_be_planned() -> None:
+    """Its noise remembers 42 hours, 150,000 readings: no grid of frequencies is that fine."""
+    plan = stream("energy", sample_period="1s").plan()
+    assert plan.monthly_energy_percent < 2
+    design = stream("energy", sample_period="1s").design_
+    lags = design.filter.ratio_lags(3600)
+    moved = 0.5**2 * (3600 * lags[0] + 2 * np.sum((3600 - np.arange(1, 3600)) * lags[1:]))
+    assert math.sqrt(moved) == pytest.approx(design.mean_shift, rel=1e-6)
+
+
+def test_restart_in_a_window_withholds_its_register() -> None:
+    made = stream("billing", sample_period="1h")
+    made.push_many(np.full(30, 50.0))
+    made.restart()
+    made.push_many(np.full(48, 50.0))
+    assert [(energy.name, energy.first) for energy in made.energies] == [("day", 0), ("day", 48)]
+
+
+def test_a_missing_reading_is_missing_however_it_comes() -> None:
+    pushed = [
+        [made.push(0.5), made.push(None)]
+        if single
+        else np.asarray(made.push_many([0.5, None] if listed else np.array([0.5, np.nan]))).tolist()
+        for made, single, listed in (
+            (stream("shape", generator=SeededGenerator(5)), single, listed)
+            for single, listed in ((True, True), (False, True), (False, False))
+        )
+    ]
+    assert pushed[0] == pushed[1] == pushed[2]
+
+
 def test_restart_forgets_readings_and_noise_together(private_psd: Release[Any]) -> None:
     made = stream("spectrum", private_psd, generator=SeededGenerator(4))
     made.push_many(np.full(100, 50.0))

@@ -21,7 +21,7 @@ from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for, noise_scales
 from gaussveil.errors import FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream.events import fourier, largest_event, largest_ratio, repeated_events, turn
+from gaussveil.mechanisms.meter_stream.events import largest_event, largest_ratio, repeated_events, turn
 from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
 from gaussveil.spectrum import GaussianPair
@@ -117,7 +117,7 @@ class StreamDesign:
     @cached_property
     def noise_sd(self) -> float:
         """Standard deviation of the noise on one reading, kW."""
-        return math.sqrt(float(fourier(self.filter.noise_power, 1)[0]))
+        return math.sqrt(float(self.filter.noise_lags(1)[0]))
 
     def samples_per(self, length: float) -> int:
         """Readings in so many hours."""
@@ -126,7 +126,7 @@ class StreamDesign:
     def energy_sd(self, length: float) -> float:
         """Standard deviation of the energy's error over so many hours, kWh, from stream and registers together."""
         window = self.samples_per(length)
-        lags = fourier(self.filter.noise_power, window, tolerance=1e-9)
+        lags = self.filter.noise_lags(window, tolerance=1e-9)
         variance = window * lags[0] + 2 * float(np.sum((window - np.arange(1, window)) * lags[1:]))
         precision = 1 / max(variance, 1e-300)
         for register in self.registers:
@@ -140,7 +140,7 @@ class StreamDesign:
             return self.mean_shift * events
         day = self.samples_per(24.0)
         size, length = self.hidden.size + self.filter.input_grid, self.hidden.samples
-        energy = fourier(self.filter.ratio, (events - 1) * day + length, tolerance=1e-12)
+        energy = self.filter.ratio_lags((events - 1) * day + length, tolerance=1e-12)
         total = size**2 * repeated_events(energy, length, day, events)
         for register in self.registers:
             inside = max(1, register.samples // day)
@@ -251,7 +251,7 @@ def check_hides(design: StreamDesign) -> None:
 def _largest_shift(filters: StreamFilter, hidden: HiddenChange) -> float:
     """D of the filters as they run: the supremum over the hidden changes."""
     if hidden.is_event:
-        energy = fourier(filters.ratio, hidden.samples)
+        energy = filters.ratio_lags(hidden.samples)
         return hidden.size * math.sqrt(largest_event(energy)) * NUMERICAL_MARGIN
     if filters.coloured:
         degree = max(len(filters.taps), len(filters.signal))

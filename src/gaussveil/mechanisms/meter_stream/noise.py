@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.mechanisms.meter_stream.events import turn
+from gaussveil.mechanisms.meter_stream.events import fourier, turn
 from gaussveil.noise import DiscreteGaussian, Generator
 from gaussveil.noise.discrete_gaussian import smoothing_error
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
@@ -104,6 +104,48 @@ class StreamFilter:
     def ratio(self, angles: Floats) -> Floats:
         """R = |F|^2 / gamma: all that privacy depends on."""
         return np.asarray(self.signal_power(angles) / self.noise_power(angles))
+
+    def noise_lags(self, count: int, *, tolerance: float = 1e-13) -> Floats:
+        """Autocovariances of the noise at lags 0, 1, ..."""
+        if not self._one_pole:
+            return fourier(self.noise_power, count, tolerance=tolerance)
+        first, second = self._numerator
+        # (A + 2 B cos w)/|1 - p z|^2, in closed form however long the memory is
+        variance = (first + 2 * second * self.pole) / ((1 - self.pole) * (1 + self.pole))
+        side = (first * self.pole + second * (1 + self.pole**2)) / ((1 - self.pole) * (1 + self.pole))
+        return _with_tail(variance, side, self.pole, count)
+
+    def ratio_lags(self, count: int, *, tolerance: float = 1e-13) -> Floats:
+        """Fourier coefficients of R at lags 0, 1, ...: what an event is measured by."""
+        if not self._one_pole:
+            return fourier(self.ratio, count, tolerance=tolerance)
+        first, second = self._numerator
+        # gamma = g |1 - r z|^2/|1 - p z|^2, so R = |1 - p z|^2/(g |1 - r z|^2); 1 - r without cancellation
+        level = (self.direct + self._slope) ** 2 + (self.white * (1 - self.pole)) ** 2
+        gain = (first + sqrt(level * (first - 2 * second))) / 2
+        gap = sqrt(level / gain)
+        root, below = 1 - gap, gain * gap * (2 - gap)
+        middle = ((1 - self.pole) ** 2 + 2 * self.pole * gap) / below
+        side = (root - self.pole) * ((1 - self.pole) + self.pole * gap) / below
+        return _with_tail(middle, side, root, count)
+
+    @property
+    def _one_pole(self) -> bool:
+        return len(self.taps) <= 1 and self.signal == (1,) and self.signal_bits == 0
+
+    @property
+    def _slope(self) -> float:
+        """e of the noise filter (direct + e z)/(1 - pole z)."""
+        return (self.taps[0] if self.taps else 0.0) - self.direct * self.pole
+
+    @property
+    def _numerator(self) -> tuple[float, float]:
+        """A and B of gamma |1 - pole z|^2 = A + 2 B cos w."""
+        slope, power = self._slope, self.white**2
+        return (
+            self.direct**2 + slope**2 + power * (1 + self.pole**2),
+            self.direct * slope - power * self.pole,
+        )
 
     @cached_property
     def inner(self) -> DiscreteGaussian:
@@ -274,6 +316,12 @@ def to_steps(values: Floats, grid: Floats | float, low: float, high: float, subs
     """Readings on the lattice by the public rule: missing ones replaced, the others clipped, all rounded."""
     known = np.where(np.isnan(values), substitute, np.clip(values, low, high))
     return np.rint(known / grid).astype(np.int64)
+
+
+def _with_tail(first: float, second: float, root: float, count: int) -> Floats:
+    """first, second, second root, second root^2, ..."""
+    tail = second * root ** np.arange(max(count - 1, 0))
+    return np.concatenate([[first], tail])[:count]
 
 
 @lru_cache(maxsize=1 << 16)

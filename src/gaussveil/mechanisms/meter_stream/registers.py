@@ -30,13 +30,20 @@ def register_noise(register: RegisterDesign, grid: float) -> DiscreteGaussian:
 
 
 class RegisterBank:
-    """Sums of one meter, in integers; windows are counted from reading 0."""
+    """Sums of one meter, in integers; windows are counted from reading 0.
+
+    A sum is None while the readings of its window are not all known: such a window is never released.
+    """
 
     def __init__(self, registers: Sequence[RegisterDesign], grid: float, sample_period: float) -> None:
         self.registers = tuple(registers)
         self.noise = [register_noise(register, grid) for register in registers]
         self.unit = grid * sample_period
-        self.sums = [0] * len(self.registers)
+        self.sums: list[int | None] = [0] * len(self.registers)
+
+    def forget(self, index: int) -> None:
+        """Lose the windows that have begun before reading `index`: half an energy is no energy."""
+        self.sums = [0 if index % register.samples == 0 else None for register in self.registers]
 
     def cuts(self, index: int, steps: Integers) -> Iterator[Integers]:
         """The block in parts that end where a window ends."""
@@ -56,9 +63,13 @@ class RegisterBank:
         done = []
         for number, register in enumerate(self.registers):
             # whole numbers of any size: a month's sum does not overflow
-            self.sums[number] += int(np.sum(part >> 20)) * 2**20 + int(np.sum(part & (2**20 - 1)))
+            before, own = self.sums[number], int(np.sum(part >> 20)) * 2**20 + int(np.sum(part & (2**20 - 1)))
+            total = None if before is None else before + own
             if index % register.samples == 0:
-                noisy = self.sums[number] + int(self.noise[number].draw((), generator))
-                done.append(Energy(register.name, index - register.samples, register.samples, noisy * self.unit))
-                self.sums[number] = 0
+                noise = int(self.noise[number].draw((), generator))  # drawn in any case: one code path
+                if total is not None:
+                    kwh = (total + noise) * self.unit
+                    done.append(Energy(register.name, index - register.samples, register.samples, kwh))
+                total = 0
+            self.sums[number] = total
         return done

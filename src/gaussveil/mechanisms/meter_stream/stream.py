@@ -230,7 +230,7 @@ class MeterStream(Mechanism):
 
     def push(self, reading: float | None) -> float:
         """The private reading; None or NaN stands for a missing one and is answered all the same."""
-        return float(self.push_many(np.array([math.nan if reading is None else reading]))[0])
+        return float(self.push_many([reading])[0])
 
     def push_many(self, readings: Any, *, order: Sequence[str] = ()) -> Any:
         """A block of private readings; the same as one by one. Finished registers are appended to `energies`.
@@ -239,6 +239,8 @@ class MeterStream(Mechanism):
         that stands beside the public columns `order`, sorted by these.
         """
         readings = ordered_vector("readings", readings, order)
+        if isinstance(readings, list | tuple):
+            readings = [math.nan if reading is None else reading for reading in readings]
         values = real_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
             raise ParameterError(f"readings must be one vector. Got {values.ndim} axes instead.")
@@ -278,9 +280,14 @@ class MeterStream(Mechanism):
         ]
 
     def restart(self) -> None:
-        """After lost state: forget past readings and noise together, never one without the other."""
+        """After lost state: forget past readings and noise together, never one without the other.
+
+        Registers whose window has begun are withheld: their readings are lost in part.
+        """
         self.open()
         self._start()
+        self._registers.forget(self._index)
+        self._registers.forget(self._index)
 
     @property
     def _source(self) -> Generator:
@@ -342,7 +349,7 @@ class MeterStream(Mechanism):
                 check_paid(made.design_, made.certificate_)
                 bank.states[:, 0] = record["open"]["states"]
                 bank.past[:, 0] = record["open"]["past"]
-                made._registers.sums = [int(value) for value in record["open"]["sums"]]
+                made._registers.sums = [None if one is None else int(one) for one in record["open"]["sums"]]
             return made
         except FormatError:  # says itself what is wrong, and quotes nothing of the state
             raise

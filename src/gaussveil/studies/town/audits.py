@@ -10,7 +10,6 @@ from gaussveil.audit import Audit, audit
 from gaussveil.audit.maps import GaussianSketch
 from gaussveil.errors import NumericalError
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
-from gaussveil.mechanisms.meter_stream.events import fourier
 from gaussveil.mechanisms.random_projection.estimates import Sketch
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.typing import Floats
@@ -52,7 +51,7 @@ def event_energies(design: StreamDesign, readings: Floats) -> Floats:
     length = design.hidden.samples
     starts = np.arange(readings.size - length + 1)
     moved = np.minimum(readings[starts[:, None] + np.arange(length)], design.hidden.size)
-    quadratic = toeplitz(fourier(design.filter.ratio, length))
+    quadratic = toeplitz(design.filter.ratio_lags(length))
     total = np.einsum("ki,ij,kj->k", moved, quadratic, moved)
     for register in design.registers:
         window = (starts[:, None] + np.arange(length)) // register.samples
