@@ -36,128 +36,90 @@ class GaussveilError(Exception):
 
     code = "GV000"
 
+    def __init_subclass__(cls, code: str | None = None, **more: object) -> None:
+        super().__init_subclass__(**more)
+        cls.code = code or cls.code
 
-class InputError(GaussveilError, ValueError):
+
+class InputError(GaussveilError, ValueError, code="GV100"):
     """An argument breaks a stated rule."""
 
-    code = "GV100"
 
-
-class ShapeError(InputError):
+class ShapeError(InputError, code="GV101"):
     """Arrays whose shapes do not fit together."""
 
-    code = "GV101"
 
-
-class NotFiniteError(InputError):
+class NotFiniteError(InputError, code="GV102"):
     """NaN or infinity where a finite number is needed."""
 
-    code = "GV102"
 
-
-class NotSymmetricError(InputError):
+class NotSymmetricError(InputError, code="GV103"):
     """A covariance that is not symmetric."""
 
-    code = "GV103"
 
-
-class NotPositiveDefiniteError(InputError):
+class NotPositiveDefiniteError(InputError, code="GV104"):
     """A covariance that is singular or has a negative eigenvalue."""
 
-    code = "GV104"
 
-
-class ParameterError(InputError):
+class ParameterError(InputError, code="GV105"):
     """A number or choice outside its allowed range."""
 
-    code = "GV105"
 
-
-class SchemaError(InputError):
+class SchemaError(InputError, code="GV106"):
     """A table whose columns, types or units are not what was declared."""
 
-    code = "GV106"
 
-
-class FormatError(InputError):
+class FormatError(InputError, code="GV107"):
     """A file that is malformed or of a format version we cannot read."""
 
-    code = "GV107"
 
-
-class NumericalError(GaussveilError, ArithmeticError):
+class NumericalError(GaussveilError, ArithmeticError, code="GV200"):
     """A value could not be computed to the promised accuracy."""
 
-    code = "GV200"
 
-
-class PrivacyError(GaussveilError):
+class PrivacyError(GaussveilError, code="GV300"):
     """A guarantee cannot be given."""
 
-    code = "GV300"
 
-
-class AssumptionError(PrivacyError):
+class AssumptionError(PrivacyError, code="GV301"):
     """A public assumption of the guarantee does not hold."""
 
-    code = "GV301"
 
-
-class BudgetExceededError(PrivacyError):
+class BudgetExceededError(PrivacyError, code="GV302"):
     """The account cannot afford the release; nothing was drawn or spent."""
 
-    code = "GV302"
 
-
-class VerificationError(PrivacyError):
+class VerificationError(PrivacyError, code="GV303"):
     """A certificate does not verify."""
 
-    code = "GV303"
 
-
-class LedgerError(GaussveilError):
+class LedgerError(GaussveilError, code="GV400"):
     """The ledger refused or could not do something."""
 
-    code = "GV400"
 
-
-class LedgerCorruptError(LedgerError):
+class LedgerCorruptError(LedgerError, code="GV401"):
     """The ledger file is damaged."""
 
-    code = "GV401"
 
-
-class LedgerUnavailableError(LedgerError):
+class LedgerUnavailableError(LedgerError, code="GV402"):
     """The ledger cannot be written: read-only, locked, or the disk is full."""
 
-    code = "GV402"
 
-
-class AccountNotFoundError(LedgerError):
+class AccountNotFoundError(LedgerError, code="GV403"):
     """No account of that name in the ledger."""
 
-    code = "GV403"
 
-
-class LedgerStateError(LedgerError):
+class LedgerStateError(LedgerError, code="GV404"):
     """A transition that the entry's state does not allow."""
 
-    code = "GV404"
 
-
-class SourceError(GaussveilError):
+class SourceError(GaussveilError, code="GV450"):
     """A table could not be read, or it changed between two passes."""
 
-    code = "GV450"
 
-
-class MissingDependencyError(GaussveilError, ImportError):
+class MissingDependencyError(GaussveilError, ImportError, code="GV500"):
     """An optional dependency is not installed."""
 
-    code = "GV500"
 
-
-class MissingDataError(GaussveilError):
+class MissingDataError(GaussveilError, code="GV501"):
     """Real data that a study needs was not found."""
-
-    code = "GV501"

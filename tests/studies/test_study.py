@@ -19,7 +19,7 @@ CALLS: list[int] = []
 def compute(options: Options, progress: Progress) -> Part:
     CALLS.append(options.seed)
     progress("half", 0.5)
-    table = Table.of("t", [{"a": np.float64(1.5), "b": np.int64(2), "c": None}], {"a": "A", "b": "B", "c": "C"})
+    table = Table.of("t", [{"a": np.float64(1.5), "b": np.int64(2), "c": None}], "a: A; b; c: C, of c")
     claim = judged("k", "a <claim>", "0", "1", refuted=True, because="so")
     return Part("Title", ("text",), (table,), (Picture("p", "<svg ></svg>", "caption"),), (claim,))
 
@@ -103,7 +103,7 @@ def test_everything_is_written_and_text_is_escaped(data: Path) -> None:
         "verdict.csv",
     }
     assert "a &lt;claim&gt;" in page.read_text(encoding="utf-8")
-    assert (folder / "s-t.csv").read_text(encoding="utf-8") == "A,B,C\n1.5,2,\n"
+    assert (folder / "s-t.csv").read_text(encoding="utf-8") == 'A,b,"C, of c"\n1.5,2,\n'
     assert json.loads((folder / "study.json").read_text(encoding="utf-8"))["verdict"][0]["verdict"] == "refuted"
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gaussveil.cli.files import check_targets, read_json
+from gaussveil.cli.options import Claim, Json, Plot, parse_claim
 from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
-from gaussveil.cli.spectrum import parse_claim
 from gaussveil.cli.tables import Engine, EngineOption, local_file, open_table
 from gaussveil.errors import FormatError, ParameterError
 
@@ -35,13 +35,13 @@ def audit(
             metavar="PAIRS_OR_MODEL...", help="Pairs (JSON, CSV, NPZ; NPZ may hold a batch), or one model in JSON."
         ),
     ],
-    claim: Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")],
+    claim: Claim,
     data: Annotated[str | None, typer.Option(help="Rows of the data, any table: audits a model.")] = None,
     engine: EngineOption = Engine.duckdb,
     worst: Annotated[int, typer.Option(min=1, help="How many of the worst neighbours to enclose and list.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Write the outcome, marked private, into this JSON file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    plot: Plot = None,
+    json: Json = False,
 ) -> None:
     """Audit a claimed (epsilon, delta) on every neighbour of the data, exactly and in both directions.
 

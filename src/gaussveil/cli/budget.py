@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from gaussveil.cli.files import check_targets, read_json, reserved
+from gaussveil.cli.options import Json, Relation
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line, print_table, tell
 from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.accounting import Account, Adjacency, Charge, Ledger
+    from gaussveil.accounting import Adjacency, Charge, Ledger
 
 budget_app = typer.Typer(
     name="budget", help="Privacy budgets: open, show, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
@@ -21,36 +21,6 @@ budget_app = typer.Typer(
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)]
 AccountName = Annotated[str, typer.Option("--account", help="Name of the account.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-class Rule(StrEnum):
-    """How releases compose."""
-
-    adaptive = "adaptive"
-    planned = "planned"
-
-
-class FilterName(StrEnum):
-    """Which filter an adaptive account runs."""
-
-    auto = "auto"
-    mean_shift = "mean-shift"
-    renyi = "renyi"
-
-
-class Relation(StrEnum):
-    """Neighbouring relations that need no further parameters."""
-
-    add_remove = "add-remove"
-    replace_one = "replace"
-
-
-class TableFormat(StrEnum):
-    """Formats of an export."""
-
-    json = "json"
-    csv = "csv"
 
 
 @budget_app.command("new", epilog=EXIT_CODE_HELP)
@@ -64,13 +34,13 @@ def new(
         Relation | None, typer.Option(help="Neighbouring relation; by default the first release fixes it.")
     ] = None,
     unit: Annotated[str | None, typer.Option(help="Privacy unit, with --adjacency: record, household, ...")] = None,
-    rule: Annotated[Rule, typer.Option(help="How releases compose.")] = Rule.adaptive,
+    rule: Annotated[Literal["adaptive", "planned"], typer.Option(help="How releases compose.")] = "adaptive",
     plan: Annotated[
         Path | None, typer.Option(help="With --rule planned: JSON list of charges, each with a 'count'.")
     ] = None,
     filter_name: Annotated[
-        FilterName, typer.Option("--filter", help="Filter of an adaptive account.")
-    ] = FilterName.auto,
+        Literal["auto", "mean-shift", "renyi"], typer.Option("--filter", help="Filter of an adaptive account.")
+    ] = "auto",
     order: Annotated[float | None, typer.Option(help="Order s of the Renyi filter; by default the best one.")] = None,
     json: Json = False,
 ) -> None:
@@ -86,9 +56,9 @@ def new(
         "epsilon": epsilon,
         "delta": delta,
         "adjacency": relation,
-        "rule": rule.value,
+        "rule": rule,
         "plan": charges,
-        "filter": filter_name.value,
+        "filter": filter_name,
         "order": order,
     }
     Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
@@ -97,7 +67,7 @@ def new(
     if json:
         print_json(book.statement(account).to_dict())
     else:
-        print_line(f"opened account {account}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule.value}")
+        print_line(f"opened account {account}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}")
 
 
 @budget_app.command("show", epilog=EXIT_CODE_HELP)
@@ -180,8 +150,8 @@ def export(
     account: AccountName,
     out: Annotated[Path, typer.Option(help="File to write.", show_default=False)],
     table: Annotated[
-        TableFormat, typer.Option("--format", help="All of it in JSON, or entries in CSV.")
-    ] = TableFormat.json,
+        Literal["json", "csv"], typer.Option("--format", help="All of it in JSON, or entries in CSV.")
+    ] = "json",
     json: Json = False,
 ) -> None:
     """Write an account to a file.
@@ -192,10 +162,10 @@ def export(
     from gaussveil.accounting.ledger.export import account_csv, account_json
 
     check_targets(out, ledger=ledger, force=True)
-    text = (account_csv if table is TableFormat.csv else account_json)(Ledger(ledger), account)
+    text = (account_csv if table == "csv" else account_json)(Ledger(ledger), account)
     with reserved(out) as stream:
         stream.write(text.encode())
-    tell({"account": account, "out": str(out), "format": table.value}, [f"wrote {out}"], json=json)
+    tell({"account": account, "out": str(out), "format": table}, [f"wrote {out}"], json=json)
 
 
 @budget_app.command("void", epilog=EXIT_CODE_HELP)
@@ -218,15 +188,6 @@ def void(
         print_line(f"entry {entry} is void")
 
 
-def paying_account(ledger: Path | None, account: str | None) -> Account | None:
-    """The account that pays for a release; None where nothing is to be recorded."""
-    from gaussveil.accounting import Account
-
-    if (ledger is None) != (account is None):
-        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
-    return Account(ledger, account) if ledger is not None and account is not None else None
-
-
 def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:
     from gaussveil.accounting import Adjacency
 
@@ -234,7 +195,7 @@ def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:
         if unit is not None:
             raise ParameterError("--unit needs --adjacency; without it the first release fixes both")
         return None
-    make = Adjacency.replace_one if adjacency is Relation.replace_one else Adjacency.add_remove
+    make = Adjacency.replace_one if adjacency == "replace" else Adjacency.add_remove
     return make(unit or "record")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gaussveil.cli.files import check_targets, read_json, reserved
+from gaussveil.cli.options import Json
 from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, tell
 from gaussveil.errors import FormatError
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="Certificate file.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def verify(

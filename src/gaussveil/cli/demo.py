@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gaussveil.cli.files import check_targets
+from gaussveil.cli.options import Json
 from gaussveil.cli.output import print_json, print_line, print_table
-from gaussveil.cli.readings import check_unit, column_named, read_table
+from gaussveil.cli.readings import Gaps, HouseholdColumn, PowerColumn, PowerUnit, TimeColumn, TimeZone, homes_in
 from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, table_name
 from gaussveil.errors import ParameterError
 
@@ -30,19 +31,19 @@ def demo(
     data: Annotated[str | None, typer.Option(help=f"Your own readings instead. {TABLE_HELP}")] = None,
     homes: Annotated[int, typer.Option(help="Homes of the simulated town.")] = 1000,
     seed: Annotated[int, typer.Option(help="Which simulated town.")] = 7,
-    household_column: Annotated[str, typer.Option(help="Column of households (long table).")] = "household",
-    time_column: Annotated[str, typer.Option(help="Column of times.")] = "time",
-    power_column: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw",
-    unit: Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")] = "kW",
-    gaps: Annotated[str, typer.Option(help="Missing readings: refuse, interpolate, hold or week.")] = "refuse",
-    time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None,
+    household_column: HouseholdColumn = "household",
+    time_column: TimeColumn = "time",
+    power_column: PowerColumn = "kw",
+    unit: PowerUnit = "kW",
+    gaps: Gaps = "refuse",
+    time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
     repeatable: Annotated[
         bool, typer.Option("--repeatable", help="Draw the noise from the seed too: no privacy, the same pictures.")
     ] = False,
     picture: Annotated[Path | None, typer.Option(help="Also write the overview picture (.svg, .png or .pdf).")] = None,
     curves: Annotated[Path | None, typer.Option(help="Also write the privacy curves (.svg, .png or .pdf).")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Do a utility's whole job on a town: private forecast, mixture, stream and sketch, audited and accounted for.
 
@@ -65,24 +66,13 @@ def demo(
     from gaussveil.studies.town.figures import overview_figure
     from gaussveil.studies.town.files import NAMES, new_ledger, write_run
     from gaussveil.studies.town.releases import run_town
-    from gaussveil.timeseries import read_readings
 
     private_input = None if data is None else local_file(data)
     check_targets(picture, curves, inputs=[private_input], force=True)
     if data is None:
         readings, source = _town(homes, seed)
     else:
-        table = read_table(data, engine)
-        readings = read_readings(
-            table,
-            household=column_named(table, household_column),
-            time=column_named(table, time_column),
-            power=column_named(table, power_column),
-            unit=unit,  # type: ignore[arg-type]
-            gaps=gaps,  # type: ignore[arg-type]
-            time_zone=time_zone,
-        )
-        check_unit(readings, unit)
+        readings = homes_in(data, engine, household_column, time_column, power_column, unit, gaps, time_zone)
         source = f"the readings in {table_name(data)}"
     ledger = new_ledger(out, simulated=data is None)
     check_targets(*(out / name for name in NAMES), inputs=[private_input], force=True)

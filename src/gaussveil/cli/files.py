@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,33 @@ def _files(source: Path) -> list[Path]:
     address = str(source) if source.exists() else str(source).partition("#")[0]
     pattern = os.path.join(glob.escape(address), "*.parquet") if os.path.isdir(address) else address
     return [Path(address), *map(Path, glob.glob(pattern))]
+
+
+def check_release(
+    out: Path,
+    *others: Path | None,
+    endings: Sequence[str],
+    inputs: Iterable[Path | None],
+    ledger: Path | None,
+    force: bool,
+) -> None:
+    """Refuse a release whose file, certificate or other outputs cannot be written, or would destroy something."""
+    check_ending(out, *endings)
+    check_targets(out, certificate_beside(out), *others, inputs=inputs, ledger=ledger, force=force)
+
+
+@contextmanager
+def release_files(
+    out: Path, room: int, note_room: int = CERTIFICATE_BYTES
+) -> Iterator[Callable[[bytes, Certificate], None]]:
+    """Take the room of a release and of its certificate; what is given then is written where the block ends well."""
+    with reserved(out, room) as body, reserved(certificate_beside(out), note_room) as note:
+
+        def write(content: bytes, certificate: Certificate) -> None:
+            body.write(content)
+            note.write(certificate.to_json().encode())
+
+        yield write
 
 
 def release_facts(out: Path, certificate: Certificate) -> dict[str, object]:

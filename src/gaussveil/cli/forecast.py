@@ -7,18 +7,18 @@ noise is searched and every output file is reserved; only then is the account de
 from __future__ import annotations
 
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gaussveil.cli.budget import paying_account
-from gaussveil.cli.files import certificate_beside, check_ending, check_targets, release_facts, release_lines, reserved
+from gaussveil.cli.files import check_ending, check_release, release_facts, release_files, release_lines, reserved
+from gaussveil.cli.options import Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.readings import check_unit, column_named, read_table
+from gaussveil.cli.readings import Gaps, HouseholdColumn, PowerColumn, PowerUnit, TimeColumn, TimeZone, homes_in
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
 
 if TYPE_CHECKING:
@@ -28,31 +28,14 @@ if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
     from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
     from gaussveil.timeseries import Readings
-    from gaussveil.timeseries.readings import Unit
 
-PRIVATE = (".json", ".html")
+PRIVATE_ENDINGS = (".json", ".html")
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
-
-
-class Gaps(StrEnum):
-    """What to do about missing readings."""
-
-    refuse = "refuse"
-    interpolate = "interpolate"
-    hold = "hold"
-    week = "week"
-
-
-class PastModel(StrEnum):
-    """Whether the receiver may know the past."""
-
-    known = "past known"
-    random = "random past"
 
 
 def forecast(
     source: TableAddress,
-    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
+    epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", show_default=False)],
     household: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
     cluster_of: Annotated[
@@ -65,23 +48,25 @@ def forecast(
         float | None, typer.Option(help="Instead: mean squared error in log power; delta is the smallest.")
     ] = None,
     clusters: Annotated[int, typer.Option(help="Clusters of similar households.")] = 6,
-    model: Annotated[PastModel, typer.Option(help="What the receiver may know.")] = PastModel.known,
+    model: Annotated[
+        Literal["past known", "random past"], typer.Option(help="What the receiver may know.")
+    ] = "past known",
     at: Annotated[str | None, typer.Option(help="Forecast from this time on; later readings are the truth.")] = None,
-    household_column: Annotated[str, typer.Option(help="Column of households (long table).")] = "household",
-    time_column: Annotated[str, typer.Option(help="Column of times.")] = "time",
-    power_column: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw",
-    unit: Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")] = "kW",
-    gaps: Annotated[Gaps, typer.Option(help="Missing readings.")] = Gaps.refuse,
-    time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None,
+    household_column: HouseholdColumn = "household",
+    time_column: TimeColumn = "time",
+    power_column: PowerColumn = "kw",
+    unit: PowerUnit = "kW",
+    gaps: Gaps = "refuse",
+    time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
-    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page to share (.html).")] = None,
     diagnostics: Annotated[
         Path | None, typer.Option(help="Private page (.html) or figures (.json) for the owner alone.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Release a load forecast that hides which household of its cluster it is.
 
@@ -91,28 +76,16 @@ def forecast(
     Example: gaussveil forecast readings.parquet --household ID --epsilon 1 --delta 1e-5 --out forecast.parquet
     """
     from gaussveil.mechanisms import PrivateForecaster
-    from gaussveil.timeseries import read_readings
 
     name = _one_of(household, cluster_of)
     payer = paying_account(ledger, account)
-    certificate_file = certificate_beside(out)
-    check_ending(out, ".parquet", ".csv")
     if report is not None:
         check_ending(report, ".html")
     if diagnostics is not None:
-        check_ending(diagnostics, *PRIVATE)
-    check_targets(out, certificate_file, report, diagnostics, inputs=[local_file(source)], ledger=ledger, force=force)
-    table = read_table(source, engine)
-    readings = read_readings(
-        table,
-        household=column_named(table, household_column),
-        time=column_named(table, time_column),
-        power=column_named(table, power_column),
-        unit=cast("Unit", unit),  # another one is refused there, by name
-        gaps=gaps.value,
-        time_zone=time_zone,
-    )
-    check_unit(readings, unit)
+        check_ending(diagnostics, *PRIVATE_ENDINGS)
+    inputs = [local_file(source)]
+    check_release(out, report, diagnostics, endings=(".parquet", ".csv"), inputs=inputs, ledger=ledger, force=force)
+    readings = homes_in(source, engine, household_column, time_column, power_column, unit, gaps, time_zone)
     past, future = _split(readings, at)
     forecaster = PrivateForecaster(
         horizon=horizon,
@@ -120,19 +93,17 @@ def forecast(
         delta=delta,
         accuracy=accuracy,
         clusters=clusters,
-        model=model.value,
+        model=model,
         account=payer,
     ).fit(past)
     private = None
     if diagnostics is not None:
         private = _private(forecaster, name, cluster_of is not None, future)
     with ExitStack() as files:
-        body = files.enter_context(reserved(out, ROOM))
-        note = files.enter_context(reserved(certificate_file, ROOM))
+        write = files.enter_context(release_files(out, ROOM, ROOM))
         page = None if report is None else files.enter_context(reserved(report, ROOM))
         release = forecaster.release(name) if cluster_of is None else forecaster.release_cluster_of(name)
-        body.write(encode_columns(release.value.columns(), out.suffix.lower()))
-        note.write(release.certificate.to_json().encode())
+        write(encode_columns(release.value.columns(), out.suffix.lower()), release.certificate)
         if page is not None:
             from gaussveil.report.forecast import forecast_report
             from gaussveil.report.html import render
@@ -176,7 +147,7 @@ def _private(
     steps = len(_numbers(found, "plain_kw"))
     if future is not None and future.count >= steps:
         found = found.merged(truth_kw=future.values[future.households.index(name), :steps])
-    if forecaster.model != PastModel.known.value:
+    if forecaster.model != "past known":
         return found, None
     return found, noise_curves(_numbers(found, "cluster_log_forecasts"))
 
@@ -198,9 +169,7 @@ def _write_private(
     if path.suffix.lower() == ".json":
         (found if curves is None else found.merged(curves=curves)).write(path)
         return
-    path.touch(mode=0o600)
-    path.chmod(0o600)  # an existing file keeps its old mode
-    path.write_text(render(forecast_report(release.value, release.certificate, found, curves)), encoding="utf-8")
+    write_whole(path, render(forecast_report(release.value, release.certificate, found, curves)), PRIVATE)
 
 
 def _tell(json: bool, out: Path, certificate: Certificate) -> None:

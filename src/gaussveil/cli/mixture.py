@@ -5,14 +5,24 @@ from __future__ import annotations
 import csv
 import sys
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gaussveil.cli.budget import paying_account
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
+from gaussveil.cli.options import (
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    PayingAccount,
+    PayingLedger,
+    RowsPerUnit,
+    UnitColumn,
+    listed,
+    paying_account,
+)
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
@@ -25,35 +35,30 @@ if TYPE_CHECKING:
 BYTES_PER_PARAMETER = 64
 
 
-class Neighbours(StrEnum):
-    """Whose change is hidden."""
-
-    record = "record"
-    label = "label"
-
-
 def mixture(
     source: TableAddress,
-    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    epsilon: Epsilon,
+    delta: Delta,
     out: Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)],
     label: Annotated[str | None, typer.Option(help="Label column; without it clusters are found.")] = None,
     classes: Annotated[
         str | None, typer.Option(help="Public labels, separated by commas; or, without --label, how many clusters.")
     ] = None,
-    adjacency: Annotated[Neighbours, typer.Option(help="What is hidden: records, or labels only.")] = Neighbours.record,
+    adjacency: Annotated[
+        Literal["record", "label"], typer.Option(help="What is hidden: records, or labels only.")
+    ] = "record",
     radius: Annotated[float | None, typer.Option(help="Public ball that records are clipped to.")] = None,
     centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
     size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
     columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")] = None,
-    rows_per_unit: Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")] = None,
+    unit: UnitColumn = None,
+    rows_per_unit: RowsPerUnit = None,
     engine: EngineOption = Engine.duckdb,
     report: Annotated[Path | None, typer.Option(help="HTML page about the release.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
-    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Release one Gaussian per class: a distribution to sample from and to classify with.
 
@@ -66,7 +71,7 @@ def mixture(
     from gaussveil.mechanisms import PrivateGaussianMixture
 
     payer = paying_account(ledger, account)
-    if adjacency is Neighbours.record and radius is None:
+    if adjacency == "record" and radius is None:
         raise ParameterError("--radius must be given: the public ball that records are clipped to")
     check_ending(out, ".json")
     check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
@@ -75,11 +80,11 @@ def mixture(
         epsilon=epsilon,
         delta=delta,
         radius=radius,
-        adjacency=adjacency.value,
+        adjacency=adjacency,
         nominal_size=size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes),
-        columns=None if columns is None else _names(columns),
+        columns=None if columns is None else listed(columns),
         unit=unit,
         rows_per_unit=rows_per_unit,
         account=payer,
@@ -116,8 +121,8 @@ def sample(
     count: Annotated[int, typer.Option("-n", "--count", help="Rows to draw.")] = 1000,
     out: Annotated[Path | None, typer.Option(help="File to write: .csv or .parquet; CSV on stdout without.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable rows.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Draw synthetic rows from a released mixture; free, as often as you like.
 
@@ -170,15 +175,11 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
         if not given.isdecimal():
             raise ParameterError(f"--classes must be a whole number without --label; got {given!r}")
         return int(given)
-    return classes_from_words(table, label, _names(given))
+    return classes_from_words(table, label, listed(given))
 
 
 def _listed(classes: Any) -> range | list[Any]:
     return range(classes) if isinstance(classes, int) else list(classes)
-
-
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _number(option: str, text: str) -> float:

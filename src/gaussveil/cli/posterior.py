@@ -9,44 +9,30 @@ from typing import Annotated, Any
 
 import typer
 
-from gaussveil.cli.budget import paying_account
-from gaussveil.cli.files import (
-    CERTIFICATE_BYTES,
-    certificate_beside,
-    check_ending,
-    check_targets,
-    release_facts,
-    release_lines,
-    reserved,
-)
+from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
+from gaussveil.cli.options import Delta, Epsilon, Force, Json, PayingAccount, PayingLedger, RowNorm, paying_account
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import read_numbers
 
-Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
-Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
 Target = Annotated[str, typer.Option(help="Column to predict; all others are features.")]
 Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it only the plan is shown.")]
-LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")]
-AccountName = Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")]
 Unit = Annotated[str, typer.Option(help="Privacy unit: what one row stands for.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def logistic(
     source: TableAddress,
     epsilon: Epsilon,
     delta: Delta,
-    row_norm: Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)],
+    row_norm: RowNorm,
     regularization: Annotated[float, typer.Option(help="Precision of the prior; more means less noise.")] = 1.0,
     target: Target = "label",
     classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
     engine: EngineOption = Engine.duckdb,
     out: Out = None,
-    ledger: LedgerFile = None,
-    account: AccountName = None,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
     unit: Unit = "record",
     force: Force = False,
     json: Json = False,
@@ -92,8 +78,8 @@ def gp(
     target: Target = "label",
     engine: EngineOption = Engine.duckdb,
     out: Out = None,
-    ledger: LedgerFile = None,
-    account: AccountName = None,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
     unit: Unit = "record",
     force: Force = False,
     json: Json = False,
@@ -148,18 +134,17 @@ def _run(
     answer: dict[str, object] = {"added_variance": variance}
     lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
     if out is not None:
-        note_file = certificate_beside(out)
-        check_ending(out, ".json")
-        check_targets(out, note_file, inputs=(local_file(source), *others), ledger=ledger, force=force)
+        inputs = (local_file(source), *others)
+        check_release(out, endings=(".json",), inputs=inputs, ledger=ledger, force=force)
         table = open_table(source, engine)
         points = 256 * getattr(getattr(model, "query_points", None), "size", 0)
         # names and numbers of the columns or points are public, so their room is known beforehand
         room = 65536 + 4096 * len(table.schema.names) + points
-        with reserved(out, room) as body, reserved(note_file, CERTIFICATE_BYTES) as note:
+        with release_files(out, room) as write:
             model.fit(table)
             certificate = model.certificate_
-            body.write((json_format.dumps({**released(), "added_variance": variance}, indent=2) + "\n").encode())
-            note.write(certificate.to_json().encode())
+            content = json_format.dumps({**released(), "added_variance": variance}, indent=2) + "\n"
+            write(content.encode(), certificate)
         answer |= release_facts(out, certificate)
         lines += release_lines(out, certificate)
     tell(answer, lines, json=json)

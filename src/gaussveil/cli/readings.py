@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from gaussveil.cli.tables import Engine, local_file, open_table
 from gaussveil.errors import FormatError, SchemaError, SourceError
@@ -11,6 +13,12 @@ if TYPE_CHECKING:
     from gaussveil.timeseries import Readings
 
 TABLES = (".parquet", ".csv", ".csv.gz")
+HouseholdColumn = Annotated[str, typer.Option(help="Column of households (long table).")]
+TimeColumn = Annotated[str, typer.Option(help="Column of times.")]
+PowerColumn = Annotated[str, typer.Option(help="Column of power (long table).")]
+PowerUnit = Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")]
+Gaps = Annotated[Literal["refuse", "interpolate", "hold", "week"], typer.Option(help="Missing readings.")]
+TimeZone = Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")]
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 
 
@@ -38,14 +46,36 @@ def read_table(address: str, engine: Engine) -> Any:
     return table
 
 
-def column_named(table: Any, wanted: str) -> str:
+def homes_in(
+    address: str,
+    engine: Engine,
+    household: str,
+    time: str,
+    power: str,
+    unit: Any,
+    gaps: Literal["refuse", "interpolate", "hold", "week"],
+    time_zone: str | None,
+) -> Readings:
+    """The readings of homes in a table, by the options above; refused where the unit is most likely another one."""
+    from gaussveil.timeseries import read_readings
+
+    table = read_table(address, engine)
+    household, time, power = (_column_named(table, name) for name in (household, time, power))
+    readings = read_readings(
+        table, household=household, time=time, power=power, unit=unit, gaps=gaps, time_zone=time_zone
+    )
+    _check_unit(readings, unit)
+    return readings
+
+
+def _column_named(table: Any, wanted: str) -> str:
     """The column of that name, or the only one that differs from it by case alone: kW for kw."""
     names = [str(name) for name in table.schema.names]
     alike = [name for name in names if name.lower() == wanted.lower()]
     return alike[0] if wanted not in names and len(alike) == 1 else wanted
 
 
-def check_unit(readings: Readings, unit: str) -> None:
+def _check_unit(readings: Readings, unit: str) -> None:
     """Refuse readings that no homes can have: most likely the unit is another one."""
     import numpy as np
 

@@ -13,15 +13,17 @@ from typing import Annotated
 
 import typer
 
-from gaussveil.cli.budget import Relation, paying_account
-from gaussveil.cli.files import (
-    CERTIFICATE_BYTES,
-    certificate_beside,
-    check_ending,
-    check_targets,
-    release_facts,
-    release_lines,
-    reserved,
+from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
+from gaussveil.cli.options import (
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    PayingAccount,
+    PayingLedger,
+    Relation,
+    listed,
+    paying_account,
 )
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
@@ -36,22 +38,22 @@ release_app = typer.Typer(
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
 def vector(
     source: TableAddress,
-    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    epsilon: Epsilon,
+    delta: Delta,
     sensitivity: Annotated[
         float, typer.Option(help="Public bound on the l2 distance between neighbouring inputs.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
-    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
-    adjacency: Annotated[Relation, typer.Option(help="Which inputs are neighbours.")] = Relation.add_remove,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
+    adjacency: Annotated[Relation, typer.Option(help="Which inputs are neighbours.")] = "add-remove",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
     engine: EngineOption = Engine.duckdb,
     order: Annotated[
         str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
 
@@ -63,25 +65,22 @@ def vector(
     from gaussveil.mechanisms import GaussianRelease
 
     payer = paying_account(ledger, account)
-    numbers = read_rows(source, engine, _names(order))
-    check_ending(out, *ENDINGS)
+    numbers = read_rows(source, engine, listed(order))
+    check_release(out, endings=ENDINGS, inputs=[local_file(source)], ledger=ledger, force=force)
     if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
         raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
-    certificate_file = certificate_beside(out)
-    check_targets(out, certificate_file, inputs=[local_file(source)], ledger=ledger, force=force)
     mechanism = GaussianRelease(
         epsilon=epsilon,
         delta=delta,
         l2_sensitivity=sensitivity,
-        adjacency=adjacency.value,
+        adjacency=adjacency,
         grid=grid,
         account=payer,
     )
     room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
-    with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
+    with release_files(out, room) as write:
         release = mechanism.release(numbers.values, released=f"{table_name(source)}, {_shape_in_words(numbers)}")
-        body.write(encode(Numbers(release.value, numbers.columns), out.suffix.lower()))
-        note.write(release.certificate.to_json().encode())
+        write(encode(Numbers(release.value, numbers.columns), out.suffix.lower()), release.certificate)
     certificate = release.certificate
     variance = certificate.parameters["noise_covariance"]
     assert isinstance(variance, float)  # white noise
@@ -93,10 +92,6 @@ def vector(
 
 def _shape_in_words(numbers: Numbers) -> str:
     return " x ".join(map(str, numbers.values.shape)) + " numbers"
-
-
-def _names(text: str | None) -> list[str]:
-    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def read_rows(address: str, engine: Engine, order: Sequence[str]) -> Numbers:

@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from gaussveil.cli.budget import paying_account
-from gaussveil.cli.files import (
-    CERTIFICATE_BYTES,
-    certificate_beside,
-    check_ending,
-    check_targets,
-    release_facts,
-    release_lines,
-    reserved,
+from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
+from gaussveil.cli.options import (
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    PayingAccount,
+    PayingLedger,
+    RowNorm,
+    RowsPerUnit,
+    UnitColumn,
+    listed,
+    paying_account,
 )
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
 from gaussveil.errors import ParameterError
 
 
-class Variant(StrEnum):
-    """How the ridge is found."""
-
-    ridge = "ridge"
-    subsampled = "subsampled"
-    tested = "tested"
-
-
 def sketch(
     source: TableAddress,
-    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
-    row_norm: Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)],
+    epsilon: Epsilon,
+    delta: Delta,
+    row_norm: RowNorm,
     components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
     out: Annotated[Path | None, typer.Option(help="File to write: .npz. Without it only the plan is shown.")] = None,
-    variant: Annotated[Variant, typer.Option(help="NDIS Figure 1, 3 or 4.")] = Variant.ridge,
+    variant: Annotated[Literal["ridge", "subsampled", "tested"], typer.Option(help="NDIS Figure 1, 3 or 4.")] = "ridge",
     rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
     row_bound: Annotated[float | None, typer.Option(help="Public bound on the number of rows.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
-    unit: Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")] = None,
-    rows_per_unit: Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")] = None,
+    unit: UnitColumn = None,
+    rows_per_unit: RowsPerUnit = None,
     engine: EngineOption = Engine.duckdb,
-    ledger: Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")] = None,
-    account: Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT and its certificate.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Sketch a table: second moments, regression and principal components can be estimated from it.
 
@@ -67,11 +62,11 @@ def sketch(
         epsilon=epsilon,
         delta=delta,
         row_norm=row_norm,
-        variant=variant.value,
+        variant=variant,
         rate=rate,
         row_bound=row_bound,
         n_components=components if components == "auto" else int(components),
-        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        columns=None if columns is None else tuple(listed(columns)),
         unit=unit,
         rows_per_unit=rows_per_unit,
         account=payer,
@@ -92,14 +87,11 @@ def sketch(
         plan.compare(),
     ]
     if out is not None:
-        certificate_file = certificate_beside(out)
-        check_ending(out, ".npz")
-        check_targets(out, certificate_file, inputs=[local_file(source)], ledger=ledger, force=force)
+        check_release(out, endings=(".npz",), inputs=[local_file(source)], ledger=ledger, force=force)
         room = 8 * plan.size * plan.components + 256 * plan.size + 65536
-        with reserved(out, room) as body, reserved(certificate_file, CERTIFICATE_BYTES) as note:
+        with release_files(out, room) as write:
             release = mechanism.release(table, released=f"sketch of {table_name(source)}")
-            body.write(release.value.to_bytes())
-            note.write(release.certificate.to_json().encode())
+            write(release.value.to_bytes(), release.certificate)
         answer |= {**release_facts(out, release.certificate), "ridge": release.value.ridge}
         lines += release_lines(out, release.certificate)
     tell(answer, lines, json=json)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gaussveil.cli.files import check_targets
+from gaussveil.cli.options import Claim, Json, Plot, parse_claim
 from gaussveil.cli.output import DONE, NO, UNDECIDED, digits, print_json, print_line, print_table
 from gaussveil.errors import ParameterError
 
@@ -23,7 +24,6 @@ PairFile = Annotated[
 ]
 PairFiles = Annotated[list[Path], typer.Argument(metavar="PAIR...", help="Pairs of Gaussians in JSON, NPZ or CSV.")]
 Times = Annotated[int, typer.Option(min=1, help="Compose the pair with itself this many times.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 # How far a curve is drawn unless --epsilon-max says otherwise: deltas below this interest nobody.
 _SMALLEST_DRAWN_DELTA = 1e-10
@@ -94,7 +94,7 @@ def epsilon(
 
 def curve(
     pairs: PairFiles,
-    plot: Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")] = None,
+    plot: Plot = None,
     times: Times = 1,
     epsilon_max: Annotated[float | None, typer.Option(help="Right end; by default where delta is 1e-10.")] = None,
     points: Annotated[int, typer.Option(min=2, max=10_000, help="Number of epsilons.")] = 101,
@@ -149,7 +149,7 @@ def curve(
 
 def check(
     pair: PairFile,
-    claim: Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")],
+    claim: Claim,
     times: Times = 1,
     json: Json = False,
 ) -> None:
@@ -202,17 +202,6 @@ def _enclose(loss: PrivacyLoss, epsilon: float) -> tuple[float, float]:
     """Enclose the worse direction: the largest lower end and the largest upper end."""
     both = (loss.enclose(epsilon), loss.reversed().enclose(epsilon))
     return max(float(e.lower) for e in both), max(float(e.upper) for e in both)
-
-
-def parse_claim(claim: str) -> tuple[float, float]:
-    """The epsilon and delta of an option --claim."""
-    try:
-        claimed_epsilon, claimed_delta = (float(part) for part in claim.split(","))
-    except ValueError:
-        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6; got {claim!r}") from None
-    if not (0.0 <= claimed_epsilon < float("inf") and 0.0 <= claimed_delta <= 1.0):
-        raise ParameterError(f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]; got {claim!r}")
-    return claimed_epsilon, claimed_delta
 
 
 def _name(path: Path, times: int) -> str:

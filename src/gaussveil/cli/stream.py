@@ -7,13 +7,13 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gaussveil.cli.files import check_targets
+from gaussveil.cli.options import Delta, Epsilon, Force, Json, MetersFile, MetricsSeconds, ResetFrom
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import read_table
 from gaussveil.cli.stream_spark import spark
@@ -34,25 +34,18 @@ stream_app = typer.Typer(
 stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
 
 
-class Purpose(StrEnum):
-    """What a stream is for."""
-
-    shape = "shape"
-    energy = "energy"
-    billing = "billing"
-    spectrum = "spectrum"
-
-
 @stream_app.command("design", epilog=EXIT_CODE_HELP)
 def design(
     history: TableAddress,
     out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False)],
-    epsilon: Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="Promise: delta.", show_default=False)],
+    epsilon: Epsilon,
+    delta: Delta,
     event_kw: Annotated[float | None, typer.Option(help="Hidden event: kW; needs --event-duration.")] = None,
     event_duration: Annotated[str | None, typer.Option(help='Hidden event: duration, such as "1h".')] = None,
     l2_ball: Annotated[float | None, typer.Option(help="Instead of an event: kW in l2 norm.")] = None,
-    purpose: Annotated[Purpose, typer.Option(help="What the stream is for.")] = Purpose.shape,
+    purpose: Annotated[
+        Literal["shape", "energy", "billing", "spectrum"], typer.Option(help="What the stream is for.")
+    ] = "shape",
     spectrum_epsilon: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_delta: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_ball: Annotated[float | None, typer.Option(help="For spectrum: public radius B, kW^2 h.")] = None,
@@ -61,11 +54,11 @@ def design(
     spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
     power: Annotated[str, typer.Option(help="Column of readings in a table with one meter.")] = "kw",
     engine: EngineOption = Engine.duckdb,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.")] = False,
+    force: Force = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what the streams would be like; spend nothing.")
     ] = False,
-    json_output: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json_output: Json = False,
 ) -> None:
     """Design one stream per meter; each is debited once, before its first output.
 
@@ -94,7 +87,7 @@ def design(
 
     def made(meter: str, row: int) -> MeterStream:
         private = None
-        if purpose is Purpose.spectrum:
+        if purpose == "spectrum":
             if spectrum_epsilon is None or spectrum_delta is None or spectrum_ball is None:
                 raise ParameterError(
                     "--purpose spectrum needs --spectrum-epsilon, --spectrum-delta and --spectrum-ball"
@@ -117,7 +110,7 @@ def design(
             delta=delta,
             event=event,
             l2_ball=l2_ball,
-            purpose=purpose.value,
+            purpose=purpose,
             history=None if private is None else readings.values[row],
             spectrum=private,
             account=pays(account, meter),
@@ -126,7 +119,7 @@ def design(
     names = readings.households
     for name in names:  # before anything is spent
         check_name(name)
-    if purpose is Purpose.spectrum:
+    if purpose == "spectrum":
         streams = [(name, made(name, row)) for row, name in enumerate(names)]
     else:  # the design is public and the same for all
         first = made(names[0], 0).design_
@@ -171,7 +164,7 @@ def _open_all(streams: Sequence[tuple[str, MeterStream]], out: Path) -> None:
 
 @stream_app.command("run", epilog=EXIT_CODE_HELP)
 def run(
-    meters: Annotated[Path, typer.Argument(help="File of meters from `stream design`.", show_default=False)],
+    meters: MetersFile,
     state: Annotated[Path | None, typer.Option(help="Folder of the durable state; beside METERS by default.")] = None,
     mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None,
     user: Annotated[str | None, typer.Option(help="MQTT user.")] = None,
@@ -180,8 +173,8 @@ def run(
     client: Annotated[
         str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")
     ] = "gaussveil-gateway",
-    reset_from: Annotated[int | None, typer.Option(help="State lost: answer from this sequence number on.")] = None,
-    metrics: Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")] = 60.0,
+    reset_from: ResetFrom = None,
+    metrics: MetricsSeconds = 60.0,
 ) -> None:
     """Serve private readings until stdin ends or the process is stopped; metrics go to stderr.
 

@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from gaussveil.cli.files import read_json
+from gaussveil.cli.options import Json, MetersFile, MetricsSeconds, ResetFrom
 from gaussveil.cli.output import tell
 from gaussveil.errors import FormatError, ParameterError, SourceError
 
@@ -24,25 +24,20 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class FileFormat(StrEnum):
-    """Formats of the files in a folder."""
-
-    json = "json"
-    csv = "csv"
-    parquet = "parquet"
+FileFormat = Literal["json", "csv", "parquet"]
 
 
 def spark(
-    meters: Annotated[Path, typer.Argument(help="File of meters from `stream design`.", show_default=False)],
+    meters: MetersFile,
     checkpoint: Annotated[
         str, typer.Option(help="Folder of the stream's state; a later run continues there.", show_default=False)
     ],
     source: Annotated[
         str | None, typer.Option("--input", help="Folder into which files of readings (meter, seq, kw) are moved.")
     ] = None,
-    input_format: Annotated[FileFormat, typer.Option("--format", help="Of the files of readings.")] = FileFormat.json,
+    input_format: Annotated[FileFormat, typer.Option("--format", help="Of the files of readings.")] = "json",
     out: Annotated[str | None, typer.Option(help="Folder of private readings to write, exactly once.")] = None,
-    out_format: Annotated[FileFormat, typer.Option(help="Of the files in OUT.")] = FileFormat.parquet,
+    out_format: Annotated[FileFormat, typer.Option(help="Of the files in OUT.")] = "parquet",
     kafka: Annotated[str | None, typer.Option(help="Kafka's brokers, host:port,...; needs Spark's connector.")] = None,
     topic: Annotated[
         str | None, typer.Option(help="Kafka topic of readings, keyed by meter, instead of --input.")
@@ -58,10 +53,10 @@ def spark(
     ] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master; GAUSSVEIL_SPARK_MASTER by default.")] = None,
     key: Annotated[Path | None, typer.Option(help="Secret key; METERS.key by default.")] = None,
-    reset_from: Annotated[int | None, typer.Option(help="State lost: answer from this sequence number on.")] = None,
+    reset_from: ResetFrom = None,
     once: Annotated[bool, typer.Option("--once", help="Answer what is there, then end.")] = False,
-    metrics: Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")] = 60.0,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+    metrics: MetricsSeconds = 60.0,
+    json: Json = False,
 ) -> None:
     """Answer readings on Spark until the process is stopped, with the gateway's filters and rules.
 
@@ -80,17 +75,17 @@ def spark(
     from gaussveil.streaming.spark import SparkStream
 
     if source is not None and "://" not in source:
-        check_files(source, input_format.value, given)
+        check_files(source, input_format, given)
     stream = SparkStream(meters, checkpoint, master=master, key_file=key, reset_from=reset_from)
     with _startable():
         if source is not None:
-            readings = folder_readings(stream.session, source, input_format.value, given)
+            readings = folder_readings(stream.session, source, input_format, given)
         else:
             readings = stream.kafka_readings(str(kafka), str(topic), given)
         private = stream.private(readings, payloads=out is None)
         trigger = {"availableNow": True} if once else None
         if out is not None:
-            query = stream.start(private, out_format.value, trigger=trigger, path=out, header=True)  # of CSV
+            query = stream.start(private, out_format, trigger=trigger, path=out, header=True)  # of CSV
         else:
             secured = {name: value for name, value in given.items() if name.startswith("kafka.")}
             target = {"kafka.bootstrap.servers": str(kafka), "topic": str(private_topic)}

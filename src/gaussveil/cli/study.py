@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from gaussveil.cli.options import Json
 from gaussveil.cli.output import print_json, print_line
 from gaussveil.errors import ParameterError, SourceError
 
@@ -37,7 +38,7 @@ def study(
     install_peers: Annotated[
         bool, typer.Option("--install-peers", help="peers: make environments of other libraries that are missing.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Recompute a paper's figures, tables and claims, and say which hold.
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.audit import Audit
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import INK, SERIES, drawing
 
 _FLOOR = 1e-300
 
@@ -15,9 +15,7 @@ def audit_curve(found: Audit) -> Figure:
     """Draw delta of the neighbours, sorted from the worst on, against their share; the claim is a line."""
     share, delta = found.curve()
     shown = np.maximum(delta, _FLOOR)
-    with house_style():
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.4, 4.0) as (figure, axes):
         axes.plot(100.0 * share, shown, color=SERIES[0], marker="o" if len(share) < 20 else "", markersize=4)
         if found.claim.delta > 0:
             above = found.claim.delta < shown
@@ -32,5 +30,5 @@ def audit_curve(found: Audit) -> Figure:
         axes.set_ylim(max(min(lowest, found.claim.delta or lowest), _FLOOR) / 2.0, 1.5)
         axes.set(xlim=(0.0, 100.0), xlabel="per cent of the neighbours, the worst first")
         title = f"exact delta at epsilon {found.claim.epsilon:g}, {len(found.log_delta)} neighbours: {found.verdict}"
-        axes.set_title(title, fontweight="normal", color=FAINT)
+        axes.set_title(title)
         return figure

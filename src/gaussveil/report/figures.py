@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError
 from gaussveil.report.renyi import renyi_delta, renyi_epsilon
-from gaussveil.report.style import FAINT, INK, PAPER, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, PAPER, SERIES, drawing, house_style
 from gaussveil.spectrum import PrivacyLoss
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -40,9 +40,7 @@ class Comparison:
 
 def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float] | None = None) -> Figure:
     """Draw delta(epsilon) of several losses, X against Y solid, Y against X dashed; a claim is a ring."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.4, 4.0) as (figure, axes):
         for index, (name, loss) in enumerate(losses):
             colour = SERIES[index % len(SERIES)]
             axes.plot(epsilons, _drawn(loss.delta(epsilons)), color=colour, label=name)
@@ -53,7 +51,7 @@ def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float
         if claim is not None:
             axes.plot(*claim, "o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=1.4, zorder=5)
         axes.set_xlabel("epsilon")
-        axes.set_title("delta(epsilon)   solid: X against Y   dashed: Y against X", fontweight="normal", color=FAINT)
+        axes.set_title("delta(epsilon)   solid: X against Y   dashed: Y against X")
         axes.legend(loc="upper right")
         return figure
 
@@ -62,9 +60,7 @@ def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
     """Draw the smallest type II error at each type I error: what any test that tells X from Y must accept (f-DP)."""
     # Denser near both ends, where the curves bend.
     type_one = (1.0 - np.cos(np.linspace(0.0, np.pi, points))) / 2.0
-    with house_style():
-        figure = Figure(figsize=(4.6, 4.4), layout="constrained")
-        axes = figure.subplots()
+    with drawing(4.6, 4.4) as (figure, axes):
         axes.plot([0.0, 1.0], [1.0, 0.0], color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)))
         axes.text(
             0.62, 0.40, "nothing learnt", color=FAINT, fontsize=8, rotation=-45, rotation_mode="anchor", ha="center"
@@ -72,7 +68,7 @@ def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
         for index, (name, loss) in enumerate(losses):
             axes.plot(type_one, loss.tradeoff(type_one), color=SERIES[index % len(SERIES)], label=name)
         axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="false alarms (type I error)", aspect="equal")
-        axes.set_title("missed detections (type II error)", fontweight="normal", color=FAINT)
+        axes.set_title("missed detections (type II error)")
         axes.legend(loc="upper right")
         return figure
 
@@ -117,7 +113,7 @@ def _compare(axes: Axes, panel: Comparison, colour: str, delta: float) -> tuple[
         axes.plot(epsilon, delta, "o", markersize=5, color=ink, markeredgecolor=INK, markeredgewidth=0.8, zorder=5)
     _write(axes, f"{exact:.3g}", (exact, delta), (-6, -9), "right", INK, "bold")
     _write(axes, f"{bound:.3g}", (bound, delta), (6, 9), "left", FAINT)
-    axes.set_title(panel.title, pad=22.0)
+    axes.set_title(panel.title, pad=22.0, color=INK, fontweight="bold")
     axes.annotate(panel.subtitle, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
     axes.set_xlabel("epsilon")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))

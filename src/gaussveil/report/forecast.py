@@ -18,7 +18,7 @@ from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import Floats, svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.report.style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.spectrum import GaussianPair
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
@@ -101,9 +101,7 @@ def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics |
     """
     origin = forecast.times[0]
     hours = _hours(forecast.times, origin)
-    with house_style():
-        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
-        axes = figure.subplots()
+    with drawing(7.2, 3.6) as (figure, axes):
         bands = zip(*(np.atleast_2d(part) for part in (forecast.kw, forecast.lower_kw, forecast.upper_kw)))
         for index, (kw, low, high) in enumerate(bands):
             colour = SERIES[index % len(SERIES)]
@@ -121,7 +119,7 @@ def forecast_figure(forecast: PrivateForecast, diagnostics: PrivateDiagnostics |
         axes.yaxis.set_major_formatter(FuncFormatter(lambda kw, _: f"{kw:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(f"hours from {str(origin).replace('T', ' ')}")
-        axes.set_title("power in kW", fontweight="normal", color=FAINT)
+        axes.set_title("power in kW")
         legend_above(figure, axes)
         return figure
 
@@ -152,9 +150,7 @@ def noise_curves(
 
 def curves_figure(curves: Curves) -> Figure:
     """Draw delta(epsilon): ours solid, white dashed, without noise at the top."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.4, 3.6) as (figure, axes):
         axes.axhline(1.0, color=FAINT, linewidth=1.0, linestyle=":", label="no noise")
         names = [name for name in curves if name != "epsilon"]
         for index, name in enumerate(names):
@@ -168,6 +164,6 @@ def curves_figure(curves: Curves) -> Figure:
                 label=name,
             )
         axes.set(xlabel="epsilon", xlim=(float(curves["epsilon"][0]), float(curves["epsilon"][-1])), ylim=(-0.02, 1.05))
-        axes.set_title("worst delta over the cluster", fontweight="normal", color=FAINT)
+        axes.set_title("worst delta over the cluster")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         return figure

@@ -33,11 +33,11 @@ _SETTINGS: dict[str, Any] = {
     "axes.prop_cycle": cycler(color=SERIES),
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlecolor": INK,
+    "axes.titlecolor": FAINT,
     "axes.titlelocation": "left",
     "axes.titlepad": 10.0,
     "axes.titlesize": 10.0,
-    "axes.titleweight": "bold",
+    "axes.titleweight": "normal",
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
@@ -73,6 +73,14 @@ def house_style() -> Iterator[None]:
     """Draw inside this block: the caller's own Matplotlib settings are neither used nor changed."""
     with style.context(_SETTINGS, after_reset=True):
         yield
+
+
+@contextmanager
+def drawing(width: float, height: float, rows: int = 1, columns: int = 1, **more: Any) -> Iterator[tuple[Figure, Any]]:
+    """A figure of that size in inches, in the house style, and its panels; draw inside the block."""
+    with house_style():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(rows, columns, **more)
 
 
 def legend_above(figure: Figure, *panels: Axes, columns: int | None = None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ from gaussveil.report.figures import svg
 from gaussveil.typing import Progress
 
 Value = str | int | float | bool | None
-"""Called with a word for what is being done, and the share done of the step."""
+Row = dict[str, Any]  # of a table, before its columns are chosen
 
 Chosen = TypeVar("Chosen")
 
@@ -68,10 +68,14 @@ class Table:
     caption: str = ""
 
     @classmethod
-    def of(cls, name: str, rows: Sequence[Mapping[str, Value]], columns: Mapping[str, str], caption: str = "") -> Table:
-        """A table of dictionaries: `columns` maps their keys to headings, in the order shown."""
-        body = tuple(tuple(_plain(row[key]) for key in columns) for row in rows)
-        return cls(name, tuple(columns.values()), body, caption)
+    def of(cls, name: str, rows: Sequence[Mapping[str, Value]], columns: str, caption: str = "") -> Table:
+        """A table of dictionaries: `columns` names their keys in the order shown, with the heading where it is another.
+
+        As in "epsilon; exact: exact delta".
+        """
+        parts = [part.partition(": ") for part in columns.split("; ")]
+        body = tuple(tuple(_plain(row[key]) for key, _, _ in parts) for row in rows)
+        return cls(name, tuple(heading if colon else key for key, colon, heading in parts), body, caption)
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,10 @@ def kinds_of_noise(options: Options, progress: Progress) -> Part:
         for row in kinds.compared(kinds.nearest(found, count), shares, epsilons):
             rows.append(row)
             progress(f"{count} homes", 0.1 + 0.9 * len(rows) / total)
-    columns = {
-        "homes": "homes",
-        "share": "share of R²/k",
-        "epsilon": "epsilon",
-        "white": "white",
-        "covariance_only": "one covariance, no means",
-        "shrink": "shrink",
-        "common": "one covariance",
-        "own": "one covariance per home",
-        "retained": "variance kept",
-    }
+    columns = (
+        "homes; share: share of R²/k; epsilon; white; covariance_only: one covariance, no means; shrink; common: one "
+        "covariance; own: one covariance per home; retained: variance kept"
+    )
     return Part(
         "Kinds of noise at the same error",
         (
@@ -49,7 +42,7 @@ def season_of_a_forecast(options: Options, progress: Progress) -> Part:
     progress("reading", 0.05)
     readings = read_homes(options.folder(), options.pick(6, 50, 50), days=TRAINING_DAYS + 9)
     rows = list(seasons.compared(readings, options.pick(seasons.WEIGHTS[:2], seasons.WEIGHTS, seasons.WEIGHTS)))
-    columns = {"weight": "weekday weight", "error": "squared error of log power", "coverage": "90 % band held"}
+    columns = "weight: weekday weight; error: squared error of log power; coverage: 90 % band held"
     low, high = min(row.coverage for row in rows), max(row.coverage for row in rows)
     return Part(
         "What a season from two weeks is worth",

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gaussveil.mechanisms import PrivateForecaster
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.forecast import forecast_figure
-from gaussveil.report.style import FAINT, SERIES, house_style
+from gaussveil.report.style import SERIES, drawing
 from gaussveil.studies.class_based import homes as class_homes
 from gaussveil.studies.class_based.home_parts import kinds_of_noise, season_of_a_forecast
 from gaussveil.studies.class_based.synthetic import (
@@ -86,7 +86,7 @@ def synthetic(options: Options, progress: Progress) -> Part:
             because=f"(epsilon, delta)-DP itself is {shown(tails['hockey_stick'])} here (K1)",
         ),
     )
-    columns = {"rho": "rho"} | {kind: kind for kind in KINDS}
+    columns = "; ".join(("rho", *KINDS))
     first = {draw.rho: draw for draw in reversed(found)}
     return Part(
         "Synthetic classes: Figures 1 and 2",
@@ -157,15 +157,10 @@ def homes(options: Options, progress: Progress) -> Part:
             because="of power in kW here, at rho 0.45",
         ),
     ]
-    columns = {
-        "season": "with the week",
-        "accuracy": "rho",
-        "epsilon": "epsilon",
-        "ours": "ours",
-        "white": "white",
-        "centres": "clusters by centre alone",
-        "retained": "variance kept",
-    }
+    columns = (
+        "season: with the week; accuracy: rho; epsilon; ours; white; centres: clusters by centre alone; retained: "
+        "variance kept"
+    )
     return Part(
         f"{len(readings)} Swiss homes: Figures 3 and 4",
         (
@@ -210,16 +205,14 @@ def _released(readings: Readings, clusters: int, options: Options) -> tuple[list
 
 
 def _homes_figure(rows: Sequence[class_homes.WorstDeltas]) -> Figure:
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.4), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.4, 3.4) as (figure, axes):
         for index, accuracy in enumerate(sorted({row.accuracy for row in rows})):
             own = [row for row in rows if row.accuracy == accuracy]
             epsilons = [row.epsilon for row in own]
             axes.plot(epsilons, [row.ours for row in own], color=SERIES[index], label=f"rho = {accuracy:g}")
             axes.plot(epsilons, [row.white for row in own], color=SERIES[index], linestyle="--", linewidth=1.3)
         axes.set(ylim=(-0.02, 1.03), xlabel="epsilon")
-        axes.set_title("worst delta   solid: ours   dashed: white noise", color=FAINT, fontweight="normal")
+        axes.set_title("worst delta   solid: ours   dashed: white noise")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         return figure
 

@@ -15,7 +15,7 @@ from matplotlib.patches import Ellipse
 
 from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.published.class_based import algorithm_1, surrogates
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import FAINT, INK, SERIES, drawing
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.typing import Floats, Progress
 
@@ -92,9 +92,7 @@ def surrogate_of_unequal_covariances() -> tuple[float, float]:
 
 def contour_figure(draw: Draw) -> Figure:
     """Figure 1: the four classes before noise, and with ours."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.2), layout="constrained")
-        panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    with drawing(6.4, 3.2, 1, 2, sharex=True, sharey=True) as (figure, panels):
         for axes, kind, title in zip(panels, ("none", "ours"), ("the query", f"released, rho = {draw.rho:g}")):
             shift, spread = draw.noises[kind]
             for label in range(len(LINE)):
@@ -108,7 +106,7 @@ def contour_figure(draw: Draw) -> Figure:
                 axes.plot(*centre, "o", color=SERIES[label], markersize=4)
             axes.set_aspect("equal")
             axes.set(xlim=(-6, 6), ylim=(-5, 5), xticks=(-4, -2, 0, 2, 4))
-            axes.set_title(title, color=FAINT, fontweight="normal")
+            axes.set_title(title)
             axes.grid(visible=False)
         return figure
 
@@ -116,9 +114,8 @@ def contour_figure(draw: Draw) -> Figure:
 def curves_figure(found: Sequence[Draw]) -> Figure:
     """Figure 2: exact worst delta against epsilon, one panel per accuracy; noise designed for epsilon 1."""
     inks = dict(zip(DRAWN, (FAINT, SERIES[1], SERIES[3], SERIES[0])))
-    with house_style():
-        figure = Figure(figsize=(2.4 * len(found) + 0.8, 3.1), layout="constrained")
-        panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True))
+    with drawing(2.4 * len(found) + 0.8, 3.1, 1, len(found), sharey=True) as (figure, panels):
+        panels = np.atleast_1d(panels)
         for axes, draw in zip(panels, found):
             for kind in DRAWN:
                 batch = draw.pairs(kind)
@@ -126,7 +123,7 @@ def curves_figure(found: Sequence[Draw]) -> Figure:
                 axes.plot(CURVE, worst, color=inks[kind], label=kind, linestyle="--" if kind == "none" else "-")
             axes.axvline(EPSILON, color=INK, linewidth=0.6, linestyle=":")
             axes.set(ylim=(0, 1), xlim=(0, CURVE[-1]), xticks=(0.5, 1.0, 1.5), xlabel="epsilon")
-            axes.set_title(f"rho = {draw.rho:g}", color=FAINT, fontweight="normal")
+            axes.set_title(f"rho = {draw.rho:g}")
         panels[0].set_ylabel("worst exact delta")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(DRAWN))

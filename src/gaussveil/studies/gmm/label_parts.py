@@ -12,51 +12,36 @@ from gaussveil.studies.gmm.releases import (
     FIGURES,
     LABEL_RELEASES,
     PLAIN_RELEASES,
-    SYNTHETIC_SETS,
-    Row,
+    Case,
     compare,
+    public_cases,
+    real_cases,
     summary,
 )
-from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
-from gaussveil.studies.study import Claim, Options, Part, Table, judged
+from gaussveil.studies.study import Claim, Options, Part, Row, Table, judged
 from gaussveil.typing import Progress
 
 ALLOWED = 2.0  # standard errors of a difference
-COLUMNS = {
-    "setting": "setting",
-    "epsilon": "epsilon",
-    "release": "release",
-    "released_fitted": "released || fitted",
-    "released_fitted_error": "standard error",
-    "median": "its median",
-    "fitted_released": "fitted || released",
-    "fitted_released_error": "standard error ",
-    "median_back": "its median, back",
-    "held_out": "held-out log-likelihood",
-    "draws": "draws",
-}
+COLUMNS = (
+    "setting; epsilon; release; released_fitted: released || fitted; released_fitted_error: standard error; median: "
+    "its median; fitted_released: fitted || released; fitted_released_error: standard error ; median_back: its "
+    "median, back; held_out: held-out log-likelihood; draws"
+)
 
 
 def public_labels(options: Options, progress: Progress) -> Part:
     """Synthetic sets and Iris."""
-    sets = [synthetic(seed) for seed in range(options.pick(2, SYNTHETIC_SETS, SYNTHETIC_SETS))]
-    cases = [("synthetic", sets, options.pick(2, 10, 100)), ("iris", [iris()], options.pick(2, 12, 200))]
+    cases = public_cases(options, options.pick(2, 10, 100), options.pick(2, 12, 200))
     return _beside_plain("Label adjacency: synthetic and Iris", cases, options, progress)
 
 
 def real_labels(options: Options, progress: Progress) -> Part:
     """Real profiles and digits."""
-    folder = options.folder()
-    cases = [
-        ("profiles", [profiles(folder)], options.pick(2, 4, 20)),
-        ("mnist", [mnist(folder)], options.pick(2, 2, 10)),
-    ]
+    cases = real_cases(options, options.pick(2, 4, 20), options.pick(2, 2, 10))
     return _beside_plain("Label adjacency: profiles and MNIST", cases, options, progress)
 
 
-def _beside_plain(
-    title: str, cases: Sequence[tuple[str, Sequence[Setting], int]], options: Options, progress: Progress
-) -> Part:
+def _beside_plain(title: str, cases: Sequence[Case], options: Options, progress: Progress) -> Part:
     rows: list[Row] = []
     epsilons = options.pick((4.0,), EPSILONS, EPSILONS)
     for place, (name, settings, repeats) in enumerate(cases):

@@ -21,58 +21,42 @@ from gaussveil.studies.gmm.releases import (
     EPSILONS,
     FIGURES,
     RECORD_RELEASES,
-    SYNTHETIC_SETS,
     TARGETS,
+    Case,
     by_record,
     compare,
+    public_cases,
+    real_cases,
     summary,
 )
-from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
+from gaussveil.studies.gmm.settings import Setting, profiles
 from gaussveil.studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
-from gaussveil.studies.study import Claim, Options, Part, Picture, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Picture, Row, Table, judged, shown
 from gaussveil.typing import Progress
-
-Row = dict[str, Any]
 
 TOLERANCE = 1.1  # of the design's measured prototype
 QUANTILES = (0.05, 0.5, 0.95)
 AUDITED_DELTA = 1e-2  # one whose excess some hundred thousand draws can see
-GOAL_COLUMNS = {
-    "setting": "setting",
-    "epsilon": "epsilon",
-    "release": "release",
-    "released_fitted": "released || fitted",
-    "released_fitted_error": "standard error",
-    "median": "median",
-    "fitted_released": "fitted || released",
-    "fitted_released_error": "standard error ",
-    "held_out": "held-out log-likelihood",
-    "held_out_fitted": "of the fit",
-    "goal": "design",
-    "draws": "draws",
-}
+GOAL_COLUMNS = (
+    "setting; epsilon; release; released_fitted: released || fitted; released_fitted_error: standard error; median; "
+    "fitted_released: fitted || released; fitted_released_error: standard error ; held_out: held-out log-likelihood; "
+    "held_out_fitted: of the fit; goal: design; draws"
+)
 
 
 def public_goals(options: Options, progress: Progress) -> Part:
     """Both divergences and held-out likelihood beside Algorithm 1's, on settings that need no real data."""
-    sets = [synthetic(seed) for seed in range(options.pick(2, SYNTHETIC_SETS, SYNTHETIC_SETS))]
-    cases = [("synthetic", sets, options.pick(2, 20, 200)), ("iris", [iris()], options.pick(2, 20, 200))]
+    cases = public_cases(options, options.pick(2, 20, 200), options.pick(2, 20, 200))
     return _goals("Goals: synthetic and Iris", cases, options, progress)
 
 
 def real_goals(options: Options, progress: Progress) -> Part:
     """The same on real profiles and digits."""
-    folder = options.folder()
-    cases = [
-        ("profiles", [profiles(folder)], options.pick(2, 6, 40)),
-        ("mnist", [mnist(folder)], options.pick(2, 3, 20)),
-    ]
+    cases = real_cases(options, options.pick(2, 6, 40), options.pick(2, 3, 20))
     return _goals("Goals: profiles and MNIST", cases, options, progress)
 
 
-def _goals(
-    title: str, cases: Sequence[tuple[str, Sequence[Setting], int]], options: Options, progress: Progress
-) -> Part:
+def _goals(title: str, cases: Sequence[Case], options: Options, progress: Progress) -> Part:
     rows: list[Row] = []
     epsilons = options.pick((4.0,), EPSILONS, EPSILONS)
     releases = options.pick(("record",), RECORD_RELEASES, RECORD_RELEASES)
@@ -135,29 +119,22 @@ def uses(options: Options, progress: Progress) -> Part:
             Table.of(
                 "households",
                 homes,
-                {
-                    "epsilon": "epsilon",
-                    "unit": "privacy unit",
-                    "released_fitted": "released || fitted",
-                    "released_fitted_error": "standard error",
-                    "fitted_released": "fitted || released",
-                    "fitted_released_error": "standard error ",
-                    "held_out": "held-out log-likelihood",
-                    "draws": "draws",
-                },
+                (
+                    "epsilon; unit: privacy unit; released_fitted: released || fitted; released_fitted_error: "
+                    "standard error; fitted_released: fitted || released; fitted_released_error: standard error ; "
+                    "held_out: held-out log-likelihood; draws"
+                ),
             ),
-            Table.of("private-directions", found, {"size": "images", "epsilon": "epsilon", "accuracy": "accuracy"}),
+            Table.of("private-directions", found, "size: images; epsilon; accuracy"),
             Table.of(
                 "synthetic-profiles",
                 drawn,
-                {
-                    "epsilon": "epsilon",
-                    "largest_quantile_gap": "largest gap of quantiles",
-                    "largest_correlation_gap": "largest gap of correlations",
-                    "mean_kolmogorov_distance": "mean Kolmogorov distance",
-                },
+                (
+                    "epsilon; largest_quantile_gap: largest gap of quantiles; largest_correlation_gap: largest gap of "
+                    "correlations; mean_kolmogorov_distance: mean Kolmogorov distance"
+                ),
             ),
-            Table.of("two-samples", hours, {"hour": "hour", "distance": "Kolmogorov distance", "p": "p-value"}),
+            Table.of("two-samples", hours, "hour; distance: Kolmogorov distance; p: p-value"),
         ),
         (
             Picture.of(
@@ -238,13 +215,9 @@ def composition(options: Options, progress: Progress) -> Part:
             }
         )
     one = next(row for row in rows if row["epsilon"] == 1.0)
-    columns = {
-        "epsilon": "epsilon",
-        "claimed": "claimed delta",
-        "exact": "exact delta",
-        "audited": "claimed in the audit",
-        "refuted": "auditor refutes",
-    }
+    columns = (
+        "epsilon; claimed: claimed delta; exact: exact delta; audited: claimed in the audit; refuted: auditor refutes"
+    )
     return Part(
         "Refuted: classes do not compose in parallel under label flips",
         (

@@ -18,10 +18,8 @@ from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
 from gaussveil.published.gmm_kl import draw_printed, printed_design
 from gaussveil.studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
-from gaussveil.studies.gmm.settings import Setting
-from gaussveil.studies.study import Table, shown
-
-Row = dict[str, float | str]
+from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
+from gaussveil.studies.study import Options, Row, Table, shown
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-5
@@ -35,6 +33,7 @@ TARGETS: dict[str, tuple[tuple[float, float], ...]] = {
     "mnist": ((0.15, 0.155), (0.065, 0.076), (0.038, 0.045), (0.026, 0.034)),
 }
 Release = Callable[[Setting, float, int], MixtureModel]
+Case = tuple[str, Sequence[Setting], int]
 
 
 def by_record(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
@@ -69,6 +68,18 @@ def as_printed(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     design = printed_design(setting.rows, setting.codes, setting.classes, epsilon, DELTA)
     drawn = draw_printed(setting.rows, setting.codes, setting.classes, design, np.random.default_rng(seed))
     return MixtureModel(*drawn, tuple(range(setting.classes)), setting.fitted.columns)
+
+
+def public_cases(options: Options, synthetic_draws: int, iris_draws: int) -> list[Case]:
+    """Settings that need no real data, each with how often it is drawn."""
+    sets = [synthetic(seed) for seed in range(options.pick(2, SYNTHETIC_SETS, SYNTHETIC_SETS))]
+    return [("synthetic", sets, synthetic_draws), ("iris", [iris()], iris_draws)]
+
+
+def real_cases(options: Options, profile_draws: int, mnist_draws: int) -> list[Case]:
+    """Real profiles and digits."""
+    folder = options.folder()
+    return [("profiles", [profiles(folder)], profile_draws), ("mnist", [mnist(folder)], mnist_draws)]
 
 
 RELEASES: dict[str, Release] = {
@@ -133,7 +144,6 @@ def summary(rows: Sequence[Row], name: str = "summary") -> Table:
         line = lines.setdefault((setting, release), {"setting": setting, "release": release, "draws": row["draws"]})
         both = (f"{shown(row[key])} ± {shown(row[f'{key}_error'], 1)}" for key in FIGURES)
         line[f"{row['epsilon']:g}"] = " / ".join(both)
-    columns = {"setting": "setting", "release": "release"}
-    columns |= {f"{epsilon:g}": f"epsilon {epsilon:g}" for epsilon in epsilons}
+    columns = "; ".join(["setting; release", *(f"{e:g}: epsilon {e:g}" for e in epsilons), "draws"])
     caption = "KL(released || fitted) / KL(fitted || released) of (row, class), means and standard errors over draws"
-    return Table.of(name, list(lines.values()), {**columns, "draws": "draws"}, caption)
+    return Table.of(name, list(lines.values()), columns, caption)

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from gaussveil.audit import audit_mechanism
 from gaussveil.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
 from gaussveil.published.gmm_kl import printed_design
-from gaussveil.report.style import INK, SERIES, house_style
+from gaussveil.report.style import INK, SERIES, drawing
 from gaussveil.studies.gmm.label_parts import public_labels, real_labels
 from gaussveil.studies.gmm.release_parts import composition, public_goals, real_goals, uses
 from gaussveil.studies.gmm.releases import DELTA, EPSILONS, as_printed, by_record
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
-from gaussveil.studies.gmm.sweeps import OURS, RELEASES, Row, columns_of, figure_of, marginals_figure, sweep
+from gaussveil.studies.gmm.sweeps import OURS, RELEASES, columns_of, figure_of, marginals_figure, sweep
 from gaussveil.studies.gmm.uses import accuracy
-from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Part, Picture, Row, Step, Study, Table, judged, shown
 from gaussveil.typing import Progress
 
 PROFILES_FILE = "profiles_12h_kw.csv.gz"
@@ -179,13 +179,7 @@ def digits(options: Options, progress: Progress) -> Part:
             )
     ours = next(row for row in scores if row["epsilon"] == 1.0 and row["release"] == "ours, record")
     lost = plain - float(ours["accuracy"])
-    columns = {
-        "epsilon": "epsilon",
-        "release": "release",
-        "accuracy": "accuracy",
-        "error": "standard error",
-        "fitted": "without privacy",
-    }
+    columns = "epsilon; release; accuracy; error: standard error; fitted: without privacy"
     return Part(
         "MNIST in five columns: Figures 9 and 10",
         (
@@ -212,9 +206,7 @@ def digits(options: Options, progress: Progress) -> Part:
 
 
 def _accuracy_figure(rows: Sequence[Row], plain: float) -> Figure:
-    with house_style():
-        figure = Figure(figsize=(5.6, 3.0), layout="constrained")
-        axes = figure.subplots()
+    with drawing(5.6, 3.0) as (figure, axes):
         axes.axhline(plain, color=INK, linewidth=1.0, linestyle=":")
         for index, name in enumerate(dict.fromkeys(str(row["release"]) for row in rows)):
             own = [row for row in rows if row["release"] == name]
@@ -306,14 +298,10 @@ def refutations(options: Options, progress: Progress) -> Part:
             because="its size tells who is in the data (G-c)",
         ),
     )
-    columns = {
-        "epsilon": "epsilon",
-        "claimed": "claimed delta",
-        "escape": "delta at least",
-        "measured": "measured",
-        "error": "standard error",
-        "refuted": "auditor refutes",
-    }
+    columns = (
+        "epsilon; claimed: claimed delta; escape: delta at least; measured; error: standard error; refuted: auditor "
+        "refutes"
+    )
     return Part(
         "Refuted: Algorithm 1 is not private as printed",
         ("Unit rows, 50 of them, one more: an output outside the neighbour's cone convicts with certainty.",),

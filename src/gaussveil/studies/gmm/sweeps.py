@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,9 +19,8 @@ from gaussveil.published.gmm_kl import Parameters, draw_coloured, draw_independe
 from gaussveil.report.style import FAINT, GRID, INK, SERIES, house_style
 from gaussveil.studies.gmm.releases import DELTA, Release, as_printed, by_label, by_record
 from gaussveil.studies.gmm.settings import Setting
+from gaussveil.studies.study import Row
 from gaussveil.typing import Progress
-
-Row = dict[str, Any]
 
 
 def _model(setting: Setting, drawn: Parameters) -> MixtureModel:
@@ -104,17 +102,12 @@ def sweep(
     return rows
 
 
-def columns_of(knob: str) -> dict[str, str]:
+def columns_of(knob: str) -> str:
     """Headings of a sweep's table."""
-    return {
-        knob: knob,
-        "release": "release",
-        "there": "released || fitted",
-        "there_error": "standard error",
-        "median": "median",
-        "back": "fitted || released",
-        "back_error": "standard error ",
-    }
+    return (
+        f"{knob}; release; there: released || fitted; there_error: standard error; median; "
+        "back: fitted || released; back_error: standard error "
+    )
 
 
 def figure_of(sweeps: Mapping[str, Sequence[Row]]) -> Figure:

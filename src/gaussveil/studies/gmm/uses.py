@@ -19,8 +19,9 @@ from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Gram, Moments, as_source
-from gaussveil.studies.gmm.releases import DELTA, EPSILONS, Row, by_record
+from gaussveil.studies.gmm.releases import DELTA, EPSILONS, by_record
 from gaussveil.studies.gmm.settings import Setting, mnist_images, mnist_labels
+from gaussveil.studies.study import Row
 from gaussveil.typing import Floats
 
 IMAGE_NORM = 10.0  # public: pixels in [0, 1]; longer images are shortened

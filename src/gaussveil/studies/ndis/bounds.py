@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.bounds import mean_and_covariance_bound, smaller_covariance_bound
+from gaussveil.studies.study import Row
 
-Row = dict[str, float]
 SPECTRUM = (0.6, 0.8, 0.9, 0.95)  # ratios of a narrow covariance to a wide one
 JOINT = (0.3, math.log(1.3), 2)  # shift, log-ratio, rank of the example of Theorem 4.2
 

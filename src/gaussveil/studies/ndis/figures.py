@@ -8,16 +8,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 
-from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.report.style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.studies.ndis.bounds import SPECTRUM, joint_pair, lemma_2, theorem_4_2
 from gaussveil.studies.ndis.variances import Variances
 
 
 def improvement_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     """Figure 2: how many times more leverage the exact pair allows than bounds on the least singular value."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.4), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.4, 3.4) as (figure, axes):
         for index, count in enumerate(sorted({row["components"] for row in rows})):
             own = [row for row in rows if row["components"] == count]
             epsilons, factors = [row["epsilon"] for row in own], [row["factor"] for row in own]
@@ -28,7 +26,7 @@ def improvement_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylim(bottom=0)
         axes.set_xlabel("epsilon")
-        axes.set_title("leverage allowed, over what singular values allow", color=FAINT, fontweight="normal")
+        axes.set_title("leverage allowed, over what singular values allow")
         axes.legend(loc="lower left", ncols=2)
         return figure
 
@@ -37,9 +35,7 @@ def bounds_figure() -> Figure:
     """Lemma 2 and Theorem 4.2 against exact curves."""
     epsilons = np.linspace(0.0, 1.5, 61)
     covariance, joint = lemma_2(epsilons.tolist()), theorem_4_2(epsilons[::6].tolist())
-    with house_style():
-        figure = Figure(figsize=(7.2, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
+    with drawing(7.2, 3.4, 1, 2, sharey=True) as (figure, (left, right)):
         for key, label, colour, dashes in (
             ("wide_narrow", "exact, wide against narrow", SERIES[1], "-"),
             ("narrow_wide", "exact, narrow against wide", SERIES[0], "-"),
@@ -56,7 +52,7 @@ def bounds_figure() -> Figure:
                 linewidth=1.3 if dashes == "--" else 2.0,
             )
         ratios = ", ".join(f"{ratio:g}" for ratio in SPECTRUM)
-        left.set_title(f"covariances, ratios {ratios}", color=FAINT, fontweight="normal")
+        left.set_title(f"covariances, ratios {ratios}")
         right.plot(epsilons, joint_pair().delta(epsilons), color=SERIES[2], label="exact, one pair")
         right.plot(
             [row["epsilon"] for row in joint],
@@ -67,7 +63,7 @@ def bounds_figure() -> Figure:
             dashes=(1, 1.5),
             label="Theorem 4.2, sound step",
         )
-        right.set_title("mean and covariance", color=FAINT, fontweight="normal")
+        right.set_title("mean and covariance")
         for axes in (left, right):
             axes.set_yscale("log")
             axes.set_ylim(1e-4, 1)
@@ -80,9 +76,7 @@ def bounds_figure() -> Figure:
 
 def variances_figure(rows: Sequence[Variances]) -> Figure:
     """Added variance as printed and as needed, case by case."""
-    with house_style():
-        figure = Figure(figsize=(6.8, 0.42 * len(rows) + 1.2), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.8, 0.42 * len(rows) + 1.2) as (figure, axes):
         places = np.arange(len(rows))[::-1]
         for row, place in zip(rows, places):
             axes.plot([row.printed, row.exact], [place, place], color=FAINT, linewidth=0.8, zorder=1)

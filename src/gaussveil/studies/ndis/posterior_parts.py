@@ -38,24 +38,14 @@ def posteriors(options: Options, progress: Progress) -> Part:
                 because=("better, and private" if better else "worse") + "; the printed noise is not proven",
             )
         )
-    added = {
-        "case": "case",
-        "printed": "as printed",
-        "printed_sensitivity": "its sensitivity, right direction",
-        "one_rank": "one rank",
-        "exact": "exact joint",
-        "spent": "printed spends at most",
-    }
-    scores = {
-        "experiment": "experiment",
-        "score": "score",
-        "mean": "ours",
-        "deviation": "sd over draws",
-        "without_noise": "without noise",
-        "published": "as printed",
-        "added_deviation": "our noise",
-        "published_deviation": "printed noise",
-    }
+    added = (
+        "case; printed: as printed; printed_sensitivity: its sensitivity, right direction; one_rank: one rank; exact: "
+        "exact joint; spent: printed spends at most"
+    )
+    scores = (
+        "experiment; score; mean: ours; deviation: sd over draws; without_noise: without noise; published: as "
+        "printed; added_deviation: our noise; published_deviation: printed noise"
+    )
     return Part(
         "Posteriors lifted to privacy: logistic regression and Gaussian process",
         (

@@ -26,7 +26,7 @@ OBSERVATION_VARIANCE, LABEL_BOUND, TRAINING, LENGTH = 250.0, 0.5, 16, 5.0
 
 
 @dataclass(frozen=True)
-class Row:
+class Scores:
     """One experiment: the noise added; mean and standard deviation of a score over draws; the score without noise."""
 
     experiment: str
@@ -39,7 +39,7 @@ class Row:
     published: float
 
 
-def breast_cancer(draws: int = 1000, seed: int = 0) -> Row:
+def breast_cancer(draws: int = 1000, seed: int = 0) -> Scores:
     """Accuracy of coefficients drawn from the lifted posterior."""
     rows, labels = load_breast_cancer(return_X_y=True)
     train, test = _split(len(rows), len(rows) * 4 // 5, seed)
@@ -53,12 +53,12 @@ def breast_cancer(draws: int = 1000, seed: int = 0) -> Row:
     drawn = np.stack([plan.draw(mean, factor, generator) for _ in range(draws)])
     right = np.mean((rows[test] @ drawn.T > 0) == (labels[test] == 1)[:, None], axis=0)
     plain = float(np.mean((rows[test] @ mean > 0) == (labels[test] == 1)))
-    return Row(
+    return Scores(
         "Breast Cancer", "accuracy", plan.added_deviation, 4.12, float(right.mean()), float(right.std()), plain, 0.698
     )
 
 
-def linnerud(draws: int = 1000, seed: int = 0) -> Row:
+def linnerud(draws: int = 1000, seed: int = 0) -> Scores:
     """Absolute error of pulse drawn from the lifted predictive distribution, labels scaled into their bound."""
     data = load_linnerud()
     rows, pulse = data.data, data.target[:, list(data.target_names).index("Pulse")]
@@ -79,7 +79,7 @@ def linnerud(draws: int = 1000, seed: int = 0) -> Row:
     generator = SeededGenerator(seed)
     errors = [np.mean(np.abs(plan.draw(mean, factor, generator) - labels[test])) for _ in range(draws)]
     plain = float(np.mean(np.abs(mean - labels[test])))
-    return Row(
+    return Scores(
         "Linnerud",
         "absolute error",
         plan.added_deviation,

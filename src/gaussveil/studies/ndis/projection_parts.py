@@ -48,30 +48,15 @@ def figure_2(options: Options, progress: Progress) -> Part:
             agrees=max(constants) < 3,
         ),
     )
-    columns = {
-        "components": "r",
-        "epsilon": "epsilon",
-        "leverage": "leverage, exact",
-        "leverage_lsv": "by singular values",
-        "factor": "ratio",
-        "ridge_factor": "ratio of ridges",
-    }
-    beside = {
-        "components": "r",
-        "epsilon": "epsilon",
-        "ridge": "ridge, exact",
-        "ridge_renyi": "Rényi",
-        "ridge_printed": "as printed",
-        "sketch_error": "least error",
-        "gaussian_error": "Gaussian mechanism",
-    }
-    measured = {
-        "components": "r",
-        "ridge": "ridge",
-        "error_quantile": "95 % quantile",
-        "quantile_error": "standard error",
-        "constant": "constant",
-    }
+    columns = (
+        "components: r; epsilon; leverage: leverage, exact; leverage_lsv: by singular values; factor: ratio; "
+        "ridge_factor: ratio of ridges"
+    )
+    beside = (
+        "components: r; epsilon; ridge: ridge, exact; ridge_renyi: Rényi; ridge_printed: as printed; sketch_error: "
+        "least error; gaussian_error: Gaussian mechanism"
+    )
+    measured = "components: r; ridge; error_quantile: 95 % quantile; quantile_error: standard error; constant"
     return Part(
         "Random projection: Figure 2 and Theorem 5.2",
         (
@@ -149,15 +134,10 @@ def sketches(options: Options, progress: Progress) -> Part:
             because=f"it must be divided by the rate {RATE:g}",
         ),
     )
-    columns = {
-        "epsilon": "epsilon",
-        "printed": "as printed",
-        "tight": "tight",
-        "subsampled": f"sample of {RATE:g}",
-        "subsampled_scaled": "in units of all rows",
-        "tested": "tested: eigenvalue",
-        "test_noise": "test noise",
-    }
+    columns = (
+        f"epsilon; printed: as printed; tight; subsampled: sample of {RATE:g}; subsampled_scaled: in units of all "
+        "rows; tested: tested: eigenvalue; test_noise: test noise"
+    )
     return Part(
         "Random projection, subsampled and tested",
         (

@@ -15,8 +15,7 @@ from gaussveil.mechanisms.gp import dominating_pair
 from gaussveil.published.ndis_calibrated import published_process_sensitivity, published_variance
 from gaussveil.published.ptr import PublishedTestedSketch
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-
-Row = dict[str, float]
+from gaussveil.studies.study import Row
 
 CLAIMED = 1e-6
 OBSERVATION_VARIANCE, LABEL_BOUND = 1e-4, 1e-6

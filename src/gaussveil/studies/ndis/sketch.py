@@ -23,8 +23,7 @@ from gaussveil.mechanisms import PrivateSketch
 from gaussveil.mechanisms.random_projection.estimates import Sketch
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Gram, as_source
-
-Row = dict[str, float]
+from gaussveil.studies.study import Row
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
 COMPONENTS = (50, 100, 200, 500)

@@ -62,14 +62,9 @@ def _bounds(options: Options, progress: Progress) -> Part:
             Table.of(
                 "lemma-2",
                 rows,
-                {
-                    "epsilon": "epsilon",
-                    "lemma_2": "Lemma 2",
-                    "narrow_wide": "narrow || wide, exact",
-                    "wide_narrow": "wide || narrow, exact",
-                },
+                "epsilon; lemma_2: Lemma 2; narrow_wide: narrow || wide, exact; wide_narrow: wide || narrow, exact",
             ),
-            Table.of("theorem-4-2", joint, {"epsilon": "epsilon", "two_steps": "Theorem 4.2", "exact": "exact"}),
+            Table.of("theorem-4-2", joint, "epsilon; two_steps: Theorem 4.2; exact"),
         ),
         (
             Picture.of(
@@ -127,14 +122,10 @@ def _refutations(options: Options, progress: Progress) -> Part:
             because="an upper estimate accuses wrongly within its accuracy; only a lower end refutes (N7)",
         ),
     )
-    columns = {
-        "epsilon": "epsilon",
-        "claimed": "claimed delta",
-        "exact": "exact delta",
-        "other_direction": "other direction",
-        "printed": "variance printed",
-        "needed": "variance needed",
-    }
+    columns = (
+        "epsilon; claimed: claimed delta; exact: exact delta; other_direction: other direction; printed: variance "
+        "printed; needed: variance needed"
+    )
     return Part(
         "Refuted: the calibrated mechanism of Figure 5",
         (

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from matplotlib.figure import Figure
 
-from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.report.style import INK, SERIES, drawing, legend_above
 from gaussveil.studies.peers.environments import Peer
 from gaussveil.studies.peers.questions import (
     ACCOUNTANTS,
@@ -31,16 +31,10 @@ def promises(options: Options, progress: Progress) -> Part:
     progress("calibrating", 0.1)
     rows = calibrations(promises=options.pick(PROMISES[1:2], PROMISES, PROMISES))
     claims = [_calibration_claim(name, [row for row in rows if row.peer == name]) for name in _names(CALIBRATORS)]
-    columns = {
-        "peer": "library",
-        "version": "version",
-        "epsilon": "epsilon",
-        "delta": "delta",
-        "sigma": "sigma",
-        "exact_delta": "exact delta",
-        "times_too_much": "times the promise",
-        "verdict": "audit",
-    }
+    columns = (
+        "peer: library; version; epsilon; delta; sigma; exact_delta: exact delta; times_too_much: times the promise; "
+        "verdict: audit"
+    )
     pictures = (
         Picture.of(
             "promises",
@@ -83,9 +77,7 @@ def _calibration_claim(name: str, rows: Sequence[Calibration]) -> Claim:
 def _promises_figure(rows: Sequence[Calibration]) -> Figure:
     names = ["gaussveil", *_names(CALIBRATORS)]
     points = sorted({(row.epsilon, row.delta) for row in rows})
-    with house_style():
-        figure = Figure(figsize=(6.4, 0.45 * len(names) + 1.1), layout="constrained")
-        axes = figure.subplots()
+    with drawing(6.4, 0.45 * len(names) + 1.1) as (figure, axes):
         for index, (epsilon, delta) in enumerate(points):
             own = [row for row in rows if (row.epsilon, row.delta) == (epsilon, delta) and row.times_too_much]
             aside = 0.2 * (index - (len(points) - 1) / 2)  # points that agree stay visible
@@ -105,7 +97,7 @@ def _promises_figure(rows: Sequence[Calibration]) -> Figure:
         axes.set_ylim(-0.6, len(names) - 0.4)
         axes.grid(axis="x")
         axes.set_xlabel("exact delta over promised delta")
-        axes.set_title("left of the line: kept", color=FAINT, fontweight="normal")
+        axes.set_title("left of the line: kept")
         legend_above(figure, axes)
         return figure
 
@@ -115,16 +107,9 @@ def accountants(options: Options, progress: Progress) -> Part:
     progress("composing", 0.1)
     rows = compositions(cases=options.pick(COMPOSITIONS[:1], COMPOSITIONS, COMPOSITIONS))
     claims = [_accountant_claim(name, [row for row in rows if row.peer == name], rows) for name in _names(ACCOUNTANTS)]
-    columns = {
-        "peer": "library",
-        "sigma": "sigma",
-        "count": "composed",
-        "epsilon": "epsilon",
-        "delta": "delta",
-        "over_exact": "over exact",
-        "seconds": "CPU seconds",
-        "remark": "remark",
-    }
+    columns = (
+        "peer: library; sigma; count: composed; epsilon; delta; over_exact: over exact; seconds: CPU seconds; remark"
+    )
     return Part(
         "Accountants on composed Gaussian mechanisms",
         (
@@ -186,26 +171,11 @@ def distributions(options: Options, progress: Progress) -> Part:
                 f"{shown(row['seconds'] / surveyed[0]['seconds'], 2)} times our CPU time",
             )
         )
-    named = {
-        "pair": "pair",
-        "epsilon": "epsilon",
-        "lower": "enclosure from",
-        "upper": "to",
-        "gaussveil": "gaussveil",
-        "gx2": "gx2",
-        "davies": "Davies (mgcv)",
-    }
-    overall = {
-        "method": "method",
-        "version": "version",
-        "pairs": "pairs",
-        "answered": "answered",
-        "wrong": "wrong by over 1 %",
-        "median": "median error",
-        "worst": "worst error",
-        "seconds": "CPU s per pair",
-        "remark": "remark",
-    }
+    named = "pair; epsilon; lower: enclosure from; upper: to; gaussveil; gx2; davies: Davies (mgcv)"
+    overall = (
+        "method; version; pairs; answered; wrong: wrong by over 1 %; median: median error; worst: worst error; "
+        "seconds: CPU s per pair; remark"
+    )
     return Part(
         "Distributions of quadratic forms",
         (

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.errors import MissingDataError
-from gaussveil.report.style import FAINT, INK, SERIES, house_style
+from gaussveil.report.style import INK, SERIES, house_style
 from gaussveil.timeseries import read_readings, simulate_households
 from gaussveil.typing import Floats
 
@@ -108,17 +108,17 @@ def figure(found: Resemblance) -> Figure:
         top.axvline(0.0, color=INK, linewidth=1.0)
         top.set_yticks(range(len(NAMES)), list(NAMES.values()))
         top.set(ylim=(len(NAMES) - 0.5, -0.5), xlim=(-20.0, 20.0), xlabel="per cent away from the real homes")
-        top.set_title(f"{len(found.towns)} simulated towns; the band is 15 per cent", fontweight="normal", color=FAINT)
+        top.set_title(f"{len(found.towns)} simulated towns; the band is 15 per cent")
         left, right = drawn.add_subplot(grid[1, 0]), drawn.add_subplot(grid[1, 1])
         for line, colour, label in zip(found.quantiles, (INK, SERIES[1]), ("real homes", "simulated")):
             left.plot(100 * _SHARES, np.maximum(line, 0.01), color=colour, label=label)
         left.set_yscale("log")
         left.set(xlabel="per cent of all readings below", xlim=(0.0, 100.0))
-        left.set_title("power, kW", fontweight="normal", color=FAINT)
+        left.set_title("power, kW")
         left.legend(loc="upper left")
         for line, colour in zip(found.days, (INK, SERIES[1])):
             right.plot(np.arange(PER_DAY) * 24 / PER_DAY, line, color=colour)
         right.set(xlabel="hour of the day", xlim=(0.0, 24.0), ylim=(0.0, None))
         right.set_xticks(range(0, 25, 6))
-        right.set_title("mean day, kW", fontweight="normal", color=FAINT)
+        right.set_title("mean day, kW")
         return drawn

@@ -23,9 +23,7 @@ def _resemblance(options: Options, progress: Progress) -> Part:
             "against as many Swiss homes of late 2018. Quantiles are of all readings together; the autocorrelation is "
             "the mean over the homes.",
         ),
-        tables=(
-            Table.of("resemblance", rows, {"name": "", "real": "real homes", "worst": "largest deviation of a town"}),
-        ),
+        tables=(Table.of("resemblance", rows, "name: ; real: real homes; worst: largest deviation of a town"),),
         pictures=(Picture.of("resemblance", resemblance.figure(found), "Simulated towns beside the real homes."),),
         claims=tuple(
             judged(

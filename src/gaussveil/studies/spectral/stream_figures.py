@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.noise import SeededGenerator
-from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.report.style import INK, SERIES, drawing, house_style, legend_above
 from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home, receive
 from gaussveil.studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted
 from gaussveil.studies.spectral.stream_utility import energies
@@ -33,16 +33,14 @@ def demand_figure(home: Home, rows: Sequence[Mapping[str, float]]) -> Figure:
         left.plot(np.arange(WEEK) / DAY, home.protected[:WEEK], color=SERIES[0], linewidth=0.7)
         left.set_xlabel("day")
         left.set_ylabel("kW")
-        left.set_title("a week of readings", color=FAINT, fontweight="normal")
+        left.set_title("a week of readings")
         _distances(right, rows, "time_kw", "kW", "distance of readings")
         return figure
 
 
 def distance_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
     """Figure 3: l2 distance of consecutive stretches, in time and between spectra."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 2.8), layout="constrained")
-        left, right = figure.subplots(1, 2)
+    with drawing(6.4, 2.8, 1, 2) as (figure, (left, right)):
         _distances(left, rows, "time_kw", "kW", "distance of readings")
         _distances(right, rows, "spectrum_kw2h", "kW² h", "distance of their spectra")
         return figure
@@ -50,9 +48,7 @@ def distance_figure(rows: Sequence[Mapping[str, float]]) -> Figure:
 
 def lengths_figure(home: Home) -> Figure:
     """Figure 2: estimates from more and more readings."""
-    with house_style():
-        figure = Figure(figsize=(4.6, 3.0), layout="constrained")
-        axes = figure.subplots()
+    with drawing(4.6, 3.0) as (figure, axes):
         for index, weeks in enumerate((1, 4, 16)):
             density = welch_psd(home.public[: weeks * WEEK], POINTS, period=PERIOD)
             axes.loglog(
@@ -70,9 +66,7 @@ def lengths_figure(home: Home) -> Figure:
 def private_figure(home: Home, paper_ball: float, own_ball: float) -> Figure:
     """Figure 4: the private spectrum with the paper's ball, and with one that covers this home."""
     sensitive = welch_psd(home.protected, POINTS, period=PERIOD)
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
+    with drawing(6.4, 3.0, 1, 2, sharey=True) as (figure, panels):
         for axes, ball in zip(panels, (paper_ball, own_ball)):
             for index, calibration in enumerate(("published", "exact")):
                 mechanism = PrivateSpectrum(
@@ -87,7 +81,7 @@ def private_figure(home: Home, paper_ball: float, own_ball: float) -> Figure:
                     label=f"private, {calibration}",
                 )
             axes.loglog(FREQUENCIES[1:], sensitive[1:], color=INK, linewidth=1.2, label="sensitive")
-            axes.set_title(f"B = {ball:.2g} kW² h", color=FAINT, fontweight="normal")
+            axes.set_title(f"B = {ball:.2g} kW² h")
             _frequencies(axes)
         panels[1].set_ylabel("")
         legend_above(figure, panels[0])
@@ -109,9 +103,7 @@ def filters_figure(printed: AsPrinted) -> Figure:
         "noise": (1 - reduced) * printed.private,
     }
     hues = {"sensitive": INK, "private": SERIES[0], "noise": SERIES[1]}
-    with house_style():
-        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
+    with drawing(6.4, 3.0, 1, 2, sharey=True) as (figure, panels):
         for axes, shown in zip(panels, (lines, repaired)):
             for name, density in shown.items():
                 axes.loglog(
@@ -119,8 +111,8 @@ def filters_figure(printed: AsPrinted) -> Figure:
                 )
             _frequencies(axes)
         legend_above(figure, *panels)
-        panels[0].set_title("as printed", color=FAINT, fontweight="normal")
-        panels[1].set_title("repaired, before scaling", color=FAINT, fontweight="normal")
+        panels[0].set_title("as printed")
+        panels[1].set_title("repaired, before scaling")
         panels[1].set_ylabel("")
         return figure
 
@@ -138,13 +130,11 @@ def streams_figure(home: Home, printed: AsPrinted, balls: Mapping[str, float]) -
         promise: dict[str, Any] = {**OURS, "l2_ball": radius, "generator": SeededGenerator(seed)}
         shown[f"TrDP, {name}"] = np.asarray(TrajectoryRelease(**promise).release(home.protected[SHOWN_DAY]).value)
     clock = np.arange(DAY) * PERIOD
-    with house_style():
-        figure = Figure(figsize=(6.4, 7.4), layout="constrained")
-        panels = figure.subplots(len(shown), 1, sharex=True)
+    with drawing(6.4, 7.4, len(shown), 1, sharex=True) as (figure, panels):
         for axes, (name, values) in zip(panels, shown.items()):
             axes.plot(clock, values, color=SERIES[0], linewidth=0.8, label="released")
             axes.plot(clock, home.protected[SHOWN_DAY], color=INK, linewidth=1.2, label="sensitive")
-            axes.set_title(name, color=FAINT, fontweight="normal")
+            axes.set_title(name)
             axes.set_ylabel("kW")
         legend_above(figure, panels[0])
         _hours(panels[-1])
@@ -155,9 +145,7 @@ def smoothed_figure(home: Home, epsilon: float = 5.0) -> Figure:
     """What a receiver makes of our streams: a day of readings, and six weeks of daily energies."""
     found = {purpose: _received(home, purpose, epsilon) for purpose in ("shape", "billing")}
     clock, days = np.arange(DAY) * PERIOD, np.arange(42)
-    with house_style():
-        figure = Figure(figsize=(6.4, 4.8), layout="constrained")
-        upper, lower = figure.subplots(2, 1)
+    with drawing(6.4, 4.8, 2, 1) as (figure, (upper, lower)):
         upper.plot(clock, home.protected[SHOWN_DAY], color=INK, linewidth=1.2, label="sensitive")
         upper.plot(clock, found["shape"][SHOWN_DAY], color=SERIES[0], linewidth=1.4, label="shape, smoothed")
         _hours(upper)
@@ -171,7 +159,7 @@ def smoothed_figure(home: Home, epsilon: float = 5.0) -> Figure:
         lower.set_ylabel("kWh a day")
         lower.set_ylim(bottom=0)
         for axes in (upper, lower):
-            axes.set_title(f"epsilon {epsilon:g}, {OUR_EVENT_KW} kW for 1 h", color=FAINT, fontweight="normal")
+            axes.set_title(f"epsilon {epsilon:g}, {OUR_EVENT_KW} kW for 1 h")
         legend_above(figure, upper, lower)
         return figure
 
@@ -194,7 +182,7 @@ def _distances(axes: Axes, rows: Sequence[Mapping[str, float]], key: str, unit: 
     axes.set_ylim(bottom=0)
     axes.set_xlabel("weeks compared")
     axes.set_ylabel(unit)
-    axes.set_title(title, color=FAINT, fontweight="normal")
+    axes.set_title(title)
 
 
 def _frequencies(axes: Axes) -> None:

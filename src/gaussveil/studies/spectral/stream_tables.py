@@ -38,7 +38,7 @@ FINE = 1 << 14
 
 
 @dataclass(frozen=True)
-class Row:
+class ReleasedStream:
     """One released stream: Table II (mean, sd), Table III (noise, correlation, SNR), usefulness, both guarantees."""
 
     name: str
@@ -109,7 +109,7 @@ class AsPrinted:
         """|F|^2 / gamma of the filters as they run."""
         return np.asarray(self.stream.reduction.power(angles) / np.maximum(self.stream.noise.power(angles), 1e-12))
 
-    def row(self, home: Home, parameters: str) -> Row:
+    def row(self, home: Home, parameters: str) -> ReleasedStream:
         """Its line of the tables. F is undone first: that is post-processing; the mean passes unprotected."""
         mean = home.protected.mean()
         filters = self.stream.reduction
@@ -159,7 +159,7 @@ def event_epsilon(ratio: Power, delta: float) -> float:
     return float(GaussianPair.mean_shift(event_shift(ratio)).epsilon(delta))
 
 
-def trajectory_row(home: Home, name: str, radius: float, calibration: str, promise: dict[str, Any]) -> Row:
+def trajectory_row(home: Home, name: str, radius: float, calibration: str, promise: dict[str, Any]) -> ReleasedStream:
     """TrDP for a ball of that radius; the same white noise on every reading."""
     mechanism = TrajectoryRelease(**promise, l2_ball=radius, calibration=calibration, generator=SeededGenerator(2))
     release = mechanism.release(home.protected)
@@ -178,7 +178,7 @@ def trajectory_row(home: Home, name: str, radius: float, calibration: str, promi
     )
 
 
-def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Row:
+def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> ReleasedStream:
     """One of our designs; for "spectrum", Algorithm 2 repaired: filters from the private spectrum only."""
     design: dict[str, Any] = {**OURS, "sample_period": PERIOD, "event": (event_kw, "1h"), "purpose": purpose}
     if purpose == "spectrum":
@@ -217,7 +217,7 @@ def stream_row(home: Home, purpose: str, event_kw: float = OUR_EVENT_KW) -> Row:
     )
 
 
-def tables_2_and_3(home: Home) -> list[Row]:
+def tables_2_and_3(home: Home) -> list[ReleasedStream]:
     """With the paper's parameters and balls, with its rules on this home, and with ours."""
     paper = {"epsilon": TABLE_I["epsilon"], "delta": TABLE_I["delta"]}
     balls = trajectory_balls(home)
@@ -257,9 +257,9 @@ def _row(
     spectrum: str,
     trajectory: str,
     event: float,
-) -> Row:
+) -> ReleasedStream:
     use = asdict(usefulness(home, *received))
-    return Row(
+    return ReleasedStream(
         name=name,
         parameters=parameters,
         mean=float(released.mean()),

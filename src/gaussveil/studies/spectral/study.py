@@ -84,18 +84,12 @@ def calibration(options: Options, progress: Progress) -> Part:
             Table.of(
                 "variance",
                 rows,
-                {
-                    "epsilon": "epsilon",
-                    "delta": "delta",
-                    "printed": "as printed",
-                    "exact": "exact",
-                    "times": "times too much",
-                },
+                "epsilon; delta; printed: as printed; exact; times: times too much",
             ),
             Table.of(
                 "leak",
                 leaks,
-                {"samples": "readings seen", "delta": "exact delta at log 2", "refuted": "auditor refutes"},
+                "samples: readings seen; delta: exact delta at log 2; refuted: auditor refutes",
             ),
         ),
         (),
@@ -155,7 +149,7 @@ def pictures(options: Options, progress: Progress) -> Part:
             "The paper's home is not public; this is another one, so shapes compare, not digits. The first 19 weeks "
             "are declared public, the next 19 are protected.",
         ),
-        (Table.of("distances", rows, {"weeks": "weeks", "time_kw": "readings, kW", "spectrum_kw2h": "spectra, kW²h"}),),
+        (Table.of("distances", rows, "weeks; time_kw: readings, kW; spectrum_kw2h: spectra, kW²h"),),
         tuple(Picture.of(name, figure, CAPTIONS.get(name, name)) for name, figure in drawn.items()),
         claims,
     )
@@ -213,29 +207,15 @@ def tables(options: Options, progress: Progress) -> Part:
             because="another home; a stream that also hides an event needs noise the printed one lacks",
         ),
     ]
-    both = {
-        "name": "stream",
-        "parameters": "parameters",
-        "mean": "mean",
-        "sd": "sd",
-        "noise_sd": "noise sd",
-        "correlation": "correlation",
-        "snr_db": "SNR dB",
-        "smoothed_correlation": "smoothed",
-        "event_epsilon": "3 kW event costs",
-    }
-    promises = {"name": "stream", "spectrum_guarantee": "spectrum", "trajectory_guarantee": "trajectory"}
-    useful = {
-        "purpose": "purpose",
-        "epsilon": "epsilon",
-        "noise_sd": "noise sd",
-        "correlation": "correlation",
-        "daily_percent": "daily error %",
-        "monthly_percent": "28-day error %",
-        "peak_percent": "peak hour %",
-        "repeated_epsilon": "30 days' epsilon",
-        "repeated_delta": "30 days' delta",
-    }
+    both = (
+        "name: stream; parameters; mean; sd; noise_sd: noise sd; correlation; snr_db: SNR dB; smoothed_correlation: "
+        "smoothed; event_epsilon: 3 kW event costs"
+    )
+    promises = "name: stream; spectrum_guarantee: spectrum; trajectory_guarantee: trajectory"
+    useful = (
+        "purpose; epsilon; noise_sd: noise sd; correlation; daily_percent: daily error %; monthly_percent: 28-day "
+        "error %; peak_percent: peak hour %; repeated_epsilon: 30 days' epsilon; repeated_delta: 30 days' delta"
+    )
     listed = [asdict(row) for row in rows]
     return Part(
         "Tables II and III, the attack, and what our streams are good for",

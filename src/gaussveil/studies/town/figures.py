@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
-from gaussveil.report.style import FAINT, INK, SERIES, house_style, legend_above
+from gaussveil.report.style import FAINT, INK, SERIES, drawing, house_style, legend_above
 from gaussveil.studies.town.released import Spending
 from gaussveil.typing import Floats, Times
 
@@ -58,19 +58,18 @@ def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
     axes.set_ylim(len(spending) - 0.5, -0.5)
     axes.set_xlim(0.0, 1.4 * max(item.summed_epsilon for item in spending))
     axes.grid(axis="y", visible=False)
-    axes.set_title("epsilon spent, at the same delta", fontweight="normal", color=FAINT)
+    axes.set_title("epsilon spent, at the same delta")
 
 
 def evenings_figure(
     forecasts: Sequence[PrivateForecast], plain: Sequence[Floats] = (), truth: Sequence[Floats] = ()
 ) -> Figure:
     """One panel per forecast; with the plain forecasts and the truth it is for the owner alone."""
-    with house_style():
-        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
-        panels = figure.subplots(1, len(forecasts), sharey=True, squeeze=False)[0]
+    with drawing(WIDTH, 2.9, 1, len(forecasts), sharey=True, squeeze=False) as (figure, panels):
+        panels = panels[0]
         for index, (axes, forecast) in enumerate(zip(panels, forecasts)):
             draw_evening(axes, forecast, plain[index] if plain else None, truth[index] if truth else None)
-            axes.set_title(_day_name(forecast.times[0]), fontweight="normal", color=FAINT)
+            axes.set_title(_day_name(forecast.times[0]))
         if plain or truth:
             legend_above(figure, panels[0])
         return figure
@@ -94,12 +93,11 @@ def draw_evening(
 
 def days_figure(model: MixtureModel, rows: Floats, kinds: NDArray[np.int64], truth: Sequence[Floats] = ()) -> Figure:
     """One panel per kind of day: spread of synthetic days; `truth` holds the quantiles 5, 50, 95 % of the real ones."""
-    with house_style():
-        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
-        panels = figure.subplots(1, len(model.classes), sharey=True, squeeze=False)[0]
+    with drawing(WIDTH, 2.9, 1, len(model.classes), sharey=True, squeeze=False) as (figure, panels):
+        panels = panels[0]
         for index, (axes, name) in enumerate(zip(panels, model.classes)):
             draw_days(axes, rows[kinds == index], index, truth[index] if truth else None)
-            axes.set_title(f"{name}s", fontweight="normal", color=FAINT)
+            axes.set_title(f"{name}s")
         panels[0].set_ylabel("kW")
         if truth:
             legend_above(figure, panels[0])
@@ -143,7 +141,7 @@ def stream_figure(times: Times, kw: Floats, day_kwh: Floats, truth: Floats | Non
         left.plot(hours, kw[shown], color=SERIES[2], linewidth=0.8, label="private")
         left.set(xlabel=f"hours from {str(times[shown][0]).replace('T', ' ')}", xlim=(0.0, 24.0 * SHOWN_DAYS))
         left.set_xticks(range(0, 24 * SHOWN_DAYS + 1, 12))
-        left.set_title("readings, kW", fontweight="normal", color=FAINT)
+        left.set_title("readings, kW")
         draw_energies(right, day_kwh, None if truth is None else truth.reshape(-1, per_day).mean(axis=1) * 24.0)
         if truth is not None:
             left.plot(hours, truth[shown], color=INK, linewidth=1.2, label="true")
@@ -159,7 +157,7 @@ def draw_energies(axes: Axes, day_kwh: Floats, truth: Floats | None = None) -> N
         axes.plot(days, truth, "_", color=INK, markersize=9, markeredgewidth=1.8, label="true")
     axes.axhline(0.0, color=FAINT, linewidth=0.8)
     axes.set_xlabel("day")
-    axes.set_title("energy of every day, kWh", fontweight="normal", color=FAINT)
+    axes.set_title("energy of every day, kWh")
 
 
 def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats | None = None) -> Figure:
@@ -167,9 +165,7 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
     found = sketch.gram()
     value, error = np.diagonal(found.value), np.diagonal(found.standard_error)
     places = np.arange(len(sketch.columns))
-    with house_style():
-        figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
-        axes = figure.subplots()
+    with drawing(WIDTH, 2.7) as (figure, axes):
         axes.errorbar(
             places, value, 2 * error, fmt="o", color=SERIES[3], markersize=5, linewidth=1.6, capsize=4, label="estimate"
         )
@@ -179,7 +175,7 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
             axes.plot(places, truth, "_", color=SERIES[1], markersize=12, markeredgewidth=1.8, label="true, all of it")
         axes.axhline(0.0, color=FAINT, linewidth=0.8)
         axes.set_xticks(places, sketch.columns)
-        axes.set_title("second moment of log power, summed over the homes", fontweight="normal", color=FAINT)
+        axes.set_title("second moment of log power, summed over the homes")
         if truth is not None:
             legend_above(figure, axes)
         return figure
@@ -203,7 +199,7 @@ def overview_figure(forecast: PrivateForecast, rows: Floats, day_kwh: Floats, sp
             "epsilon: promises summed, and composed exactly",
         )
         for axes, title, note in zip(panels, titles, notes):
-            axes.set_title(title, pad=22.0)
+            axes.set_title(title, pad=22.0, color=INK, fontweight="bold")
             axes.annotate(note, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
         return figure
 

@@ -1,0 +1,54 @@
+"""Options that several commands share: one name, one type, one sentence of help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gaussveil.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Account
+
+Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
+Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
+RowNorm = Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)]
+Relation = Literal["add-remove", "replace"]  # neighbouring relations that need no further parameters
+UnitColumn = Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")]
+RowsPerUnit = Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")]
+PayingLedger = Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")]
+PayingAccount = Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw into this file (.svg, .png or .pdf).")]
+Claim = Annotated[str, typer.Option(help="The claimed guarantee: epsilon,delta.", metavar="EPSILON,DELTA")]
+MetersFile = Annotated[Path, typer.Argument(help="File of meters from `stream design`.", show_default=False)]
+ResetFrom = Annotated[int | None, typer.Option(help="State lost: answer from this sequence number on.")]
+MetricsSeconds = Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")]
+
+
+def listed(text: str | None) -> list[str]:
+    """The names in an option that takes several, separated by commas."""
+    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def paying_account(ledger: Path | None, account: str | None) -> Account | None:
+    """The account that pays for a release; None where nothing is to be recorded."""
+    from gaussveil.accounting import Account
+
+    if (ledger is None) != (account is None):
+        raise ParameterError("--ledger and --account must be given together, or neither (then nothing is recorded)")
+    return Account(ledger, account) if ledger is not None and account is not None else None
+
+
+def parse_claim(claim: str) -> tuple[float, float]:
+    """The epsilon and delta of an option --claim."""
+    try:
+        claimed_epsilon, claimed_delta = (float(part) for part in claim.split(","))
+    except ValueError:
+        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6; got {claim!r}") from None
+    if not (0.0 <= claimed_epsilon < float("inf") and 0.0 <= claimed_delta <= 1.0):
+        raise ParameterError(f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]; got {claim!r}")
+    return claimed_epsilon, claimed_delta
