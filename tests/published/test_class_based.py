@@ -64,5 +64,5 @@ def test_the_surrogate_is_no_bound() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ShapeError, match="means and covariances"):
         algorithm_1(MEANS, np.eye(2), EDGES, 1.0)
-    with pytest.raises(ParameterError, match="rho must be positive"):
+    with pytest.raises(ParameterError, match="rho must be a finite number, above 0"):
         algorithm_1(MEANS, wishart(0), EDGES, 0.0)

@@ -21,9 +21,9 @@ from gaussveil.errors import ParameterError, SourceError
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard, UnexpectedError
 from gaussveil.studio.jobs import MOST_AT_ONCE
-from gaussveil.studio.offers.tables import describe
+from gaussveil.studio.offers.tables import describe_table
 from gaussveil.studio.settings import Settings, held_alone
-from gaussveil.studio.shelf import Shelf
+from gaussveil.studio.table_catalogue import TableCatalogue
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -84,29 +84,29 @@ def test_names_that_mean_other_files_are_no_tables(tmp_path: Path) -> None:
         (tmp_path / folder / "small.csv").write_text("a\n1\n", encoding="utf-8")
     (tmp_path / "data" / "*.csv").write_text("a\n1\n", encoding="utf-8")
     (tmp_path / "data" / "small.parquet#t.csv").write_text("a\n1\n", encoding="utf-8")
-    shelf = Shelf(settings_in(tmp_path, tables=(str(tmp_path / "data"),)))
+    shelf = TableCatalogue(settings_in(tmp_path, tables=(str(tmp_path / "data"),)))
     assert [table.name for table in shelf.tables()] == ["small.csv"]
     for name in ("*.csv", "small.parquet#t.csv"):
         with pytest.raises(ParameterError):
             shelf.find(f"folder-0/{name}")
     with pytest.raises(SourceError, match="rename"):  # an engine would read data1 for it
-        Shelf(settings_in(tmp_path, tables=(str(tmp_path / "data[1]"),)))
+        TableCatalogue(settings_in(tmp_path, tables=(str(tmp_path / "data[1]"),)))
 
 
 def test_a_database_is_not_called_by_its_user_and_password(tmp_path: Path) -> None:
     addresses = ("postgresql://me:secret@host#readings", "postgresql://me:secret@host/town#readings")
-    names = [table.name for table in Shelf(settings_in(tmp_path, tables=addresses)).tables()]
+    names = [table.name for table in TableCatalogue(settings_in(tmp_path, tables=addresses)).tables()]
     assert names == ["postgresql#readings", "town#readings"]
 
 
 def test_uploads_go_at_the_end_unless_a_release_is_reading_them(tmp_path: Path) -> None:
-    shelf = Shelf(settings_in(tmp_path))
+    shelf = TableCatalogue(settings_in(tmp_path))
     read, other = (Path(shelf.add("up.csv", BytesIO(b"a\n1\n")).address) for _ in range(2))
     (shelf.store / "left by a killed server").mkdir()
     shelf.clear({str(read)})
     assert list(shelf.store.iterdir()) == [read]
     assert not other.exists()
-    Shelf(settings_in(tmp_path))
+    TableCatalogue(settings_in(tmp_path))
     assert list(shelf.store.iterdir()) == []
 
 
@@ -209,14 +209,14 @@ def test_a_record_is_never_taken_for_names_of_columns(tmp_path: Path, first: str
     table = tmp_path / "table.csv"
     table.write_text(f"{first}\n" + f"{first}\n" * 3, encoding="utf-8")
     with pytest.raises(SourceError) as refused:
-        describe(str(table))
+        describe_table(str(table))
     assert "7" not in str(refused.value)
 
 
 def test_meters_may_be_called_by_numbers(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("time,1001,1002\n2024-01-01 00:00:00,1,2\n", encoding="utf-8")
-    assert [column["name"] for column in describe(str(table))["columns"]] == ["time", "1001", "1002"]
+    assert [column["name"] for column in describe_table(str(table))["columns"]] == ["time", "1001", "1002"]
 
 
 def test_every_route_asks_for_the_token_our_name_and_our_pages(studio: Running) -> None:
@@ -231,7 +231,7 @@ def test_every_route_asks_for_the_token_our_name_and_our_pages(studio: Running) 
         bare = requests.request(method, address, timeout=60, allow_redirects=False)
         assert (path, bare.status_code) == (path, 401)
         rebound = session.request(method, address, headers={"Host": "evil.example"}, timeout=60, allow_redirects=False)
-        assert (path, rebound.status_code) == (path, 421)
+        assert (path, rebound.status_code) == (path, 400)
         if method != "GET":
             forged = session.request(method, address, headers={"Origin": studio.address}, timeout=60)
             assert (path, forged.status_code) == (path, 403)

@@ -129,7 +129,7 @@ def test_bad_input_is_refused() -> None:
         autocovariance([1.1], [], 1.0, 3)
     with pytest.raises(ParameterError, match="variance must be positive"):
         autocovariance([0.1], [], 0.0, 3)
-    with pytest.raises(ParameterError, match="n must be at least 1"):
+    with pytest.raises(ParameterError, match="n must be a whole number, at least 1"):
         impulse_response([0.1], [], 0)
     with pytest.raises(NotFiniteError, match="ar must hold finite"):
         impulse_response([np.nan], [], 3)

@@ -109,7 +109,7 @@ def test_log_normal_power() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ParameterError, match="horizon must be at least 1"):
+    with pytest.raises(ParameterError, match="horizon must be a whole number, at least 1"):
         conditional_forecast([1.0, 0.5], [1.0], 0)
     with pytest.raises(ShapeError, match=r"at least K \+ horizon lags"):
         conditional_forecast([1.0, 0.5], [1.0], 2)

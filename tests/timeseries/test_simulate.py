@@ -61,7 +61,7 @@ def test_cold_months_use_more_and_weekends_differ() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ParameterError, match="at least 1; got 0 and 3"):
+    with pytest.raises(ParameterError, match=r"homes must be a whole number, at least 1\. Got 0\."):
         simulate_households(0, 3)
     with pytest.raises(ParameterError, match="must divide a day"):
         simulate_households(1, 3, 7)

@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gaussveil.errors import ParameterError, ShapeError
+from gaussveil import checks
+from gaussveil.errors import ShapeError
 from gaussveil.typing import Floats
 
 ITERATIONS = 400
@@ -31,8 +32,7 @@ def algorithm_1(
     centres, spreads = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
     if centres.ndim != 2 or spreads.shape != (*centres.shape, centres.shape[1]):
         raise ShapeError(f"means and covariances must be (n, k) and (n, k, k). Got {centres.shape}, {spreads.shape}.")
-    if not rho > 0:
-        raise ParameterError(f"rho must be positive. Got {rho!r} instead.")
+    checks.positive("rho", rho)
     size = centres.shape[1]
     pairs = np.asarray(edges, dtype=np.intp)
     ordered = np.concatenate([pairs, pairs[:, ::-1]])

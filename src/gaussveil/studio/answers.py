@@ -60,12 +60,12 @@ class Problem(BaseModel):
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": words}
     for status, words in (
+        (400, "Not our name"),
         (401, "No token, or a wrong one"),
         (403, "Not from our own pages, or without the token against forged requests"),
         (404, "There is no such thing"),
         (409, "The ledger or a promise does not allow it; nothing was spent"),
         (413, "Too large"),
-        (421, "Not our name"),
         (422, "The request breaks a rule"),
         (503, "The ledger cannot be read or written now"),
     )

@@ -17,12 +17,12 @@ from starlette.types import ASGIApp
 from gaussveil.errors import GaussveilError
 from gaussveil.studio import answers, budget_pages, curves, explore_pages, front_pages, release_pages, verify_pages
 from gaussveil.studio.access import Access
-from gaussveil.studio.desk import Desk
+from gaussveil.studio.context import Studio
 from gaussveil.studio.guard import Guard
 from gaussveil.studio.jobs import Jobs
-from gaussveil.studio.parts import Studio
 from gaussveil.studio.settings import Settings
-from gaussveil.studio.shelf import Shelf
+from gaussveil.studio.table_catalogue import TableCatalogue
+from gaussveil.studio.worker import Worker
 
 MOST_THREADS = 4  # more would only fight for the cores, and each has memory of its own
 LAST_WORDS = 5.0  # seconds that a stopping server gives to releases under way
@@ -43,16 +43,16 @@ def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
     jobs = Jobs(settings)
-    studio = Studio(settings, access, Shelf(settings, jobs.tables_in_use()), jobs, Desk())
+    studio = Studio(settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = MOST_THREADS
         await anyio.to_thread.run_sync(_warm_up)
         yield
-        studio.desk.close()
+        studio.worker.close()
         studio.jobs.wait(LAST_WORDS)
-        studio.shelf.clear(studio.jobs.tables_in_use())
+        studio.catalogue.clear(studio.jobs.tables_in_use())
 
     app = FastAPI(
         title="gaussveil studio",

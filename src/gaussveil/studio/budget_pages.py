@@ -9,10 +9,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gaussveil.accounting import Adjacency, Ledger
-from gaussveil.accounting.ledger.filters import LARGEST_EPSILON
+from gaussveil.checks import LARGEST_EPSILON
 from gaussveil.studio.answers import REFUSALS, answered, wants_piece
+from gaussveil.studio.context import Context, Studio, page
 from gaussveil.studio.offers.orders import Text
-from gaussveil.studio.parts import Parts, Studio, page
 
 router = APIRouter()
 
@@ -70,25 +70,25 @@ class AccountHistory(BaseModel):
 
 
 @router.get("/budgets", include_in_schema=False)
-def budgets(request: Request, parts: Parts) -> Response:
+def budgets(request: Request, context: Context) -> Response:
     """All accounts."""
-    return page(request, "budgets.html", **_statements(parts), ledger=parts.settings.ledger.name)
+    return page(request, "budgets.html", **_statements(context), ledger=context.settings.ledger.name)
 
 
 @router.get("/budgets/{name:path}", include_in_schema=False)
-def budget(request: Request, parts: Parts, name: Name) -> Response:
+def budget(request: Request, context: Context, name: Name) -> Response:
     """One account."""
-    return page(request, "budget.html", **_history(parts, name))
+    return page(request, "budget.html", **_history(context, name))
 
 
 @router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["budgets"])
-def accounts(request: Request, parts: Parts) -> Response:
+def accounts(request: Request, context: Context) -> Response:
     """All accounts and what they have spent."""
-    return answered(request, "piece_accounts.html", _statements(parts))
+    return answered(request, "piece_accounts.html", _statements(context))
 
 
 @router.post("/api/accounts", responses=REFUSALS, response_model=AccountStatement, tags=["budgets"], status_code=201)
-def open_account(request: Request, parts: Parts, asked: NewAccount) -> Response:
+def open_account(request: Request, context: Context, asked: NewAccount) -> Response:
     """Open an account; the ledger is made with the first one."""
     relations = {"add-remove": Adjacency.add_remove, "replace": Adjacency.replace_one}
     relation = relations[asked.adjacency](asked.unit) if asked.adjacency else None
@@ -99,35 +99,35 @@ def open_account(request: Request, parts: Parts, asked: NewAccount) -> Response:
         "filter": asked.filter,
     }
     Ledger.check_terms(asked.name, **terms)
-    path = parts.settings.ledger
+    path = context.settings.ledger
     book = Ledger(path) if path.exists() else Ledger.create(path)
     book.open_account(asked.name, dataset=asked.dataset, **terms)
     if wants_piece(request):
-        return answered(request, "piece_accounts.html", _statements(parts), 201)
-    return JSONResponse(_history(parts, asked.name)["statement"], 201)
+        return answered(request, "piece_accounts.html", _statements(context), 201)
+    return JSONResponse(_history(context, asked.name)["statement"], 201)
 
 
 @router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["budgets"])
-def history(parts: Parts, account: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
+def history(context: Context, account: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """History of one account, with what was spent over time under exact composition."""
-    return JSONResponse(_history(parts, account))
+    return JSONResponse(_history(context, account))
 
 
 @router.get("/api/export", responses=REFUSALS, tags=["budgets"], response_class=Response)
 def export(
-    parts: Parts,
+    context: Context,
     account: Annotated[str, Query(min_length=1, max_length=200)],
     form: Annotated[Literal["json", "csv"], Query(description="All of it in JSON, or the entries in CSV.")] = "json",
 ) -> Response:
     """An account as a file."""
-    text = parts.desk.ask("exported", ledger=str(parts.settings.ledger), account=account, form=form)["text"]
+    text = context.worker.ask("exported", ledger=str(context.settings.ledger), account=account, form=form)["text"]
     named = {"content-disposition": f'attachment; filename="account.{form}"'}
     return Response(text, media_type="application/octet-stream", headers=named)
 
 
-def _statements(parts: Studio) -> dict[str, Any]:
-    return parts.desk.ask("statements", ledger=str(parts.settings.ledger))
+def _statements(context: Studio) -> dict[str, Any]:
+    return context.worker.ask("statements", ledger=str(context.settings.ledger))
 
 
-def _history(parts: Studio, account: str) -> dict[str, Any]:
-    return parts.desk.ask("history", ledger=str(parts.settings.ledger), account=account)
+def _history(context: Studio, account: str) -> dict[str, Any]:
+    return context.worker.ask("history", ledger=str(context.settings.ledger), account=account)

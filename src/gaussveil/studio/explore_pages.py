@@ -16,8 +16,8 @@ from gaussveil.errors import FormatError
 from gaussveil.files import json_values
 from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
-from gaussveil.studio.desk import LIMIT_OF_GIVEN_WORK
-from gaussveil.studio.parts import Parts, page
+from gaussveil.studio.context import Context, page
+from gaussveil.studio.worker import LIMIT_OF_GIVEN_WORK
 
 router = APIRouter()
 
@@ -54,34 +54,34 @@ def summary(asked: curves.SummaryRequest) -> Response:
 
 
 @router.post("/api/enclosure", responses=REFUSALS, response_model=curves.Ends, tags=["explore"])
-def enclosure(request: Request, parts: Parts, asked: curves.EnclosureRequest) -> Response:
+def enclosure(request: Request, context: Context, asked: curves.EnclosureRequest) -> Response:
     """Rigorous ends of delta at one epsilon, by ball arithmetic."""
     pair = asked.model_dump(exclude={"epsilon"})
-    found = parts.desk.ask("enclose", seconds=LIMIT_OF_GIVEN_WORK, pair=pair, epsilon=asked.epsilon)
+    found = context.worker.ask("enclose", seconds=LIMIT_OF_GIVEN_WORK, pair=pair, epsilon=asked.epsilon)
     return answered(request, "piece_enclosure.html", found)
 
 
 @router.post("/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"])
 async def curve_of_file(
-    parts: Parts,
+    context: Context,
     file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
     times: Times = 1,
 ) -> Response:
     """The curve of a pair in a file."""
     body = await file.read()
     found = await run_in_threadpool(
-        with_file, parts, file.filename or "", body, "curve_of_file", times=times, points=81
+        with_file, context, file.filename or "", body, "curve_of_file", times=times, points=81
     )
     return JSONResponse(found)
 
 
-def with_file(parts: Parts, name: str, body: bytes, task: str, **arguments: Any) -> dict[str, Any]:
-    """Let the desk read an uploaded file that is kept for this one task only."""
+def with_file(context: Context, name: str, body: bytes, task: str, **arguments: Any) -> dict[str, Any]:
+    """Let the worker read an uploaded file that is kept for this one task only."""
     ending = Path(name).suffix.lower()
     if ending not in PAIR_ENDINGS:
         raise FormatError(f"the file must end in {', '.join(PAIR_ENDINGS)}")
-    with tempfile.TemporaryDirectory(dir=parts.shelf.store) as folder:
+    with tempfile.TemporaryDirectory(dir=context.catalogue.store) as folder:
         path = Path(folder) / f"file{ending}"
         path.write_bytes(body)
         called = {str(path): "the file"}
-        return parts.desk.ask(task, called=called, seconds=LIMIT_OF_GIVEN_WORK, path=str(path), **arguments)
+        return context.worker.ask(task, called=called, seconds=LIMIT_OF_GIVEN_WORK, path=str(path), **arguments)

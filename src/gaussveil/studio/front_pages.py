@@ -1,4 +1,4 @@
-"""The way in: the first page, the login, the page about the API, and what is on the shelf."""
+"""The way in: the first page, the login, the page about the API, and the tables there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gaussveil.studio.answers import REFUSALS, answered, html, wants_piece
-from gaussveil.studio.parts import Parts, page
+from gaussveil.studio.context import Context, page
 
 router = APIRouter()
 
@@ -59,24 +59,24 @@ async def first_page() -> Response:
 
 
 @router.get("/login", include_in_schema=False)
-async def login_page(parts: Parts) -> Response:
+async def login_page(context: Context) -> Response:
     """Ask for the password."""
-    return html("login.html", wrong=False) if parts.access.asks_for_password else RedirectResponse("/", 303)
+    return html("login.html", wrong=False) if context.access.asks_for_password else RedirectResponse("/", 303)
 
 
 @router.post("/login", include_in_schema=False)
-async def login(parts: Parts, password: Annotated[str, Form(max_length=1000)]) -> Response:
+async def login(context: Context, password: Annotated[str, Form(max_length=1000)]) -> Response:
     """Let the bearer of the password in; after a few failures everybody waits."""
-    if not parts.access.asks_for_password:  # nothing to guess here, and nobody to be locked out by guessing
+    if not context.access.asks_for_password:  # nothing to guess here, and nobody to be locked out by guessing
         return RedirectResponse("/", 303)
-    if parts.access.wait() > 0:
+    if context.access.wait() > 0:
         await anyio.sleep(0.2)
         return html("login.html", 429, wrong=True)
-    right = parts.access.opens(password)
-    parts.access.note(right)
+    right = context.access.opens(password)
+    context.access.note(right)
     if not right:
         return html("login.html", 401, wrong=True)
-    return RedirectResponse("/", 303, headers={"set-cookie": parts.access.cookie})
+    return RedirectResponse("/", 303, headers={"set-cookie": context.access.cookie})
 
 
 @router.get("/api", include_in_schema=False)
@@ -91,41 +91,42 @@ async def api_page(request: Request) -> Response:
 
 
 @router.get("/api/about", responses=REFUSALS, response_model=About, tags=["studio"])
-def about(request: Request, parts: Parts) -> Response:
+def about(request: Request, context: Context) -> Response:
     """Version and accounts."""
     known = {
         "version": request.app.version,
-        "accounts": parts.accounts(),
-        "diagnostics": parts.settings.diagnostics,
+        "accounts": context.accounts(),
+        "diagnostics": context.settings.diagnostics,
     }
     return answered(request, "piece_about.html", known)
 
 
 @router.get("/api/tables", responses=REFUSALS, response_model=Tables, tags=["release"])
-def tables(request: Request, parts: Parts) -> Response:
+def tables(request: Request, context: Context) -> Response:
     """Tables that may be released."""
     known = [
-        Table(id=table.id, name=table.name, uploaded=table.uploaded).model_dump() for table in parts.shelf.tables()
+        Table(id=table.id, name=table.name, uploaded=table.uploaded).model_dump()
+        for table in context.catalogue.tables()
     ]
     return answered(request, "piece_tables.html", {"tables": known, "chosen": None})
 
 
 @router.post("/api/tables", responses=REFUSALS, response_model=Table, tags=["release"], status_code=201)
 async def upload(
-    request: Request, parts: Parts, file: Annotated[UploadFile, File(description="CSV, Parquet or NPY.")]
+    request: Request, context: Context, file: Annotated[UploadFile, File(description="CSV, Parquet or NPY.")]
 ) -> Response:
     """Upload a table; it stays on this machine, readable by its owner only, until the studio stops."""
-    added = await run_in_threadpool(parts.shelf.add, file.filename or "", file.file)
+    added = await run_in_threadpool(context.catalogue.add, file.filename or "", file.file)
     known = Table(id=added.id, name=added.name, uploaded=True).model_dump()
     if wants_piece(request):
-        listed = [vars(table) for table in parts.shelf.tables()]
+        listed = [vars(table) for table in context.catalogue.tables()]
         return html("piece_tables.html", 201, tables=listed, chosen=added.id)
     return answered(request, "piece_tables.html", known, 201)
 
 
 @router.get("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
-def columns(request: Request, parts: Parts, table: str) -> Response:
+def columns(request: Request, context: Context, table: str) -> Response:
     """Columns of a table, read from its schema."""
-    chosen = parts.shelf.find(table)
-    found = parts.desk.ask("describe_table", called={chosen.address: chosen.name}, address=chosen.address)
+    chosen = context.catalogue.find(table)
+    found = context.worker.ask("describe_table", called={chosen.address: chosen.name}, address=chosen.address)
     return answered(request, "piece_columns.html", found)

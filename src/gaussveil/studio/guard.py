@@ -12,7 +12,9 @@ import time
 from collections.abc import Mapping
 from urllib.parse import parse_qs, quote, urlencode
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaussveil.studio.access import Access
@@ -52,6 +54,7 @@ class Guard:
         self.app = app
         self.settings = settings
         self.access = access
+        self.known_hosts = TrustedHostMiddleware(self._admit, settings.hosts, www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -68,16 +71,13 @@ class Guard:
                 message = {**message, "headers": [*message["headers"], *_headers(scope["path"])]}
             await send(message)
 
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            refused = self._refusal(scope, headers)
-            if refused is not None:
-                await _reply(answer, headers, *refused)
-            else:
-                await self.app(scope, _limited(receive, self._limit(scope["path"])), answer)
+            await self.known_hosts(scope, receive, answer)
         except Exception as error:
             if status == 0:
-                await _reply(answer, headers, 500, "the studio made a mistake; see Budgets for what is spent", {})
+                await _reply(
+                    answer, Headers(scope=scope), 500, "the studio made a mistake; see Budgets for what is spent", {}
+                )
             raise UnexpectedError(f"{type(error).__name__} at the door") from None
         finally:
             LOGGER.info(
@@ -88,13 +88,19 @@ class Guard:
                 1e3 * (time.perf_counter() - started),
             )
 
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        refused = self._refusal(scope, headers)
+        if refused is not None:
+            await _reply(send, headers, *refused)
+        else:
+            await self.app(scope, _limited(receive, self._limit(scope["path"])), send)
+
     def _limit(self, path: str) -> int:
         return self.settings.upload_limit + LONGEST_FORM if path in UPLOADS else BODY_LIMIT
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
         path, method = scope["path"], scope["method"]
-        if headers.get("host") not in self.settings.names:
-            return 421, "this server is not known by that name", {}
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > self._limit(path):
             return 413, "the request is too large", {}

@@ -13,7 +13,7 @@ from gaussveil.studio.offers.offer import names
 from gaussveil.studio.offers.tables import open_source, read_plain
 
 
-def figures(asked: dict[str, Any]) -> dict[str, Any]:
+def diagnose(**asked: Any) -> dict[str, Any]:
     """Compute what was asked for; nothing of it is kept."""
     facts = _audit(asked) if "variance" in asked else _compare(asked)
     return {"warning": MARK, "facts": [list(fact) for fact in facts]}
@@ -45,7 +45,7 @@ def _compare(asked: dict[str, Any]) -> list[tuple[str, str]]:
         ]
     if order["mechanism"] == "mixture" and order["label"]:
         from gaussveil.mechanisms import MixtureModel
-        from gaussveil.mechanisms.mixture.diagnostics import diagnose
+        from gaussveil.mechanisms.mixture.diagnostics import diagnose as compare
         from gaussveil.mechanisms.mixture.records import read_records
 
         model, columns = MixtureModel.read(file), names(order["columns"])
@@ -57,7 +57,7 @@ def _compare(asked: dict[str, Any]) -> list[tuple[str, str]]:
             unit=None,
             rows_per_unit=None,
         )
-        found = diagnose(model, *records.in_memory(), None)
+        found = compare(model, *records.in_memory(), None)
         return [(name.replace("_", " "), _words(found[name])) for name in found]
     raise ParameterError("only vectors and mixtures with labels can be compared with their tables here")
 

@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import REFUSALS, answered
+from gaussveil.studio.context import Context, page
 from gaussveil.studio.offers.orders import KEY, Text
-from gaussveil.studio.parts import Parts, page
 
 router = APIRouter()
 
@@ -41,23 +41,25 @@ class PrivateFigures(BaseModel):
 
 
 @router.get("/diagnostics", include_in_schema=False)
-def diagnostics(request: Request, parts: Parts) -> Response:
+def diagnostics(request: Request, context: Context) -> Response:
     """The page."""
-    found = [parts.jobs.status(key) for key in parts.jobs.keys()[:50]]
+    found = [context.jobs.status(key) for key in context.jobs.keys()[:50]]
     done = [vars(one) for one in found if one.state == "released" and one.mechanism in ("vector", "mixture")]
-    return page(request, "diagnostics.html", releases=done, tables=[vars(table) for table in parts.shelf.tables()])
+    return page(
+        request, "diagnostics.html", releases=done, tables=[vars(table) for table in context.catalogue.tables()]
+    )
 
 
 @router.post("/api/diagnostics/release", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
-def compare(request: Request, parts: Parts, asked: CompareRequest) -> Response:
+def compare(request: Request, context: Context, asked: CompareRequest) -> Response:
     """How far a release is from its table. Private."""
-    status = parts.jobs.status(asked.key)
+    status = context.jobs.status(asked.key)
     if status.state != "released" or status.done is None:
         raise ParameterError("there is no finished release under that key")
-    order = parts.jobs.request(asked.key)
-    address = order["address"] or parts.shelf.find(order["request"]["table"] or "").address
-    file = parts.jobs.file(asked.key, status.done["file"])
-    found = parts.desk.ask(
+    order = context.jobs.request(asked.key)
+    address = order["address"] or context.catalogue.find(order["request"]["table"] or "").address
+    file = context.jobs.file(asked.key, status.done["file"])
+    found = context.worker.ask(
         "diagnose",
         order=order["request"]["order"],
         address=address,
@@ -68,10 +70,10 @@ def compare(request: Request, parts: Parts, asked: CompareRequest) -> Response:
 
 
 @router.post("/api/diagnostics/audit", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
-def audit(request: Request, parts: Parts, asked: AuditRequest) -> Response:
+def audit(request: Request, context: Context, asked: AuditRequest) -> Response:
     """The exact delta of a noisy sum on every neighbour of a table, against a claim. Private."""
-    table = parts.shelf.find(asked.table)
-    found = parts.desk.ask(
+    table = context.catalogue.find(asked.table)
+    found = context.worker.ask(
         "diagnose",
         address=table.address,
         variance=asked.variance,

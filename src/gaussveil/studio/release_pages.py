@@ -12,10 +12,10 @@ from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import REFUSALS, answered, wants_piece
+from gaussveil.studio.context import Context, Studio, page
 from gaussveil.studio.jobs import CERTIFICATE, JobStatus
 from gaussveil.studio.offers.form_fields import form_fields
 from gaussveil.studio.offers.orders import KEY, ORDERS, TITLES, PreviewRequest, ReleaseRequest
-from gaussveil.studio.parts import Parts, Studio, page
 
 router = APIRouter()
 MOST_LISTED = 100
@@ -71,10 +71,10 @@ async def release(mechanism: str = "vector") -> Response:
 
 
 @router.get("/release/{key}", include_in_schema=False)
-def form_or_result(request: Request, parts: Parts, key: Key, mechanism: str = "vector") -> Response:
+def form_or_result(request: Request, context: Context, key: Key, mechanism: str = "vector") -> Response:
     """The form of a key that is still free, or what became of the release under it."""
-    if parts.jobs.exists(key):
-        return page(request, "release_result.html", **_known(parts.jobs.status(key)))
+    if context.jobs.exists(key):
+        return page(request, "release_result.html", **_known(context.jobs.status(key)))
     if mechanism not in ORDERS:
         raise ParameterError(f"mechanism must be one of {', '.join(ORDERS)}")
     return page(
@@ -85,64 +85,64 @@ def form_or_result(request: Request, parts: Parts, key: Key, mechanism: str = "v
         titles=TITLES,
         about=ORDERS[mechanism].__doc__,
         fields=form_fields(mechanism),
-        tables=[vars(table) for table in parts.shelf.tables()],
+        tables=[vars(table) for table in context.catalogue.tables()],
         chosen=None,
-        accounts=parts.accounts(),
+        accounts=context.accounts(),
         needs_table=mechanism != "stream",
     )
 
 
 @router.post("/api/preview", responses=REFUSALS, response_model=Preview, tags=["release"])
-def preview(request: Request, parts: Parts, asked: PreviewRequest) -> Response:
+def preview(request: Request, context: Context, asked: PreviewRequest) -> Response:
     """What a release would be like: noise, accuracy against epsilon, the account before and after. Spends nothing."""
-    address, name = _table(parts, asked.table)
-    found = parts.desk.ask(
+    address, name = _table(context, asked.table)
+    found = context.worker.ask(
         "preview",
         order=asked.order.model_dump(),
         address=address,
         table_name=name,
         account=asked.account,
-        ledger=str(parts.settings.ledger),
+        ledger=str(context.settings.ledger),
         called={} if address is None else {address: name},
     )
     return answered(request, "piece_preview.html", found)
 
 
 @router.post("/api/releases", responses=REFUSALS, response_model=ReleaseStatus, tags=["release"], status_code=202)
-def start(request: Request, parts: Parts, asked: ReleaseRequest) -> Response:
+def start(request: Request, context: Context, asked: ReleaseRequest) -> Response:
     """Release once. The same key again, whatever happened in between, gives the same release and debits nothing."""
-    if parts.jobs.exists(asked.key):  # whatever has changed since, an upload that is gone for example
-        parts.jobs.require_same(asked.key, asked.model_dump())
+    if context.jobs.exists(asked.key):  # whatever has changed since, an upload that is gone for example
+        context.jobs.require_same(asked.key, asked.model_dump())
     else:
-        if asked.account not in parts.accounts():
+        if asked.account not in context.accounts():
             raise ParameterError("there is no such account; open one on the page Budgets")
         if asked.table is None and asked.order.mechanism != "stream":
             raise ParameterError("choose a table, or upload one")
-        address, name = _table(parts, asked.table)
-        parts.jobs.start(asked.key, asked.model_dump(), address, name)
-    reply = _answer(request, parts.jobs.status(asked.key), 202)
+        address, name = _table(context, asked.table)
+        context.jobs.start(asked.key, asked.model_dump(), address, name)
+    reply = _answer(request, context.jobs.status(asked.key), 202)
     if wants_piece(request):
         reply.headers["HX-Redirect"] = f"/release/{asked.key}"
     return reply
 
 
 @router.get("/api/releases", responses=REFUSALS, response_model=Releases, tags=["release"])
-def releases(parts: Parts) -> Response:
+def releases(context: Context) -> Response:
     """The latest releases of this studio."""
-    listed = [_known(parts.jobs.status(key)) for key in parts.jobs.keys()[:MOST_LISTED]]
+    listed = [_known(context.jobs.status(key)) for key in context.jobs.keys()[:MOST_LISTED]]
     return JSONResponse({"releases": listed})
 
 
 @router.get("/api/releases/{key}", responses=REFUSALS, response_model=ReleaseStatus, tags=["release"])
-def status(request: Request, parts: Parts, key: Key) -> Response:
+def status(request: Request, context: Context, key: Key) -> Response:
     """Where a release stands."""
-    return _answer(request, parts.jobs.status(key))
+    return _answer(request, context.jobs.status(key))
 
 
 @router.post("/api/releases/{key}/cancel", responses=REFUSALS, response_model=ReleaseStatus, tags=["release"])
-def cancel(request: Request, parts: Parts, key: Key) -> Response:
+def cancel(request: Request, context: Context, key: Key) -> Response:
     """Stop a release that is not debited yet. A debit is never undone here."""
-    return _answer(request, parts.jobs.cancel(key))
+    return _answer(request, context.jobs.cancel(key))
 
 
 @router.get(
@@ -151,20 +151,20 @@ def cancel(request: Request, parts: Parts, key: Key) -> Response:
     tags=["release"],
     response_class=FileResponse,
 )
-def download(parts: Parts, key: Key, name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")]) -> Response:
+def download(context: Context, key: Key, name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")]) -> Response:
     """The released file, its certificate (certificate.json) or a page about it (report.html)."""
     # Always a download: a page of its own would run under this server's name.
     if name == "report.html":
-        made = parts.desk.ask("report_page", path=str(parts.jobs.file(key, CERTIFICATE)))["page"]
+        made = context.worker.ask("report_page", path=str(context.jobs.file(key, CERTIFICATE)))["page"]
         named = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(made, media_type="application/octet-stream", headers=named)
-    return FileResponse(parts.jobs.file(key, name), media_type="application/octet-stream", filename=name)
+    return FileResponse(context.jobs.file(key, name), media_type="application/octet-stream", filename=name)
 
 
-def _table(parts: Studio, identifier: str | None) -> tuple[str | None, str]:
+def _table(context: Studio, identifier: str | None) -> tuple[str | None, str]:
     if identifier is None:
         return None, ""
-    found = parts.shelf.find(identifier)
+    found = context.catalogue.find(identifier)
     return found.address, found.name
 
 

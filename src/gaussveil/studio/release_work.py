@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import GaussveilError
 from gaussveil.files import json_values
-from gaussveil.studio.desk_work import quiet
 from gaussveil.studio.jobs import GO, write_json
+from gaussveil.studio.worker_tasks import quiet
 
 if TYPE_CHECKING:
     from gaussveil.studio.offers.offer import Outcome
@@ -114,6 +114,6 @@ def _named(folder: Path, address: str | None, message: str) -> str:
 if __name__ == "__main__":
     sys.excepthook = quiet
     # A server that died before it wrote down our number says nothing: then nothing is done and nothing is spent.
-    word, _, told = sys.stdin.buffer.read().partition(b"\n")
+    word, _, address = sys.stdin.buffer.read().partition(b"\n")
     if word == GO:
-        run(Path(sys.argv[1]), told.decode() or None)
+        run(Path(sys.argv[1]), address.decode() or None)

@@ -44,12 +44,16 @@ class Settings:
         return "http" if self.tls_certificate is None else "https"
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Values of the Host header that are ours; any other name is somebody else's idea."""
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts by which we may be called; any other name is somebody else's idea."""
         plain = f"[{self.host}]" if ":" in self.host else self.host
-        known = [*self.other_names, plain, *(["localhost"] if is_loopback(self.host) else [])]
+        return (*self.other_names, plain, *(["localhost"] if is_loopback(self.host) else []))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The same with our port, as browsers say where a request comes from."""
         default = 80 if self.scheme == "http" else 443
-        return tuple(f"{name}:{self.port}" for name in known) + tuple(known if self.port == default else ())
+        return tuple(f"{name}:{self.port}" for name in self.hosts) + (self.hosts if self.port == default else ())
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""Certificates recomputed and explained, claims decided: read from a file, decided below, told in plain words."""
+"""Pairs, claims and certificates that somebody sends: read from a file, decided below, told in plain words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,30 @@ from typing import Any
 from gaussveil.accounting import Certificate, verify
 from gaussveil.audit.claims import Claim
 from gaussveil.report.pair_files import read_pair
-from gaussveil.studio.curves import curve, enclosure
+from gaussveil.studio.curves import PairState, coordinates, curve, enclosure, summary
 
 
-def certificate_verdict(path: Path) -> dict[str, Any]:
+def curve_of_file(path: str, times: int, points: int) -> dict[str, Any]:
+    """The curve of a pair in a file, and the sliders that stand for it."""
+    pair = read_pair(Path(path))
+    loss = pair if times == 1 else pair**times
+    return {"pair": coordinates(pair), "curve": curve(loss, points), "summary": summary(loss, 1e-6, 61)}
+
+
+def enclose(pair: dict[str, Any], epsilon: float) -> dict[str, Any]:
+    """Rigorous ends of delta of a pair given by sliders."""
+    return enclosure(PairState.model_validate(pair).loss(), epsilon)
+
+
+def report_page(path: str) -> dict[str, Any]:
+    """A page about a certificate, to keep or to print."""
+    from gaussveil.report.certificate import certificate_report
+    from gaussveil.report.html import render
+
+    return {"page": render(certificate_report(Certificate.read(path)))}
+
+
+def verify_certificate(path: str) -> dict[str, Any]:
     """Recompute everything a certificate says."""
     read = Certificate.read(path)
     found = verify(read)
@@ -49,10 +69,10 @@ def explained(certificate: Certificate) -> list[list[str]]:
     return facts
 
 
-def claim_verdict(path: Path, times: int, epsilon: float, delta: float) -> dict[str, Any]:
+def check_claim(path: str, times: int, epsilon: float, delta: float) -> dict[str, Any]:
     """Whether a pair keeps a claimed (epsilon, delta): the upper end certifies, the lower end refutes."""
     claim = Claim.of((epsilon, delta))
-    pair = read_pair(path)
+    pair = read_pair(Path(path))
     loss = pair if times == 1 else pair**times
     ends = enclosure(loss, claim.epsilon)
     verdict = "holds" if claim.covers(ends["upper"]) else "refuted" if ends["lower"] > claim.delta else "undecided"

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
+from gaussveil.studio.context import Context, page
 from gaussveil.studio.explore_pages import Times, with_file
-from gaussveil.studio.parts import Parts, page
 
 router = APIRouter()
 
@@ -59,18 +59,18 @@ async def verify(request: Request) -> Response:
 
 @router.post("/api/certificate", responses=REFUSALS, response_model=CertificateVerdict, tags=["verify"])
 async def certificate(
-    request: Request, parts: Parts, file: Annotated[UploadFile, File(description="A certificate, JSON.")]
+    request: Request, context: Context, file: Annotated[UploadFile, File(description="A certificate, JSON.")]
 ) -> Response:
     """Recompute a certificate from its own contents and explain it."""
     body = await file.read()
-    found = await run_in_threadpool(with_file, parts, "certificate.json", body, "verify_certificate")
+    found = await run_in_threadpool(with_file, context, "certificate.json", body, "verify_certificate")
     return answered(request, "piece_certificate.html", found)
 
 
 @router.post("/api/claim", responses=REFUSALS, response_model=ClaimVerdict, tags=["verify"])
 async def claim(
     request: Request,
-    parts: Parts,
+    context: Context,
     file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
     epsilon: Annotated[float, Form(ge=0, le=1e4, description="Claimed epsilon.")],
     delta: Annotated[float, Form(ge=0, le=1, description="Claimed delta.")],
@@ -79,6 +79,6 @@ async def claim(
     """Decide a claimed (epsilon, delta) of a pair by rigorous enclosures of both directions."""
     body = await file.read()
     found = await run_in_threadpool(
-        with_file, parts, file.filename or "", body, "check_claim", times=times, epsilon=epsilon, delta=delta
+        with_file, context, file.filename or "", body, "check_claim", times=times, epsilon=epsilon, delta=delta
     )
     return answered(request, "piece_claim.html", found)

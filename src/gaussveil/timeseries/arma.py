@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
-from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
+from gaussveil import checks
+from gaussveil.errors import NotFiniteError, ShapeError
 from gaussveil.timeseries.arma_process import spectral_radius
 from gaussveil.timeseries.likelihood import scaled_innovations
 from gaussveil.typing import Floats
@@ -54,14 +55,14 @@ def fit_arma(
     """
     rows = np.atleast_2d(np.asarray(series, dtype=np.float64))
     p, q = order
-    if p < 0 or q < 0:
-        raise ParameterError(f"order must be two numbers >= 0; got {order}")
+    checks.whole("order of the autoregression", p, "[0, inf)")
+    checks.whole("order of the moving average", q, "[0, inf)")
     if rows.ndim != 2 or rows.shape[1] < 10 * (p + q + 1):
         raise ShapeError(f"series needs at least {10 * (p + q + 1)} times per row for order {order}; got {rows.shape}")
     if not np.isfinite(rows).all():
         raise NotFiniteError("series must be finite; fill gaps first (read_readings(gaps=...))")
-    if iterations < 1 or not tolerance > 0:
-        raise ParameterError(f"iterations must be >= 1 and tolerance > 0; got {iterations} and {tolerance}")
+    checks.whole("iterations", iterations)
+    checks.positive("tolerance", tolerance)
     mean = rows.mean(axis=1)
     centred = rows - mean[:, None]
     scale = np.sqrt(np.mean(centred * centred, axis=1))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.signal import lfilter
 
+from gaussveil import checks
 from gaussveil.errors import NotFiniteError, NumericalError, ParameterError
 from gaussveil.typing import Floats
 
@@ -23,8 +24,7 @@ def _coefficients(name: str, values: ArrayLike) -> Floats:
 
 
 def _at_least_one(n: int) -> None:
-    if n < 1:
-        raise ParameterError(f"n must be at least 1; got {n}")
+    checks.whole("n", n)
 
 
 def _with_one(coefs: Floats) -> Floats:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
+from gaussveil import checks
+from gaussveil.errors import NotFiniteError, ShapeError
 from gaussveil.timeseries.seasonal import WeeklySeason
 from gaussveil.typing import Floats
 
@@ -27,8 +28,7 @@ class Clusters:
 
     def members(self, cluster: int) -> NDArray[np.int64]:
         """Positions of the households of one cluster."""
-        if not 0 <= cluster < len(self.centres):
-            raise ParameterError(f"cluster must lie in 0..{len(self.centres) - 1}; got {cluster}")
+        checks.whole("cluster", cluster, f"[0, {len(self.centres) - 1}]")
         return np.flatnonzero(self.labels == cluster)
 
 
@@ -51,10 +51,8 @@ def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, se
         raise ShapeError(f"profiles must be households x features; got shape {points.shape}")
     if not np.isfinite(points).all():
         raise NotFiniteError("profiles must be finite")
-    if not 1 <= count <= len(points):
-        raise ParameterError(f"count must lie in 1..{len(points)} (the households); got {count}")
-    if not 1 <= smallest <= len(points):
-        raise ParameterError(f"smallest must lie in 1..{len(points)} (the households); got {smallest}")
+    checks.whole("count", count, f"[1, {len(points)}]")  # the households
+    checks.whole("smallest", smallest, f"[1, {len(points)}]")
     from sklearn.cluster import KMeans  # takes a second to load, which only clustering should pay
     from sklearn.exceptions import ConvergenceWarning
 

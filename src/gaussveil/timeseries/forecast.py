@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_toeplitz, toeplitz
 from scipy.signal import lfilter, lfiltic
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries.arma import ArmaModels
 from gaussveil.timeseries.arma_process import autocovariance, impulse_response
@@ -46,8 +47,7 @@ def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> t
     `autocov` holds the lags 0 .. len(past) + horizon - 1.
     """
     lags, observed = np.asarray(autocov, dtype=np.float64), np.asarray(past, dtype=np.float64)
-    if horizon < 1:
-        raise ParameterError(f"horizon must be at least 1 step; got {horizon}")
+    checks.whole("horizon", horizon)
     if observed.ndim != 1 or observed.size < 1 or lags.ndim != 1 or lags.size < observed.size + horizon:
         raise ShapeError(
             f"past must be a vector of K >= 1 values and autocov a vector of at least K + horizon lags; got shapes "
@@ -73,8 +73,7 @@ def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast
         raise ShapeError(
             f"past must have one row per household ({len(models)}) and at least {needed} values; got shape {rows.shape}"
         )
-    if horizon < 1:
-        raise ParameterError(f"horizon must be at least 1 step; got {horizon}")
+    checks.whole("horizon", horizon)
     whole = toeplitz_stack(autocovariance(models.ar, models.ma, models.variance, horizon))
     mean, error = np.empty((len(rows), horizon)), np.empty_like(whole)
     for home, factor in enumerate(banded_factors(models.ar, models.ma, rows.shape[1] + horizon)):
@@ -115,8 +114,7 @@ def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mea
     The paper's eq. (62) takes exp(m) for the mean forecast, which is biased low by exp(-v/2).
     """
     mean, variance = _log_normal(log_mean, log_variance)
-    if statistic not in ("mean", "median"):
-        raise ParameterError(f"statistic must be 'mean' or 'median'; got {statistic!r}")
+    checks.one_of("statistic", statistic, ("mean", "median"))
     return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal, toeplitz
 from scipy.signal import welch
 
+from gaussveil import checks
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 from gaussveil.typing import Floats
 
@@ -22,13 +23,12 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> F
     removed, not that of each segment, which would hide the slow variations that daily and monthly energy consist of.
     """
     values = np.asarray(series, dtype=np.float64)
-    if points < 1:
-        raise ParameterError(f"points must be at least 1; got {points}")
+    checks.whole("points", points)
     if values.ndim < 1 or values.shape[-1] < 2 * points:
         raise ShapeError(f"series needs at least 2 * points = {2 * points} values; got shape {values.shape}")
     if not np.isfinite(values).all():
         raise NotFiniteError("series must be finite")
-    _positive("period", period)
+    checks.positive("period", period)
     centred = values - values.mean(axis=-1, keepdims=True)
     _, density = welch(centred, fs=1 / period, nperseg=2 * points, return_onesided=False, detrend=False)
     return np.asarray(density[..., : points + 1])
@@ -51,7 +51,8 @@ def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Floats:
 
 def ar1_spectrum(correlation: float, size: int) -> Floats:
     """Eigenvalues, ascending, of the Toeplitz matrix correlation^|i-j|, whose inverse is tridiagonal (S2)."""
-    _correlation(correlation, size)
+    checks.real("correlation", correlation, "(-1, 1)")
+    checks.whole("size", size)
     if correlation == 0 or size == 1:
         return np.ones(size)
     diagonal = np.full(size, 1 + correlation**2)
@@ -65,8 +66,9 @@ def ar1_covariance(correlation: float, size: int, *, smallest: float = 1.0) -> F
 
     The scale is taken a few rounding errors larger than computed, never smaller: privacy rests on this eigenvalue.
     """
-    _correlation(correlation, size)
-    _positive("smallest", smallest)
+    checks.real("correlation", correlation, "(-1, 1)")
+    checks.whole("size", size)
+    checks.positive("smallest", smallest)
     least = max(float(ar1_spectrum(correlation, size)[0]) * (1 - 64 * np.finfo(np.float64).eps * size), 0.0)
     least = max(least, (1 - abs(correlation)) / (1 + abs(correlation)))  # a bound for every size
     return np.asarray(toeplitz(correlation ** np.arange(size)) * (smallest / least))
@@ -80,9 +82,8 @@ def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Floats:
     extension: no edge effects, the delay cancels, and the total gain is gain^2.
     """
     density = check_psd(psd)
-    _positive("gain", gain)
-    if not 0 < coefficient <= 1:
-        raise ParameterError(f"coefficient must satisfy 0 < c <= 1, or the filter is not positive; got {coefficient}")
+    checks.positive("gain", gain)
+    checks.real("coefficient", coefficient, "(0, 1]")  # or the filter is not positive
     even = np.concatenate([density, density[..., -2:0:-1]], axis=-1)
     pole = 1 - coefficient
     angle = 2 * np.pi * np.arange(even.shape[-1] // 2 + 1) / even.shape[-1]
@@ -90,15 +91,3 @@ def smooth_both_ways(psd: ArrayLike, gain: float, coefficient: float) -> Floats:
     response = (gain / np.hypot(1.0, 2 * np.sqrt(pole) * np.sin(angle / 2) / coefficient)) ** 2
     smoothed = np.fft.irfft(np.fft.rfft(even, axis=-1) * response, n=even.shape[-1], axis=-1)
     return np.asarray(np.maximum(smoothed[..., : density.shape[-1]], 0.0))
-
-
-def _positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise ParameterError(f"{name} must be positive; got {value}")
-
-
-def _correlation(correlation: float, size: int) -> None:
-    if not -1 < correlation < 1:
-        raise ParameterError(f"correlation must lie strictly between -1 and 1; got {correlation}")
-    if size < 1:
-        raise ParameterError(f"size must be at least 1; got {size}")

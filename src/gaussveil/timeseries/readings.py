@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.timeseries.clock import MINUTE, skipped, to_wall_clock
 from gaussveil.timeseries.gridding import Duplicates, Gaps, fill, infer_step, place, refuse
@@ -160,11 +161,11 @@ def read_readings(
     With it, the grid runs on that zone's wall clock: the hour repeated in autumn is averaged, the hour skipped in
     spring is interpolated.
     """
-    _check_choice("gaps", gaps, ("refuse", "interpolate", "hold", "week"))
-    _check_choice("duplicates", duplicates, ("refuse", "mean", "first", "last"))
-    _check_choice("zeros", zeros, ("keep", "missing", "refuse"))
-    _check_choice("unit", unit, ("kW", "W", "kWh", "Wh"))
-    _check_choice("layout", layout, ("auto", "long", "wide"))
+    checks.one_of("gaps", gaps, ("refuse", "interpolate", "hold", "week"))
+    checks.one_of("duplicates", duplicates, ("refuse", "mean", "first", "last"))
+    checks.one_of("zeros", zeros, ("keep", "missing", "refuse"))
+    checks.one_of("unit", unit, ("kW", "W", "kWh", "Wh"))
+    checks.one_of("layout", layout, ("auto", "long", "wide"))
     columns = columns_of(table)
     if layout == "auto":
         layout = "long" if household in columns else "wide"
@@ -199,11 +200,6 @@ def read_readings(
         lost = skipped(start + step * np.arange(count), time_zone)
     filled = fill(kilowatts, gaps, max_gap, 7 * MINUTES_PER_DAY // step, lost, power if layout == "long" else "", names)
     return Readings(filled, names, np.datetime64(start, "m"), step)
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
 
 def _melt(

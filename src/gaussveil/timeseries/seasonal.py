@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.timeseries.readings import Readings
 
 
 def log_power(values: NDArray[np.float64], floor: float = 0.01) -> NDArray[np.float64]:
     """log(max(p, floor)): a zero becomes the public floor (kW), record by record."""
-    if not (np.isfinite(floor) and floor > 0):
-        raise ParameterError(f"floor must be a positive power in kW, chosen without looking at the data; got {floor}")
+    checks.positive("floor", floor)  # a power in kW, chosen without looking at the data
     return np.asarray(np.log(np.maximum(values, floor)))
 
 
@@ -74,8 +74,7 @@ def fit_weekly_season(readings: Readings, floor: float = 0.01, *, weekday_weight
     period = 7 * readings.steps_per_day
     if readings.count < period:
         raise ParameterError(f"a weekly season needs at least {period} readings (one week); got {readings.count}")
-    if not 0 <= weekday_weight <= 1:
-        raise ParameterError(f"weekday_weight must lie between 0 and 1; got {weekday_weight}")
+    checks.real("weekday_weight", weekday_weight, "[0, 1]")
     logs = log_power(readings.values, floor)
     phase = (readings.week_phase + np.arange(readings.count)) % period
     total = np.zeros((len(readings), period))

@@ -13,6 +13,7 @@ from numpy.random import Generator
 from scipy.signal import lfilter
 from scipy.special import ndtri
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.timeseries.arma_process import autocovariance
 from gaussveil.timeseries.readings import MINUTES_PER_DAY, Readings
@@ -51,8 +52,8 @@ def simulate_households(
     start: str = "2018-10-29",
 ) -> Readings:
     """Readings of `homes` households over `days` days from `start` (a date, midnight), the same for the same seed."""
-    if homes < 1 or days < 1:
-        raise ParameterError(f"homes and days must be at least 1; got {homes} and {days}")
+    checks.whole("homes", homes)
+    checks.whole("days", days)
     if (
         step_minutes < 1
         or MINUTES_PER_DAY % step_minutes

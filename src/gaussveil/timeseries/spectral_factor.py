@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.signal import freqz, lfilter
 
+from gaussveil import checks
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.timeseries.arma_process import spectral_radius
 from gaussveil.timeseries.psd import check_psd
@@ -69,8 +70,7 @@ def minimum_phase_factor(psd: ArrayLike, taps: int, *, tolerance: float | None =
     """
     density = _one(psd)
     points = density.size - 1
-    if taps < 1:
-        raise ParameterError(f"taps must be at least 1; got {taps}")
+    checks.whole("taps", taps)
     fine = points * max(8, -(-8 * taps // points))
     log_density = np.interp(np.arange(fine + 1) * (points / fine), np.arange(points + 1), np.log(density))
     cepstrum = np.fft.irfft(log_density) / 2
@@ -86,10 +86,9 @@ def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     H = sqrt(z0/(rho white)) (1 - rho z^-1)/(1 - z0 z^-1), z0 + 1/z0 = 2 + v, v = (1-rho)^2/rho + low (1-rho^2)/(rho
     white). Derived: docs/math (white is r0 and low is b there). All Fourier coefficients of R are positive.
     """
-    if not 0 < rho < 1:
-        raise ParameterError(f"rho must lie strictly between 0 and 1; got {rho}")
-    if not (np.isfinite(white) and white > 0 and np.isfinite(low) and low >= 0):
-        raise ParameterError(f"white must be positive and low not negative; got {white} and {low}")
+    checks.real("rho", rho, "(0, 1)")
+    checks.positive("white", white)
+    checks.real("low", low, "[0, inf)")
     v = (1 - rho) ** 2 / rho + low * (1 - rho**2) / (rho * white)
     zero = 1 / (1 + v / 2 + np.sqrt(v + v * v / 4))  # the root inside the circle, without cancellation
     return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))

@@ -23,13 +23,15 @@ def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> O
     return made
 
 
-def preview(asked: dict[str, Any]) -> dict[str, Any]:
+def preview(
+    order: dict[str, Any], address: str | None, table_name: str, account: str | None, ledger: str
+) -> dict[str, Any]:
     """Facts, accuracy against epsilon, and the account before and after; nothing is drawn or spent."""
     from gaussveil.studio.offers.affordability import before_and_after
 
-    plan: Plan = make_offer(asked["order"], asked["address"], asked["table_name"]).plan()
+    plan: Plan = make_offer(order, address, table_name).plan()
     return {
         "facts": [list(fact) for fact in plan.facts],
         "accuracy": None if plan.accuracy is None else plan.accuracy.to_dict(),
-        "budget": before_and_after(asked["ledger"], asked["account"], plan) if asked["account"] else None,
+        "budget": before_and_after(ledger, account, plan) if account else None,
     }

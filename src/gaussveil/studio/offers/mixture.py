@@ -11,7 +11,7 @@ from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.records import classes_from_words
 from gaussveil.statistics import Source
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
+from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon, names
 from gaussveil.studio.offers.tables import open_source
 
 BYTES_PER_PARAMETER = 64
@@ -62,14 +62,8 @@ class MixtureOffer(Offer):
             for one in EPSILONS:
                 mechanism.epsilon = one
                 errors.append(_count_noise(mechanism.plan(table, label).draft.parameters))
-            accuracy = Picture(
-                "Noise on class counts against epsilon",
-                EPSILONS,
-                {"standard deviation": errors},
-                "epsilon",
-                "records",
-                log_x=True,
-                log_y=True,
+            accuracy = against_epsilon(
+                "Noise on class counts against epsilon", "records", {"standard deviation": errors}
             )
         else:
             facts.append(("Noise", "is divided by the first noisy counts; give a guess of the records to see it here"))

@@ -33,6 +33,11 @@ class Picture:
         return {**vars(self), "x": list(self.x), "series": {name: list(y) for name, y in self.series.items()}}
 
 
+def against_epsilon(title: str, unit: str, series: Mapping[str, Sequence[float]]) -> Picture:
+    """How something gets better with epsilon, at `EPSILONS`."""
+    return Picture(title, EPSILONS, series, "epsilon", unit, log_x=True, log_y=True)
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is known before anything is spent: facts in words, what it costs, and how it gets better with epsilon."""

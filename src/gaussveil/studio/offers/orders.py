@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,17 +10,19 @@ KEY = r"^[0-9a-f]{32}$"
 Text = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
+def _asked(title: str, help_text: str, default: Any = 1.0, **limits: Any) -> Any:
+    """A field of a form and of the API; numbers are positive and bounded unless told otherwise."""
+    numbers = {"gt": 0, "le": 1e12} if isinstance(default, float) else {}
+    return Field(default=default, title=title, description=help_text, **{**numbers, **limits})
+
+
 class Order(BaseModel):
     """What every release promises."""
 
     model_config = ConfigDict(extra="forbid")
 
-    epsilon: float = Field(
-        default=1.0,
-        gt=0,
-        le=50,
-        title="Epsilon",
-        description="How much one person may change what others can conclude. Smaller protects more; 1 is common.",
+    epsilon: float = _asked(
+        "Epsilon", "How much one person may change what others can conclude. Smaller protects more; 1 is common.", le=50
     )
     delta: float = Field(
         default=1e-6,
@@ -35,126 +37,85 @@ class VectorOrder(Order):
     """A vector or table of numbers with noise on every number."""
 
     mechanism: Literal["vector"]
-    l2_sensitivity: float = Field(
-        default=1.0,
-        gt=0,
-        le=1e12,
-        title="Sensitivity",
-        description="How far apart, at most, two tables can lie that differ by one person: square root of the summed "
+    l2_sensitivity: float = _asked(
+        "Sensitivity",
+        "How far apart, at most, two tables can lie that differ by one person: square root of the summed "
         "squared differences. You must know it without looking at the data.",
     )
-    adjacency: Literal["add-remove", "replace"] = Field(
-        default="add-remove",
-        title="Neighbours",
-        description="Whether one person is added or removed, or replaced by another.",
+    adjacency: Literal["add-remove", "replace"] = _asked(
+        "Neighbours", "Whether one person is added or removed, or replaced by another.", "add-remove"
     )
-    file_format: Literal["csv", "parquet", "npy"] = Field(
-        default="csv", title="File format", description="Of the file you download."
-    )
+    file_format: Literal["csv", "parquet", "npy"] = _asked("File format", "Of the file you download.", "csv")
 
 
 class SketchOrder(Order):
     """A random-projection sketch of a numeric table: second moments, regression, principal components."""
 
     mechanism: Literal["sketch"]
-    row_norm: float = Field(
-        default=1.0,
-        gt=0,
-        le=1e12,
-        title="Row norm",
-        description="Longer rows are shortened to this length before they count. A public choice, not a fact of data.",
+    row_norm: float = _asked(
+        "Row norm", "Longer rows are shortened to this length before they count. A public choice, not a fact of data."
     )
-    components: int = Field(
-        default=64,
-        ge=1,
-        le=4096,
-        title="Components",
-        description="Columns of the sketch. More of them average better, and each gets more noise.",
+    components: int = _asked(
+        "Components", "Columns of the sketch. More of them average better, and each gets more noise.", 64, ge=1, le=4096
     )
-    row_bound: float | None = Field(
-        default=None, gt=0, le=1e12, title="Rows, about", description="A public guess, for the preview only."
-    )
-    columns: Text | None = Field(
-        default=None, title="Columns", description="Names separated by commas; all columns by default."
-    )
+    row_bound: float | None = _asked("Rows, about", "A public guess, for the preview only.", None, gt=0, le=1e12)
+    columns: Text | None = _asked("Columns", "Names separated by commas; all columns by default.", None)
 
 
 class MixtureOrder(Order):
     """One Gaussian per class of a labelled table: a distribution to sample from and to classify with."""
 
     mechanism: Literal["mixture"]
-    radius: float = Field(
-        default=1.0,
-        gt=0,
-        le=1e12,
-        title="Radius",
-        description="Records farther than this from the origin are moved to the ball's surface. A public choice.",
+    radius: float = _asked(
+        "Radius", "Records farther than this from the origin are moved to the ball's surface. A public choice."
     )
-    label: Text | None = Field(
-        default=None, title="Label column", description="Leave it empty to look for clusters instead."
+    label: Text | None = _asked("Label column", "Leave it empty to look for clusters instead.", None)
+    classes: Text = _asked(
+        "Classes",
+        "The public labels, separated by commas; without a label column, how many clusters to find.",
+        "",
     )
-    classes: Text = Field(
-        default="",
-        title="Classes",
-        description="The public labels, separated by commas; without a label column, how many clusters to find.",
+    nominal_size: int | None = _asked(
+        "Records, about", "A public guess: it divides the budget well.", None, ge=1, le=10**12
     )
-    nominal_size: int | None = Field(
-        default=None, ge=1, le=10**12, title="Records, about", description="A public guess: it divides the budget well."
-    )
-    columns: Text | None = Field(
-        default=None, title="Columns", description="Features, separated by commas; all other columns by default."
-    )
+    columns: Text | None = _asked("Columns", "Features, separated by commas; all other columns by default.", None)
 
 
 class ForecastOrder(Order):
     """A household's load forecast that could as well be another household's of its cluster."""
 
     mechanism: Literal["forecast"]
-    household: Text = Field(default="", title="Household", description="Whose forecast, or whose cluster.")
-    whole_cluster: bool = Field(
-        default=False, title="Whole cluster", description="Forecast all households of the cluster, without names."
+    household: Text = _asked("Household", "Whose forecast, or whose cluster.", "")
+    whole_cluster: bool = _asked("Whole cluster", "Forecast all households of the cluster, without names.", False)
+    horizon: Text = _asked("Horizon", "How far ahead: 45min, 3h, 1d.", "3h")
+    clusters: int = _asked(
+        "Clusters", "Groups of similar households. Fewer means larger groups to hide in.", 6, ge=1, le=1000
     )
-    horizon: Text = Field(default="3h", title="Horizon", description="How far ahead: 45min, 3h, 1d.")
-    clusters: int = Field(
-        default=6,
-        ge=1,
-        le=1000,
-        title="Clusters",
-        description="Groups of similar households. Fewer means larger groups to hide in.",
+    past: Literal["past known", "random past"] = _asked(
+        "What the receiver may know",
+        '"past known" assumes the worst; "random past" rests on a model of the readings.',
+        "past known",
     )
-    past: Literal["past known", "random past"] = Field(
-        default="past known",
-        title="What the receiver may know",
-        description='"past known" assumes the worst; "random past" rests on a model of the readings.',
-    )
-    unit: Literal["kW", "W", "kWh", "Wh"] = Field(default="kW", title="Unit", description="Of the readings, per step.")
-    file_format: Literal["csv", "parquet"] = Field(
-        default="csv", title="File format", description="Of the file you download."
-    )
+    unit: Literal["kW", "W", "kWh", "Wh"] = _asked("Unit", "Of the readings, per step.", "kW")
+    file_format: Literal["csv", "parquet"] = _asked("File format", "Of the file you download.", "csv")
 
 
 class StreamOrder(Order):
     """The design of a private stream of meter readings, for the gateway to run. Its account is debited once."""
 
     mechanism: Literal["stream"]
-    meter: Text = Field(
-        default="meter",
+    meter: Text = _asked(
+        "Meter",
+        "Name of the meter, as in the gateway's topics.",
+        "meter",
         min_length=1,
         pattern=r"^[^/+#\x00-\x1f\x7f]+$",
-        title="Meter",
-        description="Name of the meter, as in the gateway's topics.",
     )
-    sample_period: Text = Field(default="15min", title="Sample period", description="Time between readings: 5min, 1h.")
-    event_kw: float = Field(
-        default=0.5, gt=0, le=1e6, title="Hidden event, kW", description="How much the one hidden event draws, at most."
-    )
-    event_duration: Text = Field(
-        default="1h", title="Hidden event, duration", description="How long it lasts, at most: 30min, 1h."
-    )
-    purpose: Literal["shape", "energy", "billing"] = Field(
-        default="billing",
-        title="Purpose",
-        description="What the stream must serve: the load's shape, energy over days, or bills.",
+    sample_period: Text = _asked("Sample period", "Time between readings: 5min, 1h.", "15min")
+    event_kw: float = _asked("Hidden event, kW", "How much the one hidden event draws, at most.", 0.5, le=1e6)
+    event_duration: Text = _asked("Hidden event, duration", "How long it lasts, at most: 30min, 1h.", "1h")
+    purpose: Literal["shape", "energy", "billing"] = _asked(
+        "Purpose", "What the stream must serve: the load's shape, energy over days, or bills.", "billing"
     )
 
 

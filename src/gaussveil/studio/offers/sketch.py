@@ -7,7 +7,7 @@ from dataclasses import replace
 from gaussveil.accounting import Account, Adjacency
 from gaussveil.mechanisms import PrivateSketch, Sketch
 from gaussveil.mechanisms.random_projection.plan import SketchPlan
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, names
+from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon, names
 from gaussveil.studio.offers.tables import open_source
 
 MOST_DRAWN = 12
@@ -48,14 +48,10 @@ class SketchOffer(Offer):
             ),
             charge=plan.charge,
             adjacency=Adjacency.add_remove("record"),
-            accuracy=Picture(
+            accuracy=against_epsilon(
                 "Error of the Gram matrix against epsilon",
-                EPSILONS,
-                {"root mean square error": errors},
-                "epsilon",
                 "squared unit of the rows",
-                log_x=True,
-                log_y=True,
+                {"root mean square error": errors},
             ),
         )
 

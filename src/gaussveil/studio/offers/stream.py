@@ -10,7 +10,7 @@ from gaussveil.accounting import Account
 from gaussveil.mechanisms import MeterStream
 from gaussveil.mechanisms.meter_stream.record import adjacency_of
 from gaussveil.streaming.meters import Meter, write_meters
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan
+from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Plan, against_epsilon
 
 ROOM = 1 << 20
 
@@ -49,17 +49,13 @@ class StreamOffer(Offer):
             ),
             charge=stream.design_.charge,
             adjacency=adjacency_of(stream.design_.hidden),
-            accuracy=Picture(
+            accuracy=against_epsilon(
                 "Error against epsilon",
-                EPSILONS,
+                "standard deviation",
                 {
                     "kW on an hour": [one.hourly_sd for one in found],
                     "kWh a day": [one.daily_energy_sd for one in found],
                 },
-                "epsilon",
-                "standard deviation",
-                log_x=True,
-                log_y=True,
             ),
         )
 

@@ -31,7 +31,7 @@ def read_plain(address: str) -> Numbers:
     return read_numbers(Path(address))
 
 
-def describe(address: str) -> dict[str, Any]:
+def describe_table(address: str) -> dict[str, Any]:
     """Columns and their types: the schema counts as public, the number of rows does not."""
     schema = open_source(address).schema
     return {"columns": [{"name": field.name, "type": str(field.type)} for field in schema]}

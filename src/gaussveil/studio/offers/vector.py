@@ -11,7 +11,7 @@ from gaussveil.accounting import Account, Adjacency
 from gaussveil.calibration import white_noise_scale
 from gaussveil.mechanisms import GaussianRelease
 from gaussveil.report.number_files import BYTES_PER_NUMBER, Numbers, encode
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan
+from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon
 from gaussveil.studio.offers.tables import read_plain
 
 MOST_DRAWN = 120
@@ -57,14 +57,8 @@ class VectorOffer(Offer):
             ),
             charge=plan.charge,
             adjacency=relation(),
-            accuracy=Picture(
-                "Noise against epsilon",
-                EPSILONS,
-                {"standard deviation of the noise": errors},
-                "epsilon",
-                "same unit as the table",
-                log_x=True,
-                log_y=True,
+            accuracy=against_epsilon(
+                "Noise against epsilon", "same unit as the table", {"standard deviation of the noise": errors}
             ),
         )
 

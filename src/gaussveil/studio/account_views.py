@@ -1,4 +1,4 @@
-"""What the ledger says, for the page Budgets: composed below, read here. Runs at the desk."""
+"""What the ledger says, for the page Budgets: composed below, read here. Runs in the worker."""
 
 from __future__ import annotations
 

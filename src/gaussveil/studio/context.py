@@ -1,4 +1,4 @@
-"""What all routes share: the settings, who may come in, the tables, the releases, the desk; and how a page is made."""
+"""What all routes share: settings, who may come in, tables, releases, the worker; and how a page is made."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from fastapi.responses import HTMLResponse
 from gaussveil.accounting import Ledger
 from gaussveil.studio.access import Access
 from gaussveil.studio.answers import html
-from gaussveil.studio.desk import Desk
 from gaussveil.studio.jobs import Jobs
 from gaussveil.studio.settings import Settings
-from gaussveil.studio.shelf import Shelf
+from gaussveil.studio.table_catalogue import TableCatalogue
+from gaussveil.studio.worker import Worker
 
 
 @dataclass(frozen=True)
 class Studio:
-    """The parts, made once when the server starts."""
+    """All of it, made once when the server starts."""
 
     settings: Settings
     access: Access
-    shelf: Shelf
+    catalogue: TableCatalogue
     jobs: Jobs
-    desk: Desk
+    worker: Worker
 
     def accounts(self) -> list[str]:
         """Names of the accounts; none where there is no ledger yet."""
@@ -33,12 +33,12 @@ class Studio:
 
 
 def studio_of(request: Request) -> Studio:
-    """The parts, for a route."""
+    """The studio, for a route."""
     found: Studio = request.app.state.studio
     return found
 
 
-Parts = Annotated[Studio, Depends(studio_of)]
+Context = Annotated[Studio, Depends(studio_of)]
 
 
 def page(request: Request, name: str, status: int = 200, **known: object) -> HTMLResponse:

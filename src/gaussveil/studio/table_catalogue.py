@@ -1,7 +1,7 @@
 """The tables that may be released: those the studio was started with, and uploads. Nothing else can be named.
 
 A table has an id that we gave it. Ids lead to files below the given folders only: names that climb out, hidden files
-and links to other places are not on the shelf.
+and links to other places are not listed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MEANINGFUL = frozenset("*?[#")  # in an address these stand for other files or b
 
 
 @dataclass(frozen=True)
-class ShelfTable:
+class ListedTable:
     """A table: our id for it, what people call it, where it is, and whether it was uploaded."""
 
     id: str
@@ -36,14 +36,14 @@ class ShelfTable:
     uploaded: bool = False
 
 
-class Shelf:
+class TableCatalogue:
     """Finds tables by id."""
 
     def __init__(self, settings: Settings, in_use: Collection[str] = ()) -> None:
         self._limit = settings.upload_limit
         self._folders: list[Path] = []
-        self._fixed: list[ShelfTable] = []
-        self._uploads: dict[str, ShelfTable] = {}
+        self._fixed: list[ListedTable] = []
+        self._uploads: dict[str, ListedTable] = {}
         self._store = private_folder(settings.state / "uploads")
         self.clear(in_use)
         for index, address in enumerate(settings.tables):
@@ -51,9 +51,9 @@ class Shelf:
             if path.is_dir():
                 self._folders.append(Path(_plain(str(path.resolve()))))
             elif "://" in address or "#" in address:
-                self._fixed.append(ShelfTable(f"address-{index}", public_name(address), address))
+                self._fixed.append(ListedTable(f"address-{index}", public_name(address), address))
             elif path.is_file():
-                self._fixed.append(ShelfTable(f"address-{index}", path.name, _plain(str(path.resolve()))))
+                self._fixed.append(ListedTable(f"address-{index}", path.name, _plain(str(path.resolve()))))
             else:
                 raise SourceError(f"--data {spoken_name(address)}: there is no such folder, file or table")
 
@@ -74,14 +74,14 @@ class Shelf:
         """Where uploads are kept; whatever lies there is removed at the start."""
         return self._store
 
-    def tables(self) -> list[ShelfTable]:
+    def tables(self) -> list[ListedTable]:
         """Every table, uploads first."""
         found = [*self._uploads.values(), *self._fixed]
         for number, folder in enumerate(self._folders):
-            found += [ShelfTable(f"folder-{number}/{name}", name, str(folder / name)) for name in _files(folder)]
+            found += [ListedTable(f"folder-{number}/{name}", name, str(folder / name)) for name in _files(folder)]
         return found[:MOST_LISTED]
 
-    def find(self, identifier: str) -> ShelfTable:
+    def find(self, identifier: str) -> ListedTable:
         """The table of an id."""
         if identifier in self._uploads:
             return self._uploads[identifier]
@@ -98,10 +98,10 @@ class Shelf:
         ):
             folder = self._folders[int(number)]
             if name and "\0" not in name and is_inside(folder, name):
-                return ShelfTable(identifier, name, str(folder / name))
+                return ListedTable(identifier, name, str(folder / name))
         raise ParameterError("there is no table of that id; see the list of tables")
 
-    def add(self, name: str, content: BinaryIO) -> ShelfTable:
+    def add(self, name: str, content: BinaryIO) -> ListedTable:
         """Keep an upload, readable by nobody else, until the server stops."""
         shown = Path(name.replace("\\", "/")).name[:100]
         ending = Path(shown).suffix.lower()
@@ -122,7 +122,7 @@ class Shelf:
         if target.stat().st_size > self._limit:
             target.unlink()
             raise SourceError("the upload is too large")
-        self._uploads[identifier] = ShelfTable(identifier, shown, str(target), uploaded=True)
+        self._uploads[identifier] = ListedTable(identifier, shown, str(target), uploaded=True)
         return self._uploads[identifier]
 
 

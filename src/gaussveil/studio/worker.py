@@ -1,4 +1,4 @@
-"""The desk: a process of its own for work that needs much memory, reads uploaded files or might never end.
+"""The worker: a process of its own for work that needs much memory, reads uploaded files or might never end.
 
 Engines and mechanisms load there, so that the server stays small; a task that takes too long is ended with its process;
 and the process goes when nobody has asked for a while. Questions and answers are lines of JSON.
@@ -29,7 +29,7 @@ KINDS = {
 }
 
 
-class Desk:
+class Worker:
     """Asks the process, starts it when it is not there, ends it when it is idle or stuck."""
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
@@ -85,7 +85,7 @@ class Desk:
             raise NumericalError(f"the task took longer than {seconds:g} seconds and was ended; nothing was spent")
         if not line:
             self._end()
-            raise RuntimeError("the desk's process broke off")
+            raise RuntimeError("the worker's process broke off")
         reply: dict[str, Any] = json.loads(line)
         return reply
 
@@ -93,7 +93,7 @@ class Desk:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gaussveil.studio.desk_work"],
+            [sys.executable, "-m", "gaussveil.studio.worker_tasks"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             umask=0o077,  # an engine that sorts a large table may leave rows of it in temporary files meanwhile
