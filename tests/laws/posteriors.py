@@ -1,4 +1,4 @@
-"""Cases of lifted Gaussian outputs: a two-point algorithm that attains its envelope, and a Gaussian process."""
+"""Cases of lifted Gaussian outputs: a two-point algorithm that attains its envelope, and the two posteriors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, Release
-from gaussveil.mechanisms import LiftedGaussian, PrivateGaussianProcessRegressor
+from gaussveil.mechanisms import (
+    LiftedGaussian,
+    PrivateBayesianLogisticRegression,
+    PrivateGaussianProcessRegressor,
+)
 from gaussveil.mechanisms.gaussian_output import symmetric_factor
 from gaussveil.mechanisms.gp import RBF, predictive
+from gaussveil.mechanisms.logistic import bohning_factor, minimiser
 
 Matrix = NDArray[np.float64]
 
@@ -59,7 +64,8 @@ def lifted(name: str) -> dict[str, Any]:
         "residuals": residuals,
         "centre": lambda data: two_points(data)[0],
         "score": lambda certificate, noise: noise[:, 0],
-        "malformed": (np.array([np.nan]), np.array([np.inf])),
+        "malformed": (),
+        "bad_records": (np.array([np.nan]), np.array([np.inf])),
     }
 
 
@@ -104,5 +110,50 @@ def process(name: str) -> dict[str, Any]:
         "score": lambda certificate, noise: noise[:, 0],
         "release": release,
         "malformed": ((far, None),),
-        "bad_records": ((np.array([[np.nan], [0.0]]), np.array([1.0, np.inf])),),
+        "bad_records": ((np.array([[np.nan], [0.0]]), np.array([1.0, np.inf])), (far[:0], np.zeros(0))),
+    }
+
+
+PRIOR = 0.03
+
+
+def logistic(name: str) -> dict[str, Any]:
+    """`PrivateBayesianLogisticRegression` of one column: many small rows leave the neighbour's long one all wrong.
+
+    Its gradient is then nearly its length, and the small rows have next to no curvature: it moves the coefficient by
+    nearly row_norm/regularization, the most there is.
+    """
+    small, long = np.full((923, 1), -2.6e-3), np.ones((1, 1))
+    value, neighbour = (small, np.ones(923)), (np.concatenate((small, long)), np.ones(924))
+
+    def build(**changes: Any) -> PrivateBayesianLogisticRegression:
+        return PrivateBayesianLogisticRegression(**{"regularization": PRIOR, "classes": [0, 1], **changes})
+
+    def release(mechanism: PrivateBayesianLogisticRegression, data: Any) -> Release[Any]:
+        mechanism.fit(*data)
+        return Release(mechanism.coef_[0], mechanism.certificate_)
+
+    def draws(mechanism: PrivateBayesianLogisticRegression, data: Any, count: int) -> Matrix:
+        plan, factor = mechanism.plan(), bohning_factor(data[0], PRIOR)
+        return np.stack([plan.draw(centre(data), factor, mechanism.generator) for _ in range(count)])
+
+    def centre(data: Any) -> Matrix:
+        return minimiser(data[0], PRIOR, 1e-9)
+
+    def residuals(certificate: Certificate, noise: Matrix) -> Matrix:
+        # one record moves this posterior's variance by less than the test could see
+        return noise / math.sqrt(1 / PRIOR + float(certificate.parameters["added_variance"]))  # type: ignore[arg-type]
+
+    return {
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "draws": draws,
+        "residuals": residuals,
+        "centre": centre,
+        "score": lambda certificate, noise: noise[:, 0],
+        "release": release,
+        "malformed": ((small, None), (small * 1j, np.ones(923)), (small, np.ones(9))),
+        "bad_records": ((np.array([[np.nan], [0.0], [1.0]]), np.array([1.0, np.nan, 7.0])), (small[:0], np.ones(0))),
     }

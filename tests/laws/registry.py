@@ -15,7 +15,7 @@ from gaussveil.mechanisms import GaussianRelease
 from .class_label_cases import class_label
 from .forecast_cases import forecast
 from .mixture_cases import mixture
-from .posteriors import lifted, process
+from .posteriors import lifted, logistic, process
 from .sketch_cases import sketch
 from .spectral_cases import spectral, stream, trajectory
 
@@ -97,6 +97,7 @@ CASES = (
     MechanismCase(**trajectory("trajectory")),
     MechanismCase(**lifted("lifted Gaussian")),
     MechanismCase(**process("Gaussian process")),
+    MechanismCase(**logistic("Bayesian logistic regression")),
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**sketch("sketch")),

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import kstest
 from sklearn.base import clone
 
-from gaussveil.accounting import Ledger, verify
-from gaussveil.errors import GaussveilError, NotFiniteError, ParameterError, ShapeError
+from gaussveil.accounting import Adjacency, Ledger, verify
+from gaussveil.errors import GaussveilError, ParameterError, ShapeError
 from gaussveil.mechanisms import LiftedGaussian
 from gaussveil.mechanisms.random_centre import RandomCentre
 from gaussveil.noise import SeededGenerator
@@ -129,8 +129,23 @@ def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
 def test_moments_of_the_wrong_shape_or_size_are_refused() -> None:
     with pytest.raises(ShapeError, match="mean of shape"):
         lifted(algorithm=lambda data: (np.zeros(2), WIDE)).release([1])
-    with pytest.raises(NotFiniteError, match="finite"):
-        lifted(algorithm=lambda data: (np.full(3, np.nan), WIDE)).release([1])
+    with pytest.raises(ParameterError, match="adjacency"):
+        lifted(adjacency="home").release([1])
+
+
+def test_moments_that_are_not_finite_count_as_zero_and_refuse_nothing() -> None:
+    broken, zero = (np.array([1.0, np.nan, -np.inf]), WIDE), (np.array([1.0, 0.0, 0.0]), WIDE)
+    made = [
+        lifted(algorithm=lambda data, moments=moments: moments, generator=SeededGenerator(2)).release([1]).value
+        for moments in (broken, zero)
+    ]
+    assert np.array_equal(*made)
+
+
+def test_the_certificate_says_what_is_the_owners_word() -> None:
+    certificate = lifted(adjacency=Adjacency.replace_one("meter")).release([1]).certificate
+    assert certificate.adjacency.unit == "meter"
+    assert sum("the owner states" in line for line in certificate.assumptions) == 2
 
 
 def test_sampler_states_an_error_that_holds_its_parts() -> None:

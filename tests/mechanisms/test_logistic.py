@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.optimize import minimize
+from scipy.special import expit
 from scipy.stats import kstest
 from sklearn.datasets import load_breast_cancer
 from sklearn.utils.estimator_checks import check_estimator
@@ -37,6 +38,8 @@ EXEMPT = {
     "check_supervised_y_2d": "two fits draw differently",
     "check_fit_idempotent": "two fits draw differently",
     "check_supervised_y_no_nan": "a record without a label is left out: a refusal would tell of it",
+    "check_dtype_object": "a cell that is no number is a missing one: a refusal would tell of it",
+    "check_estimators_empty_data_messages": "no rows are released like any other number of them",
 }
 
 
@@ -184,14 +187,18 @@ def test_bad_tables_are_refused() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        [["secret 4711", 1.0], [0.0, 1.0]],
-        pd.DataFrame({"a": ["secret 4711", "1"], "b": [1, 2]}),
-        np.array([[4711.0 + 1j, 1.0], [0.0, 1.0]]),
-        [4711.0, 1.0],
-    ],
-    ids=["text", "frame", "complex", "flat"],
+    [[["secret 4711", 1.0], [0.0, 1.0]], pd.DataFrame({"a": ["secret 4711", "1"], "b": [1, {}]})],
+    ids=["text", "frame"],
 )
+def test_cells_that_are_no_numbers_are_missing(rows: Any) -> None:
+    made = [
+        PrivateBayesianLogisticRegression(**LOOSE, classes=[0, 1], generator=SeededGenerator(1)).fit(X, y).coef_
+        for X, y in ((rows, [0, 1]), ([[0.0, 1.0]], [1]) if isinstance(rows, list) else (np.empty((0, 2)), []))
+    ]
+    assert np.array_equal(*made)
+
+
+@pytest.mark.parametrize("rows", [np.array([[4711.0 + 1j, 1.0], [0.0, 1.0]]), [4711.0, 1.0]], ids=["complex", "flat"])
 def test_errors_quote_no_record(rows: Any) -> None:
     model = PrivateBayesianLogisticRegression(**LOOSE, classes=[0, 1])
     with pytest.raises(SchemaError) as refused:
@@ -201,3 +208,51 @@ def test_errors_quote_no_record(rows: Any) -> None:
     with pytest.raises(SchemaError) as refused:
         fitted.predict(rows)
     assert "4711" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_any_number_of_rows_and_any_missing_label_is_released() -> None:
+    model = PrivateBayesianLogisticRegression(**LOOSE, classes=["no", "yes"])
+    assert model.fit(np.empty((0, 3)), np.empty(0, dtype=object)).coef_.shape == (1, 3)
+    assert model.fit(ROWS[:1], LABELS[:1]).coef_.shape == (1, 3)
+    labels = pd.Series(LABELS, dtype="string")
+    labels[5] = pd.NA
+    found = PrivateBayesianLogisticRegression(**LOOSE, generator=SeededGenerator(1)).fit(ROWS, labels)
+    kept = np.arange(200) != 5
+    left = PrivateBayesianLogisticRegression(**LOOSE, generator=SeededGenerator(1)).fit(ROWS[kept], LABELS[kept])
+    assert np.array_equal(found.coef_, left.coef_)
+
+
+@pytest.mark.parametrize("count", [10, 300_000])
+def test_no_table_leaves_the_posterior_without_a_factor(count: int) -> None:
+    """Equal columns and next to no regularisation: nothing is left of it beside 300,000 rows."""
+    rows = np.repeat(np.random.default_rng(0).normal(size=(count, 1)), 2, axis=1)
+    labels = (rows[:, 0] > 0).astype(int)
+    model = PrivateBayesianLogisticRegression(delta=1e-3, regularization=1e-10, classes=[0, 1]).fit(rows, labels)
+    assert np.all(np.isfinite(model.coef_))
+    signed = clipped_rows(rows, 1.0) * np.where(labels == 1, 1.0, -1.0)[:, None]
+    point = minimiser(signed, 1e-10, 2.0**-22)
+    gradient = 1e-10 * point - signed.T @ expit(-signed @ point)
+    assert np.linalg.norm(gradient) <= 2.0**-22
+
+
+def test_one_row_of_each_unit_is_used_and_its_column_is_no_feature() -> None:
+    homes = np.repeat(np.arange(50), 4)
+    frame = pd.DataFrame(ROWS, columns=["a", "b", "c"]).assign(home=homes)
+    made = [
+        PrivateBayesianLogisticRegression(**LOOSE, classes=["no", "yes"], unit=unit, generator=SeededGenerator(1)).fit(
+            X, LABELS
+        )
+        for unit, X in (("home", frame), (homes, frame[["a", "b", "c"]]))
+    ]
+    assert list(made[0].feature_names_in_) == ["a", "b", "c"]
+    assert made[0].certificate_.adjacency.unit == "home"
+    assert np.array_equal(made[0].coef_, made[1].coef_)
+    everything = PrivateBayesianLogisticRegression(**LOOSE, generator=SeededGenerator(1)).fit(ROWS, LABELS)
+    assert not np.array_equal(made[0].coef_, everything.coef_)
+    source = as_source(frame.assign(label=LABELS))
+    model = PrivateBayesianLogisticRegression(**LOOSE, unit="home").fit(source)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    with pytest.raises(SchemaError, match="rows_per_unit"):
+        model.__class__(**LOOSE).fit(source.bounded("home", 2))
+    with pytest.raises(SchemaError, match="unit"):
+        PrivateBayesianLogisticRegression(**LOOSE, unit="house").fit(frame, LABELS)

@@ -18,7 +18,7 @@ from gaussveil.report.number_files import read_numbers
 
 Target = Annotated[str, typer.Option(help="Column to predict; all others are features.")]
 Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it only the plan is shown.")]
-Unit = Annotated[str, typer.Option(help="Privacy unit: what one row stands for.")]
+Unit = Annotated[str | None, typer.Option(help="Column that says who is protected; one row of each is used.")]
 
 
 def logistic(
@@ -33,7 +33,7 @@ def logistic(
     out: Out = None,
     ledger: PayingLedger = None,
     account: PayingAccount = None,
-    unit: Unit = "record",
+    unit: Unit = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -52,7 +52,7 @@ def logistic(
         regularization=regularization,
         target=target,
         classes=None if classes is None else _labels(classes),
-        privacy_unit=unit,
+        unit=unit,
         account=paying_account(ledger, account),
     )
 
@@ -80,7 +80,7 @@ def gp(
     out: Out = None,
     ledger: PayingLedger = None,
     account: PayingAccount = None,
-    unit: Unit = "record",
+    unit: Unit = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -107,7 +107,7 @@ def gp(
         delta=delta,
         target=target,
         account=paying_account(ledger, account),
-        privacy_unit=unit,
+        unit=unit,
     )
 
     def released() -> dict[str, Any]:

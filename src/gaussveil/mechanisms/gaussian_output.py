@@ -15,55 +15,70 @@ pairs, both directions, is at most delta - (1 + e^epsilon) eta, eta the sampler'
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gaussveil.accounting import (
-    Account,
-    Adjacency,
-    Certificate,
-    CertificateDraft,
-    Charge,
-    Guarantee,
-    Release,
-    transaction,
-)
-from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration.envelope import (
-    Sensitivity,
-    variance_for_dominating_pair,
-    variance_for_envelope,
-)
-from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
-from gaussveil.mechanisms.containers import real_array, real_number
+from gaussveil import checks
+from gaussveil.accounting import Adjacency, Charge, Release
+from gaussveil.calibration.envelope import Sensitivity, variance_for_dominating_pair, variance_for_envelope
+from gaussveil.errors import ShapeError
+from gaussveil.mechanisms.containers import real_array
 from gaussveil.mechanisms.random_centre import RandomCentre
+from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.noise import Generator
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.envelope import GaussianEnvelope
+from gaussveil.typing import Floats
 
-SAMPLER_SHARE = 2.0**-8  # of delta, kept for the sampler's error
 WIDER = {"with": "X", "without": "Y", "either": "either"}
 ROUNDING = 1 + 1e-12
 SMALLER_BOUND = "a smaller epsilon or a smaller mean_bound may help"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LiftedPlan:
     """Everything about a release that does not depend on the data: public before anything is drawn."""
 
-    epsilon: float
-    delta: float
     added_variance: float
     covered_variance: float
     cost: GaussianEnvelope | PrivacyLoss
     sampler: RandomCentre
     count: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        promise: Promise,
+        variance: float,
+        cost: GaussianEnvelope | PrivacyLoss,
+        *,
+        dimension: int,
+        mean_bound: float,
+        smallest_variance: float,
+        largest_variance: float,
+        count: int = 1,
+        remedy: str = SMALLER_BOUND,
+    ) -> LiftedPlan:
+        """The sampler: exact lattice noise of the added variance and of half of what every covariance has anyway.
+
+        `remedy` says which of the caller's own parameters make the sampler's error smaller.
+        """
+        covered = checks.real("smallest_variance", smallest_variance, "[0, inf)") / 2
+        if not variance + covered > 0:
+            checks.refuse("smallest_variance", "positive where no variance has to be added", smallest_variance)
+        sampler = RandomCentre(
+            exact_variance=variance + covered,
+            largest_variance=largest_variance,
+            dimension=dimension,
+            mean_bound=mean_bound,
+            remedy=remedy,
+        )
+        promise.require_sampler_share(sampler.total_variation, remedy)
+        return cls(added_variance=variance, covered_variance=covered, cost=cost, sampler=sampler, count=count)
 
     @property
     def charge(self) -> Charge:
@@ -75,11 +90,45 @@ class LiftedPlan:
         """Square root of the added variance."""
         return math.sqrt(self.added_variance)
 
-    def draw(
-        self, mean: NDArray[np.float64], factor: NDArray[np.float64], generator: Generator | None = None
-    ) -> NDArray[np.float64]:
+    def draw(self, mean: Floats, factor: Floats, generator: Generator | None = None) -> Floats:
         """One output, unrecorded: for studies and audits. F F' is the covariance less `covered_variance` I."""
         return self.sampler.draw(mean, factor, generator)
+
+    def said(
+        self,
+        released: str,
+        adjacency: Adjacency,
+        assumptions: tuple[str, ...],
+        parameters: Mapping[str, object],
+        model: str | None = None,
+    ) -> Plan:
+        """What the certificate will say."""
+        accuracy = f"within {self.sampler.arithmetic_allowance:.2g} of the exact noise's standard deviation"
+        return Plan(
+            charge=self.charge,
+            released=released,
+            adjacency=adjacency,
+            assumptions=(*assumptions, f"mean and covariance are computed to {accuracy}"),
+            parameters={
+                **parameters,
+                "added_variance": self.added_variance,
+                "exact_noise_variance": self.sampler.noise.covariance,
+                "grid": self.sampler.noise.grid,
+                "mean_bound": self.sampler.mean_bound,
+            },
+            model=model,
+        )
+
+
+def calibrated(
+    sensitivity: Sensitivity, promise: Promise, *, rank: int, wider: str, composition: str
+) -> tuple[float, GaussianEnvelope | PrivacyLoss]:
+    """The least variance to add, and what the release then costs."""
+    if checks.one_of("composition", composition, ("envelope", "pair")) == "pair" and wider == "either":
+        # one entry could then stand either way round beside others, which a single oriented pair does not say
+        checks.refuse("wider", '"with" or "without" where composition is "pair"', wider)
+    calibrate = variance_for_envelope if composition == "envelope" else variance_for_dominating_pair
+    return calibrate(sensitivity, rank, promise.epsilon, promise.delta_before_sampler, wider=wider)
 
 
 @dataclass(frozen=True)
@@ -95,7 +144,7 @@ class StatedSensitivity:
 
 
 @dataclass(kw_only=True, eq=False)
-class LiftedGaussian:
+class LiftedGaussian(Mechanism):
     """Make any algorithm whose output is Gaussian (epsilon, delta)-differentially private.
 
     >>> import math
@@ -121,13 +170,14 @@ class LiftedGaussian:
         smallest_variance, largest_variance: public bounds on the eigenvalues of the covariance.
         composition: "envelope" adds the least variance; "pair" adds about a tenth more, so that accounts can add up one
             dominating pair of Gaussians exactly.
-        account, adjacency, privacy_unit, generator: as in `GaussianRelease`.
+        adjacency: an `Adjacency` that says which neighbours the bounds were computed for; by default one record is
+            added or removed. Nothing here sees records: the bounds are the owner's word, as the certificate says.
+        account, generator: as in `GaussianRelease`.
     """
 
+    mechanism = "lifted-gaussian"
     algorithm: Callable[[Any], tuple[Any, Any]] = field(kw_only=False)
     dimension: int
-    epsilon: float
-    delta: float
     mean_gap: Callable[[float], float]
     log_ratio: Callable[[float], float]
     mean_bound: float
@@ -136,28 +186,21 @@ class LiftedGaussian:
     rank: int = 1
     wider: str = "without"
     composition: str = "envelope"
-    account: Account | None = None
     adjacency: Adjacency | None = None
-    privacy_unit: str = "record"
-    generator: Generator | None = None
-    certificate_: Certificate = field(init=False, repr=False)
     added_variance_: float = field(init=False, repr=False)
 
     def plan(self) -> LiftedPlan:
         """The added variance and the sampler, without data."""
-        if self.wider not in WIDER:
-            raise ParameterError(f"wider must be one of {', '.join(WIDER)}. Got {self.wider!r} instead.")
-        if isinstance(self.rank, bool) or not isinstance(self.rank, int) or not 1 <= self.rank <= self.dimension:
-            raise ParameterError(f"rank must be an integer from 1 to the dimension. Got {self.rank!r} instead.")
-        return lifted_plan(
-            StatedSensitivity(self.mean_gap, self.log_ratio),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rank=self.rank,
-            wider=WIDER[self.wider],
-            dimension=self.dimension,
+        promise, size = self.promise, checks.whole("dimension", self.dimension)
+        rank = checks.whole("rank", self.rank, f"[1, {size}]")
+        sensitivity = StatedSensitivity(self.mean_gap, self.log_ratio)
+        wider = WIDER[checks.one_of("wider", self.wider, WIDER)]
+        found = calibrated(sensitivity, promise, rank=rank, wider=wider, composition=self.composition)
+        return LiftedPlan.of(
+            promise,
+            *found,
+            dimension=size,
             mean_bound=self.mean_bound,
-            composition=self.composition,
             smallest_variance=self.smallest_variance,
             largest_variance=self.largest_variance,
         )
@@ -165,185 +208,48 @@ class LiftedGaussian:
     def release(self, data: Any, *, released: str = "draw of a Gaussian-output algorithm") -> Release[Any]:
         """Debit, draw and certify. Every refusal comes before the debit."""
         plan = self.plan()
+        if not isinstance(self.adjacency, Adjacency | None):
+            checks.refuse("adjacency", "an Adjacency", self.adjacency)
         mean, covariance = _moments(*self.algorithm(data), self.dimension)
         factor = symmetric_factor(covariance - plan.covered_variance * np.eye(self.dimension), self.largest_variance)
-        release = draw_release(
-            plan,
-            clipped(mean, self.mean_bound),
-            factor,
-            released=released,
-            mechanism="lifted-gaussian",
-            account=self.account,
-            adjacency=self.adjacency or Adjacency.add_remove(self.privacy_unit),
-            generator=self.generator,
-            assumptions=(
-                "mean_gap, log_ratio and rank hold for every two neighbours and were fixed without the data",
-                f"the mean is no longer than {self.mean_bound:g}, and the covariance's eigenvalues lie between "
-                f"{self.smallest_variance:g} and {self.largest_variance:g}, for every data set",
+        said = plan.said(
+            released,
+            self.adjacency or Adjacency.add_remove("record"),
+            (
+                "the owner states, without the data, which inputs are neighbours, and that mean_gap, log_ratio and "
+                "rank hold for every two of them",
+                f"the owner states that for every data set the mean is no longer than {self.mean_bound:g} and the "
+                f"covariance's eigenvalues lie between {self.smallest_variance:g} and {self.largest_variance:g}; "
+                "moments that are not finite count as 0",
             ),
-            parameters={},
+            {},
         )
-        self.certificate_, self.added_variance_ = release.certificate, plan.added_variance
+        release = self._publish(said, lambda: plan.draw(clipped(mean, self.mean_bound), factor, self.generator))
+        self.added_variance_ = plan.added_variance
         return release
 
-    def __sklearn_clone__(self) -> LiftedGaussian:
-        return dataclasses.replace(self)
 
-
-def lifted_plan(
-    sensitivity: Sensitivity,
-    *,
-    epsilon: float,
-    delta: float,
-    rank: int,
-    wider: str,
-    dimension: int,
-    mean_bound: float,
-    smallest_variance: float,
-    largest_variance: float,
-    composition: str,
-    remedy: str = SMALLER_BOUND,
-) -> LiftedPlan:
-    """Calibrate the envelope and design the sampler."""
-    ideal = ideal_delta(epsilon, delta)
-    if composition not in ("envelope", "pair"):
-        raise ParameterError(f'composition must be "envelope" or "pair". Got {composition!r} instead.')
-    if composition == "pair" and wider == "either":
-        # one entry could then stand either way round beside others, which a single oriented pair does not say
-        raise ParameterError('wider must be "with" or "without" where composition is "pair". Got "either" instead.')
-    calibrate = variance_for_envelope if composition == "envelope" else variance_for_dominating_pair
-    variance, cost = calibrate(sensitivity, rank, float(epsilon), ideal, wider=wider)
-    return make_plan(
-        epsilon,
-        delta,
-        variance,
-        cost,
-        dimension=dimension,
-        mean_bound=mean_bound,
-        remedy=remedy,
-        smallest_variance=smallest_variance,
-        largest_variance=largest_variance,
-    )
-
-
-def ideal_delta(epsilon: float, delta: float) -> float:
-    """What is left of delta after the sampler's share."""
-    level, failure = real_number("epsilon", epsilon), real_number("delta", delta)
-    if not 0 <= level <= 500:
-        raise ParameterError(f"epsilon must lie between 0 and 500. Got {level!r} instead.")
-    if not 1e-300 <= failure < 1:
-        raise ParameterError(f"delta must lie strictly between 0 and 1. Got {failure!r} instead.")
-    return failure * (1 - SAMPLER_SHARE)
-
-
-def make_plan(
-    epsilon: float,
-    delta: float,
-    variance: float,
-    cost: GaussianEnvelope | PrivacyLoss,
-    *,
-    dimension: int,
-    mean_bound: float,
-    smallest_variance: float,
-    largest_variance: float,
-    count: int = 1,
-    remedy: str = SMALLER_BOUND,
-) -> LiftedPlan:
-    """The sampler: exact lattice noise of the added variance and of half of what every covariance has anyway.
-
-    `remedy` says which of the caller's own parameters make the sampler's error smaller.
-    """
-    covered = smallest_variance / 2
-    if not variance + covered > 0:
-        raise ParameterError(
-            "smallest_variance must be positive where no variance has to be added: a public lower bound on the "
-            f"eigenvalues of every covariance. Got {smallest_variance!r} instead."
-        )
-    sampler = RandomCentre(
-        exact_variance=variance + covered,
-        largest_variance=largest_variance,
-        dimension=dimension,
-        mean_bound=mean_bound,
-        remedy=remedy,
-    )
-    needed = sampler_delta(float(epsilon), sampler.total_variation)
-    if needed > delta * SAMPLER_SHARE:
-        least = needed / SAMPLER_SHARE
-        wanted = (
-            f"delta must be at least {least:.3g} at epsilon {epsilon:g}" if least < 1 else "epsilon must be smaller"
-        )
-        got = repr(delta) if least < 1 else repr(epsilon)
-        raise ParameterError(f"{wanted}, to pay for the sampler's error. Got {got} instead: {remedy}.")
-    return LiftedPlan(float(epsilon), float(delta), variance, covered, cost, sampler, count)
-
-
-def draw_release(
-    plan: LiftedPlan,
-    mean: NDArray[np.float64],
-    factor: NDArray[np.float64],
-    *,
-    released: str,
-    mechanism: str,
-    account: Account | None,
-    adjacency: Adjacency,
-    generator: Generator | None,
-    assumptions: tuple[str, ...],
-    parameters: dict[str, object],
-) -> Release[NDArray[np.float64]]:
-    """The one way out: debit, then draw N(mean, F F' + added variance I), then certify."""
-    if not isinstance(generator, Generator | None):
-        raise ParameterError(
-            f"generator must be a SecureGenerator or SeededGenerator. Got {type(generator).__name__} instead."
-        )
-    secure = generator is None or generator.is_secure
-    sampler = plan.sampler
-    draft = CertificateDraft(
-        released=released,
-        mechanism=mechanism,
-        adjacency=adjacency,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        guarantee=Guarantee.worst_case() if secure else Guarantee.none("seeded"),
-        assumptions=(
-            *assumptions,
-            f"mean and covariance are computed to within {sampler.arithmetic_allowance:.2g} of the exact noise's "
-            "standard deviation",
-        ),
-        parameters={
-            **parameters,
-            "added_variance": plan.added_variance,
-            "exact_noise_variance": sampler.noise.covariance,
-            "grid": sampler.noise.grid,
-            "mean_bound": sampler.mean_bound,
-        },
-    )
-    with transaction(account, plan.charge, draft) as debit:
-        value = debit.draw(lambda: plan.draw(mean, factor, generator))
-    return Release(value, debit.certificate)
-
-
-def clipped(mean: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
+def clipped(mean: Floats, bound: float) -> Floats:
     """The nearest vector no longer than `bound`: a public rule that brings no two means further apart."""
     length = float(np.linalg.norm(mean))
     return mean if length <= bound else mean * (bound / length)
 
 
-def symmetric_factor(covariance: NDArray[np.float64], largest_variance: float) -> NDArray[np.float64]:
+def symmetric_factor(covariance: Floats, largest_variance: float) -> Floats:
     """F with F F' = covariance, eigenvalues clipped to [0, largest_variance] by a public rule."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray(vectors * np.sqrt(np.clip(values, 0.0, largest_variance)))
 
 
-def _moments(mean: Any, covariance: Any, dimension: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moments(mean: Any, covariance: Any, dimension: int) -> tuple[Floats, Floats]:
+    """What the algorithm returned as arrays, what is not finite as 0: a refusal would tell of the data."""
     vector, matrix = (
-        real_array(name, value).astype(np.float64)
+        np.nan_to_num(real_array(name, value).astype(np.float64), posinf=0.0, neginf=0.0)
         for name, value in (("the algorithm's mean", mean), ("the algorithm's covariance", covariance))
     )
     if vector.shape != (dimension,) or matrix.shape != (dimension, dimension):
         raise ShapeError(
             f"algorithm must return a mean of shape ({dimension},) and a covariance of shape "
-            f"({dimension}, {dimension}). Got {vector.shape} and {matrix.shape} instead."
+            f"({dimension}, {dimension}). Got {vector.shape} and {matrix.shape}."
         )
-    if not (np.all(np.isfinite(vector)) and np.all(np.isfinite(matrix))):
-        raise NotFiniteError("algorithm must return finite moments for every data set. Clip or drop bad records first.")
     return vector, matrix

@@ -4,224 +4,259 @@ Released: at each public query point an independent draw of N(mean, S + v), mean
 given the records. Kernel and observation variance are fixed and public; labels are clipped to [-label_bound,
 label_bound].
 
-Adjacency: one record (x, y) is added or removed from at most n_max. With the record S falls to S' and the squared
-change of the mean is (S - S') r^2/s, r the record's prediction error and s >= the observation variance its variance, so
-that
+Adjacency: one record (x, y) is added or removed from at most n_max. Let p <= l^2 be the variance of the process at x
+given the other records, s = p + n that of the label (n the observation variance, l^2 the largest k(x, x), k = k(x*,
+x*)). With the record S falls to S' >= S n/s, and the squared change of the mean is (S - S') r^2/s, r the record's
+prediction error. So in units of the narrower law (corrections N6; derived: docs/mechanisms/gp.md)
 
-    N(R sqrt(tau - 1), tau) against N(0, 1),   tau = (k + v)/(k n/(l^2 + n) + v),
-    R^2 = (B^2/n) min(n_max, (1 + l sqrt(n_max - 1)/(2 sqrt n))^2)
+    tau(p) = (k + v)/(k n/s + v),   m(p)^2 = (tau(p) - 1) R(p)^2,
+    R(p) = B (1 + sqrt((n_max - 1) p (1 - p/l^2)/n))/sqrt(s).
 
-dominates in both directions (corrections N6): k = k(x*, x*), l^2 the largest k(x, x), n the observation variance.
-Several points compose; one joint draw over all of them would not be covered, as more than one eigenvalue could move.
+The larger p, the larger tau, but R falls in the end: m is maximised over p in certified cells. All pairs lie in the
+envelope of max m and tau(l^2), and beside it in the family N(R sqrt(tau - 1), tau) of the largest R, ordered in tau:
+the cheaper of the two is charged. Several points compose; one joint draw over all of them would not be covered.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.gaussian_process.kernels import RBF, Kernel, WhiteKernel
 from sklearn.utils.validation import check_is_fitted
 
-from gaussveil.accounting import Account, Adjacency
+from gaussveil import checks
+from gaussveil.accounting import Adjacency
 from gaussveil.calibration.envelope import variance_for_pair
-from gaussveil.errors import AssumptionError, ParameterError, ShapeError
-from gaussveil.mechanisms.containers import real_array, real_number
-from gaussveil.mechanisms.gaussian_output import LiftedPlan, draw_release, ideal_delta, make_plan
-from gaussveil.mechanisms.records import features_and_target, new_rows, numeric_target
-from gaussveil.noise import Generator
+from gaussveil.errors import ParameterError, ShapeError
+from gaussveil.mechanisms.containers import real_array
+from gaussveil.mechanisms.gaussian_output import LiftedPlan, calibrated
+from gaussveil.mechanisms.gp_kernels import is_positive_definite
+from gaussveil.mechanisms.records import Records, new_rows
+from gaussveil.mechanisms.release_path import Mechanism, Promise
 from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
 
 ROUNDING = 1 + 1e-12
+CELL_GAP = 2.0**-14  # relative, between the certified maximum over p and the largest value found
 
 
-def dominating_pair(
-    variance: float,
-    *,
-    point_variance: float,
-    kernel_bound: float,
-    observation_variance: float,
-    label_bound: float,
-    n_max: int,
-) -> PrivacyLoss:
-    """The worst pair of corrections N6 at an added variance: X with the record (narrow), Y without it (wide).
+@dataclass(frozen=True, kw_only=True)
+class ProcessSensitivity:
+    """How far apart two neighbours' laws lie at `points` query points together, by corrections N6.
 
-    `kernel_bound` is l^2, `point_variance` is k(x*, x*).
+    `kernel_bound` is l^2, `point_variance` is k(x*, x*). X is the law with the record (narrow), Y that without (wide).
     """
-    narrow = point_variance * observation_variance / (kernel_bound + observation_variance) + variance
-    gap = (
-        point_variance * kernel_bound / (kernel_bound + observation_variance) / (point_variance + variance)
-    )  # 1 - 1/tau
-    reach = prediction_error_bound(kernel_bound, observation_variance, label_bound, n_max)
-    if narrow <= 0 or gap * ROUNDING >= 1:
-        raise ParameterError("observation_variance is too small against the kernel to be computed with.")
-    # in units of the wide law: X ~ N(R sqrt(1 - 1/tau), 1/tau)
-    return PrivacyLoss.from_terms([gap * ROUNDING], [1.0], [reach**2 * gap * ROUNDING])
+
+    point_variance: float
+    kernel_bound: float
+    observation_variance: float
+    label_bound: float
+    n_max: int
+    points: int = 1
+
+    def __call__(self, variance: float) -> tuple[float, float]:
+        """Mean gap and log-ratio at an added variance."""
+        prior, noise = self.point_variance, self.observation_variance
+        squared = self._largest(lambda low, high: prior * high / (prior * noise + variance * (low + noise)))
+        return math.sqrt(self.points * squared) * ROUNDING, -math.log1p(-self._shrinkage(variance)) * ROUNDING
+
+    def pair(self, variance: float) -> PrivacyLoss:
+        """One dominating pair at one point: N(R sqrt(tau - 1), tau) against N(0, 1), in units of the wide law."""
+        gap = self._shrinkage(variance) * ROUNDING
+        return PrivacyLoss.from_terms([gap], [1.0], [self._largest(lambda low, high: np.ones_like(low)) * gap])
+
+    def _shrinkage(self, variance: float) -> float:
+        """1 - 1/tau at p = l^2."""
+        share = self.kernel_bound / (self.kernel_bound + self.observation_variance)
+        found = self.point_variance * share / (self.point_variance + variance)
+        if found * ROUNDING >= 1:
+            raise ParameterError(
+                "observation_variance must be larger against the kernel to be computed with. "
+                f"Got {self.observation_variance!r}."
+            )
+        return found
+
+    def _largest(self, factor: Callable[[Floats, Floats], Floats]) -> float:
+        """Certified maximum over p in (0, l^2] of R(p)^2 factor(p, p); factor(low, high) bounds it on a cell."""
+        top, noise = self.kernel_bound, self.observation_variance
+        edges = np.concatenate(([0.0], top * np.geomspace(2.0**-30, 1.0, 121)))
+        low, high = edges[:-1], edges[1:]
+
+        def value(low: Floats, high: Floats) -> Floats:
+            middle = np.clip(top / 2, low, high)
+            weight = (self.n_max - 1) * middle * (1 - middle / top) / noise
+            reach = self.label_bound * (1 + np.sqrt(weight))
+            return np.asarray(reach**2 / (low + noise) * factor(low, high))
+
+        found = 0.0
+        for _ in range(64):
+            upper = value(low, high)
+            found = max(found, float(np.max(value(high, high))), float(np.max(value(low, low))))
+            keep = upper > found * (1 + CELL_GAP)
+            if not np.any(keep):
+                break
+            low, high = low[keep], high[keep]
+            middle = (low + high) / 2
+            low, high = np.concatenate((low, middle)), np.concatenate((middle, high))
+        return max(found * (1 + CELL_GAP), float(np.max(upper[keep], initial=0.0))) * ROUNDING
 
 
-def prediction_error_bound(kernel_bound: float, observation_variance: float, label_bound: float, n_max: int) -> float:
-    """R: largest prediction error of a record, in standard deviations of its prediction (corrections N6)."""
-    leverage = 1 + math.sqrt(kernel_bound * (n_max - 1) / observation_variance) / 2
-    return label_bound / math.sqrt(observation_variance) * min(math.sqrt(n_max), leverage) * ROUNDING
-
-
-class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian process whose values at public points are private predictive draws.
 
     Args:
-        kernel: a scikit-learn kernel; its hyperparameters are taken as they are, never fitted. RBF() by default.
+        kernel: a scikit-learn kernel; its hyperparameters are taken as they are, never fitted. RBF() by default. It
+            must be positive definite by construction (`gp_kernels`).
+        kernel_assumption: for any other kernel, in your own words why it is positive definite; the guarantee then
+            rests on that and is called model-based.
         query_points: public points to release, one per row; the origin by default. They share epsilon and delta.
         observation_variance: variance of a label around the process.
         label_bound: labels are clipped to [-label_bound, label_bound]; centre them by a public value first.
-        n_max: public bound on the number of records.
+        n_max: public bound on the number of records. Of more, those of the smallest public hash are used; the promise
+            is for tables that hold no more.
         kernel_bound: largest k(x, x); known by itself for stationary kernels. Records with a larger one are left out.
         epsilon, delta: the promise for all query points together.
         target: name of the label's column where X is a `Source`.
-        account, privacy_unit, generator: as in `GaussianRelease`.
+        unit: column, or one identifier per row, that says whose row it is: of each unit one row is used, chosen by a
+            public hash. By default every row is its own unit.
+        account, generator: as in `GaussianRelease`.
 
     Attributes: `values_` at `query_points_`, `added_variance_`, `certificate_`, `n_features_in_`. `predict`
     interpolates between the released values, which costs no privacy.
     """
 
-    def __init__(
-        self,
-        *,
-        kernel: Kernel | None = None,
-        query_points: Any = None,
-        observation_variance: float = 1.0,
-        label_bound: float = 1.0,
-        n_max: int = 1000,
-        kernel_bound: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        target: str = "label",
-        account: Account | None = None,
-        privacy_unit: str = "record",
-        generator: Generator | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.query_points = query_points
-        self.observation_variance = observation_variance
-        self.label_bound = label_bound
-        self.n_max = n_max
-        self.kernel_bound = kernel_bound
-        self.epsilon = epsilon
-        self.delta = delta
-        self.target = target
-        self.account = account
-        self.privacy_unit = privacy_unit
-        self.generator = generator
+    mechanism = "gaussian-process-regression"
+    epsilon: Any = 1.0
+    delta: Any = 1e-6
+    kernel: Kernel | None = None
+    kernel_assumption: str | None = None
+    query_points: Any = None
+    observation_variance: float = 1.0
+    label_bound: float = 1.0
+    n_max: int = 1000
+    kernel_bound: float | None = None
+    target: str = "label"
+    unit: Any = None
+    query_points_: Floats = field(init=False)
+    values_: Floats = field(init=False)
+    added_variance_: float = field(init=False)
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
         """The added variance for all query points, without data."""
-        noise, bound = self._positive("observation_variance"), self._positive("label_bound")
-        if isinstance(self.n_max, bool) or not isinstance(self.n_max, int | np.integer) or self.n_max < 1:
-            raise ParameterError(f"n_max must be a positive integer. Got {self.n_max!r} instead.")
-        kernel, points = self._kernel(), self._points(n_features)
-        at_points = np.asarray(kernel.diag(points), dtype=np.float64)
-        largest = self._kernel_bound(kernel, at_points)
-        count, widest, n_max = len(points), float(np.max(at_points)), int(self.n_max)
-        ideal, level = ideal_delta(self.epsilon, self.delta), float(self.epsilon)
-        variance = _added_variance(level, ideal, widest, largest, noise, bound, n_max, count)
-        # n_max observations of the point itself, of the strongest feature allowed, tell most about it
-        smallest = 1 / (1 / float(np.min(at_points)) + n_max * largest / float(np.min(at_points)) / noise)
-        return make_plan(
-            self.epsilon,
-            self.delta,
+        promise, sensitivity = self.promise, self.sensitivity(n_features)
+        variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
+        at_points = self._kernel(n_features).diag(self._points(n_features))
+        return LiftedPlan.of(
+            promise,
             variance,
-            _pair(variance, widest, largest, noise, bound, n_max),
+            cost,
             count=count,
-            dimension=count,
-            mean_bound=math.sqrt(count) * bound * math.sqrt(n_max * largest / noise) / 2,
-            smallest_variance=smallest * (1 - 1e-9),
-            largest_variance=widest,
+            dimension=sensitivity.points,
+            mean_bound=math.sqrt(sensitivity.points) * self._mean_bound(sensitivity),
+            # n_max observations of the point itself, of the strongest feature allowed, tell most about it
+            smallest_variance=float(np.min(at_points))
+            * (1 - 1e-9)
+            / (1 + sensitivity.n_max * sensitivity.kernel_bound / sensitivity.observation_variance),
+            largest_variance=sensitivity.point_variance,
             remedy="a smaller epsilon or a smaller n_max may help",
         )
 
-    def fit(self, X: Any, y: Any = None) -> PrivateGaussianProcessRegressor:
+    def sensitivity(self, n_features: int = 1) -> ProcessSensitivity:
+        """How far apart two neighbours can lie, from the public parameters alone."""
+        kernel, points = self._kernel(n_features), self._points(n_features)
+        at_points = np.asarray(kernel.diag(points), dtype=np.float64)
+        largest = float(np.max(at_points))
+        if not (math.isfinite(largest) and float(np.min(at_points)) > 0):
+            raise ParameterError("kernel must be positive and finite at every query point.")
+        if self.kernel_bound is None and not kernel.is_stationary():
+            raise ParameterError("kernel_bound must be given for a kernel that is not stationary: the largest k(x, x).")
+        bound = largest if self.kernel_bound is None else checks.positive("kernel_bound", self.kernel_bound)
+        if bound < largest:
+            checks.refuse("kernel_bound", f"at least {largest:g}, k(x, x) at a query point", bound)
+        return ProcessSensitivity(
+            point_variance=largest,
+            kernel_bound=bound,
+            observation_variance=checks.positive("observation_variance", self.observation_variance),
+            label_bound=checks.positive("label_bound", self.label_bound),
+            n_max=checks.whole("n_max", self.n_max),
+            points=len(points),
+        )
+
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Clip the labels, debit the account, draw the process at the query points."""
-        rows, labels = features_and_target(self, X, y, self.target)
-        plan = self.plan(int(rows.shape[1]))
-        target = numeric_target(labels)
-        known = np.all(np.isfinite(rows), axis=1) & np.isfinite(target)
-        kernel, points = self._kernel(), self._points(int(rows.shape[1]))
-        largest = self._kernel_bound(kernel, np.asarray(kernel.diag(points), dtype=np.float64))
-        with np.errstate(over="ignore"):
-            known[known] = np.asarray(kernel.diag(rows[known])) <= largest * ROUNDING
-        if int(np.sum(known)) > self.n_max:
-            raise AssumptionError(
-                "there are more records than n_max, which was stated as public knowledge. Raise n_max."
-            )
-        bound, noise = self._positive("label_bound"), self._positive("observation_variance")
-        mean, variance = predictive(kernel, rows[known], np.clip(target[known], -bound, bound), points, noise)
-        spread = np.sqrt(np.clip(variance - plan.covered_variance, 0.0, None))
-        release = draw_release(
-            plan,
-            mean,
-            np.diag(spread),
-            released=f"a Gaussian process at {len(points)} public points",
-            mechanism="gaussian-process-regression",
-            account=self.account,
-            generator=self.generator,
-            adjacency=Adjacency.add_remove(self.privacy_unit),
-            assumptions=(
-                f"there are at most {int(self.n_max)} records, and one {self.privacy_unit} contributes one of them",
+        records = Records.of(self, X, y)
+        columns = int(records.rows.shape[1])
+        plan, bounds = self.plan(columns), self.sensitivity(columns)
+        kernel, points = self._kernel(columns), self._points(columns)
+        used = records.usable()
+        with np.errstate(over="ignore", invalid="ignore"):
+            used = used[np.asarray(kernel.diag(used.rows)) <= bounds.kernel_bound * ROUNDING]
+        used = used.first(bounds.n_max)
+        labels = np.clip(used.target, -bounds.label_bound, bounds.label_bound)
+        mean, variance = predictive(kernel, used.rows, labels, points, bounds.observation_variance)
+        reach = self._mean_bound(bounds)
+        spread = np.sqrt(np.clip(variance - plan.covered_variance, 0.0, bounds.point_variance))
+        said = plan.said(
+            f"a Gaussian process at {len(points)} public points",
+            Adjacency.add_remove(records.unit),
+            (
+                f"there are at most {bounds.n_max} records: the owner states it without the data; of more, those of "
+                "the smallest public hash are used",
                 "kernel, observation variance, label bound and query points were fixed without the data",
-                f"records with k(x, x) above {largest:g} are left out",
+                f"records with k(x, x) above {bounds.kernel_bound:g} are left out",
             ),
-            parameters={
+            {
                 "kernel": str(kernel),
-                "observation_variance": noise,
-                "label_bound": bound,
-                "n_max": int(self.n_max),
+                "observation_variance": bounds.observation_variance,
+                "label_bound": bounds.label_bound,
+                "n_max": bounds.n_max,
                 "query_points": len(points),
             },
+            model=self._model(columns),
         )
-        self.query_points_, self.values_ = points, release.value
-        self.certificate_, self.added_variance_ = release.certificate, plan.added_variance
+        centre = np.clip(mean, -reach, reach)
+        release = self._publish(said, lambda: plan.draw(centre, np.diag(spread), self.generator))
+        self.query_points_, self.values_, self.added_variance_ = points, release.value, plan.added_variance
         return self
 
     def predict(self, X: Any) -> Floats:
         """Values at other points: the process given the released values, as if each had the added variance."""
         check_is_fitted(self, "values_")
-        rows, kernel = new_rows(self, X), self._kernel()
+        rows = new_rows(self, X)
+        kernel = self._kernel(int(rows.shape[1]))
         noise = self.added_variance_ + 1e-9 * float(np.max(kernel.diag(self.query_points_)))
         return predictive(kernel, self.query_points_, self.values_, rows, noise)[0]
 
-    def _positive(self, name: str) -> float:
-        value = real_number(name, getattr(self, name))
-        if not 0 < value < math.inf:
-            raise ParameterError(f"{name} must be positive and finite. Got {value!r} instead.")
-        return value
-
-    def _kernel(self) -> Kernel:
+    def _kernel(self, n_features: int) -> Kernel:
         if not isinstance(self.kernel, Kernel | None):
-            raise ParameterError(f"kernel must be a scikit-learn kernel. Got {type(self.kernel).__name__} instead.")
+            checks.refuse("kernel", "a scikit-learn kernel", self.kernel)
         kernel = RBF() if self.kernel is None else clone(self.kernel)
         if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params(deep=True).values())):
+            raise ParameterError("kernel must hold no WhiteKernel: give its noise level as observation_variance.")
+        if self._model(n_features) is None and not is_positive_definite(kernel, n_features):
             raise ParameterError(
-                "kernel must hold no WhiteKernel: give its noise level as observation_variance instead."
+                "kernel must be positive definite by construction: RBF, Matern, RationalQuadratic, ConstantKernel, "
+                "DotProduct, ExpSineSquared of one column, PairwiseKernel of a linear, rbf, laplacian or polynomial "
+                "metric, with positive hyperparameters, or their sums, products and whole powers. For another one "
+                "say in kernel_assumption why it is positive definite; the guarantee then rests on that."
             )
         return kernel
 
-    def _kernel_bound(self, kernel: Kernel, at_points: Floats) -> float:
-        largest = float(np.max(at_points))
-        if not (math.isfinite(largest) and float(np.min(at_points)) > 0):
-            raise ParameterError("kernel must be positive and finite at every query point.")
-        if self.kernel_bound is None:
-            if not kernel.is_stationary():
-                raise ParameterError(
-                    "kernel_bound must be given for a kernel that is not stationary: the largest k(x, x)."
-                )
-            return largest
-        if not largest <= (bound := self._positive("kernel_bound")):
-            raise ParameterError(f"kernel_bound must be at least {largest:g}, k(x, x) at a query point. Got {bound:g}.")
-        return bound
+    def _model(self, n_features: int) -> str | None:
+        """What the guarantee rests on where the kernel is not known to be positive definite."""
+        if self.kernel_assumption is None or is_positive_definite(self.kernel or RBF(), n_features):
+            return None
+        if not isinstance(self.kernel_assumption, str) or not self.kernel_assumption.strip():
+            checks.refuse("kernel_assumption", "a sentence", self.kernel_assumption)
+        return f"the kernel is positive definite: {self.kernel_assumption.strip()}"
 
     def _points(self, n_features: int) -> Floats:
         if self.query_points is None:
@@ -230,6 +265,12 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
         if points.ndim != 2 or len(points) == 0 or not np.all(np.isfinite(points)):
             raise ShapeError(f"query_points must be a finite matrix, one point per row. Got shape {points.shape}.")
         return points
+
+    @staticmethod
+    def _mean_bound(bounds: ProcessSensitivity) -> float:
+        """No predictive mean is larger: |w'y| <= B sqrt(n_max) |w|, and |w|^2 <= k/(4 n)."""
+        odds = bounds.n_max * bounds.kernel_bound / bounds.observation_variance
+        return bounds.label_bound * math.sqrt(odds) / 2 * ROUNDING
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -240,32 +281,25 @@ class PrivateGaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: i
 
 
 def predictive(kernel: Kernel, rows: Floats, target: Floats, points: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Mean and variance of the process at each point (NDIS Definition 8)."""
+    """Mean and variance of the process at each point (NDIS Definition 8).
+
+    Eigenvalues of the kernel's matrix that rounding made negative count as 0, so no table is refused.
+    """
     prior = np.asarray(kernel.diag(points), dtype=np.float64)
     if len(rows) == 0:
         return np.zeros(len(points)), prior
-    cross = np.asarray(kernel(points, rows))
-    factor = cho_factor(np.asarray(kernel(rows)) + noise * np.eye(len(rows)))
-    solved = cho_solve(factor, cross.T)
-    return np.asarray(solved.T @ target), prior - np.einsum("ij,ji->i", cross, solved)
-
-
-def _pair(variance: float, widest: float, largest: float, noise: float, bound: float, n_max: int) -> PrivacyLoss:
-    return dominating_pair(
-        variance,
-        point_variance=widest,
-        kernel_bound=largest,
-        observation_variance=noise,
-        label_bound=bound,
-        n_max=n_max,
-    )
+    values, vectors = np.linalg.eigh(np.asarray(kernel(rows)))
+    cross = np.asarray(kernel(points, rows)) @ vectors
+    weights = cross / (np.maximum(values, 0.0) + noise)
+    return np.asarray(weights @ (vectors.T @ target)), prior - np.sum(cross * weights, axis=1)
 
 
 @lru_cache(maxsize=128)
-def _added_variance(
-    epsilon: float, delta: float, widest: float, largest: float, noise: float, bound: float, n_max: int, count: int
-) -> float:
-    def composed(variance: float) -> PrivacyLoss:
-        return _pair(variance, widest, largest, noise, bound, n_max) ** count
-
-    return variance_for_pair(composed, epsilon, delta)[0]
+def _cheapest(
+    sensitivity: ProcessSensitivity, epsilon: float, delta: float
+) -> tuple[float, GaussianEnvelope | PrivacyLoss, int]:
+    """The least variance of two proofs, what it costs and how often."""
+    promise, points = Promise(epsilon, delta), sensitivity.points
+    envelope, cost = calibrated(sensitivity, promise, rank=points, wider="Y", composition="envelope")
+    paired, _ = variance_for_pair(lambda v: sensitivity.pair(v) ** points, epsilon, promise.delta_before_sampler)
+    return (paired, sensitivity.pair(paired), points) if paired <= envelope else (envelope, cost, 1)

@@ -11,28 +11,28 @@ N5).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from gaussveil.accounting import Account, Adjacency
-from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.mechanisms.containers import real_number
-from gaussveil.mechanisms.gaussian_output import LiftedPlan, clipped, draw_release, lifted_plan
-from gaussveil.mechanisms.records import clipped_rows, features_and_target, new_rows
-from gaussveil.noise import Generator
+from gaussveil import checks
+from gaussveil.accounting import Adjacency
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.gaussian_output import LiftedPlan, calibrated, clipped
+from gaussveil.mechanisms.records import Records, clipped_rows, is_missing, new_rows
+from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.typing import Floats
 
 MEAN_TOLERANCE = 2.0**-22  # of row_norm / regularization: how far the computed minimiser may lie from the true one
 COEFFICIENT_REACH = 2.0**10  # times the prior's typical length: coefficients are clipped there, by a public rule
-NEWTON_STEPS = 200
+NEWTON_STEPS = 1000
+SMALLEST_STEP = 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class LogisticSensitivity:
         return gap * (1 + 1e-12), math.log1p(shrinkage / (variance + 1 / precision)) * (1 + 1e-12)
 
 
-class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateBayesianLogisticRegression(Mechanism, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Binary classifier whose coefficients are one private posterior draw.
 
     Args:
@@ -66,82 +67,64 @@ class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type
         classes: the two labels, public; records with another label are left out. By default the labels found in y,
             which must then be public knowledge.
         target: name of the label's column where X is a `Source`.
+        unit: column, or one identifier per row, that says whose row it is: of each unit one row is used, chosen by a
+            public hash. By default every row is its own unit.
         composition: "envelope" (least noise) or "pair", see `LiftedGaussian`.
-        account, privacy_unit, generator: as in `GaussianRelease`.
+        account, generator: as in `GaussianRelease`.
 
     Attributes: `coef_`, `classes_`, `added_variance_`, `certificate_`, `n_features_in_`.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        row_norm: float = 1.0,
-        regularization: float = 1.0,
-        classes: Any = None,
-        target: str = "label",
-        composition: str = "envelope",
-        account: Account | None = None,
-        privacy_unit: str = "record",
-        generator: Generator | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.row_norm = row_norm
-        self.regularization = regularization
-        self.classes = classes
-        self.target = target
-        self.composition = composition
-        self.account = account
-        self.privacy_unit = privacy_unit
-        self.generator = generator
+    mechanism = "bayesian-logistic-regression"
+    epsilon: Any = 1.0
+    delta: Any = 1e-6
+    row_norm: float = 1.0
+    regularization: float = 1.0
+    classes: Any = None
+    target: str = "label"
+    unit: Any = None
+    composition: str = "envelope"
+    classes_: NDArray[Any] = field(init=False)
+    coef_: Floats = field(init=False)
+    added_variance_: float = field(init=False)
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
         """The added variance, without data; it is the same for any number of records and columns."""
-        norm, regularization = self._parameters()
-        return lifted_plan(
-            LogisticSensitivity(norm, regularization),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rank=1,
-            wider="Y",
+        promise, norm = self.promise, checks.positive("row_norm", self.row_norm)
+        regularization = checks.positive("regularization", self.regularization)
+        sensitivity = LogisticSensitivity(norm, regularization)
+        return LiftedPlan.of(
+            promise,
+            *calibrated(sensitivity, promise, rank=1, wider="Y", composition=self.composition),
             dimension=n_features,
             mean_bound=COEFFICIENT_REACH * math.sqrt(n_features / regularization),
             smallest_variance=0.0,
             largest_variance=1 / regularization,
-            composition=self.composition,
             remedy="a smaller epsilon, a larger row_norm or a smaller regularization may help",
         )
 
-    def fit(self, X: Any, y: Any = None) -> PrivateBayesianLogisticRegression:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Clip the rows, debit the account, draw the coefficients."""
-        rows, labels = features_and_target(self, X, y, self.target)
-        present = labels == labels  # NaN is not
-        classes = self._classes(labels[present])
-        plan = self.plan(int(rows.shape[1]))
-        norm, regularization = self._parameters()
-        known = present & np.isin(labels, classes) & np.all(np.isfinite(rows), axis=1)
-        signs = np.where(labels[known] == classes[1], 1.0, -1.0)
-        signed = clipped_rows(rows[known], norm) * signs[:, None]
-        mean = minimiser(signed, regularization, MEAN_TOLERANCE * norm)
-        release = draw_release(
-            plan,
-            clipped(mean, plan.sampler.mean_bound),
-            bohning_factor(signed, regularization),
-            released=f"{rows.shape[1]} coefficients of a logistic regression",
-            mechanism="bayesian-logistic-regression",
-            account=self.account,
-            adjacency=Adjacency.add_remove(self.privacy_unit),
-            generator=self.generator,
-            assumptions=(
-                "row_norm, regularization, the number of columns and the two labels are public knowledge",
-                f"one {self.privacy_unit} contributes one row",
-            ),
-            parameters={"row_norm": norm, "regularization": regularization},
+        classes: list[NDArray[Any]] = []
+
+        def signs(labels: NDArray[Any]) -> Floats:
+            classes.append(self._classes(labels))
+            return class_signs(labels, classes[0])
+
+        records = Records.of(self, X, y, read_target=signs)
+        plan = self.plan(int(records.rows.shape[1]))
+        usable = records.usable()
+        signed = clipped_rows(usable.rows, self.row_norm) * usable.target[:, None]
+        mean = clipped(minimiser(signed, self.regularization, MEAN_TOLERANCE * self.row_norm), plan.sampler.mean_bound)
+        factor = bohning_factor(signed, self.regularization)
+        said = plan.said(
+            f"{records.rows.shape[1]} coefficients of a logistic regression",
+            Adjacency.add_remove(records.unit),
+            ("row_norm, regularization, the number of columns and the two labels are public knowledge",),
+            {"row_norm": float(self.row_norm), "regularization": float(self.regularization)},
         )
-        self.classes_, self.coef_ = classes, release.value[None, :]
-        self.certificate_, self.added_variance_ = release.certificate, plan.added_variance
+        release = self._publish(said, lambda: plan.draw(mean, factor, self.generator))
+        self.classes_, self.coef_, self.added_variance_ = classes[0], release.value[None, :], plan.added_variance
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -159,29 +142,19 @@ class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type
         second = expit(self.decision_function(X))
         return np.stack((1 - second, second), axis=1)
 
-    def _parameters(self) -> tuple[float, float]:
-        values = []
-        for name in ("row_norm", "regularization"):
-            value = real_number(name, getattr(self, name))
-            if not 0 < value < math.inf:
-                raise ParameterError(f"{name} must be positive and finite. Got {value!r} instead.")
-            values.append(value)
-        return values[0], values[1]
-
     def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """The two public labels; those of y, which the owner then takes for public, where none are named."""
         if self.classes is None:
+            labels = np.asarray([label for label in labels.tolist() if not is_missing(label)])
             check_classification_targets(labels)
-            kind = type_of_target(labels, input_name="y")
-            if kind != "binary":
+            if (kind := type_of_target(labels, input_name="y")) != "binary":
                 raise ParameterError(
                     f"Only binary classification is supported. The type of the target is {kind}. "
                     "Give the two public labels as classes."
                 )
         found = np.unique(labels if self.classes is None else np.asarray(self.classes))
         if len(found) != 2:
-            raise ParameterError(
-                f"there must be two classes. Got {len(found)} class(es): name the two public labels as classes."
-            )
+            raise ParameterError(f"classes must be two public labels. Got {len(found)} class(es).")
         return np.asarray(found)
 
     def __sklearn_tags__(self) -> Any:
@@ -193,30 +166,37 @@ class PrivateBayesianLogisticRegression(ClassifierMixin, BaseEstimator):  # type
         return tags
 
 
+def class_signs(labels: NDArray[Any], classes: NDArray[Any]) -> Floats:
+    """+1 for the second class, -1 for the first, NaN for any other label or none."""
+    sign = dict(zip(classes.tolist(), (-1.0, 1.0)))
+    return np.asarray([math.nan if is_missing(label) else sign.get(label, math.nan) for label in labels.tolist()])
+
+
 def minimiser(signed: Floats, regularization: float, tolerance: float) -> Floats:
     """Minimiser of sum log(1 + exp(-z't)) + regularization |t|^2/2 over the rows z = y x, by damped Newton steps.
 
-    Ends with a gradient no longer than `tolerance`, so at most tolerance/regularization from the true one.
+    Ends with a gradient no longer than `tolerance`, so at most tolerance/regularization from the true one, or where
+    doubles reach no further: whatever the rows are, it ends.
     """
     point = np.zeros(signed.shape[1])
     value, gradient, weights = _objective(signed, regularization, point)
     for _ in range(NEWTON_STEPS):
         if np.linalg.norm(gradient) <= tolerance / 2:
-            return point
-        hessian = (signed.T * weights) @ signed + regularization * np.eye(len(point))
-        direction = cho_solve(cho_factor(hessian), gradient)
+            break
+        curvature, axes = np.linalg.eigh((signed.T * weights) @ signed)
+        direction = axes @ ((axes.T @ gradient) / (np.maximum(curvature, 0.0) + regularization))
         step, slope = 1.0, float(gradient @ direction)
-        while True:
+        while step >= SMALLEST_STEP:
             candidate = point - step * direction
             ahead = _objective(signed, regularization, candidate)
             # close to the minimum differences of values are all rounding: there the gradient decides
             if ahead[0] <= value - 0.25 * step * slope or np.linalg.norm(ahead[1]) <= 0.5 * np.linalg.norm(gradient):
                 break
             step /= 2
-            if step < 2.0**-40:
-                raise NumericalError("the regression did not converge. Raise regularization or lower row_norm.")
+        else:
+            break
         point, (value, gradient, weights) = candidate, ahead
-    raise NumericalError("the regression did not converge. Raise regularization or lower row_norm.")
+    return point
 
 
 def _objective(signed: Floats, regularization: float, point: Floats) -> tuple[float, Floats, Floats]:
@@ -227,6 +207,9 @@ def _objective(signed: Floats, regularization: float, point: Floats) -> tuple[fl
 
 
 def bohning_factor(rows: Floats, regularization: float) -> Floats:
-    """F with F F' = (regularization I + sum x x'/4)^-1, the covariance of NDIS Definition 7."""
-    precision = regularization * np.eye(rows.shape[1]) + rows.T @ rows / 4
-    return np.asarray(solve_triangular(np.linalg.cholesky(precision).T, np.eye(len(precision))))
+    """F with F F' = (regularization I + sum x x'/4)^-1, the covariance of NDIS Definition 7.
+
+    No eigenvalue of the precision is taken below `regularization`, however rounding left the sum.
+    """
+    values, vectors = np.linalg.eigh(rows.T @ rows / 4)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, 0.0) + regularization))

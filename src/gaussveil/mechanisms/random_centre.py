@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.noise import DiscreteGaussian, GaussianNoise, Generator, default_generator
 from gaussveil.noise.discrete_gaussian import smoothing_total_variation
@@ -39,12 +40,9 @@ class RandomCentre:
         mean_bound: float,
         remedy: str = "a smaller mean_bound may help",
     ) -> None:
-        for name, value in (("largest_variance", largest_variance), ("mean_bound", mean_bound)):
-            if not 0 <= value < math.inf:
-                raise ParameterError(f"{name} must be finite and not negative. Got {value!r} instead.")
-        if isinstance(dimension, bool) or not isinstance(dimension, int) or dimension < 1:
-            raise ParameterError(f"dimension must be a positive integer. Got {dimension!r} instead.")
-        self.dimension, self.mean_bound = dimension, float(mean_bound)
+        largest_variance = checks.real("largest_variance", largest_variance, "[0, inf)")
+        mean_bound, dimension = checks.real("mean_bound", mean_bound, "[0, inf)"), checks.whole("dimension", dimension)
+        self.dimension, self.mean_bound = dimension, mean_bound
         self._inner = DiscreteGaussian(Fraction(INNER_VARIANCE))
         self._spread = 1.0 / math.sqrt(float(self._inner.variance))
         deviation, widest = math.sqrt(exact_variance), math.sqrt(largest_variance)

@@ -1,9 +1,14 @@
-"""Records for estimators: features and target out of arrays, frames and Sources, and the public rule of clipping."""
+"""Records for estimators: features and target out of arrays, frames and Sources, and the public rules for bad ones.
+
+Refusals depend on shapes and types alone. A cell that is no number is a missing one, and a record with a missing cell
+is left out by its estimator; of each unit one row is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,92 +16,116 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.statistics import Source
-from gaussveil.statistics.block import plain, require_columns
+from gaussveil.errors import GaussveilError, ParameterError, SchemaError
+from gaussveil.statistics import Source, as_source
+from gaussveil.statistics.block import is_number, numbers, plain, require_columns
+from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
+from gaussveil.statistics.unit import BESIDE, unit_of
 from gaussveil.typing import Floats
 
 # How messages of NumPy and scikit-learn begin that quote what they could not use, and what is said instead.
 _QUOTING = {
-    "could not convert": "a cell could not be read as a number: only numbers are supported",
     "Complex data": "Complex data not supported: only real numbers are",
     "Expected 2D array": "Expected 2D array, got another one. Reshape your data: one row per record",
     "setting an array element": "rows must be of the same length and hold numbers only",
 }
 
 
-def features_and_target(estimator: Any, X: Any, y: Any, target: str) -> tuple[Floats, NDArray[Any]]:
-    """Rows of features as float64, missing ones as NaN, and the target beside them, for scikit-learn's `fit`.
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows of features and one number of each as target, both NaN where missing; what one unit is called."""
 
-    From a `Source` the column `target` is the target and every other column of the view, but the privacy unit, is a
-    feature; the table is read into memory.
-    """
-    if isinstance(X, Source):
-        if y is not None:
-            raise SchemaError("y must be a column of the Source, not an array beside it: name it as target.")
-        return _from_source(estimator, X, target)
-    if y is None:
-        raise ParameterError(
-            f"requires y to be passed, but the target y is None: {type(estimator).__name__} is supervised."
-        )
-    with _no_values_quoted("X"):
-        rows = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
-    # a missing label is left out later: refusing it would tell of one record
-    with _no_values_quoted("y"):
-        labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y")
-        check_consistent_length(rows, labels)
-        return rows, column_or_1d(labels, warn=True)
+    rows: Floats
+    target: Floats
+    unit: str
 
+    @classmethod
+    def of(
+        cls, estimator: Any, X: Any, y: Any, *, read_target: Callable[[NDArray[Any]], Floats] | None = None
+    ) -> Records:
+        """What `fit` was given, one row of each of the estimator's `unit`s; `read_target` turns labels into numbers.
 
-def _from_source(estimator: Any, source: Source, target: str) -> tuple[Floats, NDArray[Any]]:
-    names = [name for name in source.view.columns if name not in (target, source.view.unit)]
-    require_columns(source.schema, [target])
-    if not names:
-        raise SchemaError("the Source must have at least one column of features beside the target.")
-    for name in names:
-        kind = source.schema.field(name).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise SchemaError(f"the feature {name!r} must be a column of numbers. Got {kind}.")
-    if source.rows_per_unit != 1:
-        raise SchemaError("one row per privacy unit is protected here. Bound the Source to max_rows 1.")
-    table = pa.Table.from_batches(
-        list(source.batches([*names, target])),
-        schema=pa.schema([source.schema.field(name) for name in (*names, target)]),
-    )
-    source.watch.check(source.fingerprint())
-    columns = [_numbers(table.column(name)) for name in names]
-    labels = table.column(target)
-    numeric = pa.types.is_integer(labels.type) or pa.types.is_floating(labels.type)
-    values = _numbers(labels) if numeric else np.asarray(plain(labels.combine_chunks()).to_pylist(), dtype=object)
-    estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.asarray(names, dtype=object)
-    return np.stack(columns, axis=1), values
+        Of a `Source` the column `estimator.target` is the target and every other column of the view, but the unit, is a
+        feature; the table is read into memory.
+        """
+        read = read_target or cells_as_numbers
+        if isinstance(X, Source):
+            if y is not None:
+                raise SchemaError("y must be a column of the Source, not an array beside it: name it as target.")
+            return cls._of_source(estimator, X, read)
+        if y is None:
+            raise ParameterError(f"requires y to be passed, but the target y is None: {type(estimator).__name__} fits.")
+        X, unit = _apart(X, estimator.unit)
+        with _no_values_quoted("X"):
+            given = validate_data(estimator, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        with _no_values_quoted("y"):
+            labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0)
+            check_consistent_length(given, labels)
+            made = cls(cells_as_numbers(given), read(column_or_1d(labels, warn=True)), "row")
+        return made if unit is None else made._one_of_each(unit, estimator.unit)
 
+    @classmethod
+    def _of_source(cls, estimator: Any, source: Source, read: Callable[[NDArray[Any]], Floats]) -> Records:
+        source = as_source(source, unit=estimator.unit, rows_per_unit=None if estimator.unit is None else 1)
+        target = estimator.target
+        names = [name for name in source.view.columns if name not in (target, source.view.unit)]
+        require_columns(source.schema, [target])
+        if not names:
+            raise SchemaError("the Source must have at least one column of features beside the target.")
+        for name in names:
+            if not is_number(kind := source.schema.field(name).type):
+                raise SchemaError(f"the feature {name!r} must be a column of numbers. Got {kind}.")
+        if source.rows_per_unit != 1:
+            raise SchemaError(f"rows_per_unit must be 1 here. Got a Source bounded to {source.rows_per_unit}.")
+        table = source.table([*names, target])
+        labels = plain(table.column(target).combine_chunks())
+        values = numbers(labels) if is_number(labels.type) else np.asarray(labels.to_pylist(), dtype=object)
+        estimator.n_features_in_, estimator.feature_names_in_ = len(names), np.asarray(names, dtype=object)
+        return cls(_columns(table, names), read(values), unit_of(source))
 
-def _numbers(column: pa.ChunkedArray) -> Floats:
-    return np.asarray(column.cast(pa.float64()).fill_null(float("nan")).to_numpy())
+    def _one_of_each(self, unit: Any, name: Any) -> Records:
+        columns = {f"x{j}": column for j, column in enumerate(self.rows.T)} | {"y": self.target}
+        source = as_source(pa.table(columns), unit=unit, rows_per_unit=1)
+        kept = source.table([*columns])
+        rows = _columns(kept, [*columns])
+        return Records(rows[:, :-1], rows[:, -1], name if isinstance(name, str) else BESIDE)
+
+    def usable(self) -> Records:
+        """The records without a missing or infinite number."""
+        return self[np.all(np.isfinite(self.rows), axis=1) & np.isfinite(self.target)]
+
+    def first(self, count: int) -> Records:
+        """At most so many records, those of the smallest public hash, in the hash's order."""
+        columns = [pa.array(np.ascontiguousarray(column)) for column in (*self.rows.T, self.target)]
+        return self[np.argsort(hash_rows(columns, BOUND_KEY), kind="stable")[:count]]
+
+    def __getitem__(self, chosen: NDArray[Any]) -> Records:
+        return Records(self.rows[chosen], self.target[chosen], self.unit)
 
 
 def new_rows(estimator: Any, X: Any) -> Floats:
     """Rows to predict for, a missing feature counting as 0."""
     with _no_values_quoted("X"):
-        rows = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
-    return np.asarray(np.nan_to_num(rows))
+        rows = validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
+        return np.asarray(np.nan_to_num(cells_as_numbers(rows)))
 
 
-def numeric_target(labels: NDArray[Any]) -> Floats:
-    """Labels as numbers."""
-    with _no_values_quoted("y"):
-        return np.asarray(labels, dtype=np.float64)
+def cells_as_numbers(values: NDArray[Any]) -> Floats:
+    """Cells as numbers; one that is none is missing. Text is read, since a single cell makes a list one of text."""
+    if values.dtype.kind in "biuf":
+        return np.asarray(values, dtype=np.float64)
+    if values.dtype.kind not in "OUS":
+        raise SchemaError(f"only numbers are supported. Got cells of type {values.dtype}.")
+    found = [_number(cell) for cell in values.ravel()]
+    return np.asarray(found, dtype=np.float64).reshape(values.shape)
 
 
-@contextmanager
-def _no_values_quoted(name: str) -> Iterator[None]:
-    """Our error for what other libraries refuse, and our words where theirs quote cells or whole arrays."""
+def is_missing(label: Any) -> bool:
+    """None, NaN, and what is not comparable even with itself, such as pandas' NA."""
     try:
-        yield
-    except ValueError as error:
-        words = next((words for sign, words in _QUOTING.items() if sign in str(error)), None)
-        raise SchemaError(f"{words} (in {name})" if words else str(error)) from None
+        return label is None or not bool(label == label)
+    except (TypeError, ValueError):
+        return True
 
 
 def clipped_rows(rows: Floats, row_norm: float) -> Floats:
@@ -106,3 +135,36 @@ def clipped_rows(rows: Floats, row_norm: float) -> Floats:
     length = safe * np.sqrt(np.sum((rows / safe) ** 2, axis=1, keepdims=True))
     limit = row_norm * (1 - (rows.shape[1] + 8) * 2.0**-52)
     return np.asarray(rows / safe * np.minimum(safe, limit * (safe / np.where(length > 0, length, 1.0))))
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def _columns(table: pa.Table, names: list[str]) -> Floats:
+    return np.stack([numbers(table.column(name).combine_chunks()).astype(np.float64) for name in names], axis=1)
+
+
+def _apart(X: Any, unit: Any) -> tuple[Any, Any]:
+    """The features without the unit's column, and the identifiers."""
+    if not isinstance(unit, str):
+        return X, unit
+    if unit not in getattr(X, "columns", ()):
+        raise SchemaError(f"unit must be a column of X, or one identifier per row. X has no column {unit!r}.")
+    rest = [name for name in X.columns if name != unit]
+    return X[rest], X[unit]
+
+
+@contextmanager
+def _no_values_quoted(name: str) -> Iterator[None]:
+    """Our error for what other libraries refuse, and our words where theirs quote cells or whole arrays."""
+    try:
+        yield
+    except GaussveilError:
+        raise
+    except ValueError as error:
+        words = next((words for sign, words in _QUOTING.items() if sign in str(error)), None)
+        raise SchemaError(f"{words} (in {name})" if words else str(error)) from None

@@ -35,6 +35,7 @@ from gaussveil.noise import Generator
 Value = TypeVar("Value")
 
 ROUNDING_RESERVE = 1 - 2.0**-48  # certificates round their delta up by a few units in the last place
+SAMPLER_SHARE = 2.0**-8  # of delta, kept for samplers that are designed after their noise
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,17 @@ class Promise:
         if sampler >= self.delta / 2:
             raise unaffordable_sampler(self.epsilon, self.delta, 2 * sampler)
         return (self.delta - sampler) * reserve
+
+    @property
+    def delta_before_sampler(self) -> float:
+        """What is left of delta where the sampler is designed after the noise: all but a fixed share."""
+        return self.delta * (1 - SAMPLER_SHARE)
+
+    def require_sampler_share(self, sampler_error: float, remedy: str = "") -> None:
+        """Refuse a sampler that the share cannot pay for."""
+        sampler = sampler_delta(self.epsilon, sampler_error)
+        if sampler > self.delta * SAMPLER_SHARE:
+            raise unaffordable_sampler(self.epsilon, self.delta, sampler / SAMPLER_SHARE, remedy)
 
 
 def unaffordable_sampler(epsilon: float, delta: float, least: float, remedy: str = "") -> ParameterError:

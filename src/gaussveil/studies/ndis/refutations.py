@@ -11,7 +11,7 @@ from gaussveil.audit import audit
 from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import PrivateSketch
-from gaussveil.mechanisms.gp import dominating_pair
+from gaussveil.mechanisms.gp import ProcessSensitivity
 from gaussveil.published.ndis_calibrated import published_process_sensitivity, published_variance
 from gaussveil.published.ptr import PublishedTestedSketch
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
@@ -37,8 +37,7 @@ def figure_5(epsilon: float) -> Row:
         observation_deviation=math.sqrt(OBSERVATION_VARIANCE),
         count=1,
     )
-    pair = partial(
-        dominating_pair,
+    process = ProcessSensitivity(
         point_variance=1.0,
         kernel_bound=1.0,
         observation_variance=OBSERVATION_VARIANCE,
@@ -53,7 +52,7 @@ def figure_5(epsilon: float) -> Row:
         "claimed": CLAIMED,
         "exact": found.findings[0].lower,
         "other_direction": float(posterior_pair(printed).delta(epsilon)),
-        "needed": variance_for_pair(pair, epsilon, CLAIMED)[0],
+        "needed": variance_for_pair(process.pair, epsilon, CLAIMED)[0],
         "refuted": float(found.refuted),
     }
 

@@ -13,8 +13,8 @@ from functools import partial
 
 from scipy.optimize import brentq
 
-from gaussveil.calibration.envelope import variance_for_envelope, variance_for_pair
-from gaussveil.mechanisms.gp import dominating_pair
+from gaussveil.calibration.envelope import variance_for_envelope
+from gaussveil.mechanisms.gp import ProcessSensitivity
 from gaussveil.mechanisms.logistic import LogisticSensitivity
 from gaussveil.published.ndis_calibrated import (
     published_logistic_sensitivity,
@@ -22,6 +22,7 @@ from gaussveil.published.ndis_calibrated import (
     published_variance,
 )
 from gaussveil.spectrum.bounds import mean_and_covariance_bound
+from gaussveil.spectrum.envelope import supremum
 
 EPSILON, DELTA = 1.0, 1e-5
 LOGISTIC = ((10, 1000, 1.0), (10, 1000, 10.0), (100, 10_000, 1.0))  # columns, records, regularization
@@ -34,7 +35,7 @@ Sensitivity = Callable[[float], tuple[float, float, float]]
 class Variances:
     """Added variances of one case.
 
-    `spent` is what the printed variance spends at worst: exactly for the process, at most for logistic regression.
+    `spent` bounds what the printed variance spends at worst.
     """
 
     case: str
@@ -77,8 +78,7 @@ def process_variances(count: int, label_bound: float) -> Variances:
         observation_deviation=1.0,
         count=count,
     )
-    pair = partial(
-        dominating_pair,
+    sensitivity = ProcessSensitivity(
         point_variance=1.0,
         kernel_bound=1.0,
         observation_variance=1.0,
@@ -91,8 +91,8 @@ def process_variances(count: int, label_bound: float) -> Variances:
         as_printed,
         _sound(printed, 1, as_printed),
         None,
-        variance_for_pair(pair, EPSILON, DELTA)[0],
-        float(pair(as_printed).dp_delta(EPSILON)),
+        variance_for_envelope(sensitivity, 1, EPSILON, DELTA, wider="Y")[0],
+        math.exp(max(supremum(*sensitivity(as_printed), 1, EPSILON, wide_first=side)[1] for side in (True, False))),
     )
 
 

@@ -1,0 +1,72 @@
+"""Kernels that are positive definite by construction: the bounds of a Gaussian process hold for no others.
+
+A closed list of scikit-learn's kernels, each with the hyperparameters for which it is known, and their sums, products
+and whole powers. A subclass may compute anything, so types are compared, not inherited.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    Matern,
+    PairwiseKernel,
+    Product,
+    RationalQuadratic,
+    Sum,
+)
+
+# Hyperparameters that must be positive, beside which nothing can go wrong.
+_POSITIVE: dict[type, tuple[str, ...]] = {
+    RBF: ("length_scale",),
+    Matern: ("length_scale", "nu"),
+    RationalQuadratic: ("length_scale", "alpha"),
+    ExpSineSquared: ("length_scale", "periodicity"),
+    ConstantKernel: ("constant_value",),
+}
+_PAIRWISE = ("linear", "rbf", "laplacian", "poly", "polynomial")
+
+
+def is_positive_definite(kernel: Any, n_features: int) -> bool:
+    """Whether the kernel is on the list, for rows of so many columns."""
+    kind = type(kernel)
+    if kind in (Sum, Product):
+        return all(is_positive_definite(part, n_features) for part in (kernel.k1, kernel.k2))
+    if kind is Exponentiation:
+        power = kernel.exponent
+        whole = isinstance(power, Real) and (isinstance(power, Integral) or float(power).is_integer())
+        return whole and power >= 1 and is_positive_definite(kernel.kernel, n_features)
+    if kind is DotProduct:
+        return _real(kernel.sigma_0)
+    if kind is PairwiseKernel:
+        return _pairwise(kernel)
+    if kind is ExpSineSquared and n_features > 1:  # of the distance in a plane it is not
+        return False
+    return kind in _POSITIVE and all(_positive(getattr(kernel, name)) for name in _POSITIVE[kind])
+
+
+def _pairwise(kernel: Any) -> bool:
+    extra = dict(kernel.pairwise_kernels_kwargs or {})
+    if kernel.metric in ("poly", "polynomial"):  # (gamma x'y + coef0)^degree
+        degree, constant = extra.pop("degree", 3), extra.pop("coef0", 1)
+        if not (isinstance(degree, Integral) and int(degree) >= 1 and _real(constant) and constant >= 0):
+            return False
+    named = isinstance(kernel.metric, str) and kernel.metric in _PAIRWISE
+    return named and not extra and (kernel.metric == "linear" or _positive(kernel.gamma))
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+def _positive(value: Any) -> bool:
+    numbers = np.asarray(value)
+    return numbers.dtype.kind in "iuf" and numbers.size > 0 and bool(np.all(numbers > 0))
