@@ -10,9 +10,9 @@ from scipy.linalg import toeplitz
 
 from gaussveil import GaussianPair, MeterStream, PrivateSketch, compose
 from gaussveil.mechanisms import MixtureModel
-from gaussveil.mechanisms.mixture.label_answers import Answers
-from gaussveil.mechanisms.mixture.label_maximisation import moments, posterior_shares
-from gaussveil.mechanisms.mixture.label_search import LAST_RECORDS
+from gaussveil.mechanisms.label_mixture.answers import Answers
+from gaussveil.mechanisms.label_mixture.maximisation import moments, posterior_shares
+from gaussveil.mechanisms.label_mixture.search import LAST_RECORDS
 from gaussveil.noise import SeededGenerator
 from gaussveil.noise.alias_table import AliasTable
 from gaussveil.noise.discrete_gaussian import smoothing_error

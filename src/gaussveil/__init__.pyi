@@ -16,6 +16,7 @@ from gaussveil.mechanisms import PrivateBayesianLogisticRegression as PrivateBay
 from gaussveil.mechanisms import PrivateForecaster as PrivateForecaster
 from gaussveil.mechanisms import PrivateGaussianMixture as PrivateGaussianMixture
 from gaussveil.mechanisms import PrivateGaussianProcessRegressor as PrivateGaussianProcessRegressor
+from gaussveil.mechanisms import PrivateLabelMixture as PrivateLabelMixture
 from gaussveil.mechanisms import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms import TrajectoryRelease as TrajectoryRelease

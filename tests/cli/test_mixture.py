@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from gaussveil.accounting import Ledger, verify
-from gaussveil.cli.mixture import mixture, sample
+from gaussveil.cli.mixture import label_mixture, mixture, sample
 from gaussveil.errors import GaussveilError
 from gaussveil.mechanisms import MixtureModel
 
@@ -25,6 +25,7 @@ PROMISE = ("--epsilon", 1, "--delta", 1e-5)
 def call() -> Call:
     app = typer.Typer()
     app.command("mixture")(mixture)
+    app.command("label-mixture")(label_mixture)
     app.command("sample")(sample)
 
     def run(*arguments: object) -> Any:
@@ -104,10 +105,21 @@ def test_households_and_clusters(call: Call, profiles: Path, tmp_path: Path) -> 
     assert certificate.adjacency.unit == "home"
 
 
+def test_labels_alone_are_protected_without_a_radius(call: Call, profiles: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.json"
+    options = ("--label", "class", "--classes", "flat,house", "--columns", "noon,one", *PROMISE, "--out", out)
+    made = call("label-mixture", profiles, *options, "--method", "response")
+    assert made.exit_code == 0, made.output
+    certificate = MixtureModel.read(out).certificate
+    assert certificate is not None
+    assert (certificate.adjacency.unit, certificate.parameters["method"]) == ("label", "response")
+    assert call("mixture", profiles, *options, "--radius", 8, "--adjacency", "label").exit_code == 2
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"--radius": None}, "--radius"),
+        ({"--radius": -1}, "radius"),
         ({"--label": "kind"}, "kind"),
         ({"--columns": "noon,home2"}, "home2"),
         ({"--columns": "noon,class"}, "must hold numbers"),

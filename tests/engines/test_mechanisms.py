@@ -5,6 +5,7 @@ Under one seed the noise is the same, so a value that is equal to the bit was co
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import traceback
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from gaussveil.mechanisms import (
     PrivateForecaster,
     PrivateGaussianMixture,
     PrivateGaussianProcessRegressor,
+    PrivateLabelMixture,
     PrivateSketch,
     PrivateSpectrum,
     TrajectoryRelease,
@@ -110,6 +112,12 @@ def mixture(tables: dict[str, Source]) -> Outcome:
     return np.asarray(made.means_).tolist(), made.certificate_
 
 
+def label_mixture(tables: dict[str, Source]) -> Outcome:
+    made = PrivateLabelMixture(**seeded(), classes=[0, 1], method="sums").fit(tables["labelled"], "label")
+    known = {**made.certificate_.parameters, "noise": None}  # from features added up in the order they come
+    return made.means_.tolist(), dataclasses.replace(made.certificate_, parameters=known)
+
+
 def forecast(tables: dict[str, Source]) -> Outcome:
     made = PrivateForecaster(horizon="2h", **seeded(), clusters=1)
     release = made.fit(tables["readings"]).release("home00001")
@@ -145,12 +153,13 @@ MECHANISMS: dict[str, Callable[[dict[str, Source]], Outcome]] = {
     "PrivateForecaster": forecast,
     "PrivateGaussianMixture": mixture,
     "PrivateGaussianProcessRegressor": process,
+    "PrivateLabelMixture": label_mixture,
     "PrivateSketch": sketch,
     "PrivateSpectrum": spectrum,
     "TrajectoryRelease": trajectory,
 }
 # These add up floats in the order in which rows arrive; all others add integers, or take rows in a public order.
-UNORDERED = ("PrivateBayesianLogisticRegression", "PrivateGaussianProcessRegressor")
+UNORDERED = ("PrivateBayesianLogisticRegression", "PrivateGaussianProcessRegressor", "PrivateLabelMixture")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.budget import INNER_BALL, RADIUS_BINS, RefinementScales
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.plan import _for_stages
+from gaussveil.mechanisms.mixture.plan import for_stages
 from gaussveil.mechanisms.mixture.records import read_records
 from gaussveil.mechanisms.mixture.stages import run_stages
 from gaussveil.noise import GaussianNoise
@@ -49,12 +49,12 @@ def draws(mechanism: PrivateGaussianMixture, data: Data, count: int) -> Matrix:
     """One fit of many classes, each with a copy of the data: what it hands out for each is one draw."""
     classes = list(range(count))
     rows, labels = np.repeat(data[0], count, axis=0), np.tile(classes, len(data[0])).astype(np.int64)
-    records = read_records(rows, labels, classes=classes, columns=None, unit=None, rows_per_unit=None)
+    records = read_records(rows, labels, classes=classes, columns=None)
     shift = float(
         build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*NOBODY).certificate_.parameters["mean_shift"]
     )  # type: ignore[arg-type]
     passes = RecordedPasses(records.source, records.columns, records.group, count, 1, 1, shift, mechanism.generator)
-    run_stages(passes, mean_shift=_for_stages(shift), radius=RADIUS, middle=np.zeros(1), nominal_size=SIZE * count)
+    run_stages(passes, mean_shift=for_stages(shift), radius=RADIUS, middle=np.zeros(1), nominal_size=SIZE * count)
     return np.concatenate(passes.__dict__["outputs"], axis=1)
 
 
@@ -81,14 +81,14 @@ def score(certificate: Certificate, noise: Matrix) -> Matrix:
     return np.asarray(noise @ np.linalg.solve(block_diag(*blocks(certificate)), centre(SOMEBODY)))
 
 
-def grid(certificate: Certificate) -> float:
+def grid(certificate: Certificate, classes: int = 1) -> float:
     """The finest of the passes' grids; the others are multiples of it."""
     white = [float(block[0, 0]) ** 0.5 for block in blocks(certificate) if len(block) in (1, RADIUS_BINS)]
     sizes = [len(block) for block in blocks(certificate) if len(block) in (1, RADIUS_BINS)]
     coloured = [block for block in blocks(certificate) if len(block) == 2]
     return min(
-        *(GaussianNoise(scale, size).grid for scale, size in zip(white, sizes)),
-        *(GaussianNoise(block, (1, 2)).grid for block in coloured),
+        *(GaussianNoise(scale, (classes, size)).grid for scale, size in zip(white, sizes)),
+        *(GaussianNoise(block, (classes, 2)).grid for block in coloured),
     )
 
 

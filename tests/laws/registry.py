@@ -14,6 +14,7 @@ from gaussveil.mechanisms import GaussianRelease
 
 from .class_label_cases import class_label
 from .forecast_cases import forecast
+from .label_mixture_cases import label_mixture
 from .mixture_cases import mixture
 from .posteriors import lifted, logistic, process
 from .sketch_cases import sketch
@@ -101,7 +102,8 @@ CASES = (
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**sketch("sketch")),
-    MechanismCase(**mixture("mixture, record")),
+    MechanismCase(**mixture("mixture")),
+    MechanismCase(**label_mixture("label mixture")),
     MechanismCase(**class_label("class label")),
     MechanismCase(**forecast("forecast")),
 )

@@ -18,7 +18,7 @@ from gaussveil.cli.budget import budget_app
 from gaussveil.cli.certificates import key_app, verify
 from gaussveil.cli.demo import demo
 from gaussveil.cli.forecast import forecast
-from gaussveil.cli.mixture import mixture, sample
+from gaussveil.cli.mixture import label_mixture, mixture, sample
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
 from gaussveil.cli.posterior import gp, logistic
 from gaussveil.cli.release import release_app
@@ -62,6 +62,7 @@ for _command_name, _command in spectrum.COMMANDS.items():
     app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
 for _command in (sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo, study):
     app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
+app.command("label-mixture", epilog=EXIT_CODE_HELP)(label_mixture)
 for _group in (release_app, stream_app, budget_app, key_app):
     app.add_typer(_group)
 # The studio stands beside this room, so it is mounted by name: neither knows the other's code.

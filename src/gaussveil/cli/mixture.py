@@ -35,26 +35,29 @@ if TYPE_CHECKING:
 BYTES_PER_PARAMETER = 64
 
 
+Out = Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)]
+Columns = Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")]
+Page = Annotated[Path | None, typer.Option(help="HTML page about the release.")]
+Method = Literal["auto", "response", "clusters", "both", "sums"]
+
+
 def mixture(
     source: TableAddress,
     epsilon: Epsilon,
     delta: Delta,
-    out: Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)],
+    out: Out,
+    radius: Annotated[float, typer.Option(help="Public ball that records are clipped to.", show_default=False)],
     label: Annotated[str | None, typer.Option(help="Label column; without it clusters are found.")] = None,
     classes: Annotated[
         str | None, typer.Option(help="Public labels, separated by commas; or, without --label, how many clusters.")
     ] = None,
-    adjacency: Annotated[
-        Literal["record", "label"], typer.Option(help="What is hidden: records, or labels only.")
-    ] = "record",
-    radius: Annotated[float | None, typer.Option(help="Public ball that records are clipped to.")] = None,
     centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
     size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")] = None,
+    columns: Columns = None,
     unit: UnitColumn = None,
     rows_per_unit: RowsPerUnit = None,
     engine: EngineOption = Engine.duckdb,
-    report: Annotated[Path | None, typer.Option(help="HTML page about the release.")] = None,
+    report: Page = None,
     ledger: PayingLedger = None,
     account: PayingAccount = None,
     force: Force = False,
@@ -71,8 +74,6 @@ def mixture(
     from gaussveil.mechanisms import PrivateGaussianMixture
 
     payer = paying_account(ledger, account)
-    if adjacency == "record" and radius is None:
-        raise ParameterError("--radius must be given: the public ball that records are clipped to")
     check_ending(out, ".json")
     check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
     table = open_table(source, engine)
@@ -80,7 +81,6 @@ def mixture(
         epsilon=epsilon,
         delta=delta,
         radius=radius,
-        adjacency=adjacency,
         nominal_size=size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes),
@@ -89,6 +89,53 @@ def mixture(
         rows_per_unit=rows_per_unit,
         account=payer,
     )
+    _released(estimator, table, label, out, report, json)
+
+
+def label_mixture(
+    source: TableAddress,
+    epsilon: Epsilon,
+    delta: Delta,
+    out: Out,
+    label: Annotated[str, typer.Option(help="Label column.", show_default=False)],
+    classes: Annotated[str, typer.Option(help="Public labels, separated by commas.", show_default=False)],
+    method: Annotated[Method, typer.Option(help="How labels are released; auto: a public rule.")] = "auto",
+    columns: Columns = None,
+    engine: EngineOption = Engine.duckdb,
+    report: Page = None,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Release one Gaussian per class where labels alone are private: the features are used as they are.
+
+    Mistakes in columns and options are refused before anything is spent. A record with an undeclared or missing label
+    keeps its features. OUT holds the model and its certificate.
+
+    Example: gaussveil label-mixture profiles.parquet --label class --classes a,b --epsilon 1 --delta 1e-5
+    --out model.json
+    """
+    from gaussveil.mechanisms import PrivateLabelMixture
+    from gaussveil.mechanisms.mixture.records import classes_from_words
+
+    payer = paying_account(ledger, account)
+    check_ending(out, ".json")
+    check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
+    table = open_table(source, engine)
+    estimator = PrivateLabelMixture(
+        epsilon=epsilon,
+        delta=delta,
+        classes=classes_from_words(table, label, listed(classes)),
+        method=method,
+        columns=None if columns is None else listed(columns),
+        account=payer,
+    )
+    _released(estimator, table, label, out, report, json)
+
+
+def _released(estimator: Any, table: Source, label: str | None, out: Path, report: Path | None, json: bool) -> None:
+    """Fit, write the model file and the page, and say what was released."""
     width = len(table.schema.names)
     room = BYTES_PER_PARAMETER * len(_listed(estimator.classes)) * (width + 1) ** 2 + CERTIFICATE_BYTES
     with ExitStack() as files:

@@ -7,6 +7,7 @@ from gaussveil.mechanisms.gaussian import GaussianRelease as GaussianRelease
 from gaussveil.mechanisms.gaussian_output import LiftedGaussian as LiftedGaussian
 from gaussveil.mechanisms.gaussian_output import LiftedPlan as LiftedPlan
 from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor as PrivateGaussianProcessRegressor
+from gaussveil.mechanisms.label_mixture.estimator import PrivateLabelMixture as PrivateLabelMixture
 from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression as PrivateBayesianLogisticRegression
 from gaussveil.mechanisms.meter_stream.stream import MeterStream as MeterStream
 from gaussveil.mechanisms.meter_stream.stream import StreamPlan as StreamPlan

@@ -73,6 +73,12 @@ class Labels:
                 "declare labels of the column's type."
             ) from error
 
+    def codes(self, labels: pa.Array) -> NDArray[np.int64]:
+        """Place of every label among the public ones, -1 where it is none of them."""
+        labels = plain(labels)
+        found = pc.index_in(labels, value_set=self.value_set(labels.type))
+        return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Nearest:
@@ -155,9 +161,7 @@ class Reader:
         """The good records among these columns of numbers."""
         codes = None
         if isinstance(self.group, Labels):
-            labels = plain(labels)
-            found = pc.index_in(labels, value_set=self.group.value_set(labels.type))
-            codes = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            codes = self.group.codes(labels)
         with np.errstate(over="ignore", invalid="ignore"):
             clean = np.isfinite(values.sum())  # one bad value makes the sum bad; a false alarm costs time only
         if not clean or (codes is not None and (codes < 0).any()):

@@ -41,9 +41,22 @@ class Unit:
         bound = checks.whole("rows_per_unit", rows)
         return cls(unit, bound) if isinstance(unit, str) else cls(BESIDE, bound, _identifiers(unit))
 
+    def beside(self, source: Source) -> Source:
+        """The table with the identifiers as one more column, where they are not a column already."""
+        if self.identifiers is None:
+            return source
+        if not isinstance(source, MemorySource):
+            raise SchemaError("unit must be a column of the Source, not an array beside it: name the column.")
+        if BESIDE in source.schema.names:
+            raise SchemaError(f"the table has a column {BESIDE!r} already: name the unit's column instead of an array.")
+        table = source.table()
+        if len(self.identifiers) != table.num_rows:
+            raise ShapeError("unit must hold one identifier per row of the table.")
+        return MemorySource(table.append_column(BESIDE, self.identifiers))
+
     def bounded(self, source: Source) -> Source:
         """At most `rows` rows of each unit, by a public rule."""
-        return source.bounded(self.column, self.rows)
+        return self.beside(source).bounded(self.column, self.rows)
 
 
 def unit_of(source: Source) -> str:
@@ -70,11 +83,7 @@ def bounded_source(data: Any, label: Any, unit: Unit | None) -> Source:
             raise SchemaError("unit must be a column of the Source, not an array beside it: name the column.")
         return data if unit is None else unit.bounded(data)
     source = MemorySource(data, label=label)
-    if unit is None:
-        return source
-    if unit.identifiers is not None:
-        source = _beside(source, unit.identifiers)
-    return unit.bounded(source)
+    return source if unit is None else unit.bounded(source)
 
 
 def _identifiers(unit: Any) -> pa.Array:
@@ -83,13 +92,3 @@ def _identifiers(unit: Any) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError):  # their words may quote a value
         raise SchemaError("unit must be a column's name or one identifier per row, all text or all integers.") from None
     return found
-
-
-def _beside(source: MemorySource, identifiers: pa.Array) -> MemorySource:
-    """The table with the identifiers as one more column."""
-    if BESIDE in source.schema.names:
-        raise SchemaError(f"the table has a column {BESIDE!r} already: name the unit's column instead of an array.")
-    table = source.table()
-    if len(identifiers) != table.num_rows:
-        raise ShapeError("unit must hold one identifier per row of the table.")
-    return MemorySource(table.append_column(BESIDE, identifiers))

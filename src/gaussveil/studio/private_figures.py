@@ -49,14 +49,7 @@ def _compare(asked: dict[str, Any]) -> list[tuple[str, str]]:
         from gaussveil.mechanisms.mixture.records import read_records
 
         model, columns = MixtureModel.read(file), names(order["columns"])
-        records = read_records(
-            open_source(asked["address"]),
-            order["label"],
-            classes=model.classes,
-            columns=columns,
-            unit=None,
-            rows_per_unit=None,
-        )
+        records = read_records(open_source(asked["address"]), order["label"], classes=model.classes, columns=columns)
         found = compare(model, *records.in_memory(), None)
         return [(name.replace("_", " "), _words(found[name])) for name in found]
     raise ParameterError("only vectors and mixtures with labels can be compared with their tables here")

@@ -1,1 +1,1 @@
-"""Private Gaussian mixtures: the estimator, passes over records or labels, what noisy sums become, the model."""
+"""Private Gaussian mixtures: the estimator, passes over records, what noisy sums become, the model."""

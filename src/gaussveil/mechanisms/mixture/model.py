@@ -22,6 +22,9 @@ from gaussveil.files import write_whole
 from gaussveil.mechanisms.mixture.debias import gaussian_divergence, weights_divergence
 from gaussveil.typing import Floats
 
+Parameters = tuple[Floats, Floats, Floats]
+"""Weights, means, covariances."""
+
 FORMAT = "gaussveil mixture"
 VERSION = 1
 LARGEST_FILE = 2**28  # characters; ten classes in a thousand columns take a fifth of it
@@ -58,17 +61,20 @@ class MixtureModel:
             raise ParameterError("covariances must be positive definite.")
 
     def log_joint(self, values: ArrayLike) -> Floats:
-        """Log density of every row together with each class: n x K."""
+        """Log density of every row together with each class: n x K; where values are missing, of the known ones."""
         rows = np.asarray(values, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise ShapeError(f"values must have {len(self.columns)} columns. Got shape {rows.shape}.")
-        result = np.empty((len(rows), len(self.classes)))
         with np.errstate(divide="ignore"):
-            logs = np.log(self.weights)
-        for k, factor in enumerate(np.linalg.cholesky(self.covariances)):
-            standard = solve_triangular(factor, (rows - self.means[k]).T, lower=True)
-            size = np.sum(np.log(np.diagonal(factor))) + len(factor) * math.log(2 * math.pi) / 2
-            result[:, k] = logs[k] - size - np.sum(standard**2, axis=0) / 2
+            result = np.broadcast_to(np.log(self.weights), (len(rows), len(self.classes))).copy()
+        patterns, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+        for place, known in enumerate(patterns):
+            chosen = which.ravel() == place
+            part = rows[np.ix_(chosen, known)]
+            for k, factor in enumerate(np.linalg.cholesky(self.covariances[:, known][:, :, known])):
+                standard = solve_triangular(factor, (part - self.means[k, known]).T, lower=True)
+                size = np.sum(np.log(np.diagonal(factor))) + len(factor) * math.log(2 * math.pi) / 2
+                result[chosen, k] -= size + np.sum(standard**2, axis=0) / 2
         return result
 
     def log_density(self, values: ArrayLike) -> Floats:

@@ -15,7 +15,9 @@ from sklearn.exceptions import DataConversionWarning
 
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.statistics import Labels, Reader, Source, as_source
-from gaussveil.statistics.block import is_number
+from gaussveil.statistics.block import is_number, numbers
+from gaussveil.statistics.unit import Unit
+from gaussveil.typing import Floats, Integers
 
 NO_LABEL = "\ue000 no label"  # a private character of Unicode: nobody names a class so
 
@@ -35,14 +37,24 @@ class Records:
         """How records are grouped, where they have labels."""
         return None if self.label is None else Labels(self.label, self.classes)
 
-    def in_memory(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """All complete records and the indices of their classes: for adjacencies that do not protect the features."""
+    def in_memory(self) -> tuple[Floats, Integers]:
+        """All complete records and the indices of their classes, for the owner's eyes."""
+        rows, codes = self.features_and_codes()
+        return rows[codes >= 0], codes[codes >= 0]
+
+    def features_and_codes(self) -> tuple[Floats, Integers]:
+        """Records with complete features, and the indices of their classes, -1 where a label is none of them."""
+        if self.group is None:
+            raise ParameterError("requires y to be passed, but the target y is None.")
         reader = Reader(self.columns, self.group)
         reader.check(self.source.schema)
-        blocks = [block for batch in self.source.batches(reader.needed) for block in reader.blocks(batch)]
-        rows = [block.values.T for block in blocks] or [np.empty((0, len(self.columns)))]
-        codes = [block.codes for block in blocks if block.codes is not None] or [np.empty(0, dtype=np.int64)]
-        return np.concatenate(rows), np.concatenate(codes)
+        rows, codes = [np.empty((len(self.columns), 0))], [np.empty(0, dtype=np.int64)]
+        for batch in self.source.batches(reader.needed):
+            values = np.stack([numbers(batch.column(name)).astype(np.float64) for name in self.columns])
+            finite = np.isfinite(values).all(axis=0)
+            rows.append(values[:, finite])
+            codes.append(self.group.codes(batch.column(self.group.column))[finite])
+        return np.concatenate(rows, axis=1).T, np.concatenate(codes)
 
 
 def read_records(
@@ -51,24 +63,27 @@ def read_records(
     *,
     classes: Sequence[Any] | int | None,
     columns: Sequence[str] | None,
-    unit: str | None,
-    rows_per_unit: int | None,
+    unit: Any = None,
+    rows_per_unit: int | None = None,
 ) -> Records:
     """Accept arrays, frames and Sources; refuse what the schema shows to be wrong, before anything is spent.
 
-    `labels` is an array beside the data, the name of a column, or None.
+    `labels` is an array beside the data, the name of a column, or None. `unit` may be an array beside the data too.
     """
     if hasattr(data, "toarray"):
         raise SchemaError("sparse input is not supported: pass a dense array, a frame or a Source.")
     data = _plain_array(data)
-    beside = None if labels is None or isinstance(labels, str) else _label_array(labels, classes is None)
+    beside = None if labels is None or isinstance(labels, str) else _label_array(labels, classes)
+    bound = Unit.of(unit, rows_per_unit)
     source = as_source(data, label=beside)
+    source = source if bound is None else bound.beside(source)
     label = "label" if beside is not None else labels
-    names = source.schema.names
-    features = tuple(columns or (name for name in names if name not in (label, unit)))
+    names, protected = source.schema.names, source.view.unit if bound is None else bound.column
+    aside = [name for name in (label, protected) if name is not None]
+    features = tuple(columns or (name for name in names if name not in aside))
     if not features:
         raise ShapeError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
-    for name in (*features, *(one for one in (label, unit) if one is not None)):
+    for name in (*features, *aside):
         if names.count(name) != 1:
             raise SchemaError(f"column {name!r} is missing or not unique; the table has {', '.join(names)}.")
     for name in features:
@@ -76,12 +91,10 @@ def read_records(
         if not is_number(kind):
             raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert it or leave it out of columns.")
     public, declared = _public_classes(classes, beside, label)
-    kept = [*features, *(one for one in (label, unit) if one is not None and one not in features)]
-    source = source.select(kept)
-    if (unit is None) != (rows_per_unit is None):
-        raise ParameterError("unit and rows_per_unit go together: give both or neither.")
-    if unit is not None and rows_per_unit is not None:
-        source = source.bounded(unit, rows_per_unit)
+    if source.view.unit is None and source.view.rate is None:  # else rows were chosen already, by all columns
+        source = source.select([*features, *(name for name in aside if name not in features)])
+    if bound is not None:
+        source = source.bounded(bound.column, bound.rows)
     records = Records(source, features, label, public, declared)
     if records.group is not None:
         records.group.value_set(source.schema.field(records.group.column).type)  # refuses labels of another type
@@ -117,7 +130,7 @@ def _plain_array(data: Any) -> Any:
     return array
 
 
-def _label_array(labels: Any, look_up: bool) -> NDArray[Any]:
+def _label_array(labels: Any, classes: Sequence[Any] | int | None) -> NDArray[Any]:
     array = np.asarray(labels)
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning, stacklevel=4)
@@ -125,10 +138,10 @@ def _label_array(labels: Any, look_up: bool) -> NDArray[Any]:
     if array.ndim != 1:
         raise ShapeError(f"y must be one label per row. Got {array.ndim} dimensions.")
     if array.dtype == object:
-        array = _of_one_type(array)
+        array = _of_one_type(array) if classes is None else _of_the_classes_type(array, classes)
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: y must hold labels.")
-    if look_up and array.dtype.kind == "f" and not np.equal(np.floor(array), array)[np.isfinite(array)].all():
+    if classes is None and array.dtype.kind == "f" and not np.equal(np.floor(array), array)[np.isfinite(array)].all():
         raise SchemaError("Unknown label type: continuous. Give the list of classes if these are labels.")
     if array.dtype.kind not in "biufU":
         raise SchemaError(f"Unknown label type: y must hold numbers or text of one type. Got dtype {array.dtype}.")
@@ -149,6 +162,13 @@ def _of_one_type(labels: NDArray[Any]) -> NDArray[Any]:
     if pa.types.is_boolean(found.type) and found.null_count:
         found = found.cast(pa.float64())
     return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+def _of_the_classes_type(labels: NDArray[Any], classes: Sequence[Any] | int) -> NDArray[Any]:
+    """Objects as text or numbers, whichever the public classes are; one of another type, or missing, is no label."""
+    if np.asarray(classes).dtype.kind == "U":
+        return np.array([label if isinstance(label, str) else NO_LABEL for label in labels], dtype=str)
+    return np.array([float(label) if isinstance(label, Real) else np.nan for label in labels], dtype=np.float64)
 
 
 def _public_classes(

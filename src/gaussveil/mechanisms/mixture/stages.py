@@ -23,6 +23,7 @@ from gaussveil.mechanisms.mixture.debias import (
     radius_from_quantile,
     shape_gain,
 )
+from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.passes import PrivatePasses, RefinedSums
 from gaussveil.mechanisms.mixture.shrinkage import (
     james_stein,
@@ -62,6 +63,11 @@ class Guess:
         """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
         kept = positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
         return np.asarray(kept / kept.sum())
+
+    @property
+    def parameters(self) -> Parameters:
+        """Weights, means, covariances: what is published."""
+        return self.weights, self.means, self.covariances
 
     def with_counts(self, counts: Floats, variance: float) -> tuple[Floats, Floats]:
         """Counts averaged with another noisy count, each weighted by its exactness."""

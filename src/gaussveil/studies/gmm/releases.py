@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture
+from gaussveil.mechanisms import PrivateGaussianMixture, PrivateLabelMixture
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
 from gaussveil.published.gmm_kl import draw_printed, printed_design
@@ -52,10 +52,9 @@ def by_record(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
 
 def by_label(setting: Setting, epsilon: float, seed: int, method: str = "auto") -> MixtureModel:
     """Our release under label adjacency."""
-    mixture = PrivateGaussianMixture(
+    mixture = PrivateLabelMixture(
         epsilon=epsilon,
         delta=DELTA,
-        adjacency="label",
         method=method,
         classes=list(range(setting.classes)),
         generator=SeededGenerator(seed),

@@ -50,9 +50,9 @@ class MixtureOffer(Offer):
         table, label = open_source(self.needed_table()), self.order["label"]
         mechanism = self._mechanism(table)
         plan = mechanism.plan(table, label)
-        known = plan.draft.parameters
+        known = plan.parameters
         facts = [
-            ("Model", plan.draft.released),
+            ("Model", plan.released),
             ("Mean shift", f"{known['mean_shift']:.4g} noise deviations for one record, over all passes together"),
         ]
         accuracy = None
@@ -61,13 +61,13 @@ class MixtureOffer(Offer):
             errors = []
             for one in EPSILONS:
                 mechanism.epsilon = one
-                errors.append(_count_noise(mechanism.plan(table, label).draft.parameters))
+                errors.append(_count_noise(mechanism.plan(table, label).parameters))
             accuracy = against_epsilon(
                 "Noise on class counts against epsilon", "records", {"standard deviation": errors}
             )
         else:
             facts.append(("Noise", "is divided by the first noisy counts; give a guess of the records to see it here"))
-        return Plan(facts, plan.charge, plan.draft.adjacency, accuracy)
+        return Plan(facts, plan.charge, plan.adjacency, accuracy)
 
     def prepare(self) -> int:
         """Open the table and plan."""

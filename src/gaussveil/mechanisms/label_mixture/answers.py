@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gaussveil.mechanisms.mixture.feature_cells import summed
+from gaussveil.mechanisms.label_mixture.feature_cells import summed
 from gaussveil.noise import Generator, discrete_laplace, randomised_response, response_probabilities
 from gaussveil.typing import Floats, Integers
 
@@ -25,9 +25,10 @@ class NoisyTable:
     def drawn(
         cls, codes: Integers, cells: Integers, classes: int, epsilon: float, generator: Generator | None
     ) -> NoisyTable:
-        """The table of these labels with fresh noise."""
+        """The table of these labels with fresh noise; a label that is no class (-1) is not counted."""
         table = np.zeros((classes, int(cells.max()) + 1), dtype=np.int64)
-        np.add.at(table, (codes, cells), 1)
+        known = codes >= 0
+        np.add.at(table, (codes[known], cells[known]), 1)
         noise = discrete_laplace(2 / Fraction(epsilon), table.shape, generator)
         return cls((table + noise).astype(np.float64), cells, epsilon)
 
@@ -47,8 +48,9 @@ class Answers:
 
     @classmethod
     def drawn(cls, codes: Integers, classes: int, epsilon: float, generator: Generator | None) -> Answers:
-        """Every label through K-ary randomised response."""
-        answers = randomised_response(codes, classes, epsilon, generator)
+        """Every label through K-ary randomised response; one that is no class (-1) answers for its place's class."""
+        asked = np.where(codes < 0, np.arange(len(codes)) % classes, codes)
+        answers = randomised_response(asked, classes, epsilon, generator)
         keep, other = (float(value) for value in response_probabilities(classes, epsilon))
         return cls(
             (np.eye(classes)[answers] - other) / (keep - other),

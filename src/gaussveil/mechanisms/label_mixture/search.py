@@ -11,11 +11,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 
-from gaussveil.mechanisms.mixture.feature_cells import hardened, summed, well_shaped
-from gaussveil.mechanisms.mixture.label_answers import Answers, NoisyTable
-from gaussveil.mechanisms.mixture.label_maximisation import (
+from gaussveil.mechanisms.label_mixture.answers import Answers, NoisyTable
+from gaussveil.mechanisms.label_mixture.feature_cells import hardened, summed, well_shaped
+from gaussveil.mechanisms.label_mixture.maximisation import (
     PRIOR_RECORDS,
-    Parameters,
     doubted,
     expectation_maximisation,
     from_cells,
@@ -23,6 +22,7 @@ from gaussveil.mechanisms.mixture.label_maximisation import (
     moments,
     posterior_shares,
 )
+from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.shrinkage import positive
 from gaussveil.typing import Floats
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
+from gaussveil.mechanisms import MixtureModel, PrivateLabelMixture
+from gaussveil.mechanisms.label_mixture.feature_sums import _noise, _stacked, _Sums, features_are_used
 from gaussveil.mechanisms.mixture.budget import RefinementScales
-from gaussveil.mechanisms.mixture.label_sums import _noise, _stacked, _Sums, features_are_used
 from gaussveil.mechanisms.mixture.passes import PrivatePasses, RefinedSums
 from gaussveil.mechanisms.mixture.records import read_records
 from gaussveil.noise import SeededGenerator
@@ -23,10 +23,9 @@ SCALES = RefinementScales.split(0.8, 2, 0.4, 0.1)
 
 
 def by_sums(rows: Float, codes: Codes, epsilon: float, seed: int) -> MixtureModel:
-    mechanism = PrivateGaussianMixture(
+    mechanism = PrivateLabelMixture(
         epsilon=epsilon,
         delta=1e-5,
-        adjacency="label",
         method="sums",
         classes=list(range(int(codes.max()) + 1)),
         generator=SeededGenerator(seed),
@@ -93,8 +92,6 @@ def test_the_noise_taken_for_granted_is_the_noise_drawn() -> None:
         np.empty(0, dtype=np.int64),
         classes=list(range(classes)),
         columns=None,
-        unit=None,
-        rows_per_unit=None,
     )
     passes = PrivatePasses(records.source, records.columns, records.group, classes, 1, 2, 1.0, SeededGenerator(3))
     seen = passes.refinement(np.zeros((classes, 2)), np.broadcast_to(np.eye(2), (classes, 2, 2)), SCALES)
@@ -115,7 +112,7 @@ def test_a_changed_label_moves_a_pass_by_what_two_records_may_and_no_more(far: f
     handed = []
     for first in (0, 1):
         codes[0] = first
-        records = read_records(rows, codes, classes=[0, 1, 2], columns=None, unit=None, rows_per_unit=None)
+        records = read_records(rows, codes, classes=[0, 1, 2], columns=None)
         passes = PrivatePasses(records.source, records.columns, records.group, 3, 1, 2, 9.0, SeededGenerator(4))
         balls = passes.counts_and_sums(np.zeros(2), 2.0, (3.0, 5.0))
         handed.append(

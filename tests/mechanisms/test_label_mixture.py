@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Ledger, verify
-from gaussveil.errors import GaussveilError, ParameterError
-from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
-from gaussveil.mechanisms.mixture.feature_cells import nearest_clusters
-from gaussveil.mechanisms.mixture.label_maximisation import moments
-from gaussveil.mechanisms.mixture.label_search import _named_softly
-from gaussveil.mechanisms.mixture.labels import (
+from gaussveil.errors import ParameterError, SchemaError, ShapeError
+from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture, PrivateLabelMixture
+from gaussveil.mechanisms.label_mixture.feature_cells import nearest_clusters
+from gaussveil.mechanisms.label_mixture.maximisation import moments
+from gaussveil.mechanisms.label_mixture.methods import (
     METHODS,
     _on_simplex,
     choose_method,
@@ -25,10 +25,13 @@ from gaussveil.mechanisms.mixture.labels import (
     from_response,
     split_epsilon,
 )
+from gaussveil.mechanisms.label_mixture.search import _named_softly
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
+from gaussveil.statistics import as_source
 
 Float = NDArray[np.float64]
+ABC = ("a", "b", "c")
 
 
 def three_classes(count: int = 1500) -> tuple[Float, NDArray[np.str_]]:
@@ -41,13 +44,13 @@ def three_classes(count: int = 1500) -> tuple[Float, NDArray[np.str_]]:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_recovers_the_classes_and_is_certified(method: str) -> None:
     rows, labels = three_classes()
-    made = PrivateGaussianMixture(
-        epsilon=2.0, delta=1e-5, adjacency="label", method=method, generator=SeededGenerator(1)
-    ).fit(rows, labels)
+    made = PrivateLabelMixture(epsilon=2.0, delta=1e-5, classes=ABC, method=method, generator=SeededGenerator(1)).fit(
+        rows, labels
+    )
     fitted = MixtureModel.fitted(rows, np.searchsorted(["a", "b", "c"], labels), ("a", "b", "c"))
     assert made.model_.joint_divergence(fitted) < 0.1
     assert fitted.joint_divergence(made.model_) < 0.1
-    secure = PrivateGaussianMixture(epsilon=2.0, delta=1e-5, adjacency="label", method=method).fit(rows, labels)
+    secure = PrivateLabelMixture(epsilon=2.0, delta=1e-5, classes=ABC, method=method).fit(rows, labels)
     assert verify(secure.certificate_).private
     assert any("features are not protected" in line for line in secure.certificate_.assumptions)
     assert str(secure.certificate_.adjacency) == "one label is replaced by another"
@@ -57,7 +60,7 @@ def test_charges_name_the_exact_losses() -> None:
     rows, labels = three_classes(200)
 
     def part(method: str) -> tuple[object, int]:
-        made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method=method).fit(rows, labels)
+        made = PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC, method=method).fit(rows, labels)
         (only,) = made.certificate_.charge.parts
         return only.source, only.count
 
@@ -77,7 +80,7 @@ def test_table_and_answers_together_cost_no_more_than_epsilon(epsilon: float) ->
     assert for_answers >= for_table
     assert Fraction(for_table) + Fraction(for_answers) <= Fraction(epsilon)
     rows, labels = three_classes(60)
-    made = PrivateGaussianMixture(epsilon=epsilon, delta=1e-5, adjacency="label", method="both").fit(rows, labels)
+    made = PrivateLabelMixture(epsilon=epsilon, delta=1e-5, classes=ABC, method="both").fit(rows, labels)
     charged = {type(part.source): part for part in made.certificate_.charge.parts}
     assert set(charged) == {DiscreteLaplace, RandomisedResponse}
     table, answers = charged[DiscreteLaplace], charged[RandomisedResponse]
@@ -91,7 +94,7 @@ def test_table_and_answers_together_cost_no_more_than_epsilon(epsilon: float) ->
 def test_sums_pay_for_two_classes() -> None:
     """A label moves two classes: each pass has the noise of a mean shift smaller by sqrt(2)."""
     rows, labels = three_classes(200)
-    made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method="sums").fit(rows, labels)
+    made = PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC, method="sums").fit(rows, labels)
     record = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, radius=9.0).fit(rows, labels)
     energy = made.certificate_.charge.mean_shift_energy
     assert energy is not None
@@ -103,10 +106,10 @@ def test_sums_pay_for_two_classes() -> None:
 def test_units_of_the_features_do_not_matter(method: str, exponent: int) -> None:
     """Farads or megawatts: the same noise gives the same classes in other units, to rounding."""
     rows, labels = three_classes(600)
-    mechanism = {"epsilon": 2.0, "delta": 1e-5, "adjacency": "label", "method": method}
-    plain = PrivateGaussianMixture(**mechanism, generator=SeededGenerator(1)).fit(rows, labels)
+    mechanism = {"epsilon": 2.0, "delta": 1e-5, "classes": ABC, "method": method}
+    plain = PrivateLabelMixture(**mechanism, generator=SeededGenerator(1)).fit(rows, labels)
     moved = np.ldexp(rows, exponent) * [1.0, 1.0 if method == "sums" else 1024.0]
-    made = PrivateGaussianMixture(**mechanism, generator=SeededGenerator(1)).fit(moved, labels)
+    made = PrivateLabelMixture(**mechanism, generator=SeededGenerator(1)).fit(moved, labels)
     scale = np.ldexp([1.0, 1.0 if method == "sums" else 1024.0], exponent)
     assert made.means_ / scale == pytest.approx(plain.means_, rel=1e-6)
     assert made.covariances_ / np.outer(scale, scale) == pytest.approx(plain.covariances_, rel=1e-6, abs=1e-9)
@@ -121,22 +124,73 @@ def test_features_that_floats_cannot_square_are_refused_before_the_debit(
     rows[:, 0] *= size / np.abs(rows[:, 0]).max()
     account = Ledger.create(tmp_path / "books.ledger").open_account("one", epsilon=4, delta=1e-3)
     with pytest.raises(ParameterError, match="other units"):
-        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method=method, account=account).fit(
-            rows, labels
-        )
+        PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC, method=method, account=account).fit(rows, labels)
     assert not Ledger(tmp_path / "books.ledger").entries("one")
 
 
-def test_label_adjacency_needs_labels_and_no_household() -> None:
+def test_what_is_missing_or_means_nothing_is_refused() -> None:
     rows, labels = three_classes(60)
     with pytest.raises(ParameterError, match="y"):
-        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", classes=3).fit(rows)
-    with pytest.raises(GaussveilError, match="unit"):
-        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", unit="home", rows_per_unit=2).fit(
-            rows, labels
-        )
-    with pytest.raises(ParameterError, match="method"):
-        PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label", method="guess").fit(rows, labels)
+        PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC).fit(rows)
+    for classes in (["a"], 3, ["a", "a"]):
+        with pytest.raises(ParameterError, match="classes"):
+            PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=classes).fit(rows, labels)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="method must be one of"):
+        PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC, method="guess").fit(rows, labels)
+    with pytest.raises(ParameterError, match="epsilon"):
+        PrivateLabelMixture(epsilon=0.0, delta=1e-5, classes=ABC).fit(rows, labels)
+    for parameter in ("adjacency", "method"):
+        with pytest.raises(ParameterError, match="PrivateLabelMixture"):
+            PrivateGaussianMixture(epsilon=1.0, delta=1e-5, radius=1.0, **{parameter: "label"})  # type: ignore[arg-type]
+
+
+def test_units_are_not_protected_by_hiding_labels() -> None:
+    """Features of the same homes are used as they are: what is bounded by homes is refused, a unit no parameter."""
+    rows, _ = three_classes(60)
+    frame = pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1], "home": np.arange(60) // 4, "kind": ["a", "b", "c"] * 20})
+    mixture = PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC, columns=["x", "y"])
+    with pytest.raises(SchemaError, match="must not be bounded by a unit"):
+        mixture.fit(as_source(frame, unit="home", rows_per_unit=2), "kind")
+    with pytest.raises(TypeError, match="unit"):
+        PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC, unit="home")  # type: ignore[call-arg]
+    assert any("not even to a household" in line for line in mixture.fit(frame, "kind").certificate_.assumptions)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_missing_label_does_not_remove_public_features(method: str) -> None:
+    """The seeded noise is the same; what a label that goes missing moves is no more than one that changes."""
+    rows, labels = three_classes(300)
+    rows[7] = [40.0, -40.0]
+
+    def second_moments(label: object) -> Float:
+        changed = labels.astype(object)
+        changed[7] = label
+        made = PrivateLabelMixture(
+            epsilon=4.0, delta=1e-5, classes=ABC, method=method, generator=SeededGenerator(3)
+        ).fit(rows, changed)
+        second = made.covariances_ + made.means_[:, :, None] * made.means_[:, None, :]
+        return np.asarray(np.tensordot(made.weights_, second, 1))
+
+    missing = [second_moments(None), second_moments("unheard of")]
+    assert np.array_equal(*missing)
+    features = rows.T @ rows / 300
+    if method == "sums":
+        other = second_moments("b")
+        assert np.abs(missing[0] - other).max() < 0.5
+    else:  # all features, whatever the labels
+        assert missing[0] == pytest.approx(features, rel=0.02)
+
+
+def test_refusals_do_not_depend_on_labels() -> None:
+    """Six records with features are enough for three classes, whoever has a label; five are too few."""
+    rows, labels = three_classes(6)
+    nobody = np.full(6, None, dtype=object)
+    odd = labels.astype(object)
+    odd[2] = 7
+    for told in (labels, nobody, np.array(["a"] * 6), odd):
+        PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC).fit(rows, told)
+    with pytest.raises(ShapeError, match="at least 6 records"):
+        PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC).fit(rows[:5], labels[:5])
 
 
 def test_tables_are_projected_on_the_known_sizes() -> None:
@@ -152,7 +206,7 @@ def test_the_rule_looks_at_sizes_and_promises_alone() -> None:
     rows, labels = three_classes(300)
     methods = set()
     for spread in (0.0, 1.0, 1e3):
-        made = PrivateGaussianMixture(epsilon=1.0, delta=1e-5, adjacency="label").fit(rows * [1.0, spread], labels)
+        made = PrivateLabelMixture(epsilon=1.0, delta=1e-5, classes=ABC).fit(rows * [1.0, spread], labels)
         methods.add(made.certificate_.parameters["method"])
     assert len(methods) == 1
     assert choose_method(1000, 5, 3, 1.0, 0.27) == "both"
@@ -206,8 +260,8 @@ def test_awkward_features_are_released_all_the_same(method: str, table: str, tmp
         rows = np.round(rows[:, :1] * 0.7)
     labels = generator.integers(5, size=60)
     account = Ledger.create(tmp_path / "books.ledger").open_account("one", epsilon=4, delta=1e-3)
-    mechanism = {"epsilon": 0.1, "delta": 1e-6, "adjacency": "label", "method": method, "classes": range(5)}
-    made = PrivateGaussianMixture(**mechanism, account=account).fit(rows, labels)
+    mechanism = {"epsilon": 0.1, "delta": 1e-6, "method": method, "classes": range(5)}
+    made = PrivateLabelMixture(**mechanism, account=account).fit(rows, labels)
     assert np.isfinite(made.predict_proba(rows)).all()
     assert [entry.state for entry in Ledger(account.ledger).entries("one")] == ["released"]
 

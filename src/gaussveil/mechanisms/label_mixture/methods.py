@@ -23,23 +23,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from gaussveil.mechanisms.mixture.budget import ENOUGH, records_per_class
-from gaussveil.mechanisms.mixture.feature_cells import (
+from gaussveil.mechanisms.label_mixture.answers import Answers, NoisyTable
+from gaussveil.mechanisms.label_mixture.feature_cells import (
     components,
     hardened,
     nearest_clusters,
     scatter_within,
     well_shaped,
 )
-from gaussveil.mechanisms.mixture.label_answers import Answers, NoisyTable
-from gaussveil.mechanisms.mixture.label_maximisation import (
+from gaussveil.mechanisms.label_mixture.maximisation import (
     START_DOUBT,
-    Parameters,
     expectation_maximisation,
     from_cells,
     moments,
 )
-from gaussveil.mechanisms.mixture.label_search import likely_classes, named_each, starting_points
+from gaussveil.mechanisms.label_mixture.search import likely_classes, named_each, starting_points
+from gaussveil.mechanisms.mixture.budget import ENOUGH, records_per_class
+from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.noise import Generator, response_probabilities
 from gaussveil.typing import Floats, Integers
 

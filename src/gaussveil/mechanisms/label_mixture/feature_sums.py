@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.mechanisms.mixture.feature_cells import well_shaped
-from gaussveil.mechanisms.mixture.label_maximisation import (
-    Parameters,
+from gaussveil.mechanisms.label_mixture.feature_cells import well_shaped
+from gaussveil.mechanisms.label_mixture.maximisation import (
     expectation_maximisation,
     log_joint,
     posterior_shares,
 )
+from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.passes import RefinedSums
 from gaussveil.typing import Floats
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.mixture.label_maximisation import Parameters
+from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.typing import Floats
 
 LARGEST_EXPONENT = 400  # squares of features and of their inverses stay far inside the range of floats

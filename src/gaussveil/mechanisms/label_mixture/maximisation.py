@@ -7,10 +7,8 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
+from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.typing import Floats, Integers
-
-Parameters = tuple[Floats, Floats, Floats]
-"""Weights, means, covariances."""
 
 PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class while EM searches: no class collapses
 DEPENDENT = 1e-12  # of every variance, so that covariances of dependent columns are positive definite

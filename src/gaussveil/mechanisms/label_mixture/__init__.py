@@ -1,0 +1,1 @@
+"""Gaussian mixtures whose class labels are protected, and nothing else."""

@@ -1,0 +1,146 @@
+"""What every private mixture is once it is released: a density and a classifier of scikit-learn."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussveil.accounting import Adjacency, Charge, PrivateDiagnostics
+from gaussveil.mechanisms.containers import frame, library_of, series
+from gaussveil.mechanisms.mixture.diagnostics import diagnose
+from gaussveil.mechanisms.mixture.model import MixtureModel, Parameters
+from gaussveil.mechanisms.mixture.records import Records, read_records
+from gaussveil.mechanisms.release_path import Mechanism, Plan
+from gaussveil.typing import Floats
+
+Draw = Callable[[], Parameters]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """A released mixture; a subclass says what is read, what it costs and how it is drawn."""
+
+    columns: Sequence[str] | None = None
+    model_: MixtureModel = field(init=False, repr=False)
+
+    @abstractmethod
+    def _records(self, X: Any, y: Any) -> Records:
+        """What the mixture is fitted to; refuses what the schema shows to be wrong."""
+
+    @abstractmethod
+    def _design(self, records: Records) -> tuple[Plan, Draw]:
+        """What a fit to such records debits and certifies, and its draw."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Debit, draw, certify. `y` holds labels, or names the label column of a frame or Source.
+
+        Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
+        """
+        records = self._records(X, y)
+        release = self._publish(*self._design(records))
+        self.model_ = MixtureModel(*release.value, records.classes, records.columns, release.certificate)
+        self.classes_ = np.array(records.classes)
+        self.n_features_in_ = len(records.columns)
+        self._library = library_of(X)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(records.columns, dtype=object)
+        return self
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """What `fit` would debit and certify; nothing is drawn or spent."""
+        return self._design(self._records(X, y))[0]
+
+    def _said(
+        self, records: Records, charge: Charge, adjacency: Adjacency, assumptions: Sequence[str], **known: object
+    ) -> Plan:
+        """A plan in the words that all mixtures share."""
+        where = "stated by the caller" if records.classes_declared else "those present in the data, declared public"
+        return Plan(
+            charge=charge,
+            released=f"Gaussian mixture of {len(records.classes)} classes in {len(records.columns)} columns",
+            adjacency=adjacency,
+            assumptions=(f"the list of classes is public knowledge ({where})", *assumptions),
+            parameters={
+                "classes": [str(name) for name in records.classes],
+                "columns": list(records.columns),
+                **known,
+            },
+        )
+
+    def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:
+        """How close the release is to the fit without privacy, measured on private records: never publish it."""
+        check_is_fitted(self, "model_")
+        named = hasattr(X, "columns") or hasattr(X, "schema")
+        columns = self.columns or (list(self.model_.columns) if named else None)
+        records = read_records(X, y, classes=self.model_.classes, columns=columns)
+        return diagnose(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
+
+    @property
+    def weights_(self) -> Floats:
+        """Released class weights."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.weights)
+
+    @property
+    def means_(self) -> Floats:
+        """Released class means, K x d."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.means)
+
+    @property
+    def covariances_(self) -> Floats:
+        """Released class covariances, K x d x d."""
+        check_is_fitted(self, "model_")
+        return np.asarray(self.model_.covariances)
+
+    def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Any, Any]:
+        """Synthetic rows and their classes; free, being post-processing.
+
+        Two arrays; after a fit to a pandas or polars frame, a frame with the same columns and a series of classes.
+        """
+        check_is_fitted(self, "model_")
+        rows, index = self.model_.sample(n_samples, random_state)
+        if not self._library:
+            return rows, self.classes_[index]
+        columns = dict(zip(self.model_.columns, rows.T))
+        return frame(self._library, columns), series(self._library, "class", self.classes_[index])
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of every row under the released mixture, of its known columns where some are missing."""
+        rows = self._rows(X)
+        return np.asarray(self.model_.log_density(rows))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy where labels are given, else the mean log-likelihood."""
+        if y is None:
+            return float(np.mean(self.score_samples(X)))
+        return float(np.mean(self.predict(X) == np.asarray(y)))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes, in the order of `classes_`."""
+        rows = self._rows(X)
+        return np.asarray(self.model_.probabilities(rows))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of every row."""
+        rows = self._rows(X)
+        return np.asarray(self.classes_[np.argmax(self.model_.log_joint(rows), axis=1)])
+
+    def _rows(self, X: Any) -> Floats:
+        check_is_fitted(self, "model_")
+        if self.columns is not None and hasattr(X, "columns"):
+            X = X[list(self.columns)]
+        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # fits leave such records out, predictions leave out their missing columns
+        tags.target_tags.required = False
+        return tags
