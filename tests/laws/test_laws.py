@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from gaussveil.accounting import Account, Certificate, Ledger, verify
 from gaussveil.audit import BlackBoxAudit, audit_scores
-from gaussveil.errors import BudgetExceededError, GaussveilError
+from gaussveil.errors import BudgetExceededError, GaussveilError, ParameterError
 from gaussveil.noise import SecureGenerator, SeededGenerator
 
 from .registry import CASES, MechanismCase
@@ -150,6 +150,22 @@ def test_a_bad_promise_is_refused_with_nothing_spent(
         case.release(case.build(**{**PROMISE, **promise}, account=account, generator=generator), case.value)
     assert generator.seen == []
     assert states(account) == []
+
+
+@pytest.mark.parametrize(
+    ("promise", "sentence"),
+    [
+        ({"epsilon": 600.0}, "epsilon must be a number in [0, 500]. Got 600.0."),
+        ({"epsilon": "1"}, "epsilon must be a number in [0, 500]. Got '1'."),
+        ({"delta": 1.0}, "delta must be a number in [1e-100, 1). Got 1.0."),
+        ({"generator": 7}, "generator must be a SecureGenerator or a SeededGenerator. Got 7."),
+    ],
+    ids=str,
+)
+def test_a_promise_out_of_range_gets_one_sentence(case: MechanismCase, promise: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        case.release(case.build(**{**PROMISE, **promise}), case.value)
+    assert str(refused.value) == sentence
 
 
 def test_malformed_input_is_refused_with_nothing_spent(case: MechanismCase, account: Account) -> None:
