@@ -26,7 +26,8 @@ from gaussveil.accounting import Account, Adjacency, Ledger
 from gaussveil.cli.main import app
 from gaussveil.engines import extension, open
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
-from gaussveil.mechanisms import PrivateSketch
+from gaussveil.mechanisms import Count, Mean, PrivateSketch, Quantile, TableRelease
+from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, Moments, Source, as_source
 
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -124,6 +125,16 @@ def test_a_table_gives_the_same_sums_to_the_bit(server: Server, table: pa.Table)
     assert source.table(["hour"], order=["hour"])["hour"].to_pylist() == sorted(table["hour"].to_pylist())
     server.run("CREATE SCHEMA town", 'CREATE VIEW town.readings AS SELECT * FROM "the readings"')
     assert sums(open(f"{server.address}#town.readings")) == sums(as_source(table))
+
+
+def test_answers_from_a_table_are_the_same_to_the_bit(server: Server, table: pa.Table) -> None:
+    def ask(source: Source) -> pa.Table:
+        answers = [Count(), Mean("kw", between=(0, 20)), Quantile("kw", 0.5, between=(0, 20))]
+        asked = TableRelease(unit="home", epsilon=4.0, delta=1e-4, by={"hour": range(24)}, answers=answers)
+        asked.generator = SeededGenerator(2)
+        return asked.release(source).value
+
+    assert ask(open(f"{server.address}#the readings")).equals(ask(as_source(table)))
 
 
 def test_other_types_and_what_is_missing(server: Server) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gaussveil.mechanisms import Count, Mean, Quantile, TableRelease
+from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import as_source
-from gaussveil.statistics.keys import Bins, hour_of, value_of
+from gaussveil.statistics.keys import Bins, discover, hour_of, value_of
 from gaussveil.statistics.unit_cells import CellReader, Feature, UnitCells, UnitTotals
 from gaussveil.typing import Integers
 
@@ -72,3 +75,18 @@ def test_every_engine_counts_the_same_units_of_a_value(readings: Path, opener: A
     here = as_source(pq.read_table(readings)).units_per_value("meter", "zone", 2)
     assert dict(zip(values.to_pylist(), counts.tolist())) == dict(zip(here[0].to_pylist(), here[1].tolist()))
     assert counts.sum() == 120
+
+
+def test_every_engine_releases_the_same_answers(readings: Path, opener: Any) -> None:
+    """One seed, one answer: keys that are found, counts, means, quantiles and learnt profiles."""
+    hours = {"hour": hour_of("time", tz="Europe/Zurich")}
+    requests = (
+        {"by": {"zone": discover("zone", per_unit=4)}, "answers": [Count(), Mean("kw", between=(0, 5))]},
+        {"by": hours, "answers": [Quantile("kw", 0.5, between=(0, 9)), Mean("kw", bounds="auto")]},
+    )
+    for asked in requests:
+        make = partial(TableRelease, unit="meter", epsilon=8.0, delta=1e-3, **asked)
+        here = make(generator=SeededGenerator(3)).release(pq.read_table(readings)).value
+        there = make(generator=SeededGenerator(3)).release(opener(readings)).value
+        assert here.num_rows > 0
+        assert here.equals(there)

@@ -19,6 +19,7 @@ from .mixture_cases import mixture
 from .posteriors import lifted, logistic, process
 from .sketch_cases import sketch
 from .spectral_cases import spectral, stream, trajectory
+from .table_cases import table_profile, table_rows
 
 Matrix = NDArray[np.float64]
 
@@ -106,4 +107,6 @@ CASES = (
     MechanismCase(**label_mixture("label mixture")),
     MechanismCase(**class_label("class label")),
     MechanismCase(**forecast("forecast")),
+    MechanismCase(**table_rows("table, rows")),
+    MechanismCase(**table_profile("table, profile")),
 )

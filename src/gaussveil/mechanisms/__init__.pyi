@@ -17,4 +17,14 @@ from gaussveil.mechanisms.random_projection.estimates import Sketch as Sketch
 from gaussveil.mechanisms.random_projection.private_sketch import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms.spectral import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms.spectral import calibrate_ball as calibrate_ball
+from gaussveil.mechanisms.table.answers import CDF as CDF
+from gaussveil.mechanisms.table.answers import Count as Count
+from gaussveil.mechanisms.table.answers import Histogram as Histogram
+from gaussveil.mechanisms.table.answers import Mean as Mean
+from gaussveil.mechanisms.table.answers import Quantile as Quantile
+from gaussveil.mechanisms.table.answers import Share as Share
+from gaussveil.mechanisms.table.answers import Sum as Sum
+from gaussveil.mechanisms.table.answers import Variance as Variance
+from gaussveil.mechanisms.table.release import TablePlan as TablePlan
+from gaussveil.mechanisms.table.release import TableRelease as TableRelease
 from gaussveil.mechanisms.trajectory import TrajectoryRelease as TrajectoryRelease

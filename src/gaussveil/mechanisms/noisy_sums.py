@@ -17,6 +17,7 @@ from gaussveil.errors import NumericalError
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.gaussian import GRID_RATIO
 from gaussveil.noise.lattice import LARGEST_INTEGER
+from gaussveil.noise.shared import SharedNoise
 from gaussveil.statistics import ExactSum
 from gaussveil.typing import Floats
 
@@ -57,6 +58,12 @@ def noise_design(scale: float | Floats, shape: tuple[int, ...], differing: int) 
     """Noise of this deviation or covariance. Designs are public and hold no randomness: equal ones are made once."""
     spread = np.asarray(scale, dtype=np.float64)
     return _design(spread.tobytes(), spread.shape, shape, differing)
+
+
+@lru_cache(maxsize=256)
+def shared_design(own: float, shared: float, shape: tuple[int, ...], differing: int) -> GaussianNoise:
+    """White noise, and one draw that all numbers share."""
+    return SharedNoise(own, shared, shape, differing)
 
 
 @lru_cache(maxsize=256)

@@ -173,12 +173,17 @@ class CellReader:
         return math.prod(self.sizes)
 
     def check(self, schema: pa.Schema) -> None:
-        """Refuse missing columns and wrong types, by the schema alone."""
-        require_unit(schema, self.unit)
+        """Refuse missing columns and wrong types, by the schema alone; a column without any value has every type."""
+        require_columns(schema, self.columns)
+        known = pa.schema([field for field in schema if not pa.types.is_null(field.type)])
+        if self.unit in known.names:
+            require_unit(known, self.unit)
         for key in self.keys:
-            key.check(schema)
+            if key.column in known.names:
+                key.check(known)
         for column in self.numbers:
-            require_numbers(schema, column)
+            if column in known.names:
+                require_numbers(known, column)
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""
@@ -220,7 +225,8 @@ class _Fold:
         group = np.zeros(len(unit), dtype=np.int64)
         kept = (unit >= self.first) & (unit < self.first + self.most)
         for key, size in zip(reader.keys, reader.sizes):
-            codes = key.codes(table.column(key.column).combine_chunks())
+            cells = table.column(key.column).combine_chunks()
+            codes = np.full(len(unit), -1) if pa.types.is_null(cells.type) else key.codes(cells)
             kept &= codes >= 0
             group = group * size + codes
         values = {name: _numbers(table.column(name).combine_chunks()) for name in reader.numbers}
@@ -240,6 +246,8 @@ class _Fold:
 
     def _units(self, column: pa.Array) -> Integers:
         """Number of every row's unit, -1 for nobody's; new ones are appended."""
+        if pa.types.is_null(column.type):
+            return np.full(len(column), -1, dtype=np.int64)
         encoded = column.dictionary_encode()
         if not self.begun:
             self.known, self.begun = encoded.dictionary.slice(0, 0), True
@@ -290,6 +298,8 @@ def units_per_value(batches: Iterable[pa.RecordBatch], per_unit: int) -> tuple[p
     pairs = [table.rename_columns(["unit", "value"]) for table in _joined(batches)]
     if not pairs:
         return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
+    if any(pa.types.is_null(kind) for kind in pairs[0].schema.types):  # a frame's column without any value
+        return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
     distinct = pa.concat_tables([_distinct(table) for table in pairs])
     distinct = _distinct(distinct).drop_null()
     unit, value = (plain(distinct.column(name).combine_chunks()) for name in ("unit", "value"))
@@ -315,5 +325,5 @@ def require_unit(schema: pa.Schema, unit: str) -> None:
     """Refuse a unit that is missing or whose cells name nobody."""
     require_columns(schema, [unit])
     kind = schema.field(unit).type
-    if not is_identifier(kind):
+    if not (is_identifier(kind) or pa.types.is_null(kind)):
         raise SchemaError(f"the unit {unit!r} must be a column of text or integers. Got {kind}.")

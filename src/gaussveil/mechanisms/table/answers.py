@@ -1,0 +1,216 @@
+"""What can be asked of a table. Every answer states the public bounds that its numbers are clipped to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gaussveil import checks
+from gaussveil.errors import ParameterError
+from gaussveil.statistics.keys import Bins
+from gaussveil.statistics.unit_cells import Feature
+
+Range = tuple[float, float]
+UNBOUNDED: Range = (-(2.0**20), 2.0**20)  # where only norms of units are bounded
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One number, or several, per group."""
+
+    @property
+    def name(self) -> str:
+        """The answer's column in the frame."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Count(Answer):
+    """How many rows a group has, of each unit at most `rows_per_group`; by default therefore how many units."""
+
+    @property
+    def name(self) -> str:
+        """The answer's column in the frame."""
+        return "count"
+
+
+@dataclass(frozen=True)
+class _OfColumn(Answer):
+    column: str
+    between: Range | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            checks.refuse("column", "the name of a column", self.column)
+        if self.between is not None:
+            object.__setattr__(self, "between", _range(self.between))
+
+    @property
+    def name(self) -> str:
+        """The answer's column in the frame."""
+        return f"{type(self).__name__.lower()}_{self.column}"
+
+    @property
+    def feature(self) -> Feature:
+        """What is summed over rows."""
+        return Feature(self.column, *self._given())
+
+    def _given(self) -> Range:
+        if self.between is None:
+            raise ParameterError(
+                f"between must be given for {type(self).__name__}({self.column!r}): the public range (low, high) that "
+                "values are clipped to."
+            )
+        return self.between
+
+
+@dataclass(frozen=True)
+class _Bounded(_OfColumn):
+    unit_norm: float | tuple[float, float, float] | None = None
+    bounds: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bounds is not None:
+            checks.one_of("bounds", self.bounds, ("auto",))
+        if self.unit_norm is not None:
+            given = (self.unit_norm,) if np.ndim(self.unit_norm) == 0 else tuple(self.unit_norm)  # type: ignore[arg-type]
+            if len(given) not in (1, 3):
+                raise ParameterError("unit_norm must be one number, or three: rough, smooth residual, rest.")
+            for norm in given:
+                checks.positive("unit_norm", norm)
+
+    @property
+    def is_profile(self) -> bool:
+        """Whether the norm of a unit's whole curve is bounded, not each value."""
+        return self.unit_norm is not None or self.bounds is not None
+
+    @property
+    def feature(self) -> Feature:
+        """What is summed over rows."""
+        return Feature(self.column, *(self.between or UNBOUNDED)) if self.is_profile else super().feature
+
+
+@dataclass(frozen=True)
+class Sum(_Bounded):
+    """Sum of a column clipped to `between`."""
+
+
+@dataclass(frozen=True)
+class Mean(_Bounded):
+    """Mean of a column clipped to `between`; or, with `unit_norm` or bounds="auto", mean of the units' own means.
+
+    `unit_norm` bounds the root mean square of a unit's means over all groups: one number, the others then being learnt
+    from the data within the budget, or three: of the whole curve, of its smooth part about the rough one, of the rest.
+    """
+
+
+@dataclass(frozen=True)
+class Variance(_OfColumn):
+    """Variance of a column clipped to `between`."""
+
+    @property
+    def square(self) -> Feature:
+        """The second feature."""
+        return Feature(self.column, *self._given(), "square")
+
+
+@dataclass(frozen=True)
+class Share(_OfColumn):
+    """Share of the rows whose value lies in `between`, ends included; an end may be infinite."""
+
+    def __post_init__(self) -> None:
+        if self.between is None:
+            self._given()
+        low, high = (float(end) for end in self.between or ())
+        if not low <= high:
+            raise ParameterError(f"between must be a range (low, high) with low <= high. Got ({low:g}, {high:g}).")
+        object.__setattr__(self, "between", (low, high))
+
+    @property
+    def feature(self) -> Feature:
+        """1 inside and -1 outside."""
+        return Feature(self.column, *self._given(), "inside")
+
+
+@dataclass(frozen=True)
+class _OfBins(Answer):
+    column: str
+
+    @property
+    def bins(self) -> Bins:
+        """The public bins that rows are counted in."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The answer's column in the frame."""
+        return f"{type(self).__name__.lower()}_{self.column}"
+
+
+@dataclass(frozen=True)
+class Histogram(_OfBins):
+    """Rows per range between public edges; values outside are in none."""
+
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", self.bins.edges)
+
+    @property
+    def bins(self) -> Bins:
+        """The public bins that rows are counted in."""
+        return Bins(self.column, _numbers(self.edges))
+
+
+@dataclass(frozen=True)
+class CDF(_OfBins):
+    """Share of the rows at or below each public edge but the first; values outside count as the ends."""
+
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", self.bins.edges)
+
+    @property
+    def bins(self) -> Bins:
+        """The public bins that rows are counted in."""
+        return Bins(self.column, _numbers(self.edges), clipped=True)
+
+
+@dataclass(frozen=True)
+class Quantile(_OfBins):
+    """Quantiles of a column clipped to `between`, read off the cumulative counts of `resolution` equal bins."""
+
+    q: float | tuple[float, ...]
+    between: Range
+    resolution: int = 128
+
+    def __post_init__(self) -> None:
+        given = (self.q,) if np.ndim(self.q) == 0 else tuple(self.q)  # type: ignore[arg-type]
+        object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
+        object.__setattr__(self, "between", _range(self.between))
+        checks.whole("resolution", self.resolution, "[2, 512]")
+
+    @property
+    def bins(self) -> Bins:
+        """The public bins that rows are counted in."""
+        return Bins(self.column, tuple(np.linspace(*self.between, self.resolution + 1).tolist()), clipped=True)
+
+
+def _range(between: Any) -> Range:
+    try:
+        low, high = (float(end) for end in between)
+    except (TypeError, ValueError):
+        checks.refuse("between", "a public range (low, high) of two numbers", between)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and high / 2 - low / 2 > 2.0**-400):
+        raise ParameterError(f"between must be a range (low, high) with low < high, both finite. Got ({low}, {high}).")
+    return low, high
+
+
+def _numbers(edges: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(edge) for edge in edges)

@@ -1,0 +1,147 @@
+"""The draws of a request: keys first where they are not known, then one pass over whole units, then profiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gaussveil.calibration.prefix_sums import prefix_noise
+from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
+from gaussveil.mechanisms.table.answers import Mean, Sum
+from gaussveil.mechanisms.table.noise import TableNoise, Variances
+from gaussveil.mechanisms.table.profile import ProfileDraw, ProfileDraws
+from gaussveil.noise import Generator
+from gaussveil.statistics import ExactSum, Source
+from gaussveil.statistics.fixed_point import scaled
+from gaussveil.statistics.keys import Key
+from gaussveil.statistics.statistic import State
+from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, CellReader, UnitCells, UnitTotals
+from gaussveil.typing import Floats, Integers
+
+LARGEST_KEY_COUNT = 2**40
+
+
+@dataclass
+class Drawn:
+    """What was drawn, per group: rows (G), sums of features and lone sums (m, G), bins of histograms (G, B)."""
+
+    rows: Floats | None = None
+    features: list[Floats] = field(default_factory=list)
+    lone_sums: list[Floats] = field(default_factory=list)
+    histograms: list[Floats] = field(default_factory=list)
+    cumulatives: list[Floats] = field(default_factory=list)
+    profiles: list[ProfileDraw] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RowTotals(UnitTotals):
+    """Sums over units that keep at most `groups` groups and weigh at most `rows` rows in each."""
+
+    rows: int
+    groups: int
+    reader: CellReader
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Counts, features, and bins of each histogram."""
+        cells = self.reader.groups
+        shapes: dict[str, tuple[int, ...]] = {"rows": (cells,), "features": (len(self.reader.features), cells)}
+        return shapes | {f"bins {k}": (cells, len(bins.edges) - 1) for k, bins in enumerate(self.reader.bins)}
+
+    def vectors(self, cells: UnitCells) -> dict[str, Integers]:
+        """Each unit within its bounds."""
+        bounded = cells.bounded(self.rows, self.groups)
+        found = {"rows": bounded.rows, "features": np.moveaxis(bounded.features, 0, 1)}
+        return found | {f"bins {k}": bins for k, bins in enumerate(bounded.bins)}
+
+
+@dataclass
+class TableDraws(NoisySums):
+    """One release's access to a table: every draw spends a part of the mean shift that was charged."""
+
+    source: Source
+    noise: TableNoise
+    mean_shift: float
+    generator: Generator | None
+    read: dict[str, Any] = field(default_factory=dict, init=False)
+
+    def prepare(self) -> None:
+        """Read all that does not depend on a draw, so that a table that cannot be read costs nothing."""
+        request = self.noise.request
+        if request.discovered is None:
+            self._totals()
+            self.read["profiles"] = [self._profile(answer) for answer in request.profiles]
+        else:
+            key = request.keys[request.discovered]
+            self.read["keys"] = self.source.units_per_value(request.unit, key.column, self.noise.keys_per_unit)
+
+    def keys(self) -> list[Any]:
+        """Values of the key that nobody listed: those whose noisy number of units passes the threshold, sorted."""
+        noise = self.noise
+        per_unit = noise.keys_per_unit
+        self.spend(noise.losses["keys"])
+        values, counts = self.read["keys"]
+        padded = np.zeros(max(len(counts), per_unit), dtype=np.int64)
+        padded[: len(counts)] = np.minimum(counts, LARGEST_KEY_COUNT)
+        design = noise_design(noise.key_deviation, padded.shape, per_unit)
+        noisy = self.noisy(design, ExactSum(scaled(padded, 0), 1.0))[: len(counts)]
+        return sorted(values.filter(pa.array(noisy > noise.key_threshold)).to_pylist())
+
+    def rows(self) -> Drawn:
+        """Counts, sums and histograms of all groups: one pass, one draw of each kind."""
+        noise, request = self.noise, self.noise.request
+        drawn = Drawn()
+        state = self._totals()
+        sums = [ExactSum(one, 2.0**-ROW_BITS) for one in np.moveaxis(state["features"], 1, 0)]
+        bins = [ExactSum(state[name], 2.0**-BIN_BITS) for name in state if name.startswith("bins")]
+        if request.counted:
+            self.spend(noise.losses["rows"])
+            drawn.rows = self._shared(noise.count, ExactSum(state["rows"], 1.0))
+            drawn.features = [self._white(math.sqrt(v), one) for v, one in zip(noise.features, sums)]
+        for k, one in enumerate(sums[len(request.features) :]):
+            self.spend(noise.losses[f"sum {k}"])
+            drawn.lone_sums.append(self._shared(noise.lone_sums[k], one))
+        for k, one in enumerate(bins[: len(request.histograms)]):
+            self.spend(noise.losses[f"histogram {k}"])
+            drawn.histograms.append(self._white(math.sqrt(noise.histograms[k]), one))
+        for k, one in enumerate(bins[len(request.histograms) :]):
+            self.spend(noise.losses[f"cumulative {k}"])
+            drawn.cumulatives.append(self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one))
+        return drawn
+
+    def profiles(self) -> list[ProfileDraw]:
+        """Each profile in draws of its own."""
+        made = self.read.get("profiles", [])
+        return [one.draw(self.noise.losses[f"profile {k}"]) for k, one in enumerate(made)]
+
+    def _profile(self, answer: Mean | Sum) -> ProfileDraws:
+        request = self.noise.request
+        keys = [key for key in request.keys.values() if isinstance(key, Key)]
+        return ProfileDraws(self, self.source, request.unit, keys, answer)
+
+    def _totals(self) -> State:
+        """Exact sums of the bounded units, read once."""
+        request = self.noise.request
+        if "totals" not in self.read:
+            reader = request.reader
+            wanted = request.counted or reader.features or reader.bins
+            totals = RowTotals(request.rows, request.touched, reader)
+            self.read["totals"] = self.source.fold_units(reader, totals, []) if wanted else totals.empty()
+        found: State = self.read["totals"]
+        return found
+
+    def _white(self, scale: float | Floats, sums: ExactSum) -> Floats:
+        return self.noisy(noise_design(scale, sums.shape, self._differing(sums.shape)), sums)
+
+    def _shared(self, variances: Variances, sums: ExactSum) -> Floats:
+        if variances.shared <= 2.0**-40 * variances.own or len(sums.shape) == 0:
+            return self._white(math.sqrt(variances.own + variances.shared), sums)
+        differing = self._differing(sums.shape)
+        return self.noisy(shared_design(variances.own, variances.shared, sums.shape, differing), sums)
+
+    def _differing(self, shape: tuple[int, ...]) -> int:
+        """In how many numbers of a draw two neighbours can differ."""
+        return min(self.noise.request.touched, shape[0]) * math.prod(shape[1:])

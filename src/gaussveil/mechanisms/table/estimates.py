@@ -1,0 +1,245 @@
+"""From noisy sums to answers: values, standard deviations of the noise, 95 % intervals. All of it post-processing.
+
+The intervals speak of the noise alone: what clipping to the public bounds changed is not in them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import toeplitz
+from scipy.optimize import isotonic_regression
+
+from gaussveil.calibration.prefix_sums import root_column
+from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
+from gaussveil.mechanisms.table.draws import Drawn
+from gaussveil.mechanisms.table.noise import TableNoise, Variances
+from gaussveil.mechanisms.table.profile import ProfileDraw
+from gaussveil.statistics.keys import Bins
+from gaussveil.statistics.unit_cells import Feature
+from gaussveil.typing import Floats
+
+Z = 1.959963984540054  # 95 %
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One column of answers: value, standard deviation of its noise, ends of its interval."""
+
+    value: Floats
+    deviation: Floats
+    low: Floats
+    high: Floats
+
+    def clipped(self, low: float, high: float) -> Estimate:
+        """The same within what is possible."""
+        ends = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
+        value, lower, upper = ends
+        return Estimate(value, self.deviation, lower, upper)
+
+    def shifted(self, offset: float | Floats, factor: float) -> Estimate:
+        """offset + factor * estimate, factor > 0."""
+        return Estimate(
+            offset + factor * self.value,
+            factor * self.deviation,
+            offset + factor * self.low,
+            offset + factor * self.high,
+        )
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Noisy numbers and their variances; a last one for the total of all groups where that is asked for."""
+
+    value: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, value: Floats, variances: Variances, total: bool) -> Noisy:
+        """One number per group, and the total of all."""
+        count = len(value)
+        spread = np.full(count, variances.one)
+        if not total:
+            return cls(value, spread)
+        whole = count * variances.own + count**2 * variances.shared
+        return cls(np.append(value, value.sum()), np.append(spread, whole))
+
+    def estimate(self, factor: float = 1.0) -> Estimate:
+        """The numbers themselves, times a positive factor."""
+        value, deviation = factor * self.value, factor * np.sqrt(self.variance)
+        return Estimate(value, deviation, value - Z * deviation, value + Z * deviation)
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """All answers of a request from what was drawn."""
+
+    noise: TableNoise
+    drawn: Drawn
+    total: bool = False
+
+    def columns(self) -> dict[str, Estimate]:
+        """Every answer under its name."""
+        found: dict[str, Estimate] = {}
+        for answer in self.noise.request.answers:
+            found |= self._answer(answer)
+        return found
+
+    def _answer(self, answer: Answer) -> dict[str, Estimate]:
+        request = self.noise.request
+        match answer:
+            case Count():
+                return {answer.name: self._counts.estimate().clipped(0.0, math.inf)}
+            case Histogram():
+                return self._histogram(answer, request.histograms.index(answer.bins))
+            case Quantile() | CDF():
+                return self._cumulative(answer, request.cumulatives.index(answer.bins))
+            case Variance():
+                return {answer.name: self._variance(answer)}
+            case Share():
+                return {answer.name: self._mean(answer.feature).shifted(0.5, 0.5).clipped(0.0, 1.0)}
+            case Mean() | Sum() if answer.is_profile:
+                draw: ProfileDraw = self.drawn.profiles[request.profiles.index(answer)]
+                return {answer.name: self._profile(answer, draw)}
+            case Mean():
+                feature = answer.feature
+                return {answer.name: self._mean(feature).shifted(feature.middle, feature.half)}
+            case Sum():
+                return {answer.name: self._sum(answer.feature)}
+        raise AssertionError(answer)
+
+    @property
+    def _counts(self) -> Noisy:
+        assert self.drawn.rows is not None
+        return Noisy.of(self.drawn.rows, self.noise.count, self.total)
+
+    def _feature(self, feature: Feature) -> Noisy:
+        place = self.noise.request.features.index(feature)
+        return Noisy.of(self.drawn.features[place], Variances(self.noise.features[place]), self.total)
+
+    def _mean(self, feature: Feature) -> Estimate:
+        top = self._feature(feature)
+        return ratio(top.value, top.variance, self._counts.value, self._counts.variance)
+
+    def _sum(self, feature: Feature) -> Estimate:
+        request = self.noise.request
+        if request.counted:
+            top, count = self._feature(feature), self._counts
+            value = feature.half * top.value + feature.middle * count.value
+            spread = feature.half**2 * top.variance + feature.middle**2 * count.variance
+            estimate = Noisy(value, spread).estimate()
+        else:
+            lone = Feature(feature.column, feature.low, feature.high, "size")
+            place = request.lone_sums.index(lone)
+            sums = Noisy.of(self.drawn.lone_sums[place], self.noise.lone_sums[place], self.total)
+            estimate = sums.estimate(lone.half)
+        return estimate.clipped(0.0 if feature.low >= 0 else -math.inf, 0.0 if feature.high <= 0 else math.inf)
+
+    def _variance(self, answer: Variance) -> Estimate:
+        first, second, count = self._feature(answer.feature), self._feature(answer.square), self._counts
+        rows = np.maximum(count.value, np.sqrt(count.variance))
+        mean, square = np.clip(first.value / rows, -1, 1), np.clip(second.value / rows, -1, 1)
+        value = (square + 1) / 2 - mean**2
+        slope = 2 * mean**2 - square / 2
+        spread = second.variance / 4 + 4 * mean**2 * first.variance + slope**2 * count.variance
+        deviation = np.sqrt(spread) / rows
+        half = answer.feature.half
+        found = Estimate(value, deviation, value - Z * deviation, value + Z * deviation)
+        return found.shifted(0.0, half**2).clipped(0.0, half**2)
+
+    def _histogram(self, answer: Histogram, place: int) -> dict[str, Estimate]:
+        """Rows per bin, none negative."""
+        bins, own = self.drawn.histograms[place], self.noise.histograms[place]
+        columns = [Noisy.of(column, Variances(own), self.total).estimate() for column in bins.T]
+        return {f"{answer.name} {label}": one.clipped(0.0, math.inf) for label, one in zip(answer.bins.values, columns)}
+
+    def _cumulative(self, answer: Quantile | CDF, place: int) -> dict[str, Estimate]:
+        bins = self.drawn.cumulatives[place]
+        scale = np.full(len(bins), self.noise.cumulatives[place])
+        if self.total:
+            bins, scale = np.vstack([bins, bins.sum(axis=0)]), np.append(scale, len(bins) * scale[0])
+        curve = _Cumulative.of(bins, scale, answer.bins)
+        if isinstance(answer, CDF):
+            return {f"{answer.name} {edge:g}": curve.share(k) for k, edge in enumerate(answer.edges[1:])}
+        assert isinstance(answer.q, tuple)
+        return {f"{answer.name}_{q:g}": curve.quantile(q) for q in answer.q}
+
+    def _profile(self, answer: Mean | Sum, draw: ProfileDraw) -> Estimate:
+        """Mean or sum of units' curves about the released centre: only the residuals are divided by a noisy number."""
+        if isinstance(answer, Sum):
+            value = draw.units * draw.centre + draw.residual
+            spread = draw.residual_variance + draw.centre**2 * draw.units_variance
+            return Noisy(value, spread).estimate()
+        count = np.full(len(draw.residual), draw.units)
+        units = np.full(len(draw.residual), draw.units_variance)
+        about = ratio(draw.residual, draw.residual_variance, count, units, limit=math.inf)
+        return about.shifted(draw.centre, 1.0).clipped(answer.feature.low, answer.feature.high)
+
+
+def ratio(top: Floats, top_variance: Floats, below: Floats, below_variance: Floats, limit: float = 1.0) -> Estimate:
+    """Fieller's interval of a ratio known to lie within [-limit, limit], of two independent noisy numbers."""
+    sure = np.maximum(below, np.sqrt(below_variance))
+    value = np.clip(top / sure, -limit, limit)
+    a = below**2 - Z**2 * below_variance
+    b, c = top * below, top**2 - Z**2 * top_variance
+    known = (a > 0) & (below > 0)
+    safe = np.where(known, a, 1.0)
+    root = np.sqrt(np.maximum(b * b - safe * c, 0.0)) / safe
+    low = np.where(known, np.clip(b / safe - root, -limit, limit), -limit)
+    high = np.where(known, np.clip(b / safe + root, -limit, limit), limit)
+    deviation = np.sqrt(top_variance + value**2 * below_variance) / sure
+    return Estimate(value, deviation, np.minimum(low, value), np.maximum(high, value))
+
+
+@dataclass(frozen=True)
+class _Cumulative:
+    """Cumulative counts per group, never falling; `scale` multiplies the covariance of `prefix_noise`."""
+
+    sums: Floats
+    scale: Floats
+    edges: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, bins: Floats, scale: Floats, public: Bins) -> _Cumulative:
+        sums = np.array([isotonic_regression(row).x for row in np.cumsum(bins, axis=1)])
+        column = root_column(bins.shape[1])
+        root = toeplitz(column, np.zeros(len(column))) * math.sqrt(float(np.sum(column**2)))
+        return cls(np.maximum(sums, 0.0), scale, np.asarray(public.edges), root)
+
+    @property
+    def totals(self) -> Floats:
+        """Rows of each group, kept positive."""
+        return np.asarray(np.maximum(self.sums[:, -1], np.sqrt(self.scale) * np.linalg.norm(self.root[-1])))
+
+    def _deviations(self, share: Floats | float) -> Floats:
+        """Deviation of (cumulative count - share * total), per group and bin."""
+        rows = self.root[None] - np.reshape(share, (-1, 1, 1)) * self.root[-1]
+        return np.asarray(np.sqrt(self.scale)[:, None] * np.linalg.norm(rows, axis=2))
+
+    def share(self, place: int) -> Estimate:
+        """Share of the rows at or below an edge."""
+        value = np.clip(self.sums[:, place] / self.totals, 0.0, 1.0)
+        deviation = self._deviations(value)[:, place] / self.totals
+        return Estimate(value, deviation, value - Z * deviation, value + Z * deviation).clipped(0.0, 1.0)
+
+    def quantile(self, q: float) -> Estimate:
+        """Where the cumulative share passes q, between the places where it might pass it."""
+        above = self.sums - q * self.totals[:, None]
+        spread = Z * self._deviations(q)
+        start = -q * self.totals[:, None]
+        value, low, high = (self._crossing(np.hstack([start, one])) for one in (above, above + spread, above - spread))
+        return Estimate(value, (high - low) / (2 * Z), low, high)
+
+    def _crossing(self, above: Floats) -> Floats:
+        """First zero of each row along the edges, linear between them."""
+        rising = np.maximum.accumulate(above, axis=1)
+        place = np.argmax(rising >= 0, axis=1)
+        place = np.where((rising >= 0).any(axis=1), place, rising.shape[1] - 1)
+        group = np.arange(len(above))
+        before, after = rising[group, place - 1], rising[group, place]
+        step = np.where(after > before, -before / np.where(after > before, after - before, 1.0), 1.0)
+        width = self.edges[place] - self.edges[place - 1]
+        return np.asarray(self.edges[place - 1] + np.clip(step, 0.0, 1.0) * width)

@@ -1,0 +1,170 @@
+"""The noise of a request: how one squared mean shift is divided, and what each number's deviation becomes.
+
+Draws that are independent add their squared losses. Each costs, in rows^2 at a loss of 1, the variance of the numbers
+it serves; of a total loss they get shares as the roots of these costs, which minimises the sum of variances.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import norm
+
+from gaussveil.calibration.boxes import BoxNoise, box_noise
+from gaussveil.calibration.prefix_sums import prefix_deviations
+from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
+from gaussveil.mechanisms.table.answers import Count, Sum
+from gaussveil.mechanisms.table.request import Request
+from gaussveil.statistics.unit_cells import Feature
+
+DISCOVERY_SHARE = 0.1  # of the squared mean shift, for the numbers of units per key
+PRIOR_SQUARE = 1 / 3  # of a mean's place in [-1, 1], of which nothing is known
+MOST_COORDINATES = 10**9  # of all draws together, where keys are not known yet
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Variance in each cell and, on top of it, shared by all cells."""
+
+    own: float
+    shared: float = 0.0
+
+    @property
+    def one(self) -> float:
+        """Variance of one number."""
+        return self.own + self.shared
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """Every draw of a request, for a mean shift."""
+
+    request: Request
+    mean_shift: float
+    key_error: float = 0.0
+    """Probability with which a key that one unit alone has may show."""
+
+    @cached_property
+    def losses(self) -> dict[str, float]:
+        """Squared loss of each draw: their sum is what may be spent."""
+        total = ((self.mean_shift - ROUNDING_SHIFT) * (1 - 2.0**-40)) ** 2
+        found = {}
+        if self.request.discovered is not None:
+            found["keys"] = DISCOVERY_SHARE * total
+        roots = {name: math.sqrt(cost) for name, cost in self._costs.items()}
+        left = (total - sum(found.values())) / sum(roots.values())
+        return found | {name: left * root for name, root in roots.items()}
+
+    @cached_property
+    def _costs(self) -> dict[str, float]:
+        request = self.request
+        touched = float(request.touched)
+        costs = {"rows": self._weights[0] * self._box.count_variance} if request.counted else {}
+        for weight, variance in zip(self._weights[1], self._box.features):
+            costs["rows"] += weight * variance
+        costs |= {f"sum {k}": self._lone(one).one for k, one in enumerate(request.lone_sums)}
+        costs |= {f"histogram {k}": touched for k in range(len(request.histograms))}
+        for k, bins in enumerate(request.cumulatives):
+            costs[f"cumulative {k}"] = touched * float(np.mean(prefix_deviations(len(bins.edges) - 1) ** 2))
+        return costs | {f"profile {k}": float(request.cells) for k in range(len(request.profiles))}
+
+    @cached_property
+    def _weights(self) -> tuple[float, tuple[float, ...]]:
+        """What variances of counts and of features cost: one per number that they enter, in rows."""
+        request = self.request
+        count = 1.0 if any(isinstance(one, Count) for one in request.answers) else 0.0
+        count += PRIOR_SQUARE * len(request.features)
+        for one in request.answers:
+            if isinstance(one, Sum) and not one.is_profile:
+                feature = one.feature
+                count += min((feature.middle / feature.half) ** 2, 4.0)
+        return count, (1.0,) * len(request.features)
+
+    @cached_property
+    def _box(self) -> BoxNoise:
+        count, features = self._weights
+        request = self.request
+        return box_noise(request.cells, request.touched, count_weight=count or 1.0, feature_weights=features)
+
+    def _lone(self, feature: Feature) -> Variances:
+        """One sign: counts' noise; two signs: white, which is then best by symmetry."""
+        if feature.low < 0 < feature.high:
+            return Variances(float(self.request.touched))
+        box = box_noise(self.request.cells, self.request.touched)
+        return Variances(box.own, box.shared)
+
+    def _scale(self, name: str) -> float:
+        """What a variance at a loss of 1 and one row is multiplied by."""
+        return self.request.rows**2 / self.losses[name]
+
+    # In rows^2, of the numbers as they are drawn.
+
+    @cached_property
+    def count(self) -> Variances:
+        """Variance of a count."""
+        scale = self._scale("rows")
+        return Variances(self._box.own * scale, self._box.shared * scale)
+
+    @cached_property
+    def features(self) -> tuple[float, ...]:
+        """Variance of the sum of each feature."""
+        return tuple(variance * self._scale("rows") for variance in self._box.features)
+
+    @cached_property
+    def lone_sums(self) -> tuple[Variances, ...]:
+        """Variance of each lone sum, in units of its largest value."""
+        made = [(self._lone(one), self._scale(f"sum {k}")) for k, one in enumerate(self.request.lone_sums)]
+        return tuple(Variances(one.own * scale, one.shared * scale) for one, scale in made)
+
+    @cached_property
+    def histograms(self) -> tuple[float, ...]:
+        """Variance of a bin of each histogram."""
+        return tuple(self.request.touched * self._scale(f"histogram {k}") for k in range(len(self.request.histograms)))
+
+    @cached_property
+    def cumulatives(self) -> tuple[float, ...]:
+        """Multiples of `prefix_noise` that the bins of cumulative counts have."""
+        count = len(self.request.cumulatives)
+        return tuple(self.request.touched * self._scale(f"cumulative {k}") for k in range(count))
+
+    @property
+    def key_deviation(self) -> float:
+        """Standard deviation of the number of units that have a key."""
+        return math.sqrt(self.keys_per_unit / self.losses["keys"])
+
+    @property
+    def key_threshold(self) -> float:
+        """A key shows if its noisy number of units passes this."""
+        beyond = float(norm.isf(self.key_error / self.keys_per_unit))
+        return 1 + self.key_deviation * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
+
+    @property
+    def keys_per_unit(self) -> int:
+        """How many values of the key to be found a unit has at most."""
+        assert self.request.discovered is not None
+        return int(getattr(self.request.keys[self.request.discovered], "per_unit", 1))
+
+    @cached_property
+    def sampler_error(self) -> float:
+        """Total variation of all draws and of showing a key: public, whatever the data."""
+        request = self.request
+        per_cell = request.counted + len(request.features) + len(request.lone_sums)
+        per_cell += sum(len(bins.edges) for bins in (*request.histograms, *request.cumulatives))
+        numbers = request.cells * per_cell + len(request.profiles) * (2 * request.cells + 256)
+        return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
+
+    def variances(self) -> dict[str, object]:
+        """What is drawn, for the certificate: in rows^2, own and shared where numbers share a draw."""
+        found: dict[str, object] = {}
+        if self.request.counted:
+            found = {"rows": [self.count.own, self.count.shared], "features": list(self.features)}
+        if self.request.lone_sums:
+            found["sums"] = [[one.own, one.shared] for one in self.lone_sums]
+        if self.request.histograms:
+            found["histograms"] = list(self.histograms)
+        if self.request.cumulatives:
+            found["cumulative counts, times the root's"] = list(self.cumulatives)
+        return found

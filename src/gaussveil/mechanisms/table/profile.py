@@ -1,0 +1,210 @@
+"""Curves of units over the groups: mean profiles with far less noise than value by value.
+
+Every unit has a curve x, its means per group; a group where it has no rows counts as the mean of its others. The
+curve is cut into a smooth part, its coefficients in a few public functions, and the rest. Released, each scaled by unit
+into a ball and summed with white noise: the number of units, a rough smooth part, the smooth part's residuals about it,
+the rest. Radii that are not given are learnt: a histogram of the units' norms in octaves, a log-normal law fitted to
+it, and of that law the quantile that weighs noise against clipping. One unit moves one count of such a histogram by one
+(derived: docs/math/tables.md, "Profiles of units").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design
+from gaussveil.mechanisms.table.answers import Mean, Sum
+from gaussveil.statistics import ExactSum, FixedPoint, Source
+from gaussveil.statistics.fixed_point import column_norms
+from gaussveil.statistics.keys import Key
+from gaussveil.statistics.unit_cells import ROW_BITS, CellReader, Feature, UnitCells, UnitTotals
+from gaussveil.typing import Floats, Integers
+
+SHARES = {"units": 0.03, "rough": 0.12, "smooth": 0.44, "rest": 0.41}  # of the profile's squared loss
+NORM_SHARE = 0.03  # for every radius that is learnt, taken from all others alike
+OCTAVES = np.arange(-20, 21)
+HARMONICS = 3  # of a clock of twelve or more
+ALIGNMENT = {"rough": 0.9, "smooth": 0.3, "rest": 0.25}  # how alike in direction the clipped parts of units are
+MOST_CLIPPED = 0.75
+WIDTHS = np.geomspace(0.2, 2.5, 12)  # octaves
+
+
+@dataclass(frozen=True)
+class ProfileDraw:
+    """What was drawn of a profile: the mean is centre + residual / units, all but the centre noisy."""
+
+    units: float
+    units_variance: float
+    centre: Floats
+    residual: Floats
+    residual_variance: Floats
+    norms: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Curves(UnitTotals):
+    """Sums over units of one part of their curves, scaled into a ball; or a histogram of the part's norms."""
+
+    feature: Feature
+    basis: Floats
+    part: str
+    radius: float | None = None
+    centre: Floats | None = None
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The part's length, or the number of octaves; and the number of units."""
+        size = self.basis.shape[1] if self.part == "rest" else len(self.basis)
+        return {"units": (1,), "sums": (len(OCTAVES) if self.radius is None else size,)}
+
+    def vectors(self, cells: UnitCells) -> dict[str, Integers]:
+        """Each unit's part within the ball of the radius, to the last bit (`FixedPoint`)."""
+        here = cells.rows.any(axis=1)
+        curves = self._curves(cells.rows[here], cells.features[0][here])
+        part = self._part(curves)
+        if self.radius is None:
+            sums = np.zeros((part.shape[1], len(OCTAVES)), dtype=np.int64)
+            sums[np.arange(len(sums)), octave(column_norms(part))] = 1
+        else:
+            sums = FixedPoint(self.radius).truncate(part).T.astype(np.int64)
+        return {"units": np.ones((len(sums), 1), dtype=np.int64), "sums": sums}
+
+    def _curves(self, rows: Integers, features: Integers) -> Floats:
+        """Means per group (G x units); every step is elementwise, in one order, for all engines alike."""
+        values = np.clip(features / np.maximum(rows, 1) * 2.0**-ROW_BITS, -1.0, 1.0)
+        curves = np.ascontiguousarray((self.feature.middle + self.feature.half * values).T)
+        seen = np.ascontiguousarray((rows > 0).T)
+        total, count = np.zeros(curves.shape[1]), np.zeros(curves.shape[1])
+        for curve, there in zip(curves, seen):
+            total += np.where(there, curve, 0.0)
+            count += there
+        return np.where(seen, curves, total / np.maximum(count, 1.0))
+
+    def _part(self, curves: Floats) -> Floats:
+        smooth = np.zeros((len(self.basis), curves.shape[1]))
+        for place, curve in enumerate(curves):
+            for coefficient, row in zip(self.basis[:, place], smooth):
+                row += coefficient * curve
+        if self.part != "rest":
+            return smooth if self.centre is None else smooth - self.centre[:, None]
+        rest = curves.copy()
+        for row, functions in zip(smooth, self.basis):
+            for coefficient, place in zip(functions, rest):
+                place -= coefficient * row
+        return rest
+
+
+def octave(norms: Floats) -> Integers:
+    """Which octave a norm lies in, the outermost taking what lies beyond."""
+    exponents = np.frexp(norms)[1].astype(np.int64)  # norm in [2^(e-1), 2^e)
+    exponents = np.where(np.isinf(norms), OCTAVES[-1], np.where(norms > 0, exponents, OCTAVES[0]))
+    return np.asarray(np.clip(exponents, OCTAVES[0], OCTAVES[-1]) - OCTAVES[0])
+
+
+def smooth_basis(keys: Sequence[Key]) -> Floats:
+    """Orthonormal smooth functions of the groups: the constant, and harmonics of a clock among the keys."""
+    sizes = [len(key.values) for key in keys]
+    functions = [np.ones(sizes)]
+    clock = next((place for place, key in enumerate(keys) if key.cycle and sizes[place] >= 12), None)
+    if clock is not None:
+        shape = [1] * len(sizes)
+        shape[clock] = sizes[clock]
+        angle = 2 * math.pi * np.arange(sizes[clock]) / sizes[clock]
+        for times in range(1, HARMONICS + 1):
+            functions += [np.ones(sizes) * wave(times * angle).reshape(shape) for wave in (np.cos, np.sin)]
+    rows = np.array([function.ravel() for function in functions])
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def learnt(answer: Mean | Sum) -> list[str]:
+    """Which radii must be learnt."""
+    given = 0 if answer.unit_norm is None else np.size(answer.unit_norm)
+    return ["rough", "smooth", "rest"][given:]
+
+
+def stage_shares(answer: Mean | Sum) -> dict[str, float]:
+    """How the squared loss of a profile is divided among its draws."""
+    unknown = learnt(answer)
+    left = 1 - NORM_SHARE * len(unknown)
+    return {name: left * share for name, share in SHARES.items()} | {f"norm of {one}": NORM_SHARE for one in unknown}
+
+
+class ProfileDraws:
+    """All draws of one profile, in order; each has its public share of the squared loss."""
+
+    def __init__(self, draws: NoisySums, source: Source, unit: str, keys: Sequence[Key], answer: Mean | Sum) -> None:
+        self.draws, self.source, self.answer = draws, source, answer
+        self.basis = smooth_basis(keys)
+        self.reader = CellReader(unit, tuple(keys), (answer.feature,))
+        self.kept: list[UnitCells] = []
+        self.groups = self.basis.shape[1]
+        self.counted = self._read(Curves(answer.feature, self.basis, "smooth"))["units"]
+
+    def draw(self, squared_loss: float) -> ProfileDraw:
+        """The profile, for a squared loss."""
+        losses = {name: share * squared_loss for name, share in stage_shares(self.answer).items()}
+        deviation = 1 / math.sqrt(losses["units"])
+        self.draws.spend(losses["units"])
+        units = max(float(self.draws.noisy(noise_design(deviation, (1,), 1), self.counted)[0]), 1.0)
+        norms, centre, sums, spread = {}, None, {}, {}
+        for name in ("rough", "smooth", "rest"):
+            radius = norms[name] = self._radius(name, losses, units, centre)
+            part = "rest" if name == "rest" else "smooth"
+            curves = Curves(self.answer.feature, self.basis, part, radius, None if name == "rough" else centre)
+            deviation = radius / math.sqrt(losses[name])
+            self.draws.spend(losses[name])
+            exact = self._read(curves)["sums"]
+            sums[name] = self.draws.noisy(noise_design(deviation, exact.shape, exact.shape[0]), exact)
+            spread[name] = deviation**2
+            centre = sums["rough"] / units
+        assert centre is not None
+        inside = np.sum(self.basis**2, axis=0)
+        rest = sums["rest"] - (sums["rest"] @ self.basis.T) @ self.basis
+        return ProfileDraw(
+            units,
+            1 / losses["units"],
+            centre @ self.basis,
+            sums["smooth"] @ self.basis + rest,
+            inside * spread["smooth"] + (1 - inside) * spread["rest"],
+            {name: radius / math.sqrt(self.groups) for name, radius in norms.items()},
+        )
+
+    def _radius(self, name: str, losses: dict[str, float], units: float, centre: Floats | None) -> float:
+        """The radius given, or one learnt: l2 norms of curves, a root mean square being that over sqrt(groups)."""
+        given = np.atleast_1d(np.asarray(self.answer.unit_norm if self.answer.unit_norm is not None else []))
+        place = ("rough", "smooth", "rest").index(name)
+        if place < len(given):
+            return float(given[place]) * math.sqrt(self.groups)
+        loss = losses[f"norm of {name}"]
+        part = "rest" if name == "rest" else "smooth"
+        curves = Curves(self.answer.feature, self.basis, part, None, None if name == "rough" else centre)
+        self.draws.spend(loss)
+        exact = self._read(curves)["sums"]
+        histogram = self.draws.noisy(noise_design(1 / math.sqrt(loss), exact.shape, 1), exact)
+        size = self.groups - len(self.basis) if name == "rest" else len(self.basis)
+        noise = math.sqrt(max(size, 1) / losses[name]) / units
+        return quantile_of_norms(histogram, 1 - min(noise / ALIGNMENT[name], MOST_CLIPPED))
+
+    def _read(self, curves: Curves) -> dict[str, ExactSum]:
+        state = self.source.fold_units(self.reader, curves, self.kept)
+        unit = 1.0 if curves.radius is None else FixedPoint(curves.radius).unit
+        return {"units": ExactSum(state["units"], 1.0), "sums": ExactSum(state["sums"], unit)}
+
+
+def quantile_of_norms(histogram: Floats, quantile: float) -> float:
+    """Quantile of the log-normal law that fits a noisy histogram over octaves best, by least squares.
+
+    The whole histogram is matched, so the noise of empty octaves far away does not lead astray.
+    """
+    centres = np.linspace(OCTAVES[0], OCTAVES[-1], 8 * (len(OCTAVES) - 1) + 1)
+    middle, width = (one.ravel() for one in np.meshgrid(centres, WIDTHS))
+    upper = norm.cdf((OCTAVES[:, None] - middle) / width)
+    shapes = np.diff(upper, axis=0, prepend=0.0)
+    shapes[-1] += 1 - upper[-1]
+    match = np.maximum(histogram @ shapes, 0.0) / np.linalg.norm(shapes, axis=0)
+    best = int(np.argmax(match))
+    return float(2.0 ** np.clip(middle[best] + width[best] * norm.ppf(quantile), OCTAVES[0], OCTAVES[-1]))

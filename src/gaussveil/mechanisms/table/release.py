@@ -1,0 +1,299 @@
+"""Counts, sums, means, variances, shares, histograms and quantiles of a table by group, with one unit's rows hidden.
+
+Released: for every group and answer a number with its noise's standard deviation and 95 % interval.
+
+Adjacency: all rows of one unit are added or removed.
+
+Theorem (derived: docs/math/tables.md). A unit's rows are brought by a public map into a public set C: at most
+`groups_per_unit` groups, in each a weight of at most `rows_per_group` rows, every value within its range or every curve
+within its ball. All answers together are sum_u c(v_u) + N(0, S), so N(t, 1) against N(0, 1) with t^2 = sup over C of
+w' S^-1 w dominates: one pair, one charge, however many answers. Draws whose design depends on earlier ones have mean
+shifts fixed beforehand, whose squares add up to t^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gaussveil import checks
+from gaussveil.accounting import Adjacency, Charge, Release
+from gaussveil.accounting.composition import sampler_delta
+from gaussveil.calibration import mean_shift_for
+from gaussveil.errors import SchemaError
+from gaussveil.mechanisms.containers import library_of
+from gaussveil.mechanisms.progress import shown_progress
+from gaussveil.mechanisms.release_path import Mechanism, Plan
+from gaussveil.mechanisms.table.answers import Answer
+from gaussveil.mechanisms.table.draws import Drawn, TableDraws
+from gaussveil.mechanisms.table.estimates import Estimate, Estimates
+from gaussveil.mechanisms.table.noise import TableNoise
+from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis, stage_shares
+from gaussveil.mechanisms.table.request import Request
+from gaussveil.spectrum import GaussianPair
+from gaussveil.statistics import Source, as_source
+from gaussveil.statistics.keys import Discovered, Key
+from gaussveil.statistics.unit_cells import CellReader, require_unit
+from gaussveil.typing import Floats
+
+KEY_SHARE = 0.05  # of delta, for the chance that a key of one unit alone shows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TablePlan(Plan):
+    """Everything about a request that does not depend on the data."""
+
+    noise: TableNoise
+
+    @property
+    def request(self) -> Request:
+        """What is asked."""
+        return self.noise.request
+
+    def deviations(self, units: int = 1000) -> dict[str, float]:
+        """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
+
+        NaN where it depends on radii that the release will learn.
+        """
+        expected = Estimates(self.noise, _expected(self.noise, float(checks.whole("units", units)))).columns()
+        return {name: float(one.deviation.flat[0]) for name, one in expected.items()}
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Which part of the squared mean shift each draw takes."""
+        total = sum(self.noise.losses.values())
+        return {name: loss / total for name, loss in self.noise.losses.items()}
+
+    def alternatives(self, units: int = 1000) -> dict[str, float]:
+        """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
+        request = self.request
+        changed: dict[str, Request] = {}
+        if request.touched > 1:
+            half = max(request.touched // 2, 1)
+            changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
+        for answer in request.answers:
+            between = getattr(answer, "between", None)
+            if between is not None and answer.name.split("_")[0] in ("mean", "sum", "variance"):
+                narrow = (between[0], between[0] + (between[1] - between[0]) / 2)
+                others = tuple(replace(one, between=narrow) if one == answer else one for one in request.answers)  # type: ignore[call-arg]
+                changed[f"{answer.name}: between={narrow}"] = replace(request, answers=others)
+            if len(request.answers) > 1:
+                rest = tuple(one for one in request.answers if one != answer)
+                changed[f"without {answer.name}"] = replace(request, answers=rest)
+        now = self.deviations(units)
+        found = {}
+        for words, other in changed.items():
+            noise = TableNoise(other, self.noise.mean_shift, self.noise.key_error)
+            then = Estimates(noise, _expected(noise, float(units))).columns()
+            ratios = [float(one.deviation.flat[0]) / now[name] for name, one in then.items() if now.get(name, 0) > 0]
+            found[words] = math.exp(float(np.mean(np.log(ratios)))) if ratios else math.nan
+        return found
+
+
+@dataclass(kw_only=True, eq=False)
+class TableRelease(Mechanism):
+    """Release answers from a table by group so that all rows of one unit stay hidden.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> from gaussveil.mechanisms import Count, Mean, TableRelease
+    >>> table = pa.table({"home": np.repeat(np.arange(500), 4), "zone": ["a", "b"] * 1000, "kw": np.ones(2000)})
+    >>> request = TableRelease(unit="home", epsilon=1.0, delta=1e-6, by={"zone": ["a", "b"]},
+    ...                        answers=[Count(), Mean("kw", between=(0, 4))])
+    >>> request.release(table).value.column_names[:4]
+    ['zone', 'count', 'count_sd', 'count_low']
+
+    Args:
+        unit: the column that names whose row it is; what is hidden is one unit, whole.
+        epsilon, delta: the promise for the whole request.
+        by: names of keys and the keys: a list of a column's values, `hour_of`, `weekday_of`, `month_of`, `date_of`,
+            `bin_of`, `value_of`, or `discover` for values that nobody listed.
+        answers: any of Count, Sum, Mean, Variance, Share, Histogram, CDF, Quantile; all of them are one charge.
+        rows_per_group: how many rows a unit weighs at most in a group; more rows weigh less each, none is dropped. With
+            the default 1 every unit present counts once, with the mean of its rows.
+        groups_per_unit: in how many groups a unit counts at most, by a public hash; all by default.
+        unit_norm, bounds: for every Mean and Sum that does not state its own; see `Mean`.
+        totals: also a last row, its keys missing, for all groups together.
+        account: where the release is debited before it is drawn; without one the certificate says "not recorded".
+        generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        progress: whether to draw a progress bar on standard error.
+    """
+
+    mechanism = "table"
+    unit: str
+    answers: Sequence[Answer] | Answer
+    by: Mapping[str, Any] | None = None
+    rows_per_group: int = 1
+    groups_per_unit: int | None = None
+    unit_norm: float | tuple[float, float, float] | None = None
+    bounds: str | None = None
+    totals: bool = False
+    progress: bool = False
+
+    def plan(self) -> TablePlan:
+        """Noise, charge and certificate of the request, without data."""
+        promise = self.promise
+        request = Request.of(
+            self.unit,
+            self.by or {},
+            self.answers,
+            self.rows_per_group,
+            self.groups_per_unit,
+            self.unit_norm,
+            self.bounds,
+        )
+        key_error = 0.0
+        if request.discovered is not None:
+            key_error = KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
+        sampler = TableNoise(request, 1.0, key_error).sampler_error
+        noise = TableNoise(request, mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)), key_error)
+        return TablePlan(
+            charge=Charge(GaussianPair.mean_shift(noise.mean_shift), sampler_error=sampler),
+            released=f"{', '.join(one.name for one in request.answers)} by {', '.join(request.keys) or 'nothing'}",
+            adjacency=Adjacency.add_remove(request.unit),
+            assumptions=(
+                "names of columns, keys and answers, and every bound, were chosen without looking at the data",
+                "each unit is bounded by gaussveil.statistics.unit_cells as the parameters say; nothing is believed",
+            ),
+            parameters=_parameters(noise),
+            noise=noise,
+        )
+
+    def release(self, data: Any) -> Release[Any]:
+        """Debit, draw and certify; a frame of the library that the data came in, an Arrow table from a Source.
+
+        Every refusal rests on the schema and on public parameters, and comes before the debit.
+        """
+        plan = self.plan()
+        source = as_source(data)
+        _check_schema(plan.request, source)
+        draws = TableDraws(source, plan.noise, plan.noise.mean_shift, self.generator)
+        with shown_progress(self.progress, "Answering") as show:
+            show("reading", 0.0)
+            draws.prepare()
+            show("drawing", 0.6)
+            return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)))
+
+    def _draw(self, plan: TablePlan, draws: TableDraws, library: str) -> Any:
+        if plan.request.discovered is not None:
+            values = draws.keys()
+            if not values:
+                return _nobody(plan, library)
+            draws.noise = _with_known_keys(plan.noise, plan.request.with_values(values))
+        drawn = draws.rows()
+        drawn.profiles = draws.profiles()
+        columns = Estimates(draws.noise, drawn, self.totals).columns()
+        return _frame(draws.noise.request, columns, self.totals, library)
+
+
+def _with_known_keys(noise: TableNoise, request: Request) -> TableNoise:
+    """Noise designed for many cells serves the few that were found: variances and losses stay as planned."""
+    known = TableNoise(request, noise.mean_shift, noise.key_error)
+    for name in ("losses", "count", "features", "lone_sums", "histograms", "cumulatives"):
+        if name != "count" or request.counted:
+            known.__dict__[name] = getattr(noise, name)
+    return known
+
+
+def _nobody(plan: TablePlan, library: str) -> Any:
+    """The answer where no key passed the threshold: the same columns, no rows."""
+    noise = _with_known_keys(plan.noise, plan.request.with_values([""]))
+    columns = Estimates(noise, _expected(noise, 1.0)).columns()
+    empty = np.zeros(0)
+    return _frame(noise.request, {name: Estimate(*[empty] * 4) for name in columns}, False, library, rows=0)
+
+
+def _check_schema(request: Request, source: Source) -> None:
+    for key in request.keys.values():
+        if isinstance(key, Discovered):
+            require_unit(source.schema, key.column)
+    request.reader.check(source.schema)
+    for answer in request.profiles:
+        CellReader(request.unit, (), (answer.feature,)).check(source.schema)
+    if request.unit in [key.column for key in request.keys.values()]:
+        raise SchemaError("the unit cannot be a key as well: a group of one unit hides nobody.")
+
+
+def _parameters(noise: TableNoise) -> dict[str, object]:
+    request = noise.request
+    found: dict[str, object] = {
+        "unit": request.unit,
+        "keys": {name: _described(key) for name, key in request.keys.items()},
+        "answers": [repr(one) for one in request.answers],
+        "rows_per_group": request.rows,
+        "groups_per_unit": request.touched,
+        "mean_shift": noise.mean_shift,
+        "squared losses": noise.losses,
+        "noise variances": noise.variances(),
+    }
+    if request.discovered is not None:
+        found |= {"key threshold": noise.key_threshold, "key total variation": noise.key_error}
+    for place, answer in enumerate(request.profiles):
+        found[f"profile {place}"] = {"shares": stage_shares(answer), "learnt": learnt(answer)}
+    return found
+
+
+def _described(key: Key | Discovered) -> str:
+    if isinstance(key, Discovered):
+        return f"values of {key.column} that are found, at most {key.per_unit} of each unit"
+    return f"{type(key).__name__} of {key.column}, {len(key.values)} values"
+
+
+def _expected(noise: TableNoise, units: float) -> Drawn:
+    """What would be drawn without noise if every group had this many units, in the middle of every range."""
+    request = noise.request
+    rows = units * request.rows
+    one = np.full(1, rows)
+    widths = [len(bins.edges) - 1 for bins in (*request.histograms, *request.cumulatives)]
+    bins = [np.full((1, width), rows / width) for width in widths]
+    drawn = Drawn(
+        one if request.counted else None,
+        [0 * one for _ in request.features],
+        [one / 2 for _ in request.lone_sums],
+        bins[: len(request.histograms)],
+        bins[len(request.histograms) :],
+    )
+    for place, answer in enumerate(request.profiles):
+        keys = [key for key in request.keys.values() if isinstance(key, Key)]
+        drawn.profiles.append(_expected_profile(answer, keys, noise.losses[f"profile {place}"], units))
+    return drawn
+
+
+def _expected_profile(answer: Any, keys: Sequence[Key], loss: float, units: float) -> ProfileDraw:
+    basis = smooth_basis(keys)
+    shares = stage_shares(answer)
+    radii = np.full(3, math.nan)
+    radii[: 3 - len(learnt(answer))] = np.atleast_1d(answer.unit_norm) if answer.unit_norm is not None else []
+    smooth, rest = (radii[1:] ** 2 * basis.shape[1] / (loss * np.array([shares["smooth"], shares["rest"]]))).tolist()
+    inside = np.sum(basis**2, axis=0)
+    spread: Floats = inside * smooth + np.where(inside < 1, (1 - inside) * rest, 0.0)
+    nothing = np.zeros(basis.shape[1])
+    return ProfileDraw(units, 1 / (loss * shares["units"]), nothing, nothing, spread, {})
+
+
+def _frame(
+    request: Request, columns: Mapping[str, Estimate], totals: bool, library: str, rows: int | None = None
+) -> Any:
+    """One row per group; keys, then every answer with its deviation and interval."""
+    keys = [key for key in request.keys.values() if isinstance(key, Key)]
+    sizes = [len(key.values) for key in keys]
+    places = np.indices(sizes).reshape(len(sizes), -1)[:, :rows]
+    found = {}
+    for name, key, place in zip(request.keys, keys, places):
+        values = list(key.values)
+        found[name] = pa.array([values[at] for at in place] + [None] * totals)
+    for name, one in columns.items():
+        parts = {"": one.value, "_sd": one.deviation, "_low": one.low, "_high": one.high}
+        found |= {f"{name}{suffix}": pa.array(numbers) for suffix, numbers in parts.items()}
+    table = pa.table(found)
+    if library == "pandas":
+        return table.to_pandas()
+    if library == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return table

@@ -1,0 +1,161 @@
+"""A request: keys, answers and the bounds of a unit, checked; and what must be counted and summed to answer it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from gaussveil import checks
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
+from gaussveil.statistics.keys import Bins, Discovered, Key, value_of
+from gaussveil.statistics.unit_cells import CellReader, Feature
+
+Item = TypeVar("Item")
+
+MOST_GROUPS = 2**20
+MANY_CELLS = 10**9  # what is assumed of keys that are not known yet: noise for more cells is noise for fewer
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, of whom, by which keys, and within which bounds."""
+
+    unit: str
+    keys: Mapping[str, Key | Discovered]
+    answers: tuple[Answer, ...]
+    rows: int
+    groups_per_unit: int | None
+
+    @classmethod
+    def of(
+        cls, unit: Any, by: Any, answers: Any, rows: object, groups: object, unit_norm: Any, bounds: str | None
+    ) -> Request:
+        """The request in the caller's words."""
+        if not isinstance(unit, str) or not unit:
+            checks.refuse("unit", "the column that names whose row it is", unit)
+        if not isinstance(by, Mapping):
+            checks.refuse("by", "a dictionary of names and keys such as {'hour': hour_of('time')}", by)
+        keys = {str(name): _key(str(name), given) for name, given in by.items()}
+        asked = [answers] if isinstance(answers, Answer) else list(answers)
+        if not asked or not all(isinstance(one, Answer) for one in asked):
+            raise ParameterError("answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))].")
+        if unit_norm is not None or bounds is not None:
+            bounded = (Mean, Sum)
+            asked = [
+                replace(one, unit_norm=unit_norm, bounds=bounds)
+                if isinstance(one, bounded) and not one.is_profile
+                else one
+                for one in asked
+            ]
+        request = cls(
+            unit,
+            keys,
+            tuple(asked),
+            checks.whole("rows_per_group", rows, "[1, 1048576]"),
+            None if groups is None else checks.whole("groups_per_unit", groups),
+        )
+        request._check()
+        return request
+
+    def _check(self) -> None:
+        names = [*self.keys, *(one.name for one in self.answers)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ParameterError(f"answers and keys must have names of their own. {twice[0]!r} occurs twice.")
+        if sum(isinstance(key, Discovered) for key in self.keys.values()) > 1:
+            raise ParameterError("one key at most can be discovered: list the values of the others.")
+        if self.discovered and self.profiles:
+            raise ParameterError("unit_norm and bounds='auto' need public keys: list the values of every key.")
+        if self.discovered is None and self.cells > MOST_GROUPS:
+            raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self.cells}.")
+        for name in ("lone_sums", "features", "histograms", "cumulatives"):
+            getattr(self, name)  # refuses answers without bounds
+
+    @property
+    def discovered(self) -> str | None:
+        """The name of the key whose values are not known yet."""
+        return next((name for name, key in self.keys.items() if isinstance(key, Discovered)), None)
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of groups, a bound of it where keys are not known yet."""
+        if self.discovered is not None:
+            return MANY_CELLS
+        return math.prod(len(key.values) for key in self.keys.values() if isinstance(key, Key))
+
+    @cached_property
+    def touched(self) -> int:
+        """In how many groups a unit counts at most."""
+        sizes = (key.per_unit if isinstance(key, Discovered) else len(key.values) for key in self.keys.values())
+        return min(math.prod(sizes), self.groups_per_unit or MANY_CELLS)
+
+    def with_values(self, values: Sequence[Any]) -> Request:
+        """The same request once the values of the discovered key have been released."""
+        name = self.discovered
+        assert name is not None
+        listed = value_of(self.keys[name].column, values)
+        return replace(self, keys={**self.keys, name: listed}, groups_per_unit=self.touched)
+
+    # What must be counted and summed.
+
+    @cached_property
+    def profiles(self) -> tuple[Mean | Sum, ...]:
+        """Answers that bound the norm of a unit's curve."""
+        return tuple(one for one in self.answers if isinstance(one, Mean | Sum) and one.is_profile)
+
+    @cached_property
+    def counted(self) -> bool:
+        """Whether rows are counted: for themselves, or to divide by."""
+        divided = (Count, Variance, Share)
+        return any(isinstance(one, divided) or (isinstance(one, Mean) and not one.is_profile) for one in self.answers)
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """Features that are summed beside the count."""
+        if not self.counted:
+            return ()
+        found = [one.feature for one in self.answers if isinstance(one, Share | Variance)]
+        found += [one.feature for one in self.answers if isinstance(one, Mean | Sum) and not one.is_profile]
+        found += [one.square for one in self.answers if isinstance(one, Variance)]
+        return _distinct(found)
+
+    @cached_property
+    def lone_sums(self) -> tuple[Feature, ...]:
+        """Sums where nobody counts: with noise of their own, for values of one sign with less of it."""
+        if self.counted:
+            return ()
+        sums = (one for one in self.answers if isinstance(one, Sum) and not one.is_profile)
+        return _distinct([replace(one.feature, kind="size") for one in sums])
+
+    @cached_property
+    def histograms(self) -> tuple[Bins, ...]:
+        """Bins whose counts are asked for."""
+        return _distinct([one.bins for one in self.answers if isinstance(one, Histogram)])
+
+    @cached_property
+    def cumulatives(self) -> tuple[Bins, ...]:
+        """Bins whose prefix sums are asked for."""
+        return _distinct([one.bins for one in self.answers if isinstance(one, Quantile | CDF)])
+
+    @property
+    def reader(self) -> CellReader:
+        """What one pass reads for everything but profiles; keys must be known."""
+        keys = tuple(key for key in self.keys.values() if isinstance(key, Key))
+        return CellReader(self.unit, keys, (*self.features, *self.lone_sums), (*self.histograms, *self.cumulatives))
+
+
+def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _key(name: str, given: Any) -> Key | Discovered:
+    if isinstance(given, Key | Discovered):
+        return given
+    if isinstance(given, Sequence | range) and not isinstance(given, str):
+        return value_of(name, given)
+    raise ParameterError(
+        f"the key {name!r} must be a list of values, hour_of(column) and its like, or discover(column). Got {given!r}."
+    )

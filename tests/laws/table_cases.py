@@ -1,0 +1,197 @@
+"""Answers from a table under the laws: raw draws of counts with features, and of a profile of units' curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gaussveil.accounting import Certificate
+from gaussveil.mechanisms import Count, Mean, TableRelease
+from gaussveil.mechanisms.noisy_sums import noise_design
+from gaussveil.mechanisms.table.draws import TableDraws
+from gaussveil.noise import GaussianNoise
+from gaussveil.noise.shared import SharedNoise
+from gaussveil.statistics import ExactSum, MemorySource
+from gaussveil.statistics.statistic import State
+from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals
+
+Matrix = NDArray[np.float64]
+
+ZONES = ["a", "b", "c"]
+NORMS = (3.0, 2.0, 0.5)
+
+
+def _table(rows: list[tuple[Any, Any, Any]]) -> pa.Table:
+    homes, zones, kw = zip(*rows) if rows else ((), (), ())
+    return pa.table(
+        {
+            "home": pa.array(homes, pa.string()),
+            "zone": pa.array(zones, pa.string()),
+            "kw": pa.array(kw, pa.float64()),
+        }
+    )
+
+
+_HOMES = [("h1", "a", 1.0), ("h1", "a", 2.5), ("h1", "b", 0.3), ("h2", "c", 9.0), ("h3", "a", -4.0)]
+# A unit that is everywhere, with many rows, all beyond the range.
+_GREEDY = [("greedy", zone, kw) for zone in ZONES for kw in (1e300, 50.0, 11.0, 10.0)]
+_CURVE = [("greedy", "a", 2.0**19), ("greedy", "b", -(2.0**18)), ("greedy", "c", 2.0**18)]
+_ODD = [
+    (None, "a", 1.0),
+    ("h9", None, 1.0),
+    ("h9", "nowhere", 1.0),
+    ("h9", "a", np.nan),
+    ("h9", "b", np.inf),
+    ("", "c", -0.0),
+]
+
+
+class ReadOnce(MemorySource):
+    """A table whose units are read once for any number of draws."""
+
+    def fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
+        known = self.__dict__.setdefault("known", {}).setdefault(reader, [])
+        return totals.fold(known) if known else super().fold_units(reader, totals, known)
+
+
+@dataclass
+class RecordedDraws(TableDraws):
+    """Draws that remember what they handed out."""
+
+    outputs: list[Matrix] = field(default_factory=list)
+    grids: list[float] = field(default_factory=list)
+
+    def noisy(self, noise: GaussianNoise, *sums: ExactSum) -> Matrix:
+        handed = super().noisy(noise, *sums)
+        self.outputs.append(handed.ravel())
+        self.grids.append(noise.grid)
+        return handed
+
+
+def _recorded(mechanism: TableRelease, data: pa.Table) -> RecordedDraws:
+    noise = mechanism.plan().noise
+    made = RecordedDraws(ReadOnce(data), noise, noise.mean_shift, mechanism.generator)
+    made.prepare()
+    return made
+
+
+def table_rows(name: str) -> dict[str, Any]:
+    """Counts and means of a column by zone; the neighbour has one home more, in every zone and beyond every bound."""
+    answers = [Count(), Mean("kw", between=(0.0, 10.0))]
+
+    def build(**changes: Any) -> TableRelease:
+        return TableRelease(
+            **{"unit": "home", "by": {"zone": ZONES}, "answers": answers, "rows_per_group": 2, **changes}
+        )
+
+    def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:
+        made = _recorded(mechanism, data)
+        outputs = []
+        for _ in range(count):
+            made.outputs.clear()
+            made.spent, made.draws = 0.0, 0
+            made.rows()
+            outputs.append(np.concatenate(made.outputs))
+        return np.array(outputs)
+
+    def centre(data: pa.Table) -> Matrix:
+        counts, sums = np.zeros(3), np.zeros(3)
+        cells: dict[tuple[str, str], list[float]] = {}
+        for row in data.to_pylist():
+            cells.setdefault((row["home"], row["zone"]), []).append(np.clip(row["kw"], 0, 10) / 5 - 1)
+        for (_, zone), places in cells.items():
+            weight = min(len(places), 2)
+            counts[ZONES.index(zone)] += weight
+            sums[ZONES.index(zone)] += weight * np.mean(places)
+        return np.concatenate([counts, sums])
+
+    def covariance(certificate: Certificate) -> Matrix:
+        declared: Any = certificate.parameters["noise variances"]
+        own, shared = declared["rows"]
+        whole = np.diag(np.repeat([own, declared["features"][0]], 3))
+        whole[:3, :3] += shared
+        return whole
+
+    def grid(certificate: Certificate) -> float:
+        declared: Any = certificate.parameters["noise variances"]
+        counts, features = SharedNoise(*declared["rows"], 3, 3), noise_design(declared["features"][0] ** 0.5, (3,), 3)
+        return min(counts.grid, features.grid)
+
+    value, neighbour = _table(_HOMES), _table(_HOMES + _GREEDY)
+    worst = centre(neighbour) - centre(value)
+    return {
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "centre": centre,
+        "draws": draws,
+        "residuals": lambda certificate, noise: np.linalg.solve(np.linalg.cholesky(covariance(certificate)), noise.T),
+        "score": lambda certificate, noise: np.asarray(noise @ np.linalg.solve(covariance(certificate), worst)),
+        "malformed": (None, "readings", value.drop_columns(["kw"]), value.drop_columns(["home"]), np.ones((3, 3))),
+        "bad_records": (_table(_HOMES + _ODD), _table([]), _table(_ODD)),
+        "grid": grid,
+    }
+
+
+def table_profile(name: str) -> dict[str, Any]:
+    """Mean curves over zones within balls; nobody against one home whose curve is longer than every ball."""
+
+    def build(**changes: Any) -> TableRelease:
+        return TableRelease(
+            **{"unit": "home", "by": {"zone": ZONES}, "answers": Mean("kw", unit_norm=NORMS), **changes}
+        )
+
+    def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:
+        outputs = []
+        made = _recorded(mechanism, data)
+        for _ in range(count):
+            made.outputs.clear()
+            made.spent, made.draws = 0.0, 0
+            made.profiles()
+            outputs.append(np.concatenate(made.outputs))
+        return np.array(outputs)
+
+    def centre(data: pa.Table) -> Matrix:
+        if data.num_rows == 0:
+            return np.zeros(6)
+        curve = np.array(data.column("kw").to_pylist())
+        rest = curve - curve.mean()
+        root = np.sqrt(3)
+        return np.concatenate([[1.0, NORMS[0] * root, NORMS[1] * root], NORMS[2] * root * rest / np.linalg.norm(rest)])
+
+    def deviations(certificate: Certificate) -> Matrix:
+        losses: Any = certificate.parameters["squared losses"]
+        profile: Any = certificate.parameters["profile 0"]
+        shares = {part: share * losses["profile 0"] for part, share in profile["shares"].items()}
+        radii = np.sqrt(3) * np.array(NORMS)
+        parts = np.sqrt([1 / shares["units"], *(radii**2 / [shares[one] for one in ("rough", "smooth", "rest")])])
+        return np.asarray(parts[[0, 1, 2, 3, 3, 3]])
+
+    def grid(certificate: Certificate) -> float:
+        made = deviations(certificate)
+        return min(
+            noise_design(made[0], (1,), 1).grid,
+            noise_design(made[1], (1,), 1).grid,
+            noise_design(made[3], (3,), 3).grid,
+        )
+
+    value, neighbour = _table([]), _table(_CURVE)
+    worst = centre(neighbour)
+    return {
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "centre": centre,
+        "draws": draws,
+        "residuals": lambda certificate, noise: noise / deviations(certificate),
+        "score": lambda certificate, noise: np.asarray(noise @ (worst / deviations(certificate) ** 2)),
+        "malformed": (None, _table(_HOMES).drop_columns(["zone"]), np.ones((3, 3))),
+        "bad_records": (_table(_HOMES + _ODD), _table(_ODD)),
+        "grid": grid,
+    }

@@ -1,0 +1,365 @@
+"""Answers from a table: what they say without noise, how wide their noise is, and what may be refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.stats import norm
+
+from gaussveil import (
+    CDF,
+    Count,
+    Histogram,
+    Ledger,
+    Mean,
+    Quantile,
+    Share,
+    Sum,
+    TableRelease,
+    Variance,
+    bin_of,
+    discover,
+    hour_of,
+    verify,
+    weekday_of,
+)
+from gaussveil.errors import GaussveilError, ParameterError, SchemaError
+from gaussveil.mechanisms.table.estimates import ratio
+from gaussveil.mechanisms.table.profile import OCTAVES, octave, quantile_of_norms, smooth_basis
+from gaussveil.noise import SeededGenerator
+
+EVERYTHING = [
+    Count(),
+    Sum("kw", between=(0, 8)),
+    Mean("kw", between=(0, 8)),
+    Variance("kw", between=(0, 8)),
+    Share("kw", between=(2, math.inf)),
+    Histogram("kw", (0, 1, 2, 4)),
+    CDF("kw", (0, 1, 2, 4, 8)),
+    Quantile("kw", (0.25, 0.5), between=(0, 8)),
+]
+
+
+def readings(homes: int = 300, seed: int = 2) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    n = homes * 6
+    times = np.datetime64("2024-01-01", "us") + rng.integers(0, 24 * 60, n) * np.timedelta64(1, "m")
+    return pd.DataFrame(
+        {
+            "home": np.repeat([f"home {k}" for k in range(homes)], 6),
+            "zone": np.tile(["a", "a", "a", "b", "b", "b"], homes),
+            "time": times,
+            "kw": np.minimum(rng.gamma(2.0, 1.0, n), 7.9),
+        }
+    )
+
+
+def request(**changes: Any) -> TableRelease:
+    design = {"unit": "home", "epsilon": 1.0, "delta": 1e-6, "by": {"zone": ["a", "b"]}, "answers": EVERYTHING}
+    return TableRelease(**{**design, **changes})
+
+
+def test_answers_are_those_of_the_rows_where_the_promise_costs_nothing() -> None:
+    """At epsilon 55 the noise is about one row of thousands: what is left is arithmetic."""
+    table = readings(2000)
+    found = request(epsilon=55.0, delta=0.5, rows_per_group=3, totals=True).release(table).value
+    assert found.zone.tolist()[:2] == ["a", "b"]
+    assert pd.isna(found.zone[2])
+    for row, rows in zip(found.itertuples(), (table[table.zone == "a"], table[table.zone == "b"], table)):
+        kw = rows.kw
+        expected = {
+            "count": len(kw),
+            "sum_kw": kw.sum(),
+            "mean_kw": kw.mean(),
+            "variance_kw": kw.var(ddof=0),
+            "share_kw": (kw >= 2).mean(),
+        }
+        for name, value in expected.items():
+            assert getattr(row, name) == pytest.approx(value, rel=0.01), name
+    totals = found.iloc[2]
+    assert totals["histogram_kw [1, 2)"] == pytest.approx(((table.kw >= 1) & (table.kw < 2)).sum(), rel=0.01)
+    assert totals["cdf_kw 4"] == pytest.approx((table.kw <= 4).mean(), abs=0.01)
+    assert totals["quantile_kw_0.5"] == pytest.approx(table.kw.median(), abs=0.05)
+
+
+def test_a_unit_weighs_as_many_rows_as_it_may_and_no_more() -> None:
+    greedy = pd.DataFrame({"home": ["greedy"] * 100_000, "zone": "a", "kw": 1e300})
+    table = pd.concat([readings(500)[["home", "zone", "kw"]], greedy])
+    found = request(epsilon=55.0, delta=0.5, answers=[Count(), Sum("kw", between=(0, 8))]).release(table).value
+    assert found["count"].tolist() == pytest.approx([501, 500], abs=3)
+    # A hundred thousand rows beyond the range move the sum by one row at its end, not by 100,000.
+    alone = request(epsilon=55.0, delta=0.5, answers=[Sum("kw", between=(0, 8))]).release(table).value
+    without = request(epsilon=55.0, delta=0.5, answers=[Sum("kw", between=(0, 8))]).release(readings(500)).value
+    assert alone.sum_kw[0] - without.sum_kw[0] == pytest.approx(8.0, abs=6.0)
+
+
+@pytest.mark.parametrize("answer", ["count", "sum_kw", "mean_kw", "share_kw", "cdf_kw 2", "variance_kw"])
+def test_intervals_hold_their_level(answer: str) -> None:
+    """95 % intervals where nothing is clipped: 94 to 96 % over ten thousand draws (2 groups, 5,000 requests)."""
+    from gaussveil.mechanisms.table.draws import Drawn
+    from gaussveil.mechanisms.table.estimates import Estimates
+
+    noise = request(epsilon=4.0, rows_per_group=3).plan().noise
+    table = readings(400)
+    truth: dict[str, list[float]] = {name: [] for name in ("count", "sum_kw", "mean_kw", "share_kw", "cdf_kw 2")}
+    truth["variance_kw"] = []
+    exact = Drawn(np.zeros(2), [np.zeros(2) for _ in noise.features], [], [np.zeros((2, 3))], [])
+    widths = [len(bins.edges) - 1 for bins in noise.request.cumulatives]
+    exact.cumulatives = [np.zeros((2, width)) for width in widths]
+    assert exact.rows is not None
+    for place, zone in enumerate("ab"):
+        kw = table[table.zone == zone].kw.to_numpy()
+        exact.rows[place] = len(kw)
+        for feature, sums in zip(noise.request.features, exact.features):
+            sums[place] = feature.integers(kw).sum() * 2.0**-36
+        for bins, sums in zip(noise.request.cumulatives, exact.cumulatives):
+            sums[place] = np.bincount(bins.places(kw), minlength=len(bins.edges) - 1)
+        known = {"count": len(kw), "sum_kw": kw.sum(), "mean_kw": kw.mean(), "share_kw": (kw >= 2).mean()}
+        known |= {"cdf_kw 2": (kw < 2).mean(), "variance_kw": kw.var()}
+        for name, value in known.items():
+            truth[name].append(value)
+    from gaussveil.calibration.prefix_sums import prefix_noise
+
+    rng = np.random.default_rng(11)
+    roots = [np.linalg.cholesky(scale * prefix_noise(w)) for scale, w in zip(noise.cumulatives, widths)]
+    hits = 0
+    for _ in range(5_000):
+        shared = rng.normal() * math.sqrt(noise.count.shared)
+        drawn = Drawn(
+            exact.rows + rng.normal(size=2) * math.sqrt(noise.count.own) + shared,
+            [one + rng.normal(size=2) * math.sqrt(v) for one, v in zip(exact.features, noise.features)],
+            [],
+            exact.histograms,
+            [one + rng.normal(size=one.shape) @ root.T for one, root in zip(exact.cumulatives, roots)],
+        )
+        wanted = [one for one in EVERYTHING if answer.startswith(one.name)]
+        estimate = {}
+        for one in wanted:
+            estimate |= Estimates(noise, drawn)._answer(one)
+        found = estimate[answer]
+        hits += int(np.sum((found.low <= truth[answer]) & (truth[answer] <= found.high)))
+    assert 0.94 <= hits / 10_000 <= 0.96
+
+
+def test_a_ratio_of_nothing_is_anything() -> None:
+    found = ratio(np.array([1.0]), np.array([4.0]), np.array([0.5]), np.array([4.0]))
+    assert (found.low[0], found.high[0]) == (-1.0, 1.0)
+
+
+def test_counts_of_all_cells_have_the_smaller_noise() -> None:
+    plan = request(by={"day": weekday_of("time"), "hour": hour_of("time")}, answers=[Count()]).plan()
+    shift = plan.noise.mean_shift
+    assert plan.deviations()["count"] ** 2 * shift**2 == pytest.approx(48.7, rel=1e-3)
+    assert sum(plan.noise.losses.values()) < shift**2
+    few = request(by={"hour": hour_of("time")}, answers=[Count()], groups_per_unit=1).plan()
+    assert few.deviations()["count"] * shift == pytest.approx(1.0, rel=1e-2)
+
+
+def test_a_plan_tells_what_costs_and_what_another_choice_would_give() -> None:
+    plan = request(by={"hour": hour_of("time")}).plan()
+    assert sum(plan.shares.values()) == pytest.approx(1)
+    other = plan.alternatives()
+    assert 0 < other["groups_per_unit=12"] < 1
+    assert other["sum_kw: between=(0.0, 4.0)"] < 1
+    assert other["without quantile_kw"] < 1
+    twice = {name: deviation for name, deviation in plan.deviations(2000).items() if name.startswith("mean")}
+    assert twice["mean_kw"] == pytest.approx(plan.deviations(1000)["mean_kw"] / 2)
+    norms = request(answers=Mean("kw", unit_norm=(3, 2, 1))).plan().deviations()
+    assert math.isfinite(norms["mean_kw"])
+    assert math.isnan(request(answers=Mean("kw", bounds="auto")).plan().deviations()["mean_kw"])
+
+
+def test_frames_come_back_in_their_own_library() -> None:
+    table = readings(20)
+    answers = [Count()]
+    assert isinstance(request(answers=answers).release(table).value, pd.DataFrame)
+    assert isinstance(request(answers=answers).release(pl.from_pandas(table)).value, pl.DataFrame)
+    assert isinstance(request(answers=answers).release(pa.Table.from_pandas(table)).value, pa.Table)
+
+
+def test_one_request_is_one_charge_and_one_certificate(tmp_path: Path) -> None:
+    account = Ledger.create(tmp_path / "town.ledger").open_account("winter", epsilon=2.0, delta=1e-5)
+    release = request(account=account).release(readings(20))
+    assert len(Ledger(account.ledger).entries("winter")) == 1
+    assert verify(release.certificate).private
+    assert release.certificate.adjacency.unit == "home"
+    assert release.certificate.parameters["rows_per_group"] == 1
+
+
+def test_keys_that_few_units_have_stay_hidden_and_others_show() -> None:
+    rng = np.random.default_rng(8)
+    homes = 3000
+    table = pd.DataFrame(
+        {
+            "home": np.arange(homes),
+            "region": np.where(np.arange(homes) < 1400, "north", np.where(np.arange(homes) < 2800, "söuth", "tiny")),
+            "kw": rng.gamma(2.0, 1.0, homes),
+        }
+    )
+    table.loc[2990:, "region"] = [f"only {k}" for k in range(10)]
+    found = request(by={"region": discover("region")}, answers=[Count(), Mean("kw", between=(0, 8))])
+    release = found.release(table)
+    assert set(release.value.region) <= {"north", "söuth", "tiny"}
+    assert {"north", "söuth"} <= set(release.value.region)
+    count = release.value.set_index("region")["count"]
+    assert count["north"] == pytest.approx(1400, abs=100)
+    plan = found.plan()
+    beyond = norm.sf((plan.noise.key_threshold - 1) / plan.noise.key_deviation)
+    assert beyond <= plan.noise.key_error  # a key of one unit
+    assert plan.charge.sampler_error >= plan.noise.key_error
+    assert verify(release.certificate).private
+
+
+def test_no_key_above_the_threshold_is_an_empty_answer_not_an_error() -> None:
+    table = pd.DataFrame({"home": ["a"], "region": ["secret"], "kw": [1.0]})
+    made = request(by={"region": discover("region")}, answers=[Count(), Mean("kw", between=(0, 8))])
+    for data in (table, table.iloc[:0], table.assign(region=None)):
+        found = made.release(data).value
+        assert len(found) == 0
+        assert list(found.columns)[:3] == ["region", "count", "count_sd"]
+
+
+def test_profiles_find_the_mean_curve_and_their_bounds() -> None:
+    rng = np.random.default_rng(4)
+    homes, hours = 3000, np.arange(24)
+    shape = 1 + 0.5 * np.sin(2 * np.pi * hours / 24) + 0.3 * (hours > 17)
+    level = rng.gamma(4.0, 0.25, homes)
+    kw = level[:, None] * shape + rng.normal(0, 0.2, (homes, 24))
+    table = pa.table(
+        {
+            "home": np.repeat(np.arange(homes), 24),
+            "hour": np.tile(hours, homes),
+            "kw": kw.ravel(),
+        }
+    )
+    for answer in (Mean("kw", bounds="auto"), Mean("kw", unit_norm=3.0), Mean("kw", unit_norm=(3.0, 1.5, 1.0))):
+        made = request(by={"hour": range(24)}, answers=answer, generator=SeededGenerator(5))
+        found = made.release(table).value
+        error = np.asarray(found["mean_kw"]) - kw.mean(axis=0)
+        assert np.sqrt(np.mean(error**2)) < 0.05
+        covered = (np.asarray(found["mean_kw_low"]) <= kw.mean(axis=0)) & (
+            kw.mean(axis=0) <= np.asarray(found["mean_kw_high"])
+        )
+        assert covered.mean() > 0.6  # clipping is not in the intervals
+    sums = request(by={"hour": range(24)}, answers=Sum("kw", bounds="auto"), generator=SeededGenerator(5)).release(
+        table
+    )
+    assert np.asarray(sums.value["sum_kw"]) == pytest.approx(kw.sum(axis=0), rel=0.2)
+
+
+def test_a_group_without_rows_counts_as_the_mean_of_a_units_others() -> None:
+    table = pa.table({"home": np.repeat(np.arange(2000), 2), "zone": ["a", "b"] * 2000, "kw": [2.0, 4.0] * 2000})
+    short = table.filter(pa.array(np.arange(4000) % 8 != 1))  # every fourth home has nothing in b
+    found = request(epsilon=55.0, delta=0.5, answers=Mean("kw", unit_norm=(10, 10, 10))).release(short).value
+    assert found["mean_kw"].to_pylist() == pytest.approx([2.0, 0.75 * 4 + 0.25 * 2], abs=0.01)
+
+
+def test_the_fit_of_norms_finds_a_quantile_through_heavy_noise() -> None:
+    rng = np.random.default_rng(6)
+    norms = 2.0 ** rng.normal(1.5, 0.7, 400)
+    histogram = np.bincount(octave(norms), minlength=len(OCTAVES)).astype(float)
+    clean = quantile_of_norms(histogram, 0.8)
+    assert clean == pytest.approx(np.quantile(norms, 0.8), rel=0.15)
+    for _ in range(100):
+        noisy = quantile_of_norms(histogram + rng.normal(0, 24, len(OCTAVES)), 0.8)
+        assert 0.4 < noisy / clean < 2.5
+    assert octave(np.array([0.0, 1.0, 1.5, 2.0, np.inf, 1e300])).tolist() == [0, 21, 21, 22, 40, 40]
+
+
+def test_the_smooth_functions_are_orthonormal() -> None:
+    for keys in ([], [hour_of("t")], [weekday_of("t"), hour_of("t")], [bin_of("x", [0, 1, 2])]):
+        basis = smooth_basis(keys)
+        assert np.allclose(basis @ basis.T, np.eye(len(basis)))
+    assert len(smooth_basis([weekday_of("t"), hour_of("t")])) == 7
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"unit": None}, "unit must be"),
+        ({"answers": []}, "answers must be a list"),
+        ({"answers": [Mean("kw")]}, "between must be given"),
+        ({"answers": [Count(), Count()]}, "occurs twice"),
+        ({"by": {"count": ["a"]}}, "occurs twice"),
+        ({"by": "zone"}, "by must be"),
+        ({"by": {"zone": "a"}}, "the key 'zone' must be"),
+        ({"by": {"x": discover("x"), "y": discover("y")}}, "one key at most"),
+        ({"by": {"x": discover("x")}, "answers": [Mean("kw", bounds="auto")]}, "need public keys"),
+        ({"by": {"x": range(2000), "y": range(2000)}}, "at most 1048576 groups"),
+        ({"rows_per_group": 0}, "rows_per_group must be"),
+        ({"groups_per_unit": 1.5}, "groups_per_unit must be"),
+    ],
+)
+def test_public_mistakes_are_one_clear_sentence(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        request(**changes).plan()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Mean("kw", between=(1, 1)),
+        lambda: Mean("kw", between=(0, math.inf)),
+        lambda: Mean("kw", between=5),
+        lambda: Mean("kw", bounds="guess"),
+        lambda: Mean("kw", unit_norm=-1),
+        lambda: Mean("kw", unit_norm=(1, 2)),
+        lambda: Mean(3),  # type: ignore[arg-type]
+        lambda: Share("kw"),
+        lambda: Histogram("kw", (1, 0)),
+        lambda: Quantile("kw", 1.5, between=(0, 1)),
+        lambda: Quantile("kw", 0.5, between=(0, 1), resolution=1),
+    ],
+)
+def test_answers_are_checked_when_they_are_made(make: Any) -> None:
+    with pytest.raises(ParameterError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"unit": "nobody"}, "'nobody' is missing"),
+        ({"by": {"zone": ["a"], "x": ["b"]}}, "'x' is missing"),
+        ({"answers": [Mean("zone", between=(0, 1))]}, "'zone' must hold numbers"),
+        ({"answers": [Mean("zone", bounds="auto")]}, "'zone' must hold numbers"),
+        ({"by": {"hour": hour_of("kw")}}, "must hold dates"),
+        ({"by": {"x": discover("kw")}}, "text or integers"),
+        ({"by": {"home": ["home 1"]}}, "cannot be a key"),
+    ],
+)
+def test_mistakes_in_the_schema_cost_nothing(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    account = Ledger.create(tmp_path / "town.ledger").open_account("winter", epsilon=2.0, delta=1e-5)
+    table = pa.Table.from_pandas(readings(3))
+    for data in (readings(3), table, table.slice(0, 0)):
+        with pytest.raises(SchemaError, match=words):
+            request(account=account, **changes).release(data)
+    assert Ledger(account.ledger).entries("winter") == []
+
+
+def test_nothing_in_the_rows_is_refused() -> None:
+    """Neighbours of odd tables are answered alike: no count of rows, no value, no key decides."""
+    odd = pd.DataFrame(
+        {"home": ["x", None, "y", "y"], "zone": ["nowhere", "a", None, "b"], "kw": [1.0, np.nan, -np.inf, 1e308]}
+    )
+    typed = odd.astype({"home": "string", "zone": "string", "kw": "float64"})
+    # pandas gives a column of nothing no type: the rows would decide on a refusal
+    for data in (typed, typed.iloc[:0], typed.iloc[3:], odd.iloc[:0], odd.iloc[1:2], odd.iloc[2:3]):
+        for answers in (EVERYTHING, [Mean("kw", bounds="auto")], [Sum("kw", between=(-5, 5))]):
+            found = request(answers=answers).release(data).value
+            assert len(found) == 2
+            assert np.isfinite(found.select_dtypes("number").to_numpy()).all()
+
+
+def test_no_parameter_takes_a_sensitivity() -> None:
+    fields = set(TableRelease.__dataclass_fields__)
+    assert not {name for name in fields if "sensitiv" in name or "shift" in name}
+    with pytest.raises((TypeError, GaussveilError)):
+        TableRelease(unit="home", epsilon=1.0, delta=1e-6, answers=[Count()], l2_sensitivity=1.0)  # type: ignore[call-arg]
