@@ -223,7 +223,7 @@ def page(measured: dict[str, float]) -> str:
         "",
         f"A million meters that send a reading every {MINUTES} minutes keep {number(share)} % of a core busy with the",
         f"gateway's own work, and fill {gibibytes(10**6 * measured[RESIDENT])}: memory is what a gateway runs out of",
-        "first. What MQTT or Kafka take for a message comes on top: see the gateway's page.",
+        "first. What MQTT takes for a message comes on top: see the gateway's page.",
         "",
         "## Extrapolated",
         "",

@@ -21,7 +21,7 @@ LAYERS = [
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
     ("checks", "files", "lazy_exports"),
-    ("errors", "typing", "version"),
+    ("errors", "logs", "typing", "version"),
 ]
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import json
-import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gaussveil.cli.files import check_targets
-from gaussveil.cli.options import Delta, Epsilon, Force, Json, MetersFile, MetricsSeconds, ResetFrom
+from gaussveil.cli.options import Delta, Epsilon, Force, Json
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import read_table
+from gaussveil.cli.stream_run import run
 from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import GaussveilError, ParameterError
@@ -23,14 +20,11 @@ from gaussveil.errors import GaussveilError, ParameterError
 if TYPE_CHECKING:
     from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream
-    from gaussveil.streaming.gateway import Gateway
-    from gaussveil.streaming.mqtt import Broker
-
-NEW_OBJECTS = 50_000  # between two looks for garbage
 
 stream_app = typer.Typer(
     name="stream", help="Private meter streams: design and run.", epilog=EXIT_CODE_HELP, no_args_is_help=True
 )
+stream_app.command("run", epilog=EXIT_CODE_HELP)(run)
 stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
 
 
@@ -160,81 +154,3 @@ def _open_all(streams: Sequence[tuple[str, MeterStream]], out: Path) -> None:
     finally:
         if opened:
             write_meters(opened, out)
-
-
-@stream_app.command("run", epilog=EXIT_CODE_HELP)
-def run(
-    meters: MetersFile,
-    state: Annotated[Path | None, typer.Option(help="Folder of the durable state; beside METERS by default.")] = None,
-    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None,
-    user: Annotated[str | None, typer.Option(help="MQTT user.")] = None,
-    password: Annotated[str | None, typer.Option(envvar="GAUSSVEIL_MQTT_PASSWORD", help="MQTT password.")] = None,
-    ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None,
-    client: Annotated[
-        str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")
-    ] = "gaussveil-gateway",
-    reset_from: ResetFrom = None,
-    metrics: MetricsSeconds = 60.0,
-) -> None:
-    """Serve private readings until stdin ends or the process is stopped; metrics go to stderr.
-
-    Example: gaussveil stream run meter.json < readings.jsonl > private.jsonl
-    """
-    from gaussveil.streaming.service import open_gateway
-    from gaussveil.streaming.stdio import serve_lines
-
-    broker = None if mqtt is None else _broker(mqtt, user, password, ca, client)
-    gateway = open_gateway(meters, state, reset_from=reset_from)
-    gc.freeze()  # what is there now stays: looking through it for garbage again and again costs a sixth of the time
-    gc.set_threshold(NEW_OBJECTS)
-    stopped = threading.Event()
-    if metrics > 0:
-        from gaussveil.streaming.mqtt import health_lines
-
-        threading.Thread(target=health_lines, args=(gateway, stopped, metrics, _metrics), daemon=True).start()
-    try:
-        if broker is None:
-            serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer)
-        else:
-            _serve_mqtt(gateway, broker)
-    finally:
-        stopped.set()
-        _metrics(dict(gateway.health()))
-    gateway.state.close()
-
-
-def _broker(address: str, user: str | None, password: str | None, ca: Path | None, client: str) -> Broker:
-    from gaussveil.streaming.mqtt import Broker
-
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "@" in host or "/" in host:
-        raise ParameterError(
-            "--mqtt must be host:port, as in localhost:1883; the user belongs in --user, the password in "
-            "GAUSSVEIL_MQTT_PASSWORD"
-        )
-    return Broker(
-        host=host.removeprefix("[").removesuffix("]"),
-        port=int(port),
-        user=user,
-        password=password,
-        client=client,
-        certificate_authority=None if ca is None else str(ca),
-    )
-
-
-def _serve_mqtt(gateway: Gateway, broker: Broker) -> None:
-    import signal
-
-    from gaussveil.streaming.mqtt import MqttGateway
-
-    service = MqttGateway(gateway, broker)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: service.finish())
-    service.start()
-    print(json.dumps({"listening": f"{broker.host}:{broker.port}"}), file=sys.stderr, flush=True)
-    service.wait()
-    service.stop()
-
-
-def _metrics(record: dict[str, object]) -> None:
-    print(json.dumps(record), file=sys.stderr, flush=True)

@@ -1,10 +1,11 @@
 """The gateway's rules, without any transport: messages of readings in, private readings out.
 
 - A meter counts its readings from 0: the sequence number is public, and below the certificate's sample limit.
-- The next reading is answered with fresh noise. One that was answered before gets the identical answer again; with
-  another value it is refused, since two noises on one reading tell more than the certificate says.
-- What is older than the kept outputs is late: refused. Missing readings are replaced by the public substitute and
-  answered; after a gap longer than `longest_gap` the filters start anew instead.
+- The next reading is answered with fresh noise. A number that was answered before gets the identical answer again,
+  whatever value comes with it: to compare values would tell them.
+- Answers are kept until their delivery is confirmed, the last 256 of a meter also afterwards. What is older is late.
+- Missing readings are replaced by the public substitute and answered; after a gap longer than `longest_gap` the filters
+  start anew instead. A number that is ahead by more than `longest_jump` is refused: it would be the meter's end.
 - A reading that is no number counts as missing. Unknown meters and messages without a sequence number are refused.
 
 Every rule depends on public things only: names, sequence numbers, and whether a value is a number.
@@ -12,37 +13,31 @@ Every rule depends on public things only: names, sequence numbers, and whether a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.errors import SourceError
 from gaussveil.mechanisms.meter_stream.noise import to_steps
 from gaussveil.mechanisms.meter_stream.registers import Energy, register_noise
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
+from gaussveil.streaming.drawn import REGISTER, Drawn, Registers
+from gaussveil.streaming.meter_arrays import NO_ANSWER, NOT_STARTED
 from gaussveil.streaming.meters import Meter
-from gaussveil.streaming.state import (
-    ABSENT,
-    KEPT,
-    NONE,
-    READING,
-    RECORD,
-    REGISTER,
-    START,
-    SUBSTITUTE,
-    Records,
-    StreamState,
-)
+from gaussveil.streaming.state import StreamMemory
 from gaussveil.typing import Floats, Integers
 
 LONGEST_GAP = 288
+LONGEST_JUMP = 1 << 15  # 113 days of five minutes
 LARGEST_SEQUENCE = 2**62
+COUNTED = ("accepted", "substituted", "repeated", "late", "unknown", "restarts", "delivered")
+REASONS = ("payload", "size", "empty", "range", "jump")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Message:
     """Consecutive readings of one meter, kW; NaN where a reading is malformed or missing."""
 
@@ -51,25 +46,27 @@ class Message:
     values: Floats = field(repr=False)  # private
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Answer:
     """Private readings for one message: consecutive runs, each with its first sequence number; and energies."""
 
     meter: str
     runs: list[tuple[int, Floats]] = field(default_factory=list)
     energies: list[Energy] = field(default_factory=list)
+    end: int = 0  # one more than the last number answered
 
 
-@dataclass(eq=False)
-class _Work:
-    """A message on its way: what must be drawn for it, from sequence number `first` on."""
+@dataclass(eq=False, slots=True)
+class _Segment:
+    """Consecutive readings of one meter that are drawn at once, and the messages that they came in."""
 
     row: int
-    answer: Answer
     first: int
-    steps: Integers | list[int]
-    known: NDArray[np.bool_] | list[bool]
     restart: bool
+    turn: int  # of two segments of one meter, the second is drawn in the next turn
+    end: int
+    values: list[Floats] = field(default_factory=list)
+    pieces: list[tuple[Answer, int, int]] = field(default_factory=list)  # offset and length in the segment
 
 
 class Gateway:
@@ -78,197 +75,215 @@ class Gateway:
     def __init__(
         self,
         meters: Sequence[Meter],
-        state: StreamState,
+        state: StreamMemory,
         *,
         generator: Generator | None = None,
         longest_gap: int = LONGEST_GAP,
+        longest_jump: int = LONGEST_JUMP,
     ) -> None:
         self.meters = tuple(meters)
         self.state = state
         self.counters: Counter[str] = Counter()
-        self.longest_gap = longest_gap
+        self.longest_gap, self.longest_jump = longest_gap, longest_jump
         self._generator = default_generator() if generator is None else generator
         self._rows = {meter.name: row for row, meter in enumerate(meters)}
         self._limit = [min(meter.design.sample_limit, LARGEST_SEQUENCE) for meter in meters]
-        grids = state.bank.input_grid.tolist()
-        self._rules: list[tuple[float, float, float, float]] = [
-            (*meter.design.limits, meter.design.substitute, grid) for meter, grid in zip(meters, grids)
-        ]
+        self._low, self._high = np.array([meter.design.limits for meter in meters]).T
+        self._substitute = np.array([meter.design.substitute for meter in meters])
         self._noise: dict[tuple[int, int], DiscreteGaussian] = {}
-        self._broken = False
+        self.broken = False
 
     def answer(self, messages: Sequence[Message]) -> list[Answer]:
         """Answers in the order of the messages, in one durable group; a refused message has an empty answer."""
-        if self._broken:
+        if self.broken:
             raise SourceError("an earlier group could not be logged. Restart the gateway: it continues from its log.")
-        answers, waiting = [], []
-        for message in messages:
-            answers.append(Answer(message.meter))
-            waiting.append((message, answers[-1]))
-        frames: list[Records] = []
-        self._broken = True  # until the frame is on the disk, memory is ahead of the log
-        while waiting:
-            waiting = self._wave(waiting, frames)
-        if frames:
-            self.state.commit(np.concatenate(frames))
-        self._broken = False
+        answers = [Answer(message.meter) for message in messages]
+        current: dict[int, _Segment] = {}
+        turns: list[list[_Segment]] = []
+        again: list[tuple[int, int, int, Answer]] = []
+        for message, answer in zip(messages, answers):
+            row = self._rows.get(message.meter)
+            if row is None:
+                self.counters["unknown"] += 1
+            else:
+                self._examine(row, message, answer, current, turns, again)
+        if turns:
+            self.broken = True  # until the frames are on the disk, memory is ahead of the log
+            frames = [drawn for turn in turns for drawn in self._drawn(turn)]
+            self.state.commit(frames)
+            self.broken = False
+        for row, first, count, answer in again:
+            self._repeat(row, first, count, answer)
         return answers
+
+    def confirm(self, answer: Answer) -> None:
+        """The answer was delivered, and need not be kept; to be called in the order of the answers of a meter."""
+        if answer.end:
+            self.state.arrays.confirm(self._rows[answer.meter], answer.end)
+            self.counters["delivered"] += 1
+
+    def forget_before(self, last: int) -> None:
+        """Let go of answers that are not among the last so many of their meter, delivered or not."""
+        arrays = self.state.arrays
+        for row in np.flatnonzero(arrays.next - last > arrays.confirmed).tolist():
+            arrays.confirm(row, int(arrays.next[row]) - last)
+
+    def refuse(self, reason: str) -> None:
+        """Count a message that is no reading."""
+        self.counters[f"malformed_{reason}"] += 1
 
     def health(self) -> dict[str, int]:
         """What happened so far; public figures only."""
-        names = ("accepted", "substituted", "repeated", "conflicts", "late", "malformed", "unknown", "restarts")
-        return {"meters": len(self.meters), **{name: self.counters[name] for name in names}}
+        reasons = {reason: self.counters[f"malformed_{reason}"] for reason in REASONS}
+        arrays = self.state.arrays
+        left = min(limit - int(reached) for limit, reached in zip(self._limit, arrays.next))
+        return {
+            "meters": len(self.meters),
+            **{name: self.counters[name] for name in COUNTED},
+            "malformed": sum(reasons.values()),
+            **{f"malformed_{reason}": count for reason, count in reasons.items()},
+            "unconfirmed": arrays.unconfirmed,
+            "readings_left": left,
+        }
 
-    def _wave(self, waiting: list[tuple[Message, Answer]], frames: list[Records]) -> list[tuple[Message, Answer]]:
-        """Handle at most one message of each meter; give back the rest."""
-        later: list[tuple[Message, Answer]] = []
-        works: dict[tuple[int, bool], list[_Work]] = {}
-        seen: set[int] = set()
-        for message, answer in waiting:
-            row = self._rows.get(message.meter, NONE)
-            if row in seen:
-                later.append((message, answer))
-            elif row == NONE:
-                self.counters["unknown"] += 1
-            else:
-                seen.add(row)
-                work = self._examine(row, message, answer)
-                if work is not None:
-                    works.setdefault((len(work.steps), work.restart), []).append(work)
-        for (_, restart), group in works.items():
-            frames.extend(self._draw(group, restart))
-        return later
+    def _examine(
+        self,
+        row: int,
+        message: Message,
+        answer: Answer,
+        current: dict[int, _Segment],
+        turns: list[list[_Segment]],
+        again: list[tuple[int, int, int, Answer]],
+    ) -> None:
+        """Refuse a message, note what was answered before, and append the rest to what is to be drawn."""
+        values, first = message.values, message.sequence
+        count, segment = len(values), current.get(row)
+        arrays = self.state.arrays
+        expected = segment.end if segment is not None else int(arrays.next[row])
+        if count == 0 or not 0 <= first <= self._limit[row] - count:
+            self.refuse("range" if count else "empty")
+            return
+        if first > expected + self.longest_jump:
+            self.refuse("jump")
+            return
+        answer.end = first + count
+        if first < expected:
+            old = min(count, expected - first)
+            again.append((row, first, old, answer))
+            if old == count:
+                return
+            values, first = values[old:], expected
+        anew = segment is None and bool(arrays.started[row] == NOT_STARTED)
+        if segment is None or first - expected > self.longest_gap:
+            anew = anew or first - expected > self.longest_gap
+            begin = first if anew else expected
+            segment = _Segment(row, begin, anew, 0 if segment is None else segment.turn + 1, begin)
+            current[row] = segment
+            if segment.turn == len(turns):
+                turns.append([])
+            turns[segment.turn].append(segment)
+        if gap := first - segment.end:
+            segment.values.append(np.full(gap, np.nan))
+        segment.values.append(values)
+        length = gap + len(values)
+        segment.pieces.append((answer, segment.end - segment.first, length))
+        segment.end += length
 
-    def _examine(self, row: int, message: Message, answer: Answer) -> _Work | None:
-        """Refuse, repeat, or say what is to be drawn."""
-        count, first = message.values.size, message.sequence
-        if count == 0 or not self.state.first_sequence <= first <= self._limit[row] - count:
-            self.counters["late" if count and first < self.state.first_sequence else "malformed"] += 1
-            return None
-        expected = int(self.state.next[row])
-        if count == 1 and first == expected:  # the common case, without the overhead of arrays
-            value = float(message.values[0])
-            return _Work(row, answer, first, [self._step(row, value)], [value == value], False)
-        known = ~np.isnan(message.values)
-        steps = self._steps(row, message.values)
-        if expected == NONE:
-            return _Work(row, answer, first, steps, known, True)
-        old = max(0, min(count, expected - first))
-        if old:
-            self._repeat(row, first, np.where(known, steps, ABSENT)[:old], answer)
-        if old == count:
-            return None
-        gap = first + old - expected
-        if gap > self.longest_gap:
-            return _Work(row, answer, first, steps, known, True)
-        if gap:
-            filler = self._steps(row, np.full(gap, np.nan))
-            steps, known = np.concatenate([filler, steps]), np.concatenate([np.zeros(gap, bool), known])
-            return _Work(row, answer, expected, steps, known, False)
-        return _Work(row, answer, expected, steps[old:], known[old:], False)
+    def _repeat(self, row: int, first: int, count: int, answer: Answer) -> None:
+        """Answer again what was answered before, to the bit; what is no longer kept, or never was answered, is late."""
+        arrays = self.state.arrays
+        steps = arrays.answers(row, first, count)
+        kept = steps != NO_ANSWER
+        outputs: Floats = steps.astype(np.float64) * self.state.bank.grid[row]
+        edges = np.flatnonzero(np.diff(kept, prepend=False, append=False)).reshape(-1, 2)
+        answer.runs[:0] = [(first + start, outputs[start:stop]) for start, stop in edges.tolist()]
+        closed = arrays.closed_registers(row, first, count)
+        answer.energies[:0] = [
+            self._energy(row, number, sequence, output) for number, sequence, output in closed if kept[sequence - first]
+        ]
+        self.counters["repeated"] += int(kept.sum())
+        self.counters["late"] += int((~kept).sum())
 
-    def _steps(self, row: int, values: Floats) -> Integers:
-        low, high, substitute, grid = self._rules[row]
-        return to_steps(values, grid, low, high, substitute)
+    def _drawn(self, segments: list[_Segment]) -> list[Drawn]:
+        """Fresh outputs for segments of different meters, those of equal length together."""
+        groups: dict[tuple[int, bool], list[_Segment]] = {}
+        for segment in segments:
+            groups.setdefault((segment.end - segment.first, segment.restart), []).append(segment)
+        return [self._draw(group, count, restart) for (count, restart), group in groups.items()]
 
-    def _step(self, row: int, value: float) -> int:
-        """The same for one value: rounds half to even as well."""
-        low, high, substitute, grid = self._rules[row]
-        return round((substitute if value != value else min(max(value, low), high)) / grid)
+    def _draw(self, segments: list[_Segment], count: int, restart: bool) -> Drawn:
+        state, bank = self.state, self.state.bank
+        rows = np.array([segment.row for segment in segments])
+        first = np.array([segment.first for segment in segments])
+        if restart:
+            self.counters["restarts"] += rows.size
+            bank.start(self._generator, rows)
+            state.arrays.sums[:, rows] = 0
+            state.arrays.started[rows] = first
+        values = np.concatenate([part for segment in segments for part in segment.values]).reshape(rows.size, count)
+        columns = rows[:, None]
+        rules = (self._low[columns], self._high[columns], self._substitute[columns])
+        steps = to_steps(values, bank.input_grid[columns], *rules)
+        outputs = bank.push(steps.T, self._generator, rows)[0].T
+        scaled = outputs * bank.grid[columns]
+        for segment, own in zip(segments, scaled):
+            for answer, offset, length in segment.pieces:
+                answer.runs.append((segment.first + offset, own[offset : offset + length]))
+        known = int(np.count_nonzero(values == values))
+        self.counters["accepted"] += known
+        self.counters["substituted"] += values.size - known
+        registers = self._close_registers(segments, steps) if state.arrays.windows[0, rows].any() else _no_registers()
+        drawn = Drawn(
+            restart,
+            rows,
+            first,
+            outputs,
+            bank.states[:, rows],
+            bank.past[:, rows],
+            state.arrays.sums[:, rows],
+            registers,
+        )
+        state.arrays.apply(drawn)
+        return drawn
 
-    def _repeat(self, row: int, first: int, steps: Integers, answer: Answer) -> None:
-        """Answer again what was answered before, to the bit; refuse other values and what is no longer kept.
+    def _close_registers(self, segments: list[_Segment], steps: Integers) -> Registers:
+        """Add readings to the open registers; those whose whole window has passed are released."""
+        arrays, closed = self.state.arrays, []
+        for segment, own in zip(segments, steps):
+            row, totals = segment.row, np.concatenate([[0], np.cumsum(own)])
+            pieces_end = [offset + length for _, offset, length in segment.pieces]
+            found = []
+            for number, register in enumerate(self.meters[row].design.registers):
+                ends = np.arange(-(segment.first + 1) % register.samples, own.size, register.samples)
+                opened = int(arrays.sums[number, row])
+                for begin, end in zip([0, *(ends + 1).tolist()], ends.tolist()):
+                    sequence = segment.first + end
+                    total = opened + int(totals[end + 1] - totals[begin])
+                    opened = 0
+                    if sequence + 1 - register.samples >= arrays.started[row]:  # else a part only: not released
+                        found.append((sequence, number, self._register_output(row, number, total)))
+                begin = int(ends[-1]) + 1 if ends.size else 0
+                arrays.sums[number, row] = opened + int(totals[-1] - totals[begin])
+            for sequence, number, output in sorted(found):
+                closed.append((row, number, sequence, output))
+                energy = self._energy(row, number, sequence, output)
+                piece = bisect_right(pieces_end, sequence - segment.first)
+                segment.pieces[piece][0].energies.append(energy)
+        return np.array(closed, REGISTER) if closed else _no_registers()
 
-        A reading that comes after its substitute was sent is late, whatever its value: an answer that depended on the
-        value would be an output without noise.
-        """
-        sequence = first + np.arange(steps.size)
-        slot = sequence % KEPT
-        kept = self.state.kept_sequence[row, slot] == sequence
-        before = self.state.kept_value[row, slot]
-        same = kept & (before == steps)
-        late = ~kept | ((before == ABSENT) & ~same)
-        outputs = self.state.kept_output[row, slot] * float(self.state.bank.grid[row])
-        for run in np.split(np.arange(steps.size), np.flatnonzero(np.diff(same.astype(int))) + 1):
-            if same[run[0]]:
-                answer.runs.append((int(sequence[run[0]]), outputs[run]))
-        for number in range(len(self.meters[row].design.registers)):
-            closed = self.state.register_sequence[number, row]
-            for window in np.flatnonzero((closed >= first) & (closed < first + steps.size)):
-                if same[closed[window] - first]:
-                    noisy = int(self.state.register_output[number, row, window])
-                    answer.energies.append(self._energy(row, number, int(closed[window]), noisy))
-        self.counters["repeated"] += int(same.sum())
-        self.counters["conflicts"] += int((~same & ~late).sum())
-        self.counters["late"] += int(late.sum())
-
-    def _draw(self, works: list[_Work], restart: bool) -> list[Records]:
-        """Fresh outputs for works of equal length, each of another meter."""
-        rows = np.array([work.row for work in works])
-        first = np.array([work.first for work in works])
-        frames = [self._start(rows, first)] if restart else []
-        steps = np.array([work.steps for work in works], dtype=np.int64).T
-        outputs, states = self.state.bank.push(steps, self._generator, rows)
-        count = len(steps)
-        records = np.empty((len(works), count), RECORD)  # by meter, so that a meter's records are in order
-        records["meter"] = rows[:, None]
-        records["sequence"] = first[:, None] + np.arange(count)
-        records["value"], records["output"], records["state"] = steps.T, outputs.T, states.T
-        known = np.array([work.known for work in works])
-        records["kind"] = np.where(known, READING, SUBSTITUTE)
-        scaled = outputs.T * self.state.bank.grid[rows][:, None]
-        for work, values in zip(works, scaled):
-            work.answer.runs.append((work.first, values))
-        self.counters["accepted"] += int(known.sum())
-        self.counters["substituted"] += int((~known).sum())
-        frames += self._with_registers(works, records) if self.state.has_registers[rows].any() else [records.ravel()]
-        self.state.keep(np.concatenate(frames))
-        return frames
-
-    def _start(self, rows: Integers, first: Integers) -> Records:
-        """Fresh filters, readings and noise together; their states are logged, oldest first."""
-        self.counters["restarts"] += rows.size
-        self.state.bank.start(self._generator, rows)
-        self.state.sums[:, rows] = 0
-        self.state.started[rows] = first
-        depth = max(1, len(self.state.bank.states))
-        records = np.zeros((rows.size, depth), RECORD)
-        records["meter"], records["kind"] = rows[:, None], START
-        records["value"], records["sequence"] = np.arange(depth - 1, -1, -1), first[:, None]
-        if len(self.state.bank.states):
-            records["state"] = self.state.bank.states[::-1, rows].T
-        return records.ravel()
-
-    def _with_registers(self, works: list[_Work], records: Records) -> list[Records]:
-        """The records of billing meters, with each register's record after the reading that closes its window."""
-        frames = []
-        for work, own in zip(works, records):
-            start = 0
-            design = self.meters[work.row].design
-            windows = [register.samples for register in design.registers]
-            for stop in range(1, own.size + 1) if windows else ():
-                sequence = int(own["sequence"][stop - 1])
-                self.state.sums[: len(windows), work.row] += own["value"][stop - 1]
-                for number, samples in enumerate(windows):
-                    if (sequence + 1) % samples == 0:
-                        if sequence + 1 - samples >= self.state.started[work.row]:  # else a part only: not released
-                            frames += [own[start:stop], self._close(work, number, sequence)]
-                            start = stop
-                        self.state.sums[number, work.row] = 0
-            frames.append(own[start:])
-        return [frame for frame in frames if frame.size]
-
-    def _close(self, work: _Work, number: int, sequence: int) -> Records:
-        key = (work.row, number)
+    def _register_output(self, row: int, number: int, total: int) -> int:
+        key = (row, number)
         if key not in self._noise:
-            design = self.meters[work.row].design
+            design = self.meters[row].design
             self._noise[key] = register_noise(design.registers[number], design.filter.input_grid)
-        noisy = int(self.state.sums[number, work.row]) + int(self._noise[key].draw((), self._generator))
-        work.answer.energies.append(self._energy(work.row, number, sequence, noisy))
-        return np.array([(work.row, REGISTER + number, sequence, 0, noisy, 0.0)], RECORD)
+        return total + int(self._noise[key].draw((), self._generator))
 
     def _energy(self, row: int, number: int, sequence: int, noisy: int) -> Energy:
         design = self.meters[row].design
         register = design.registers[number]
         unit = design.filter.input_grid * design.sample_period
         return Energy(register.name, sequence + 1 - register.samples, register.samples, noisy * unit)
+
+
+def _no_registers() -> Registers:
+    return np.empty(0, REGISTER)

@@ -2,79 +2,82 @@
 
 A message is acknowledged only after the broker has taken its answer, so whatever a crash interrupts is delivered again
 and answered identically. One thread reads whatever has arrived, answers it as one durable group, and writes.
+
+Two gateways with one client name and two states would answer one reading with two noises when the broker hands the
+session from one to the other. So each leaves the identity of its state as a retained message on
+gaussveil/<client>/lease, and ends where it finds another's.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ssl
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
-from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
+from gaussveil.errors import GaussveilError, ParameterError, SourceError
 from gaussveil.streaming.gateway import Answer, Gateway, Message
 from gaussveil.streaming.messages import decode, encode_batch, encode_energy, encode_readings, is_batch
+from gaussveil.streaming.mqtt_client import Arrived, Broker, MqttClient
 
 GROUP = 512
-MOST_OWED = 1 << 14  # answers in flight: the protocol has 65535 numbers for them
-PATIENCE = 0.25  # seconds between looks at the clock and at `stop`, when nothing arrives
+MOST_IN_FLIGHT = 1 << 14  # the protocol has 65535 numbers for them
+MOST_NAMES = 1 << 17  # of topics that are remembered
+PATIENCE = 0.25  # seconds between looks at `stop`, when nothing arrives
 LONGEST_DELAY = 30.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Broker:
-    """Where to connect, and as whom."""
+@dataclass(slots=True, eq=False)
+class _Received:
+    """A message, and how many of its answers the broker has not taken yet."""
 
-    host: str = "localhost"
-    port: int = 1883
-    client: str = "gaussveil-gateway"
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    certificate_authority: str | None = None
-    source: str = "meters"
-    target: str = "private"
+    meter: str
+    payload: bytes | None = field(repr=False)
+    number: int
+    connection: int
+    unconfirmed: int = 0
+    answer: Answer | None = None
 
 
 class MqttGateway:
     """A gateway on a broker; `start`, then `stop`. Reconnects by itself and resumes its session."""
 
-    def __init__(self, gateway: Gateway, broker: Broker) -> None:
-        try:
-            from gaussveil.streaming.mqtt_client import BufferedClient
-        except ImportError as error:
-            raise MissingDependencyError("MQTT needs paho-mqtt. Install gaussveil[mqtt].") from error
+    def __init__(self, gateway: Gateway, broker: Broker, *, take_over: bool = False) -> None:
         self.gateway, self.broker = gateway, broker
         self.failure: Exception | None = None
-        self._connection, self._delay = 0, 1.0
+        self.connections = 0
+        self._delay, self._take_over = 1.0, take_over
         self._received: deque[_Received] = deque()
-        self._outbox: deque[tuple[str, bytes, _Received]] = deque()
+        self._unfinished: deque[_Received] = deque()  # answered, in the order of arrival
+        self._outbox: deque[tuple[bytes, bytes, _Received]] = deque()
         self._owed: dict[int, _Received] = {}  # by number of a publication: the message it answers
+        self._meters: dict[bytes, str] = {}
         self._ready, self._stopping, self._stopped = (threading.Event() for _ in range(3))
         self._worker = threading.Thread(target=self._work, name="gaussveil gateway", daemon=True)
-        self._client = BufferedClient(broker.client)
-        if broker.user is not None:
-            self._client.username_pw_set(broker.user, broker.password)
-        if broker.certificate_authority is not None:
-            self._client.tls_set(ca_certs=broker.certificate_authority, tls_version=ssl.PROTOCOL_TLS_CLIENT)
-        self._client.on_connect = self._on_connect
-        self._client.on_subscribe = self._on_subscribe
-        self._client.on_message = self._on_message
-        self._client.on_publish = lambda _client, _data, number, _reason, _properties: self._taken(number)
+        self._lease = f"gaussveil/{broker.client}/lease".encode()
+        self._identity = gateway.state.identity.encode()
+        self._seen_lease: bytes | None = None
+        self._may_answer = False
+        self._client = MqttClient(broker)
+        self._client.confirmed = self._taken
+
+    @property
+    def connected(self) -> bool:
+        """Whether the broker is there."""
+        return self._client.connected
+
+    @property
+    def backlog(self) -> int:
+        """Messages that arrived and are not answered, and answers that the broker has not taken."""
+        return len(self._received) + len(self._outbox) + self._client.in_flight
 
     def start(self, timeout: float = 30.0) -> None:
         """Connect, subscribe and begin to answer."""
-        try:
-            self._client.connect(self.broker.host, self.broker.port)
-        except (OSError, ValueError) as error:
-            raise SourceError(f"the broker {self.broker.host}:{self.broker.port} cannot be reached: {error}") from error
+        self._connect()
         self._worker.start()
         ready = self._ready.wait(timeout)
         if self.failure is not None or not ready:
             self.stop()
-            raise self.failure or SourceError("the broker did not accept the subscription. Check user and topics.")
+            raise self.failure or SourceError("the broker did not accept the subscription.")
 
     def stop(self) -> None:
         """Answer what has arrived, then disconnect."""
@@ -93,27 +96,12 @@ class MqttGateway:
         if self.failure is not None:
             raise self.failure
 
-    def _on_connect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
-        if not reason.is_failure:
-            self._connection, self._delay = self._connection + 1, 1.0
-            client.subscribe(f"{self.broker.source}/+/power", qos=1)
-        elif not self._ready.is_set():  # later refusals pass: a broker that restarts is tried again
-            self.failure = ParameterError(f"the broker refused the connection: {reason}")
-            self._stopping.set()
-            self._ready.set()
-
-    def _on_subscribe(self, _client: Any, _data: Any, _number: int, reasons: Any, _properties: Any) -> None:
-        if any(reason.is_failure for reason in reasons):
-            self.failure = ParameterError(f"the broker refused the subscription to {self.broker.source}/+/power.")
-            self._stopping.set()
-        self._ready.set()
-
-    def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
-        try:
-            meter = message.topic.split("/")[-2]
-        except UnicodeDecodeError:  # of no meter that we know
-            meter = ""
-        self._received.append(_Received(meter, message.payload, message.mid, message.qos, self._connection))
+    def _connect(self) -> None:
+        self._client.connect()
+        self.connections, self._delay = self.connections + 1, 1.0
+        self._seen_lease, self._may_answer = None, False
+        self._client.subscribe({f"{self.broker.source}/+/power": 1, self._lease.decode(): 0})
+        self._client.ping()
 
     def _work(self) -> None:
         """Everything happens in this thread: read, answer, write."""
@@ -121,29 +109,72 @@ class MqttGateway:
         try:
             while not self._stopping.is_set():
                 if self._client.connected:
-                    self._client.read(PATIENCE if self._outbox or not self._received else 0)
-                    self._answer()
-                    self._client.write()
+                    self._exchange()
                 elif not self._stopping.wait(self._delay):
                     self._delay = min(2 * self._delay, LONGEST_DELAY)
                     self._reconnect()
             done = True
-        except (OSError, SourceError) as error:  # the log cannot be written: nothing more may be answered
+        except (OSError, GaussveilError) as error:  # the log cannot be written, or the broker refuses for good
             self.failure = error
         finally:
             if not done and self.failure is None:
                 self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
-            with contextlib.suppress(OSError):
-                self._client.disconnect()
-                self._client.write()
+            self._client.close()
             self._ready.set()
             self._stopped.set()
 
+    def _exchange(self) -> None:
+        """Read, answer and write once; a connection that ended is dropped."""
+        try:
+            arrived = self._client.read(PATIENCE if self._outbox or not self._received else 0)
+        except (OSError, SourceError):
+            self._client.drop()
+            return
+        for item in arrived:
+            self._sort(item)
+        if self._client.answered_pings and not self._may_answer:
+            self._check_lease()
+        if self._may_answer:
+            self._answer()
+        try:
+            self._client.write()
+        except (OSError, SourceError):
+            self._client.drop()
+
     def _reconnect(self) -> None:
         try:
-            self._client.reconnect()
-        except OSError:  # tried again after a longer delay
+            self._connect()
+        except (OSError, SourceError, ParameterError):  # tried again after a longer delay: a broker may restart
             return
+
+    def _sort(self, item: Arrived) -> None:
+        if item.topic == self._lease:
+            self._seen_lease = item.payload
+            if self._may_answer:
+                self._check_lease()
+        else:
+            self._received.append(_Received(self._meter(item.topic), item.payload, item.number, self.connections))
+
+    def _check_lease(self) -> None:
+        """The broker has answered what came after the subscription: a retained lease would be here by now."""
+        if self._seen_lease not in (None, b"", self._identity) and not self._take_over:
+            raise SourceError(
+                f"the client name {self.broker.client!r} is served with another state: two gateways would answer one "
+                "reading with two noises. Stop the other one; if its state is lost, reset and take over."
+            )
+        if self._seen_lease != self._identity:
+            self._client.publish(self._lease, self._identity, retain=True)
+            self._seen_lease = self._identity
+        self._take_over, self._may_answer = False, True
+        self._ready.set()
+
+    def _meter(self, topic: bytes) -> str:
+        name = self._meters.get(topic)
+        if name is None:
+            name = topic.decode(errors="replace").split("/")[-2]  # of no meter that we know if it is no text
+            if len(self._meters) < MOST_NAMES:
+                self._meters[topic] = name
+        return name
 
     def _answer(self) -> None:
         """Answer what has arrived, in one durable group, and hand out as many answers as may be in flight."""
@@ -151,63 +182,45 @@ class MqttGateway:
             group = [self._received.popleft() for _ in range(min(GROUP, len(self._received)))]
             known: list[tuple[_Received, Message]] = []
             for received in group:
-                message = decode(received.meter, received.payload)
+                message = None if received.payload is None else decode(received.meter, received.payload)
                 if message is None:
-                    self.gateway.counters["malformed"] += 1
-                    self._acknowledge(received)
+                    self.gateway.refuse("size" if received.payload is None else "payload")
                 else:
                     known.append((received, message))
             for (received, _), answer in zip(known, self.gateway.answer([message for _, message in known])):
                 self._prepare(received, answer)
-        while self._outbox and len(self._owed) < MOST_OWED:
+            self._unfinished.extend(group)
+            self._finish_delivered()
+        while self._outbox and self._client.in_flight < MOST_IN_FLIGHT:
             topic, payload, received = self._outbox.popleft()
-            self._owed[self._client.publish(topic, payload, qos=1).mid] = received
+            self._owed[self._client.publish(topic, payload)] = received
 
     def _prepare(self, received: _Received, answer: Answer) -> None:
-        topic = f"{self.broker.target}/{answer.meter}"
+        topic = f"{self.broker.target}/{answer.meter}/power".encode()
+        batch = received.payload is not None and is_batch(received.payload)
         for sequence, values in answer.runs:
-            batch = is_batch(received.payload)
             for payload in (encode_batch(sequence, values),) if batch else encode_readings(sequence, values):
-                self._outbox.append((f"{topic}/power", payload, received))
+                self._outbox.append((topic, payload, received))
                 received.unconfirmed += 1
         for energy in answer.energies:
-            self._outbox.append((f"{topic}/energy", encode_energy(energy), received))
+            topic = f"{self.broker.target}/{answer.meter}/energy".encode()
+            self._outbox.append((topic, encode_energy(energy), received))
             received.unconfirmed += 1
-        if not received.unconfirmed:
-            self._acknowledge(received)
+        received.answer, received.payload = answer, None
 
     def _taken(self, number: int) -> None:
         """The broker has one more answer; with the last one, the message may go."""
         received = self._owed.pop(number, None)
-        if received is None:  # a second confirmation after a reconnection
-            return
-        received.unconfirmed -= 1
-        if received.unconfirmed == 0:
-            self._acknowledge(received)
+        if received is not None:
+            received.unconfirmed -= 1
+            if received.unconfirmed == 0:
+                self._finish_delivered()
 
-    def _acknowledge(self, received: _Received) -> None:
-        """On the connection that the message came by only: on a later one its number may be another message's."""
-        if received.connection == self._connection:
-            self._client.ack(received.number, received.qos)
-
-
-@dataclass(slots=True)
-class _Received:
-    """A message, and how many of its answers the broker has not taken yet."""
-
-    meter: str
-    payload: bytes = field(repr=False)
-    number: int
-    qos: int
-    connection: int
-    unconfirmed: int = 0
-
-
-def health_lines(gateway: Gateway, stopped: threading.Event, every: float, write: Any) -> None:
-    """Write a metrics line at intervals until stopped."""
-    began, before = time.monotonic(), 0
-    while not stopped.wait(every):
-        health = gateway.health()
-        done = health["accepted"] + health["substituted"]
-        write({**health, "seconds": round(time.monotonic() - began), "readings_per_second": (done - before) / every})
-        before = done
+    def _finish_delivered(self) -> None:
+        """In the order of arrival; acknowledged on the connection that a message came by only."""
+        while self._unfinished and not self._unfinished[0].unconfirmed:
+            received = self._unfinished.popleft()
+            if received.answer is not None:
+                self.gateway.confirm(received.answer)
+            if received.number and received.connection == self.connections:
+                self._client.acknowledge(received.number)

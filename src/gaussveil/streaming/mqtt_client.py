@@ -1,8 +1,8 @@
-"""paho's client in one thread with many packets per system call; the protocol stays paho's.
+"""MQTT 3.1.1 as a gateway needs it: QoS 1 both ways, a lasting session, one thread, many packets per system call.
 
-paho reads the two or three parts of every packet with a system call each, and sends every packet by itself. Most of a
-short message's time goes there. Here its socket is buffered: one `recv` takes whatever has arrived, one `send` whatever
-was written since. Should a later paho no longer ask `_create_socket`, everything works as before, only slower.
+A general client spends most of a short message's time in its own bookkeeping. Here a packet is a slice of what has
+arrived, and an answer is appended to what is sent next. What is too large is skipped while it arrives, never held.
+Sections are those of the OASIS standard of 2014.
 """
 
 from __future__ import annotations
@@ -11,120 +11,302 @@ import contextlib
 import select
 import socket
 import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
+from gaussveil.errors import ParameterError, SourceError
 
-READ_BYTES = 1 << 16
-MOST_UNSENT = 1 << 22
+CONNACK, PUBLISH, PUBACK, SUBACK, PINGRESP = 0x20, 0x30, 0x40, 0x90, 0xD0
+READ_BYTES = 1 << 18
+LARGEST_PACKET = 1 << 18  # the topic may have 64 KiB, a batch 32 KiB
+KEEP_ALIVE = 30
+CONNECT_SECONDS = 10.0
+REFUSALS = {
+    1: "another version of the protocol",
+    2: "the client name is not allowed",
+    3: "the broker is not available",
+    4: "bad user name or password",
+    5: "not authorised",
+}
 NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
-class BufferedSocket:
-    """A connected socket, plain or TLS, whose reads and writes are gathered."""
+@dataclass(frozen=True, kw_only=True)
+class Broker:
+    """Where to connect, and as whom. TLS is on with `tls`, an authority or a client certificate."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self._data, self._position = b"", 0
-        self._unsent = bytearray()
+    host: str = "localhost"
+    port: int = 1883
+    client: str = "gaussveil-gateway"
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    tls: bool = False
+    certificate_authority: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    source: str = "meters"
+    target: str = "private"
 
-    def recv(self, size: int) -> bytes:
-        """At most `size` bytes; a system call only if none are left from the last one."""
-        if self._position == len(self._data):
-            self._data, self._position = self.inner.recv(READ_BYTES), 0
-        part: bytes = self._data[self._position : self._position + size]
-        self._position += len(part)
-        return part
+    @property
+    def encrypted(self) -> bool:
+        """Whether the connection uses TLS."""
+        return self.tls or self.certificate_authority is not None or self.client_certificate is not None
 
-    def pending(self) -> int:
-        """Bytes that can be had without a system call."""
-        inside = self.inner.pending() if hasattr(self.inner, "pending") else 0
-        return len(self._data) - self._position + int(inside)
-
-    def send(self, data: bytes | bytearray) -> int:
-        """Take all of it for the next `flush`; refuse while too much is unsent."""
-        if len(self._unsent) > MOST_UNSENT:
-            raise BlockingIOError
-        self._unsent += data
-        return len(data)
-
-    def flush(self) -> bool:
-        """Send what the network takes; whether all went. A broken connection shows when it is read."""
-        while self._unsent:
-            try:
-                sent = self.inner.send(self._unsent)
-            except NOT_NOW:
-                return False
-            except OSError:
-                self._unsent.clear()
-                break
-            del self._unsent[:sent]
-        return True
-
-    def fileno(self) -> int:
-        """For `select`."""
-        return int(self.inner.fileno())
-
-    def setblocking(self, flag: bool) -> None:
-        """As the socket's own."""
-        self.inner.setblocking(flag)
-
-    def close(self) -> None:
-        """Send what is left, such as the farewell, as far as that is possible at once."""
-        with contextlib.suppress(OSError):
-            self.flush()
-        self.inner.close()
+    def context(self) -> ssl.SSLContext:
+        """The system's authorities unless one is named; host names are checked."""
+        try:
+            context = ssl.create_default_context(cafile=self.certificate_authority)
+            if self.client_certificate is not None:
+                context.load_cert_chain(self.client_certificate, self.client_key)
+        except (OSError, ssl.SSLError) as error:
+            raise ParameterError(f"the files of certificates cannot be used: {error}") from None
+        return context
 
 
-class BufferedClient(Client):
-    """A client that is driven by `exchange` and `write`, by one thread; publications wait for `write`."""
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A publication; `payload` is None where it was too large to be held. `number` is 0 at QoS 0."""
 
-    def __init__(self, name: str) -> None:
-        # A lasting session: the broker keeps what arrives while the gateway is away.
-        super().__init__(CallbackAPIVersion.VERSION2, client_id=name, clean_session=False, manual_ack=True)
-        # Whoever drives the loop limits what is in flight; paho would go through all of it at each confirmation.
-        self.max_inflight_messages_set(0)
-        self.max_queued_messages_set(0)
-        self.on_socket_register_write = lambda *_: None  # tells paho not to write by itself
+    topic: bytes
+    payload: bytes | None = field(repr=False)
+    number: int
 
-    def _create_socket(self) -> Any:
-        made: Any = super()._create_socket()
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return BufferedSocket(made)
+
+class MqttClient:
+    """One connection at a time to a broker; the session outlives it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.confirmed: Callable[[int], None] = lambda _number: None
+        self._context = broker.context() if broker.encrypted else None
+        self._socket: Any = None
+        self._arrived, self._unsent = bytearray(), bytearray()
+        self._skip, self._number, self.answered_pings = 0, 0, 0
+        self._in_flight: dict[int, bytes] = {}  # publications by number, until the broker has taken them
+        self._heard = self._spoke = 0.0
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection, accepted or about to be."""
-        return self.socket() is not None
+        """Whether there is a connection."""
+        return self._socket is not None
 
-    def read(self, seconds: float) -> None:
-        """Wait for the broker, then handle every packet that has arrived; callbacks run in here."""
-        connection: Any = self.socket()
-        if connection is None:
-            return
-        if not self._pending(connection):
-            waits_to_send = self.want_write() or not self._flushed(connection)
+    @property
+    def in_flight(self) -> int:
+        """Publications that the broker has not taken yet."""
+        return len(self._in_flight)
+
+    def connect(self) -> bool:
+        """Connect, and send again what the broker has not taken; whether it still knew the session."""
+        connection = self._reached()
+        try:
+            present = self._greeted(connection)
+        except BaseException:
+            connection.close()
+            raise
+        connection.setblocking(False)
+        self._socket = connection
+        self._skip, self._heard, self.answered_pings = 0, time.monotonic(), 0
+        self._unsent = bytearray(b"".join(bytes([packet[0] | 8]) + packet[1:] for packet in self._in_flight.values()))
+        return present
+
+    def subscribe(self, topics: Mapping[str, int]) -> None:
+        """Ask for topics at their QoS; a refusal is raised by `read`."""
+        body = b"".join(_text(topic) + bytes([quality]) for topic, quality in topics.items())
+        self._unsent += _packet(0x82, self._next_number().to_bytes(2, "big") + body)
+
+    def publish(self, topic: bytes, payload: bytes, *, retain: bool = False) -> int:
+        """Queue a publication at QoS 1; the number that `confirmed` will be called with."""
+        number = self._next_number()
+        body = len(topic).to_bytes(2, "big") + topic + number.to_bytes(2, "big") + payload
+        packet = _packet(0x33 if retain else 0x32, body)
+        self._in_flight[number] = packet
+        self._unsent += packet
+        return number
+
+    def ping(self) -> None:
+        """Ask the broker whether it is there; `answered_pings` counts the answers."""
+        self._unsent += b"\xc0\x00"
+        self._spoke = time.monotonic()
+
+    def acknowledge(self, number: int) -> None:
+        """Queue the confirmation of a publication that arrived."""
+        self._unsent += b"\x40\x02" + number.to_bytes(2, "big")
+
+    def read(self, seconds: float) -> list[Arrived]:
+        """Wait for the broker, then take what has arrived; an OSError or SourceError where the connection ended."""
+        connection = self._socket
+        if not (isinstance(connection, ssl.SSLSocket) and connection.pending()):
             events = select.poll()
-            events.register(connection.fileno(), select.POLLIN | (select.POLLOUT if waits_to_send else 0))
+            events.register(connection.fileno(), select.POLLIN | (select.POLLOUT if self._unsent else 0))
             if not events.poll(1000 * seconds):
-                return
-        self.loop_read()
-        while self.socket() is connection and self._pending(connection):
-            self.loop_read()
+                return []
+        try:
+            part = connection.recv(READ_BYTES)
+        except NOT_NOW:
+            return []
+        if not part:
+            raise SourceError("the broker closed the connection.")
+        self._heard = time.monotonic()
+        self._arrived += part
+        return self._taken_apart()
 
     def write(self) -> None:
-        """Send everything that callbacks and publications left, and keep the connection alive."""
-        self.loop_write()
-        self.loop_misc()
-        connection: Any = self.socket()
-        if connection is not None:
-            self._flushed(connection)
+        """Send what the network takes, and keep the connection alive."""
+        now = time.monotonic()
+        if now - max(self._heard, self._spoke) > KEEP_ALIVE / 2:
+            self.ping()
+        if now - self._heard > 1.5 * KEEP_ALIVE:
+            raise SourceError("the broker does not answer.")
+        while self._unsent:
+            try:
+                sent = self._socket.send(self._unsent)
+            except NOT_NOW:
+                return
+            del self._unsent[:sent]
 
-    @staticmethod
-    def _pending(connection: Any) -> bool:
-        return isinstance(connection, BufferedSocket) and connection.pending() > 0
+    def close(self) -> None:
+        """Say farewell as far as that is possible at once; what is in flight is sent again by the next `connect`."""
+        if self._socket is not None:
+            self._unsent += b"\xe0\x00"
+            with contextlib.suppress(OSError, SourceError):
+                self.write()
+            self.drop()
 
-    @staticmethod
-    def _flushed(connection: Any) -> bool:
-        return not isinstance(connection, BufferedSocket) or connection.flush()
+    def drop(self) -> None:
+        """Forget a connection that ended."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+        self._socket = None
+        self._arrived.clear()
+        self._unsent.clear()
+
+    def _reached(self) -> Any:
+        host, port = self.broker.host, self.broker.port
+        where = f"the broker {host}:{port}"
+        try:
+            plain = socket.create_connection((host, port), CONNECT_SECONDS)
+        except OSError as error:
+            raise SourceError(f"{where} cannot be reached: {error}") from None
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._context is None:
+            return plain
+        try:
+            return self._context.wrap_socket(plain, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            plain.close()
+            raise SourceError(f"the certificate of {where} is refused: {error.verify_message}") from None
+        except OSError as error:
+            plain.close()
+            raise SourceError(f"{where} does not speak TLS on this port: {error.args[-1]}") from None
+
+    def _greeted(self, connection: Any) -> bool:
+        """Section 3.1 and 3.2: CONNECT with a lasting session, CONNACK."""
+        broker = self.broker
+        flags = (0x80 if broker.user is not None else 0) | (0x40 if broker.password is not None else 0)
+        body = b"\x00\x04MQTT\x04" + bytes([flags]) + KEEP_ALIVE.to_bytes(2, "big") + _text(broker.client)
+        for text in (broker.user, broker.password):
+            body += b"" if text is None else _text(text)
+        where, answer = f"the broker {broker.host}:{broker.port}", b""
+        try:
+            connection.sendall(_packet(0x10, body))
+            while len(answer) < 4 and (part := connection.recv(4 - len(answer))):
+                answer += part
+        except TimeoutError:
+            raise SourceError(f"{where} does not answer: it is no MQTT broker.") from None
+        except ssl.SSLError as error:
+            raise SourceError(f"{where} ended TLS: {error.reason}; does it ask for a client certificate?") from None
+        except OSError:
+            pass  # closed: told below
+        if not answer:
+            hint = "does it ask for a client certificate?" if broker.encrypted else "does the port expect TLS?"
+            raise SourceError(f"{where} closed the connection without an answer: {hint}")
+        if len(answer) < 4 or answer[:2] != bytes([CONNACK, 2]):
+            hint = "" if broker.encrypted else " or the port expects TLS"
+            raise SourceError(f"{where} does not answer as an MQTT broker: it is none{hint}.")
+        if answer[3]:
+            raise ParameterError(f"{where} refused the connection: {REFUSALS.get(answer[3], answer[3])}")
+        return bool(answer[2] & 1)
+
+    def _taken_apart(self) -> list[Arrived]:
+        """Packets out of what has arrived; what is not whole stays."""
+        data, position, found = self._arrived, 0, []
+        if self._skip:
+            position = min(self._skip, len(data))
+            self._skip -= position
+        end = len(data)
+        while position + 1 < end:
+            kind, start, length = data[position], position + 2, data[position + 1]
+            if length & 0x80:
+                size = _remaining_length(data, position + 1)
+                if size is None:
+                    break
+                start, length = size
+            if start + length > end:
+                if length > LARGEST_PACKET:
+                    if kind & 0xF0 != PUBLISH:
+                        raise SourceError("the broker sent a packet that is too large.")
+                    if end - start < LARGEST_PACKET:
+                        break  # its topic may not be there yet
+                    found.append(_publication(data, kind, start, start + length, held=False))
+                    self._skip, position = start + length - end, end
+                break
+            stop = start + length
+            if kind & 0xF0 == PUBLISH:
+                found.append(_publication(data, kind, start, stop, held=length <= LARGEST_PACKET))
+            elif kind == PUBACK:
+                number = int.from_bytes(data[start:stop], "big")
+                if self._in_flight.pop(number, None) is not None:
+                    self.confirmed(number)
+            elif kind == PINGRESP:
+                self.answered_pings += 1
+            elif kind == SUBACK and 0x80 in data[start + 2 : stop]:
+                raise ParameterError("the broker refused the subscription. Check what the user may read.")
+            position = stop
+        del data[:position]
+        return found
+
+    def _next_number(self) -> int:
+        while True:
+            self._number = self._number % 65535 + 1
+            if self._number not in self._in_flight:
+                return self._number
+
+
+def _publication(data: bytearray, kind: int, start: int, stop: int, *, held: bool) -> Arrived:
+    """Section 3.3."""
+    after = start + 2 + (data[start] << 8 | data[start + 1])
+    topic = bytes(data[start + 2 : after])
+    number = 0
+    if kind & 6:
+        number = data[after] << 8 | data[after + 1]
+        after += 2
+    return Arrived(topic, bytes(data[after:stop]) if held else None, number)
+
+
+def _remaining_length(data: bytearray, position: int) -> tuple[int, int] | None:
+    """Section 2.2.3: where the rest begins and how long it is; None if that is not there yet."""
+    length = 0
+    for place in range(4):
+        if position + place >= len(data):
+            return None
+        byte = data[position + place]
+        length |= (byte & 0x7F) << 7 * place
+        if not byte & 0x80:
+            return position + place + 1, length
+    raise SourceError("the broker sent what is no MQTT packet.")
+
+
+def _packet(kind: int, body: bytes) -> bytes:
+    length, head = len(body), bytearray([kind])
+    while length > 127:
+        head.append(length & 0x7F | 0x80)
+        length >>= 7
+    head.append(length)
+    return bytes(head) + body
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return len(encoded).to_bytes(2, "big") + encoded

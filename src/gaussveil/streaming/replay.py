@@ -16,7 +16,6 @@ import math
 import struct
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
@@ -26,24 +25,23 @@ from gaussveil.noise.keyed import KEY_BYTES, KeyedGenerator
 from gaussveil.streaming.gateway import LARGEST_SEQUENCE, Answer, Gateway, Message
 from gaussveil.streaming.messages import decode
 from gaussveil.streaming.meters import Meter
-from gaussveil.streaming.state import _ARRAYS, NONE, Records, StreamState
+from gaussveil.streaming.state import StreamMemory
 
-MARK = b"GVS1"
+MARK = b"GVS2"
 READING = struct.Struct("<qd")
 CACHED_DESIGNS = 4096
 
 Reading = tuple[int, float]
 
 
-class MeterState(StreamState):
-    """Filters, registers and kept outputs of one meter; whoever calls keeps the bytes."""
+class MeterState(StreamMemory):
+    """Filters, registers and positions of one meter; whoever calls keeps the bytes, and delivers what is answered."""
 
     def __init__(self, meter: Meter, first_sequence: int = 0) -> None:
-        super().__init__(Path(), [meter], NONE, first_sequence)
+        super().__init__([meter])
+        self.arrays.next[:] = first_sequence
+        self.arrays.confirmed[:] = LARGEST_SEQUENCE  # nothing is answered twice here, so nothing is kept for it
         self._fresh = self.to_bytes()
-
-    def commit(self, records: Records) -> None:
-        """Nothing: the state is made durable together with the outputs, by whoever keeps it."""
 
     def to_bytes(self) -> bytes:
         """All arrays; their shapes follow from the meter's design."""
@@ -51,22 +49,22 @@ class MeterState(StreamState):
 
     def load(self, stored: bytes) -> None:
         """Inverse of `to_bytes`."""
+        arrays = self._arrays()
+        if len(stored) != sum(array.nbytes for array in arrays):
+            raise FormatError("the state of a meter does not fit its design. Start anew with a reset.")
         position = 0
-        for array in self._arrays():
+        for array in arrays:
             part = stored[position : position + array.nbytes]
-            if len(part) != array.nbytes:
-                raise FormatError("the state of a meter does not fit its design. Start anew with a reset.")
             array[...] = np.frombuffer(part, array.dtype).reshape(array.shape)
             position += array.nbytes
-        if position != len(stored):
-            raise FormatError("the state of a meter does not fit its design. Start anew with a reset.")
 
     def forget(self) -> None:
         """As if no reading had ever come."""
         self.load(self._fresh)
 
     def _arrays(self) -> list[np.ndarray]:
-        return [*(getattr(self, name) for name in _ARRAYS), self.bank.states, self.bank.past]
+        arrays = self.arrays
+        return [arrays.next, arrays.started, arrays.sums, arrays.states, arrays.past]
 
 
 class _Filters:

@@ -1,74 +1,94 @@
 """Durable state of all meters: arrays in memory, logged ahead of every output, with group commit.
 
-A frame of the log holds what one group of outputs was made of. It is on the disk before any of them leaves, so after a
-crash either an output was never seen, or its frame is there and the very same output can be given again. The folder
-holds readings and noise: only its owner may read it.
+A frame of the log is on the disk before any of its outputs leaves, so after a crash either an output was never seen, or
+its frame is there and the very same output can be given again. How far the log was written is noted in a file of its
+own: a log that is shorter lost answers that were given, and is refused. The folder holds noise: only its owner may read
+it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_stream.noise import FilterBank
-from gaussveil.streaming.meters import Meter, digest_of
+from gaussveil.streaming.drawn import REGISTERS, Drawn, frame_follows, frames_in
+from gaussveil.streaming.earlier_state import upgraded
+from gaussveil.streaming.meter_arrays import NOT_STARTED, MeterArrays
+from gaussveil.streaming.meters import Meter
 
-READING, SUBSTITUTE, START, REGISTER = 0, 1, 2, 8  # kinds of records; REGISTER + r is the r-th register
-RECORD = np.dtype(
-    [("meter", "<u4"), ("kind", "<u4"), ("sequence", "<i8"), ("value", "<i8"), ("output", "<i8"), ("state", "<f8")]
-)
-FRAME = struct.Struct("<4sII")  # mark, records, checksum
-MARK = b"GVF1"
-NONE = -1
-ABSENT = np.iinfo(np.int64).min  # stands for the value of a reading that was substituted
-REGISTERS = 3
-KEPT = 256  # readings per meter whose outputs can be given again
-KEPT_WINDOWS = 12  # the same for registers
-CHECKPOINT_RECORDS = 1 << 21
+FORMAT = 2
+COMMITTED = struct.Struct("<QQI")  # generation, bytes of its log, checksum
+CHECKPOINT_BYTES = 1 << 26
+CLOSED = -1
 
-Records = NDArray[np.void]
+Reset = int | Mapping[str, int]  # of all meters, or by name
 
 
-class StreamState:
-    """Arrays by meter: next sequence number, filter states, sums of registers, and the last outputs.
+class StreamMemory:
+    """Filters and arrays of some meters; whoever makes them durable overrides `commit`."""
 
-    `open` reads the folder, or makes it. One process at a time holds it.
-    """
+    identity = ""
+    folder = Path()
 
-    def __init__(self, folder: Path, meters: Sequence[Meter], lock: int, first_sequence: int) -> None:
-        self.folder, self._lock = folder, lock
-        self.first_sequence = first_sequence  # what was answered before a reset must not be answered again
+    def __init__(self, meters: Sequence[Meter]) -> None:
+        self.meters = tuple(meters)
         self.bank = FilterBank([meter.design.filter for meter in meters])
-        count = len(meters)
-        self.digest = digest_of(meters)
+        windows = np.zeros((REGISTERS, len(meters)), np.int64)
+        for row, meter in enumerate(meters):
+            for number, register in enumerate(meter.design.registers):
+                windows[number, row] = register.samples
+        self.arrays = MeterArrays(windows, len(self.bank.states), len(self.bank.past))
+        self.bank.states, self.bank.past = self.arrays.states, self.arrays.past
+
+    @property
+    def bytes_per_meter(self) -> float:
+        """Memory of the arrays."""
+        filters = sum(value.nbytes for value in vars(self.bank).values() if isinstance(value, np.ndarray))
+        return (filters + self.arrays.nbytes) / len(self.arrays)
+
+    def commit(self, frames: Sequence[Drawn]) -> None:
+        """Make draws durable that `arrays` hold already."""
+
+    def close(self) -> None:
+        """Let go of what holds the state."""
+
+
+@dataclass(eq=False)
+class Stored:
+    """What a folder holds: whose arrays, and where meters stopped that were taken out."""
+
+    identity: str
+    generation: int
+    arrays: MeterArrays
+    meters: list[tuple[str, str]]  # name, and the debit that paid
+    retired: dict[tuple[str, str], int] = field(default_factory=dict)
+    log_bytes: int = 0
+
+
+class StreamState(StreamMemory):
+    """The state in a folder. `open` reads the folder, or makes it. One process at a time holds it."""
+
+    def __init__(self, folder: Path, meters: Sequence[Meter], lock: int) -> None:
+        super().__init__(meters)
+        self.folder = folder
+        self.identity = os.urandom(16).hex()
         self.generation = 0
-        self.next = np.full(count, NONE, dtype=np.int64)
-        self.started = np.zeros(count, dtype=np.int64)
-        self.sums = np.zeros((REGISTERS, count), dtype=np.int64)
-        self.kept_sequence = np.full((count, KEPT), NONE, dtype=np.int64)
-        self.kept_value = np.zeros((count, KEPT), dtype=np.int64)
-        self.kept_output = np.zeros((count, KEPT), dtype=np.int64)
-        self.register_sequence = np.full((REGISTERS, count, KEPT_WINDOWS), NONE, dtype=np.int64)
-        self.register_output = np.zeros((REGISTERS, count, KEPT_WINDOWS), dtype=np.int64)
-        windows = [
-            [r.samples for r in m.design.registers] + [0] * (REGISTERS - len(m.design.registers)) for m in meters
-        ]
-        self.windows = np.array(windows, dtype=np.int64).T
-        self.has_registers = self.windows[0] > 0
-        self._logged = 0
-        self._log = NONE
+        self.retired: dict[tuple[str, str], int] = {}
+        self._lock, self._log, self._committed, self._written = lock, CLOSED, CLOSED, 0
 
     @classmethod
     def exists(cls, folder: str | os.PathLike[str]) -> bool:
@@ -77,15 +97,14 @@ class StreamState:
 
     @classmethod
     def open(
-        cls, folder: str | os.PathLike[str], meters: Sequence[Meter], *, reset_from: int | None = None
+        cls, folder: str | os.PathLike[str], meters: Sequence[Meter], *, reset_from: Reset | None = None
     ) -> StreamState:
-        """Recover the state: last checkpoint, then every complete frame of the log.
+        """Recover the state: last checkpoint, then every frame of the log. Meters may have come or gone meanwhile.
 
-        `reset_from` forgets all state, filters and noise together, and refuses every earlier sequence number. Where the
-        old state can still be read, a number that it has answered is refused: it would be answered with a second noise.
+        `reset_from` forgets the state of all meters or of those named, filters and noise together, and refuses every
+        earlier sequence number. Where the old state can still be read, a number that it has answered is refused: it
+        would be answered with a second noise.
         """
-        if reset_from is not None and reset_from < 0:
-            raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from} instead.")
         path = Path(folder)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -95,13 +114,16 @@ class StreamState:
             os.close(lock)
             raise SourceError(f"the state in {path} is in use by another gateway. Stop it first.") from None
         try:
-            state = cls(path, meters, lock, reset_from or 0)
-            if cls.exists(path) and reset_from is None:
-                state._recover()
-            else:
-                if cls.exists(path):
-                    _check_reset(cls(path, meters, NONE, 0), reset_from or 0)
-                # Never over files that are in force: a crash leaves the old state or the new one, not parts of both.
+            state = cls(path, meters, lock)
+            begins = _by_name(reset_from, meters)
+            stored = _stored(path, meters, all_anew=len(begins) == len(meters)) if cls.exists(path) else None
+            fitting = stored is not None and state._take_over(stored, begins)
+            for row, meter in enumerate(meters):
+                if stored is None and meter.name in begins:
+                    state.arrays.next[row] = state.arrays.confirmed[row] = begins[meter.name]
+            if fitting and stored is not None and stored.log_bytes != CLOSED and not begins:
+                state._continue_log(stored.log_bytes)
+            else:  # never over files that are in force: a crash leaves the old state or the new one, not parts of both
                 state.generation = max(_generations(path), default=0)
                 state.checkpoint()
         except BaseException:
@@ -109,191 +131,194 @@ class StreamState:
             raise
         return state
 
-    @property
-    def bytes_per_meter(self) -> float:
-        """Memory of the arrays."""
-        arrays = [value for value in vars(self).values() if isinstance(value, np.ndarray)]
-        arrays += [value for value in vars(self.bank).values() if isinstance(value, np.ndarray)]
-        return sum(array.nbytes for array in arrays) / len(self.next)
-
-    def commit(self, records: Records) -> None:
-        """Log one frame durably; only then may its outputs be published."""
-        body = records.tobytes()
-        frame = memoryview(FRAME.pack(MARK, len(records), zlib.crc32(body)) + body)
-        while frame:
-            frame = frame[os.write(self._log, frame) :]
+    def commit(self, frames: Sequence[Drawn]) -> None:
+        """Log frames durably; only then may their outputs be published."""
+        body = memoryview(b"".join(frame.to_frame() for frame in frames))
+        self._written += len(body)
+        while body:
+            body = body[os.write(self._log, body) :]
         os.fdatasync(self._log)
-        self._logged += len(records)
-        if self._logged >= CHECKPOINT_RECORDS:
+        self._note_committed()
+        if self._written >= CHECKPOINT_BYTES:
             self.checkpoint()
-
-    def keep(self, records: Records) -> None:
-        """Remember outputs and positions, in memory; filter states are the bank's."""
-        readings = records[records["kind"] <= SUBSTITUTE]
-        meter, slot = readings["meter"], readings["sequence"] % KEPT
-        self.kept_sequence[meter, slot] = readings["sequence"]
-        self.kept_value[meter, slot] = np.where(readings["kind"] == SUBSTITUTE, ABSENT, readings["value"])
-        self.kept_output[meter, slot] = readings["output"]
-        self.next[meter] = readings["sequence"] + 1  # a meter's later records come later
-        closed = records[records["kind"] >= REGISTER]
-        if closed.size:
-            number, meter = closed["kind"] - REGISTER, closed["meter"]
-            slot = (closed["sequence"] + 1) // self.windows[number, meter] % KEPT_WINDOWS
-            self.register_sequence[number, meter, slot] = closed["sequence"]
-            self.register_output[number, meter, slot] = closed["output"]
 
     def checkpoint(self) -> None:
         """Write all arrays, then start an empty log; a crash in between leaves the older pair in force."""
         generation = self.generation + 1
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        target = self.folder / f"arrays-{generation}.npz"
-        with _private(target) as handle:
-            np.savez(handle, states=self.bank.states, past=self.bank.past, **arrays)
-            handle.flush()
-            os.fsync(handle.fileno())
-        log = os.open(self._log_path(generation), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        names = [[meter.name, meter.certificate.release_id] for meter in self.meters]
+        record = {"meters": names, "retired": [[*whose, end] for whose, end in self.retired.items()]}
+        listed = np.frombuffer(json.dumps(record).encode(), np.uint8)
+        with _private(self.folder / f"arrays-{generation}.npz") as handle:
+            np.savez(handle, allow_pickle=False, listed=listed, **self.arrays.to_dict())
+            _sync(handle)
+        log = os.open(self.folder / f"log-{generation}", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         os.fsync(log)
-        head = {"format": 1, "generation": generation, "meters": self.digest, "from": self.first_sequence}
+        with _private(self.folder / f"committed-{generation}") as handle:
+            handle.write(_committed(generation, 0))
+            _sync(handle)
+        head = {"format": FORMAT, "generation": generation, "state": self.identity}
         write_whole(self.folder / "state.json", json.dumps(head), PRIVATE)
-        if self._log != NONE:
-            os.close(self._log)
-        for old in _generations(self.folder) - {generation}:  # also what a crash or a reset left: it holds readings
-            self._log_path(old).unlink(missing_ok=True)
-            (self.folder / f"arrays-{old}.npz").unlink(missing_ok=True)
-        self.generation, self._log, self._logged = generation, log, 0
+        self._let_go()
+        for old in _generations(self.folder) - {generation}:  # also what a crash or a reset left
+            for name in (f"arrays-{old}.npz", f"log-{old}", f"committed-{old}"):
+                (self.folder / name).unlink(missing_ok=True)
+        self.generation, self._log, self._written = generation, log, 0
+        self._committed = os.open(self.folder / f"committed-{generation}", os.O_WRONLY)
 
     def close(self) -> None:
         """Checkpoint and let go of the folder."""
         self.checkpoint()
-        os.close(self._log)
-        os.close(self._lock)
-        self._log = NONE
+        self.abandon()
 
-    def _log_path(self, generation: int) -> Path:
-        return self.folder / f"log-{generation}"
+    def abandon(self) -> None:
+        """Let go of the folder as it is, as a crash would."""
+        self._let_go()
+        if self._lock != CLOSED:
+            os.close(self._lock)
+            self._lock = CLOSED
 
-    def _recover(self) -> None:
-        complete = self.read_back()
-        self._log = os.open(self._log_path(self.generation), os.O_RDWR | os.O_APPEND)
-        os.ftruncate(self._log, complete)  # a torn frame was never published
+    def _let_go(self) -> None:
+        for handle in (self._log, self._committed):
+            if handle != CLOSED:
+                os.close(handle)
+        self._log = self._committed = CLOSED
+
+    def _take_over(self, stored: Stored, begins: Mapping[str, int]) -> bool:
+        """Continue every meter that is known; whether the file of meters is the one the log was written for."""
+        places = {whose: row for row, whose in enumerate(stored.meters)}
+        now = [(meter.name, meter.certificate.release_id) for meter in self.meters]
+        known = [(row, places[whose]) for row, whose in enumerate(now) if whose in places]
+        if known:
+            rows, sources = np.array(known).T
+            self.arrays.take(rows, stored.arrays, sources)
+        ends = {whose: int(stored.arrays.next[row]) for whose, row in places.items()}
+        for row, whose in enumerate(now):
+            end = ends.get(whose, stored.retired.get(whose, 0))
+            begin = begins.get(whose[0], end)
+            if begin < end:
+                raise ParameterError(
+                    f"reset_from must be {end} or later for meter {whose[0]!r}, since what is before may have been "
+                    f"answered. Got {begin}."
+                )
+            if whose[0] in begins or (begin and whose not in places):
+                _forget(self.arrays, row, begin)
+        self.identity, self.generation = stored.identity, stored.generation
+        self.retired = {whose: end for whose, end in {**stored.retired, **ends}.items() if whose not in now}
+        return now == stored.meters
+
+    def _continue_log(self, length: int) -> None:
+        self._log = os.open(self.folder / f"log-{self.generation}", os.O_RDWR | os.O_APPEND)
+        os.ftruncate(self._log, length)  # a torn frame was never published
         os.fsync(self._log)
+        self._written = length
+        self._committed = os.open(self.folder / f"committed-{self.generation}", os.O_WRONLY)
+        self._note_committed()
 
-    def read_back(self) -> int:
-        """Take over the last checkpoint and its log; give the length of the log's complete frames."""
-        try:
-            head = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
-            self.generation, self.first_sequence = int(head["generation"]), int(head["from"])
-            if head["format"] != 1 or head["meters"] != self.digest:
-                raise FormatError(f"the state in {self.folder} belongs to other meters or another version")
-            with np.load(self.folder / f"arrays-{self.generation}.npz") as arrays:
-                for name in _ARRAYS:
-                    getattr(self, name)[...] = arrays[name]
-                self.bank.states[...], self.bank.past[...] = arrays["states"], arrays["past"]
-            body = self._log_path(self.generation).read_bytes()
-        except FormatError:
-            raise
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
-            raise FormatError(
-                f"the state in {self.folder} is damaged ({type(error).__name__}). Start anew with a reset: "
-                "readings that were answered before must not be sent again."
-            ) from error
-        return self._replay(body)
-
-    def _replay(self, body: bytes) -> int:
-        """Apply every complete frame; give the length of what was applied."""
-        position = 0
-        while position + FRAME.size <= len(body):
-            content = _frame_at(body, position)
-            if content is None:
-                if _frame_follows(body, position):
-                    raise FormatError(f"the log in {self.folder} is damaged in the middle. Start anew with a reset.")
-                break
-            records = np.frombuffer(content, RECORD)
-            self._apply(records)
-            self._logged += len(records)
-            position += FRAME.size + len(content)
-        return position
-
-    def _apply(self, records: Records) -> None:
-        """The arrays after a frame, from its records alone."""
-        deep = len(self.bank.states) > 1 or len(self.bank.past) > 0
-        if deep or self.has_registers.any() or (records["kind"] == START).any():
-            for record in records:
-                self._apply_one(record)
-        elif len(self.bank.states):
-            self.bank.states[0, records["meter"]] = records["state"]
-        self.keep(records)
-
-    def _apply_one(self, record: np.void) -> None:
-        meter, kind = int(record["meter"]), int(record["kind"])
-        if kind == START:  # the age of the state is in the value; age 0 comes last
-            if len(self.bank.states):
-                self.bank.states[int(record["value"]), meter] = record["state"]
-            self.bank.past[:, meter] = 0
-            self.sums[:, meter] = 0
-            self.started[meter] = record["sequence"]
-        elif kind < REGISTER:
-            if len(self.bank.states):
-                self.bank.states[1:, meter] = self.bank.states[:-1, meter].copy()
-                self.bank.states[0, meter] = record["state"]
-            if len(self.bank.past):
-                self.bank.past[1:, meter] = self.bank.past[:-1, meter].copy()
-                self.bank.past[0, meter] = record["value"]
-            windows = self.windows[:, meter]
-            self.sums[:, meter] += record["value"] * (windows > 0)
-            self.sums[(windows > 0) & ((record["sequence"] + 1) % np.maximum(windows, 1) == 0), meter] = 0
+    def _note_committed(self) -> None:
+        """Without a sync: it outlives the process, and after a loss of power it says less, never more."""
+        os.pwrite(self._committed, _committed(self.generation, self._written), 0)
 
 
-_ARRAYS = (
-    "next",
-    "started",
-    "sums",
-    "kept_sequence",
-    "kept_value",
-    "kept_output",
-    "register_sequence",
-    "register_output",
-)
+def read_state(folder: str | os.PathLike[str]) -> Stored:
+    """What a folder of the present format holds, checkpoint and log; nothing is changed."""
+    path = Path(folder)
+    with _told_damage(path):
+        head = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        generation, identity = int(head["generation"]), str(head["state"])
+        if head["format"] != FORMAT:
+            raise FormatError(f"the state in {path} is of format {head['format']}, not {FORMAT}.")
+        # read at once: a lazily read archive checks its sums only where it is read
+        with np.load(io.BytesIO((path / f"arrays-{generation}.npz").read_bytes()), allow_pickle=False) as archive:
+            arrays = dict(archive)
+        listed = json.loads(arrays["listed"].tobytes())
+        meters = [(str(name), str(paid)) for name, paid in listed["meters"]]
+        retired = {(str(name), str(paid)): int(end) for name, paid, end in listed["retired"]}
+        stored = Stored(identity, generation, MeterArrays.from_dict(arrays), meters, retired)
+        body = (path / f"log-{generation}").read_bytes()
+        noted, written, checksum = COMMITTED.unpack((path / f"committed-{generation}").read_bytes())
+        if noted != generation or checksum != zlib.crc32(COMMITTED.pack(noted, written, 0)[:16]):
+            raise ValueError("committed")
+    for position, drawn in frames_in(body):
+        stored.arrays.apply(drawn)
+        stored.log_bytes = position
+    if stored.log_bytes < written or frame_follows(body, stored.log_bytes):
+        raise FormatError(
+            f"the log in {path} is damaged: {written} bytes were written and {stored.log_bytes} can be read. Answers "
+            "that were given are lost: restore the folder, or start anew with a reset."
+        )
+    return stored
 
 
-def _check_reset(old: StreamState, reset_from: int) -> None:
-    """Refuse to answer again what the old state, if it can be read, says was answered."""
+def _stored(path: Path, meters: Sequence[Meter], *, all_anew: bool) -> Stored | None:
+    """The state in a folder, of this format or an earlier one; None where it is damaged and nothing of it is needed."""
     try:
-        old.read_back()
+        with _told_damage(path):
+            earlier = json.loads((path / "state.json").read_text(encoding="utf-8"))["format"] != FORMAT
+            if earlier:
+                identity, generation, arrays = upgraded(path, meters, StreamMemory(meters).arrays)
+                names = [(meter.name, meter.certificate.release_id) for meter in meters]
+                return Stored(identity, generation, arrays, names, log_bytes=CLOSED)
+        return read_state(path)
     except FormatError:
-        return  # it cannot say, or it belongs to streams that another debit paid for
-    answered = max(old.first_sequence, int(old.next.max()))
-    if reset_from < answered:
-        raise ParameterError(f"readings before {answered} may have been answered: reset from {answered} or later.")
+        if all_anew:
+            return None  # it cannot say what was answered: whoever resets says so
+        raise
 
 
-def _frame_at(body: bytes, position: int) -> bytes | None:
-    """The records of the frame that begins there; None unless it is whole."""
-    if position + FRAME.size > len(body):
+class _told_damage:
+    """Turn whatever a damaged file of the state leads to into one error."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __enter__(self) -> None:
         return None
-    mark, count, checksum = FRAME.unpack_from(body, position)
-    start = position + FRAME.size
-    content = body[start : start + count * RECORD.itemsize]
-    whole = mark == MARK and len(content) == count * RECORD.itemsize > 0 and zlib.crc32(content) == checksum
-    return content if whole else None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        causes = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, struct.error, zipfile.BadZipFile)
+        if isinstance(error, (*causes, zlib.error)) and not isinstance(error, FormatError):
+            raise FormatError(
+                f"the state in {self.folder} is damaged ({type(error).__name__}). Restore it, or start anew with a "
+                "reset: readings that were answered before must not be sent again."
+            ) from None
 
 
-def _frame_follows(body: bytes, position: int) -> bool:
-    """Whether more was logged after a bad frame: then it is damaged, not torn. Its own length may be the damage."""
-    end = position + FRAME.size + FRAME.unpack_from(body, position)[1] * RECORD.itemsize
-    if body.find(MARK, end) >= 0:
-        return True
-    while (position := body.find(MARK, position + 1)) >= 0:
-        if _frame_at(body, position) is not None:
-            return True
-    return False
+def _by_name(reset_from: Reset | None, meters: Sequence[Meter]) -> dict[str, int]:
+    """From where each meter that is to be reset begins."""
+    if reset_from is None:
+        return {}
+    names = [meter.name for meter in meters]
+    begins = dict.fromkeys(names, reset_from) if isinstance(reset_from, int) else dict(reset_from)
+    if unknown := [name for name in begins if name not in names]:
+        raise ParameterError(f"reset_from must name meters of the file. Got {unknown[0]!r}.")
+    if wrong := [begin for begin in begins.values() if begin < 0]:
+        raise ParameterError(f"reset_from must be a sequence number, 0 or later. Got {wrong[0]}.")
+    return begins
+
+
+def _forget(arrays: MeterArrays, row: int, begin: int) -> None:
+    """One meter as if no reading had come, and none before `begin` ever will."""
+    fresh = MeterArrays(arrays.windows[:, row : row + 1], len(arrays.states), len(arrays.past))
+    fresh.next[0] = fresh.confirmed[0] = begin
+    arrays.confirm(row, int(arrays.next[row]))  # lets go of what was spilled
+    arrays.take(np.array([row]), fresh, np.array([0]))
+    arrays.started[row] = NOT_STARTED
 
 
 def _generations(folder: Path) -> set[int]:
     """Numbers of all checkpoints of which a file is there."""
-    names = {path.name.removesuffix(".npz").removeprefix("arrays-").removeprefix("log-") for path in folder.iterdir()}
-    return {int(name) for name in names if name.isdecimal()}
+    names = [path.name.removesuffix(".npz").rpartition("-") for path in folder.iterdir()]
+    return {int(number) for kind, _, number in names if kind in ("arrays", "log", "committed") and number.isdecimal()}
+
+
+def _committed(generation: int, written: int) -> bytes:
+    return COMMITTED.pack(generation, written, zlib.crc32(COMMITTED.pack(generation, written, 0)[:16]))
 
 
 def _private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+def _sync(handle: BinaryIO) -> None:
+    handle.flush()
+    os.fsync(handle.fileno())

@@ -19,14 +19,20 @@ from gaussveil.streaming.messages import LARGEST_TEXT, encode_energy, encode_rea
 GROUP_BYTES = 1 << 16
 
 
-def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO) -> None:
-    """Answer until the source ends."""
+def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO, *, keep: int | None = None) -> None:
+    """Answer until the source ends.
+
+    Nobody confirms a line, so all answers stay, or the last `keep` of each meter: the same lines again get the same
+    answers, whoever read the first ones.
+    """
     for lines in _groups(source):
         messages = [message for message in (_parse(gateway, line) for line in lines) if message is not None]
         for answer in gateway.answer(messages):
             for line in _lines(answer):
                 target.write(line + b"\n")
         target.flush()
+        if keep is not None:
+            gateway.forget_before(keep)
 
 
 def _parse(gateway: Gateway, line: bytes) -> Message | None:
@@ -34,7 +40,7 @@ def _parse(gateway: Gateway, line: bytes) -> Message | None:
     meter = record.get("meter") if isinstance(record, dict) else None
     message = from_record(meter, record) if isinstance(meter, str) else None
     if message is None:
-        gateway.counters["malformed"] += 1
+        gateway.refuse("payload")
     return message
 
 

@@ -80,13 +80,10 @@ class Guard:
                 )
             raise UnexpectedError(f"{type(error).__name__} at the door") from None
         finally:
-            LOGGER.info(
-                "%s %s %d %.0f ms",
-                scope["method"],
-                quote(scope["path"][:200]),
-                status,
-                1e3 * (time.perf_counter() - started),
-            )
+            took = round(1e3 * (time.perf_counter() - started), 1)
+            path = quote(scope["path"][:200])
+            facts = {"method": scope["method"], "path": path, "status": status, "milliseconds": took}
+            LOGGER.info("request", extra={"facts": facts})
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import socket
-import sys
 
 import uvicorn
 
+from gaussveil.logs import log_to_stderr
 from gaussveil.studio.application import make_application
 from gaussveil.studio.settings import Settings
 
 
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Serve on an open socket until the process is told to stop."""
-    log = logging.getLogger("gaussveil.studio")
-    log.setLevel(logging.INFO)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.addHandler(handler)
-    log.propagate = False
-    # Whatever else libraries would like to say, they may say with values in it: nobody prints it.
-    logging.getLogger().addHandler(logging.NullHandler())
+    log_to_stderr()
     config = uvicorn.Config(
         make_application(settings),
         log_level="error",

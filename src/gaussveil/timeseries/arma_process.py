@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.signal import lfilter
 
 from gaussveil import checks
 from gaussveil.errors import NotFiniteError, NumericalError, ParameterError
@@ -44,6 +43,8 @@ def spectral_radius(coefs: Floats) -> Floats:
 
 def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Floats:
     """First `n` terms of h, x = h * e (class-based paper, eq. (58) corrected)."""
+    from scipy.signal import lfilter  # seconds to import, which streams that run do not need
+
     _at_least_one(n)
     phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
@@ -76,6 +77,8 @@ def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) ->
 
 def _unit_autocovariance(phi: Floats, theta: Floats, n: int) -> Floats:
     p, q = phi.shape[-1], theta.shape[-1] - 1
+    from scipy.signal import lfilter  # seconds to import, which streams that run do not need
+
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
     phi = np.broadcast_to(phi, (*batch, p))
     response = impulse_response(phi, theta[..., 1:], q + 1)

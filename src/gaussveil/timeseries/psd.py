@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh_tridiagonal, toeplitz
-from scipy.signal import welch
 
 from gaussveil import checks
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
@@ -30,6 +29,8 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> F
         raise NotFiniteError("series must be finite")
     checks.positive("period", period)
     centred = values - values.mean(axis=-1, keepdims=True)
+    from scipy.signal import welch  # seconds to import, which streams that run do not need
+
     _, density = welch(centred, fs=1 / period, nperseg=2 * points, return_onesided=False, detrend=False)
     return np.asarray(density[..., : points + 1])
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.signal import freqz, lfilter
 
 from gaussveil import checks
 from gaussveil.errors import NumericalError, ParameterError
@@ -45,11 +44,15 @@ class Filter:
 
     def power(self, angles: ArrayLike) -> Floats:
         """|H(e^{jw})|^2 at the angles w."""
+        from scipy.signal import freqz  # seconds to import, which streams that run do not need
+
         _, response = freqz(self.b, self.a, worN=np.asarray(angles, dtype=np.float64))
         return np.asarray(np.abs(response) ** 2)
 
     def apply(self, series: ArrayLike) -> Floats:
         """Filter along the last axis from a zero state."""
+        from scipy.signal import lfilter
+
         return np.asarray(lfilter(self.b, self.a, np.asarray(series, dtype=np.float64)))
 
 

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from math import floor, ldexp, log2, pi, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.mechanisms.meter_stream.events import fourier, turn
@@ -284,10 +284,9 @@ class FilterBank:
         pole, taps = self.pole[rows], self.taps[rows]
         states = np.empty((depth + count, shocks.shape[1]))
         states[:depth] = self.states[::-1, rows]
-        if shocks.shape[1] < FEW_METERS:  # a compiled recursion, whatever the block
+        if shocks.shape[1] < FEW_METERS:  # one after the other: arrays of few numbers cost more than numbers
             for meter in range(shocks.shape[1]):
-                start = pole[meter] * states[depth - 1, meter : meter + 1]
-                states[depth:, meter] = lfilter([1.0], [1.0, -pole[meter]], shocks[:, meter], zi=start)[0]
+                states[depth - 1 :, meter] = _recursion(states[depth - 1, meter], float(pole[meter]), shocks[:, meter])
         else:
             for k in range(count):
                 np.multiply(pole, states[depth + k - 1], out=states[depth + k])
@@ -332,6 +331,11 @@ def _outer(white: float, grid: float) -> DiscreteGaussian:
 @lru_cache
 def _inner(width: int) -> DiscreteGaussian:
     return DiscreteGaussian(Fraction(4**width) + LATTICE_VARIANCE)
+
+
+def _recursion(start: float, pole: float, shocks: Floats) -> list[float]:
+    """w_k = pole w_{k-1} + d_k from w_0 = start on, w_0 included; scipy's filters would take seconds to import."""
+    return list(accumulate(shocks.tolist(), lambda state, shock: pole * state + shock, initial=float(start)))
 
 
 def _whole(value: Any) -> int:

@@ -1,0 +1,179 @@
+"""`gaussveil stream run`: serve private readings over lines or MQTT."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gaussveil.cli.options import MetersFile, MetricsSeconds
+from gaussveil.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gaussveil.streaming.mqtt import MqttGateway
+    from gaussveil.streaming.mqtt_client import Broker
+
+NEW_OBJECTS = 50_000  # between two looks for garbage
+PASSWORD = "GAUSSVEIL_MQTT_PASSWORD"
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def run(
+    meters: MetersFile,
+    state: Annotated[Path | None, typer.Option(help="Folder of the durable state; beside METERS by default.")] = None,
+    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help=f"MQTT user; the password from {PASSWORD}, a file, or a prompt.")
+    ] = None,
+    password_file: Annotated[Path | None, typer.Option(help="File with the password, for its owner only.")] = None,
+    tls: Annotated[bool, typer.Option("--tls", help="TLS with the system's authorities.")] = False,
+    ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None,
+    cert: Annotated[Path | None, typer.Option(help="Client certificate; switches TLS on.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Key of the client certificate.")] = None,
+    client: Annotated[
+        str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")
+    ] = "gaussveil-gateway",
+    reset_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="State lost: answer from this sequence number on; METER=N for one meter.", metavar="[METER=]N"
+        ),
+    ] = None,
+    longest_jump: Annotated[
+        int | None, typer.Option(min=1, help="Refuse numbers that are ahead of the last one by more than this.")
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=0, help="On stdin: answers kept per meter; all of them by default.")
+    ] = None,
+    metrics: MetricsSeconds = 60.0,
+    listen: Annotated[str | None, typer.Option(help="host:port for /metrics and /healthz.")] = None,
+) -> None:
+    """Serve private readings until stdin ends or the process is stopped; the log goes to stderr, one JSON per line.
+
+    Example: gaussveil stream run meter.json < readings.jsonl > private.jsonl
+    """
+    from gaussveil.logs import log_to_stderr
+    from gaussveil.streaming.monitor import LOGGER, Monitor
+    from gaussveil.streaming.mqtt import MqttGateway
+    from gaussveil.streaming.service import open_gateway
+    from gaussveil.streaming.stdio import serve_lines
+
+    log_to_stderr()
+    broker = None
+    if mqtt is not None:
+        broker = _broker(mqtt, user, password_file, client, tls=tls, ca=ca, cert=cert, key=key)
+        if broker.user is not None and not broker.encrypted:
+            LOGGER.warning("the password travels in the clear: there is no TLS")
+    elif user is not None or tls or ca is not None or cert is not None:
+        raise ParameterError("--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port")
+    address = None if listen is None else _address(listen, "--listen")
+    begins = _begins(reset_from)
+    gateway = open_gateway(meters, state, reset_from=begins, longest_jump=longest_jump)
+    gc.freeze()  # what is there now stays: looking through it for garbage again and again costs a sixth of the time
+    gc.set_threshold(NEW_OBJECTS)
+    service = None if broker is None else MqttGateway(gateway, broker, take_over=begins is not None)
+    monitor = Monitor(gateway, service)
+    if address is not None:
+        port = monitor.serve(*address)
+        LOGGER.info("metrics served", extra={"facts": {"address": f"{address[0]}:{port}"}})
+    if metrics > 0:
+        monitor.log_every(metrics)
+    try:
+        if service is None:
+            serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer, keep=keep)
+        else:
+            _serve(service)
+    finally:
+        monitor.stop()
+    gateway.state.close()
+
+
+def _serve(service: MqttGateway) -> None:
+    from gaussveil.streaming.monitor import LOGGER
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: service.finish())
+    service.start()
+    LOGGER.info("listening", extra={"facts": {"broker": f"{service.broker.host}:{service.broker.port}"}})
+    service.wait()
+    service.stop()
+
+
+def _broker(
+    address: str,
+    user: str | None,
+    password_file: Path | None,
+    client: str,
+    *,
+    tls: bool,
+    ca: Path | None,
+    cert: Path | None,
+    key: Path | None,
+) -> Broker:
+    from gaussveil.streaming.mqtt_client import Broker
+
+    host, port = _address(address, "--mqtt")
+    if key is not None and cert is None:
+        raise ParameterError("--key belongs to --cert: give both")
+    made = Broker(
+        host=host,
+        port=port,
+        client=client,
+        user=user,
+        password=_password(user, password_file),
+        tls=tls,
+        certificate_authority=None if ca is None else str(ca),
+        client_certificate=None if cert is None else str(cert),
+        client_key=None if key is None else str(key),
+    )
+    if user is not None and not made.encrypted and host not in LOCAL:
+        raise ParameterError(
+            f"--user must come with TLS, since the password would travel in the clear to {host}: add --tls or --ca"
+        )
+    return made
+
+
+def _password(user: str | None, file: Path | None) -> str | None:
+    """Never from the command line, which everybody on the machine can read."""
+    if user is None:
+        if file is not None:
+            raise ParameterError("--password-file belongs to --user: give both")
+        return None
+    if file is not None:
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise ParameterError(f"--password-file must be readable by its owner only. Run chmod 600 {file}")
+        return file.read_text(encoding="utf-8").rstrip("\n")
+    if PASSWORD in os.environ:
+        return os.environ[PASSWORD]
+    if sys.stdin.isatty():
+        return str(typer.prompt(f"MQTT password of {user}", hide_input=True, err=True))
+    raise ParameterError(f"--user must have a password in {PASSWORD} or --password-file")
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 <= int(port) < 65536 or "@" in host or "/" in host:
+        raise ParameterError(
+            f"{option} must be host:port, as in localhost:1883; a user belongs in --user, its password in {PASSWORD}"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _begins(texts: list[str] | None) -> int | dict[str, int] | None:
+    """`N` for all meters, or `METER=N` for some."""
+    if not texts:
+        return None
+    found = [text.rpartition("=") for text in texts]
+    if any(not number.removeprefix("-").isdecimal() for _, _, number in found):
+        raise ParameterError("--reset-from must be a sequence number N, or METER=N")
+    if len(found) == 1 and not found[0][1]:
+        return int(found[0][2])
+    if not all(sign for _, sign, _ in found):
+        raise ParameterError("--reset-from must be one number for all meters, or METER=N for each")
+    return {meter: int(number) for meter, _, number in found}
