@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import ParameterError
-from gaussveil.studies.simulator.resemblance import NAMES, figure, read_real_homes, run, statistics
+from gaussveil.studies.real_data import swiss_homes
+from gaussveil.studies.simulator.resemblance import NAMES, figure, run, statistics
 from gaussveil.timeseries import fit_weekly_season, read_readings, simulate_households
 
 # The same figures of the 404 real homes, rounded; test_statistics_of_the_real_homes checks them against the data.
@@ -22,7 +23,7 @@ def test_town_resembles_the_real_homes(full: bool) -> None:
 
 
 def test_statistics_of_the_real_homes_and_the_study_of_them(real_data: Path) -> None:
-    values = read_real_homes(real_data)
+    values = swiss_homes(real_data).values
     for name, found in statistics(values).items():
         assert found == pytest.approx(REAL[name], rel=2e-3), name
     town = run(values, (21,))

@@ -1,3 +1,4 @@
+from gaussveil.calibration.budget_division import noise_scales as noise_scales
 from gaussveil.calibration.class_noise import ClassNoise as ClassNoise
 from gaussveil.calibration.class_noise import design_class_noise as design_class_noise
 from gaussveil.calibration.ellipsoid import CoveringEllipsoid as CoveringEllipsoid
@@ -7,4 +8,3 @@ from gaussveil.calibration.gaussian import covariance_for_shifts as covariance_f
 from gaussveil.calibration.gaussian import mean_shift_for as mean_shift_for
 from gaussveil.calibration.gaussian import smallest_deviation as smallest_deviation
 from gaussveil.calibration.gaussian import white_noise_scale as white_noise_scale
-from gaussveil.calibration.several import noise_scales as noise_scales

@@ -1,21 +1,8 @@
-"""Sources elsewhere than in memory: DuckDB (embedded, the default) and Spark (distributed); a release per household."""
+"""Sources elsewhere than in memory: DuckDB (embedded, the default) and Spark (distributed); a release per household.
 
-from __future__ import annotations
+Names are imported on first use: every worker of a cluster imports this package, and few of them need accounting.
+"""
 
-from typing import TYPE_CHECKING, Any
+from gaussveil.lazy_exports import lazy_exports
 
-from gaussveil.engines.open import open
-
-if TYPE_CHECKING:
-    from gaussveil.engines.households import release_households
-
-__all__ = ["open", "release_households"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load accounting only where it is used: every worker of a cluster imports this package."""
-    if name == "release_households":
-        from gaussveil.engines.households import release_households
-
-        return release_households
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

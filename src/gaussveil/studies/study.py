@@ -6,6 +6,7 @@ refutation that stops refuting is seen. Parts are plain values: they are cached,
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -188,6 +189,29 @@ def judged(
     """A claim with its verdict: refuted or agreeing where the numbers say so, differing otherwise."""
     verdict = Verdict.REFUTED if refuted else Verdict.AGREES if agrees else Verdict.DIFFERS
     return Claim(key, claim, printed, ours, verdict, because)
+
+
+class Paper:
+    """What a paper prints: `claims.toml` beside a study's file holds its statements by key, and the figures printed."""
+
+    def __init__(self, file: str) -> None:
+        self._statements = tomllib.loads(Path(file).with_name("claims.toml").read_text(encoding="utf-8"))
+
+    def judged(
+        self,
+        key: str,
+        ours: str,
+        *,
+        printed: str = "",
+        refuted: bool | None = None,
+        agrees: bool | None = None,
+        because: str = "",
+    ) -> Claim:
+        """One of its statements beside our figure; what is printed and the reason may be computed."""
+        known = {"printed": printed, "because": because, **self._statements[key]}
+        return judged(
+            key, known["claim"], known["printed"], ours, refuted=refuted, agrees=agrees, because=known["because"]
+        )
 
 
 def shown(value: Value, digits: int = 3) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from gaussveil.files import json_values
-from gaussveil.report.study_page import Block, Cells, Drawing, StudyPage, write_page
-from gaussveil.studies.study import Claim, Outcome, Part, Table, shown
+from gaussveil.files import json_values, write_whole
+from gaussveil.report.html import environment
+from gaussveil.studies.study import Claim, Outcome, Table, shown
 
 COLUMNS = ("claim", "printed", "ours", "verdict", "because")
 
@@ -27,9 +28,7 @@ def write_outcome(outcome: Outcome, out: Path) -> Path:
     lines = [(claim.key, *claim_cells(claim)) for claim in outcome.claims]
     _write_csv(folder / "verdict.csv", ("key", *COLUMNS), lines)
     (folder / "study.json").write_text(json.dumps(as_json(outcome), indent=1) + "\n", encoding="utf-8")
-    page = folder / "report.html"
-    write_page(_page(outcome), page)
-    return page
+    return write_whole(folder / "report.html", _page(outcome))
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:
@@ -53,31 +52,21 @@ def claim_cells(claim: Claim) -> tuple[str, str, str, str, str]:
     return claim.claim, claim.printed, claim.ours, claim.verdict.value, claim.because
 
 
-def _page(outcome: Outcome) -> StudyPage:
+def _page(outcome: Outcome) -> str:
+    """One page without script or network. All text is escaped; only pictures, which our own figures made, are not."""
     from gaussveil import __version__
 
     study = outcome.study
-    return StudyPage(
-        title=study.title,
-        summary=study.summary,
-        missing=outcome.missing,
-        blocks=tuple(_block(part) for part in outcome.parts.values()),
-        verdict=Cells(COLUMNS, tuple(claim_cells(claim) for claim in outcome.claims)),
-        footer=f"Made by gaussveil {__version__}: gaussveil study {study.name} --{outcome.size} --seed {outcome.seed}.",
-    )
+    command = f"gaussveil study {study.name} --{outcome.size} --seed {outcome.seed}"
+    head = {"title": study.title, "summary": study.summary, "footer": f"Made by gaussveil {__version__}: {command}."}
+    parts = [replace(part, tables=tuple(map(_readable, part.tables))) for part in outcome.parts.values()]
+    verdict = [claim_cells(claim) for claim in outcome.claims]
+    template = environment().get_template("study.html")
+    return template.render(page=head, missing=outcome.missing, parts=parts, columns=COLUMNS, verdict=verdict)
 
 
-def _block(part: Part) -> Block:
-    return Block(
-        part.title,
-        part.paragraphs,
-        tuple(Drawing(picture.element, picture.caption) for picture in part.pictures),
-        tuple(_cells(table) for table in part.tables),
-    )
-
-
-def _cells(table: Table) -> Cells:
-    return Cells(table.columns, tuple(tuple(shown(value) for value in row) for row in table.rows), table.caption)
+def _readable(table: Table) -> Table:
+    return replace(table, rows=tuple(tuple(shown(value) for value in row) for row in table.rows))
 
 
 def _write_csv(path: Path, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> None:

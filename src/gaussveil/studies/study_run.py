@@ -87,7 +87,7 @@ def source_digest() -> str:
     """Digest of the package's source, without the rooms above the studies."""
     root = Path(gaussveil.__file__).parent
     total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for kind in ("*.py", "*.toml") for path in root.rglob(kind)):
         name = path.relative_to(root)
         if name.parts[0] not in ABOVE:
             total.update(f"{name.as_posix()}\0".encode() + path.read_bytes())

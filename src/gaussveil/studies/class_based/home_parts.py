@@ -6,8 +6,10 @@ from dataclasses import asdict
 
 from gaussveil.studies.class_based import kinds, seasons
 from gaussveil.studies.class_based.homes import HORIZON, TRAINING_DAYS, read_homes
-from gaussveil.studies.study import Options, Part, Table, judged, shown
+from gaussveil.studies.study import Options, Paper, Part, Table, shown
 from gaussveil.typing import Progress
+
+PAPER = Paper(__file__)
 
 
 def kinds_of_noise(options: Options, progress: Progress) -> Part:
@@ -52,13 +54,5 @@ def season_of_a_forecast(options: Options, progress: Progress) -> Part:
         ),
         (Table.of("weights", [asdict(row) for row in rows], columns),),
         (),
-        (
-            judged(
-                "season-coverage",
-                "The plain 90 % band holds",
-                "90 %",
-                f"{shown(100 * low)} to {shown(100 * high)} %",
-                agrees=low > 0.85,
-            ),
-        ),
+        (PAPER.judged("season-coverage", f"{shown(100 * low)} to {shown(100 * high)} %", agrees=low > 0.85),),
     )

@@ -8,17 +8,15 @@ is what a release in kW needs, there is something to hide.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms.forecast_models import HouseholdModels, closest_shift, white_shift
 from gaussveil.spectrum import GaussianPair
-from gaussveil.timeseries import Readings, read_readings
+from gaussveil.studies.real_data import swiss_homes
+from gaussveil.timeseries import Readings
 
-FILE = "ch_homes_15min_kw.csv.gz"
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
 EPSILONS = (0.1, 0.5, 1.0)
 TRAINING_DAYS = 15
@@ -46,13 +44,7 @@ class WorstDeltas:
 
 def read_homes(folder: Path | None = None, homes: int = 100, days: int = TRAINING_DAYS) -> Readings:
     """The first homes of the Swiss data set, over the training days or as many as asked for."""
-    from pyarrow import csv
-
-    place = folder or Path(os.environ.get("GAUSSVEIL_DATA", "."))
-    path = place / FILE
-    if not path.is_file():
-        raise MissingDataError(f"{FILE} was not found; name its folder, or set GAUSSVEIL_DATA to it")
-    readings = read_readings(csv.read_csv(path))
+    readings = swiss_homes(folder)
     return readings.window(0, days * readings.steps_per_day).select(readings.households[:homes])
 
 

@@ -22,9 +22,12 @@ from gaussveil.studies.class_based.synthetic import (
     one_sided,
     surrogate_of_unequal_covariances,
 )
-from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, Value, judged, shown
+from gaussveil.studies.real_data import SWISS_HOMES
+from gaussveil.studies.study import Claim, Options, Paper, Part, Picture, Step, Study, Table, Value, shown
 from gaussveil.timeseries import Readings
 from gaussveil.typing import Progress
+
+PAPER = Paper(__file__)
 
 NEAREST = 0.7  # the accuracy of ours next to the paper's 0.68571
 EPSILON, ACCURACY = 0.8, 0.45  # of Figure 3
@@ -51,37 +54,29 @@ def synthetic(options: Options, progress: Progress) -> Part:
     tails, (surrogate, delta) = one_sided(), surrogate_of_unequal_covariances()
     worse = sum(draw.worst("Algorithm 1 repaired") > draw.worst("white") for draw in found)
     claims = (
-        judged(
+        PAPER.judged(
             "figure-2",
-            "Figure 2: designed noise beats white noise at every accuracy",
-            "lower delta",
             f"{shown(means[1.0, 'ours'])} against {shown(means[1.0, 'white'])} at rho 1, epsilon 1",
             agrees=better,
             refuted=not better,
-            because="by minimising the exact delta, with free noise means",
         ),
-        judged(
+        PAPER.judged(
             "k4-algorithm-1",
-            "Algorithm 1 improves on the white noise it starts from",
-            "lower delta",
             f"{shown(means[1.0, 'as printed'])} against {shown(means[1.0, 'white'])}",
             refuted=printed_is_white,
             because="Lemma 2 read literally gives step 0; repaired it is worse than white noise in "
             f"{worse} of {len(found)} draws (K4)",
         ),
-        judged(
+        PAPER.judged(
             "k2-surrogate",
-            "Corollaries 2-3: the surrogate bounds delta; diag(4, 1/4) against I at epsilon 1",
-            shown(max(surrogate, 0.0), 1),
             shown(delta),
+            printed=shown(max(surrogate, 0.0), 1),
             refuted=delta > max(surrogate, 0.0) + 1e-6,
-            because="the trace term is dropped (K2)",
         ),
-        judged(
+        PAPER.judged(
             "k1-one-sided",
-            "(6)-(7): a one-sided tail of the loss gives two-sided privacy; N(0, 4), epsilon 0.5",
-            shown(tails["one_sided"]),
             shown(tails["two_sided"]),
+            printed=shown(tails["one_sided"]),
             refuted=tails["two_sided"] > tails["one_sided"],
             because=f"(epsilon, delta)-DP itself is {shown(tails['hockey_stick'])} here (K1)",
         ),
@@ -126,36 +121,19 @@ def homes(options: Options, progress: Progress) -> Part:
     season = [row for row in rows if row.season]
     ends = {row.epsilon: row for row in season if row.accuracy == NEAREST and row.epsilon in (0.1, 1.0)}
     claims: list[Claim] = [
-        judged(
+        PAPER.judged(
             "figure-4",
-            "Figure 4: designed noise at rho 0.686, epsilon 0.1 and 1",
-            "0.72 and 0.35",
             f"{shown(ends[0.1].ours)} and {shown(ends[1.0].ours)} at rho {NEAREST:g}",
             because="other homes (the paper's are not public) and exact deltas; below white noise throughout: "
             f"{shown(all(row.ours <= row.white for row in season))}",
         ),
-        judged(
-            "figure-4-white",
-            "Figure 4: white noise there",
-            "0.8 and 0.6",
-            f"{shown(ends[0.1].white)} and {shown(ends[1.0].white)}",
-            because="a tail bound of other homes there, the exact worst pair of homes here",
-        ),
-        judged(
+        PAPER.judged("figure-4-white", f"{shown(ends[0.1].white)} and {shown(ends[1.0].white)}"),
+        PAPER.judged(
             "figure-4-residual",
-            "Residual forecasts (without the week) need noise",
-            "delta 0.84 to 0.35",
             f"{shown(max(row.ours for row in rows if not row.season))} at every accuracy",
             refuted=all(row.ours == 0 for row in rows if not row.season),
-            because="the centre of the cluster meets every accuracy shown, and tells nothing of the home",
         ),
-        judged(
-            "figure-3",
-            "Figure 3: normalised squared error of three released forecasts",
-            "1.2e-3 to 1.6e-3",
-            f"{shown(min(errors), 2)} to {shown(max(errors), 2)}",
-            because="of power in kW here, at rho 0.45",
-        ),
+        PAPER.judged("figure-3", f"{shown(min(errors), 2)} to {shown(max(errors), 2)}"),
     ]
     columns = (
         "season: with the week; accuracy: rho; epsilon; ours; white; centres: clusters by centre alone; retained: "
@@ -223,8 +201,8 @@ STUDY = Study(
     "Class-based Gaussian mechanism: Figures 1-4, synthetic and Swiss homes, refuted claims.",
     (
         Step("synthetic", "synthetic classes", synthetic),
-        Step("homes", "Swiss homes", homes, files=(class_homes.FILE,)),
-        Step("kinds", "kinds of noise", kinds_of_noise, files=(class_homes.FILE,)),
-        Step("seasons", "seasons of forecasts", season_of_a_forecast, files=(class_homes.FILE,)),
+        Step("homes", "Swiss homes", homes, files=(SWISS_HOMES,)),
+        Step("kinds", "kinds of noise", kinds_of_noise, files=(SWISS_HOMES,)),
+        Step("seasons", "seasons of forecasts", season_of_a_forecast, files=(SWISS_HOMES,)),
     ),
 )

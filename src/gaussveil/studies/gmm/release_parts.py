@@ -14,7 +14,7 @@ from scipy.stats import ks_2samp
 
 from gaussveil.audit import audit_mechanism
 from gaussveil.calibration import mean_shift_for
-from gaussveil.report.style import INK, SERIES, house_style
+from gaussveil.report.style import INK, SERIES, drawing
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studies.gmm.releases import (
     DELTA,
@@ -31,8 +31,10 @@ from gaussveil.studies.gmm.releases import (
 )
 from gaussveil.studies.gmm.settings import Setting, profiles
 from gaussveil.studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
-from gaussveil.studies.study import Claim, Options, Part, Picture, Row, Table, judged, shown
+from gaussveil.studies.study import Claim, Options, Paper, Part, Picture, Row, Table, judged, shown
 from gaussveil.typing import Progress
+
+PAPER = Paper(__file__)
 
 TOLERANCE = 1.1  # of the design's measured prototype
 QUANTILES = (0.05, 0.5, 0.95)
@@ -167,9 +169,7 @@ def two_samples(setting: Setting, epsilon: float, seed: int) -> list[Row]:
 
 def two_samples_figure(rows: Sequence[Row]) -> Figure:
     """Quantiles by hour above, distances below."""
-    with house_style():
-        figure = Figure(figsize=(6.2, 4.2), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    with drawing(6.2, 4.2, 2, 1, sharex=True, height_ratios=(2, 1)) as (figure, (above, below)):
         hours = [row["hour"] for row in rows]
         for place in range(len(QUANTILES)):
             for name, ink, style in (("real", INK, "--"), ("synthetic", SERIES[0], "o-")):
@@ -227,13 +227,11 @@ def composition(options: Options, progress: Progress) -> Part:
         (Table.of("composition", rows, columns),),
         (),
         (
-            judged(
+            PAPER.judged(
                 "g-b-composition",
-                "Lemma 3: classes compose in parallel; epsilon 1",
-                shown(DELTA),
                 shown(one["exact"]),
+                printed=shown(DELTA),
                 refuted=all(row["refuted"] == "true" for row in rows),
-                because="a label leaves one class and joins another",
             ),
         ),
     )

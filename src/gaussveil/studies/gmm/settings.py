@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
-from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms.mixture.model import MixtureModel
+from gaussveil.studies.real_data import PROFILES, data_file
 from gaussveil.typing import Floats, Integers
 
 PROFILES_FITTED = 1409
@@ -74,7 +74,7 @@ def iris() -> Setting:
 
 def profiles(folder: Path) -> Setting:
     """Logarithms of half-day load profiles; six classes by the nearest K-means centre of the public rows (V-C)."""
-    path = _found(folder / "profiles_12h_kw.csv.gz")
+    path = data_file(folder, PROFILES)
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         lines = [line.rstrip("\n").split(",") for line in stream][1:]
     rows = np.log(np.array([line[4:] for line in lines], dtype=np.float64))
@@ -111,14 +111,14 @@ def mnist(folder: Path, size: int = IMAGES_FITTED) -> Setting:
 
 def mnist_images(folder: Path, part: str) -> Floats:
     """Images as rows of 784 numbers between 0 and 1."""
-    body = gzip.decompress(_found(folder / "mnist" / f"{part}-images-idx3-ubyte.gz").read_bytes())
+    body = gzip.decompress(data_file(folder, f"mnist/{part}-images-idx3-ubyte.gz").read_bytes())
     count = struct.unpack(">i", body[4:8])[0]
     return np.frombuffer(body, dtype=np.uint8, offset=16).reshape(count, -1) / 255.0
 
 
 def mnist_labels(folder: Path, part: str) -> Integers:
     """The digits."""
-    body = gzip.decompress(_found(folder / "mnist" / f"{part}-labels-idx1-ubyte.gz").read_bytes())
+    body = gzip.decompress(data_file(folder, f"mnist/{part}-labels-idx1-ubyte.gz").read_bytes())
     return np.frombuffer(body, dtype=np.uint8, offset=8).astype(np.int64)
 
 
@@ -126,9 +126,3 @@ def _ball(public: Floats) -> tuple[float, Floats]:
     centre = public.mean(axis=0)
     radius = float(np.quantile(np.linalg.norm(public - centre, axis=1), BALL_MASS))
     return math.ceil(radius * 100) / 100, centre
-
-
-def _found(path: Path) -> Path:
-    if not path.is_file():
-        raise MissingDataError(f"the real data file {path.name} was not found: say where the data sets lie.")
-    return path

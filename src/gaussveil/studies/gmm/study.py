@@ -21,10 +21,12 @@ from gaussveil.studies.gmm.releases import DELTA, EPSILONS, as_printed, by_recor
 from gaussveil.studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil.studies.gmm.sweeps import OURS, RELEASES, columns_of, figure_of, marginals_figure, sweep
 from gaussveil.studies.gmm.uses import accuracy
-from gaussveil.studies.study import Claim, Options, Part, Picture, Row, Step, Study, Table, judged, shown
+from gaussveil.studies.real_data import PROFILES
+from gaussveil.studies.study import Claim, Options, Paper, Part, Picture, Row, Step, Study, Table, judged, shown
 from gaussveil.typing import Progress
 
-PROFILES_FILE = "profiles_12h_kw.csv.gz"
+PAPER = Paper(__file__)
+
 MNIST_FILES = tuple(
     f"mnist/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 )
@@ -193,13 +195,10 @@ def digits(options: Options, progress: Progress) -> Part:
         ),
         (
             _beats("figure-9", "MNIST", "epsilon", rows),
-            judged(
+            PAPER.judged(
                 "figure-10",
-                "Figure 10: accuracy close to the one without privacy",
-                "close",
                 f"{shown(ours['accuracy'])} at epsilon 1, {shown(plain)} without privacy",
                 agrees=lost < 0.02,
-                because="record adjacency, exact accounting",
             ),
         ),
     )
@@ -271,31 +270,21 @@ def refutations(options: Options, progress: Progress) -> Part:
         for rows_ in (flower.rows, moved)
     ]
     claims = (
-        judged(
+        PAPER.judged(
             "g-a-wishart",
-            "Lemma 2: additive Wishart noise is (1, 0)-private",
-            "0",
             shown(one["escape"]),
             refuted=all(row["refuted"] == "true" for row in rows),
             because=f"outputs leave the neighbour's cone; measured {shown(one['measured'])} +- "
             f"{shown(one['error'], 1)} (G-a)",
         ),
-        judged(
+        PAPER.judged(
             "g-d-mass",
-            "(26): the weights' probabilities sum to one; five classes, epsilon 1",
-            "1",
             shown(design.printed_mass),
             refuted=abs(design.printed_mass - 1) > 1e-6
             and min(abs(design.printed_mass - mass) for mass in masses) < 1e-6,
-            because="rows, not columns, sum to 1 (G-d)",
         ),
-        judged(
-            "g-c-noise",
-            "(5): the noise of the means depends on the data; one Iris record moved far out",
-            "1 times",
-            f"{shown(traces[1] / traces[0], 2)} times the noise",
-            refuted=traces[1] > 2 * traces[0],
-            because="its size tells who is in the data (G-c)",
+        PAPER.judged(
+            "g-c-noise", f"{shown(traces[1] / traces[0], 2)} times the noise", refuted=traces[1] > 2 * traces[0]
         ),
     )
     columns = (
@@ -327,13 +316,13 @@ STUDY = Study(
     (
         Step("synthetic", "synthetic mixtures", synthetic_figures),
         Step("iris", "Iris", iris_figures),
-        Step("profiles", "load profiles", load_profiles, files=(PROFILES_FILE,)),
+        Step("profiles", "load profiles", load_profiles, files=(PROFILES,)),
         Step("mnist", "MNIST", digits, files=MNIST_FILES),
         Step("goals", "goals: synthetic, Iris", public_goals),
-        Step("real-goals", "goals: profiles, MNIST", real_goals, files=(PROFILES_FILE, *MNIST_FILES)),
+        Step("real-goals", "goals: profiles, MNIST", real_goals, files=(PROFILES, *MNIST_FILES)),
         Step("labels", "label adjacency: synthetic, Iris", public_labels),
-        Step("real-labels", "label adjacency: profiles, MNIST", real_labels, files=(PROFILES_FILE, *MNIST_FILES)),
-        Step("uses", "households, private directions, samples", uses, files=(PROFILES_FILE, *MNIST_FILES)),
+        Step("real-labels", "label adjacency: profiles, MNIST", real_labels, files=(PROFILES, *MNIST_FILES)),
+        Step("uses", "households, private directions, samples", uses, files=(PROFILES, *MNIST_FILES)),
         Step("refutations", "refutations", refutations),
         Step("composition", "composition of classes", composition),
     ),

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.published.gmm_kl import Parameters, draw_coloured, draw_independent
-from gaussveil.report.style import FAINT, GRID, INK, SERIES, house_style
+from gaussveil.report.style import GRID, INK, SERIES, drawing
 from gaussveil.studies.gmm.releases import DELTA, Release, as_printed, by_label, by_record
 from gaussveil.studies.gmm.settings import Setting
 from gaussveil.studies.study import Row
@@ -112,11 +112,9 @@ def columns_of(knob: str) -> str:
 
 def figure_of(sweeps: Mapping[str, Sequence[Row]]) -> Figure:
     """Median KL(released || fitted), one panel per knob; ours solid, what is not private dashed."""
-    with house_style():
-        columns = min(len(sweeps), 2)
-        lines = -(-len(sweeps) // columns)
-        figure = Figure(figsize=(7.6 if columns > 1 else 6.2, 2.7 * lines + 0.3), layout="constrained")
-        grid = figure.subplots(lines, columns, squeeze=False)
+    columns = min(len(sweeps), 2)
+    lines = -(-len(sweeps) // columns)
+    with drawing(7.6 if columns > 1 else 6.2, 2.7 * lines + 0.3, lines, columns, squeeze=False) as (figure, grid):
         for axes, (knob, rows) in zip(grid.flat, sweeps.items()):
             _panel(axes, knob, rows)
         for axes in grid[:, 0]:
@@ -151,10 +149,8 @@ def _panel(axes: Axes, knob: str, rows: Sequence[Row]) -> None:
 
 def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], columns: Sequence[int]) -> Figure:
     """Figures 6 and 8: histogram of each class in some columns beside the marginal densities of models."""
-    with house_style():
-        size = (1.7 * setting.classes + 0.6, 1.5 * len(columns) + 0.9)
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(len(columns), setting.classes, squeeze=False, sharex="row")
+    size = (1.7 * setting.classes + 0.6, 1.5 * len(columns) + 0.9)
+    with drawing(*size, len(columns), setting.classes, squeeze=False, sharex="row") as (figure, grid):
         for line, column in zip(grid, columns):
             everything = setting.rows[:, column]
             margin = 0.25 * float(np.ptp(everything))
@@ -176,12 +172,7 @@ def marginals_figure(setting: Setting, models: Mapping[str, MixtureModel], colum
                     )
                 axes.set(ylim=(0, 1.15 * top), yticks=[])
                 axes.grid(visible=False)
-                axes.set_title(
-                    f"class {label + 1}, {len(rows)} rows" if column == columns[0] else "",
-                    color=FAINT,
-                    fontweight="normal",
-                    fontsize=8,
-                )
+                axes.set_title(f"class {label + 1}, {len(rows)} rows" if column == columns[0] else "", fontsize=8)
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(models))
         return figure

@@ -10,8 +10,10 @@ from gaussveil.calibration.random_projection import (
 )
 from gaussveil.studies.ndis import refutations, sketch
 from gaussveil.studies.ndis.figures import improvement_figure
-from gaussveil.studies.study import Options, Part, Picture, Table, Value, judged, shown
+from gaussveil.studies.study import Options, Paper, Part, Picture, Table, Value, shown
 from gaussveil.typing import Progress
+
+PAPER = Paper(__file__)
 
 DELTA = 1e-6
 RATE = 0.1
@@ -32,20 +34,11 @@ def figure_2(options: Options, progress: Progress) -> Part:
     least, largest = (bound(row["factor"] for row in factors) for bound in (min, max))
     constants = [row["constant"] for row in utility]
     claims = (
-        judged(
-            "figure-2-least",
-            "Figure 2: the exact analysis allows more leverage everywhere shown",
-            "above 1",
-            f"{shown(least)} to {shown(largest)} times",
-            agrees=least > 1,
-            refuted=least <= 1,
+        PAPER.judged(
+            "figure-2-least", f"{shown(least)} to {shown(largest)} times", agrees=least > 1, refuted=least <= 1
         ),
-        judged(
-            "theorem-5-2",
-            "Theorem 5.2: error of the Gram matrix within an unnamed constant of its rate",
-            "O(1)",
-            f"constant {shown(min(constants))} to {shown(max(constants))}",
-            agrees=max(constants) < 3,
+        PAPER.judged(
+            "theorem-5-2", f"constant {shown(min(constants))} to {shown(max(constants))}", agrees=max(constants) < 3
         ),
     )
     columns = (
@@ -109,26 +102,17 @@ def sketches(options: Options, progress: Progress) -> Part:
     share, error = refutations.subsampled_gram(RATE, options.pick(200, 2000, 20_000), options.seed)
     saved = float(rows[-1]["printed"]) / float(rows[-1]["tight"])  # type: ignore[arg-type]
     claims = (
-        judged(
-            "n4-ridge",
-            "Figure 1: the ridge must be l^2/p*",
-            "l^2/p*",
-            f"l^2(1/p*-1): {shown(saved)} times less at epsilon {epsilons[-1]:g}",
-            because="leverage is s/(1+s) with s <= l^2/lambda, and that is attained (N4)",
-        ),
-        judged(
+        PAPER.judged("n4-ridge", f"l^2(1/p*-1): {shown(saved)} times less at epsilon {epsilons[-1]:g}"),
+        PAPER.judged(
             "n3-ptr",
-            "Theorem 5.4: Figure 4 is private whatever the test costs",
-            f"delta <= {over['claimed']:g}",
             shown(over["exact"]),
+            printed=f"delta <= {over['claimed']:g}",
             refuted=bool(over["refuted"]),
             because=f"the test alone needs epsilon {shown(over['test_epsilon'])} of {over['epsilon']:g}; "
             f"ours refuses this: {shown(refutations.ours_refuses_figure_4())} (N3)",
         ),
-        judged(
+        PAPER.judged(
             "figure-3-scale",
-            "Figure 3: the subsample's Gram matrix estimates the whole one",
-            "1",
             f"{shown(share)} +- {shown(error, 1)} of it",
             refuted=abs(share - 1) > 6 * error,
             because=f"it must be divided by the rate {RATE:g}",

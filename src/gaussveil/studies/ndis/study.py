@@ -6,8 +6,10 @@ from gaussveil.studies.ndis import bounds, refutations
 from gaussveil.studies.ndis.figures import bounds_figure
 from gaussveil.studies.ndis.posterior_parts import posteriors
 from gaussveil.studies.ndis.projection_parts import figure_2, sketches
-from gaussveil.studies.study import Options, Part, Picture, Step, Study, Table, judged, shown
+from gaussveil.studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
 from gaussveil.typing import Progress
+
+PAPER = Paper(__file__)
 
 
 def _bounds(options: Options, progress: Progress) -> Part:
@@ -19,38 +21,22 @@ def _bounds(options: Options, progress: Progress) -> Part:
     violations = bounds.lemma_3_violations(count, options.seed)
     looseness = max(row["two_steps"] / row["exact"] for row in joint)
     claims = (
-        judged(
-            "lemma-2",
-            "Lemma 2: bounds the narrow law against the wide one",
-            "bound",
-            "holds at every epsilon",
-            agrees=all(row["narrow_wide"] <= row["lemma_2"] for row in rows),
+        PAPER.judged(
+            "lemma-2", "holds at every epsilon", agrees=all(row["narrow_wide"] <= row["lemma_2"] for row in rows)
         ),
-        judged(
+        PAPER.judged(
             "lemma-2-reverse",
-            "Section 6 uses Lemma 2 for differential privacy, which also needs the reverse",
-            f"delta <= {shown(rows[2]['lemma_2'])} at epsilon 0.5",
             f"{shown(rows[2]['wide_narrow'])}",
+            printed=f"delta <= {shown(rows[2]['lemma_2'])} at epsilon 0.5",
             refuted=rows[2]["wide_narrow"] > rows[2]["lemma_2"],
-            because="Lemma 2 speaks of the other direction only (N2)",
         ),
-        judged(
+        PAPER.judged(
             "lemma-3",
-            "Lemma 3: the wide law against the narrow one is the worse direction",
-            "proof",
             f"{violations} violations in {count} random spectra",
             agrees=violations == 0,
             refuted=violations > 0,
-            because="the printed proof is broken, the statement stands so far (N1); we always evaluate both directions",
         ),
-        judged(
-            "theorem-4-2",
-            "Theorem 4.2: a step in the mean and a step in the covariance bound the pair",
-            "bound",
-            f"up to {shown(looseness)} times the exact delta",
-            agrees=looseness >= 1,
-            because="with the covariance's step taken in its own direction",
-        ),
+        PAPER.judged("theorem-4-2", f"up to {shown(looseness)} times the exact delta", agrees=looseness >= 1),
     )
     return Part(
         "The exact spectrum against the paper's bounds",
@@ -89,37 +75,21 @@ def _refutations(options: Options, progress: Progress) -> Part:
     moved = refutations.moved_eigenvalues(60, 10, 1.0, 0.1, options.seed)
     wrong = refutations.auditor_that_accuses_wrongly()
     claims = (
-        judged(
+        PAPER.judged(
             "n2-delta",
-            "Theorem 6.1: Figure 5 is (1, 1e-6)-private for a Gaussian process",
-            "1e-6",
             shown(one["exact"]),
             refuted=bool(one["refuted"]),
             because=f"Lemma 2 bounds the other direction only, where delta is {shown(one['other_direction'])} (N2)",
         ),
-        judged(
-            "n2-variance",
-            "Figure 5: variance added in that example",
-            shown(one["printed"]),
-            shown(one["needed"]),
-            refuted=one["printed"] < one["needed"],
-            because="what the exact worst case needs",
+        PAPER.judged(
+            "n2-variance", shown(one["needed"]), printed=shown(one["printed"]), refuted=one["printed"] < one["needed"]
         ),
-        judged(
-            "n5-rank",
-            "Proposition 7: a record moves all eigenvalues of the logistic posterior, here 10",
-            "10",
-            str(moved),
-            refuted=moved != 10,
-            because="one rank, and no number of records, which is private (N5)",
-        ),
-        judged(
+        PAPER.judged("n5-rank", str(moved), refuted=moved != 10),
+        PAPER.judged(
             "n7-auditor",
-            "Theorem 7.1: its answer refutes a claim that it exceeds",
-            f"{shown(wrong['estimate'], 4)} > {shown(wrong['claimed'], 4)}",
             f"lower end {shown(wrong['lower_end'], 4)}",
+            printed=f"{shown(wrong['estimate'], 4)} > {shown(wrong['claimed'], 4)}",
             refuted=wrong["estimate"] > wrong["claimed"] >= wrong["lower_end"] * (1 - 1e-12),
-            because="an upper estimate accuses wrongly within its accuracy; only a lower end refutes (N7)",
         ),
     )
     columns = (

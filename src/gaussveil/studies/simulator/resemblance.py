@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from gaussveil.errors import MissingDataError
 from gaussveil.report.style import INK, SERIES, house_style
-from gaussveil.timeseries import read_readings, simulate_households
+from gaussveil.timeseries import simulate_households
 from gaussveil.typing import Floats
 
-FILE = "ch_homes_15min_kw.csv.gz"
 HOMES, DAYS, PER_DAY = 404, 49, 96
 TOLERANCE = 0.15
 NAMES = {
@@ -59,16 +56,6 @@ def statistics(values: Floats) -> dict[str, float]:
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     found = {"mean": values.mean(), "q05": low, "q50": middle, "q95": high, "day": day.mean()}
     return {name: float(value) for name, value in found.items()}
-
-
-def read_real_homes(folder: Path) -> Floats:
-    """The 404 Swiss homes of late 2018, kW."""
-    from pyarrow import csv
-
-    path = folder / FILE
-    if not path.is_file():
-        raise MissingDataError(f"{FILE} was not found; name its folder, or set GAUSSVEIL_DATA to it")
-    return read_readings(csv.read_csv(path)).values
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaussveil.studies.real_data import SWISS_HOMES, swiss_homes
 from gaussveil.studies.simulator import resemblance
 from gaussveil.studies.study import Options, Part, Picture, Step, Study, Table, Value, judged
 from gaussveil.typing import Progress
@@ -11,7 +12,7 @@ FIRST_SEED = 10  # the constants were tuned on the towns before
 
 def _resemblance(options: Options, progress: Progress) -> Part:
     seeds = range(FIRST_SEED, FIRST_SEED + options.pick(1, 5, 20))
-    found = resemblance.run(resemblance.read_real_homes(options.folder()), seeds, progress)
+    found = resemblance.run(swiss_homes(options.folder()).values, seeds, progress)
     rows: list[dict[str, Value]] = [
         {"name": label, "real": found.real[name], "worst": f"{found.worst(name):+.1%}"}
         for name, label in resemblance.NAMES.items()
@@ -42,5 +43,5 @@ STUDY = Study(
     name="simulator",
     title="Does the simulated town resemble real homes?",
     summary="Mean, quantiles and daily autocorrelation of simulated towns whose seeds played no part in the tuning.",
-    steps=(Step("resemblance", "The simulated town and the real one", _resemblance, files=(resemblance.FILE,)),),
+    steps=(Step("resemblance", "The simulated town and the real one", _resemblance, files=(SWISS_HOMES,)),),
 )

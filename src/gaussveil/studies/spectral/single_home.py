@@ -7,13 +7,12 @@ by the distance of a single event (S4). Table III's decibels are computed correc
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from gaussveil.errors import MissingDataError
+from gaussveil.studies.real_data import SINGLE_HOME, data_file
 from gaussveil.studies.spectral import stream_figures
 from gaussveil.studies.spectral.stream_receiver import PERIOD, WEEK, Home
 from gaussveil.studies.spectral.stream_tables import (
@@ -26,15 +25,10 @@ from gaussveil.studies.spectral.stream_tables import (
 from gaussveil.timeseries import welch_psd
 from gaussveil.typing import Floats
 
-FILE = "home_uci_5min_kw.csv.gz"
-
 
 def read_home(folder: Path | None = None) -> Floats:
     """The single home, kW every five minutes."""
-    path = (folder or Path(os.environ.get("GAUSSVEIL_DATA", "."))) / FILE
-    if not path.is_file():
-        raise MissingDataError(f"{FILE} was not found; name its folder, or set GAUSSVEIL_DATA to it")
-    return np.loadtxt(path, delimiter=",", skiprows=1, usecols=1)
+    return np.loadtxt(data_file(folder, SINGLE_HOME), delimiter=",", skiprows=1, usecols=1)
 
 
 def distances(home: Home) -> list[dict[str, float]]:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.noise import SeededGenerator
-from gaussveil.report.style import INK, SERIES, drawing, house_style, legend_above
+from gaussveil.report.style import INK, SERIES, drawing, legend_above
 from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home, receive
 from gaussveil.studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted
 from gaussveil.studies.spectral.stream_utility import energies
@@ -27,9 +27,7 @@ UNIT = "density, kW² h"
 
 def demand_figure(home: Home, rows: Sequence[Mapping[str, float]]) -> Figure:
     """Figure 1: the readings, and how far consecutive stretches of them lie apart."""
-    with house_style():
-        figure = Figure(figsize=(6.4, 2.8), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    with drawing(6.4, 2.8, 1, 2, width_ratios=(3, 2)) as (figure, (left, right)):
         left.plot(np.arange(WEEK) / DAY, home.protected[:WEEK], color=SERIES[0], linewidth=0.7)
         left.set_xlabel("day")
         left.set_ylabel("kW")

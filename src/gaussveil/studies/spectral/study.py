@@ -12,13 +12,16 @@ from gaussveil.audit import audit
 from gaussveil.mechanisms import TrajectoryRelease
 from gaussveil.published.spdp_stream import PublishedStream
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies.spectral.single_home import FILE, distances, figures, read_home
+from gaussveil.studies.real_data import SINGLE_HOME
+from gaussveil.studies.spectral.single_home import distances, figures, read_home
 from gaussveil.studies.spectral.stream_receiver import Home
 from gaussveil.studies.spectral.stream_tables import PAPER_BALL, TABLE_I, AsPrinted, sensitive_row, tables_2_and_3
 from gaussveil.studies.spectral.stream_utility import measure
-from gaussveil.studies.study import Options, Part, Picture, Step, Study, Table, judged, shown
+from gaussveil.studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
 from gaussveil.timeseries import Filter
 from gaussveil.typing import Progress
+
+PAPER = Paper(__file__)
 
 CAPTIONS = {
     "figure-1-demand": "Figure 1: the home's demand, and the distance of consecutive stretches.",
@@ -42,37 +45,18 @@ def calibration(options: Options, progress: Progress) -> Part:
     leaks = [{"samples": horizon, **_leak(horizon)} for horizon in horizons]
     decibels = 20 * math.log10(1.74 / 180.0)
     claims = (
-        judged(
+        PAPER.judged(
             "s1-calibration",
-            "(7): noise variance at (log 2, 0.01)",
-            "1 times",
             f"{shown(rows[0]['times'])} times what is needed",
             because=f"sound but loose; {shown(rows[1]['times'])} times at (0.1, 0.01) (S1)",
         ),
-        judged(
+        PAPER.judged(
             "s4b-stream",
-            "The stream is post-processing of the private spectrum: (log 2, 0.01)",
-            "delta <= 0.01",
             f"{shown(leaks[-1]['delta'])} after {leaks[-1]['samples']} readings",
             refuted=all(bool(row["refuted"]) for row in leaks),
-            because="gamma is made of the raw spectrum, and more readings tell more of it (S4b); an AR(1) home",
         ),
-        judged(
-            "s6-hours",
-            "576 readings at five minutes last four hours",
-            "4 h",
-            f"{576 * 5 / 60:g} h",
-            refuted=576 * 5 / 60 != 4,
-            because="S6",
-        ),
-        judged(
-            "s6-decibels",
-            "Table III: SNR of one week's TrDP, 1.74 kW against 180 kW",
-            "-5.5e-4 dB",
-            f"{decibels:.1f} dB",
-            refuted=abs(decibels + 5.5e-4) > 1,
-            because="S6",
-        ),
+        PAPER.judged("s6-hours", f"{576 * 5 / 60:g} h", refuted=576 * 5 / 60 != 4),
+        PAPER.judged("s6-decibels", f"{decibels:.1f} dB", refuted=abs(decibels + 5.5e-4) > 1),
     )
     return Part(
         "Calibration, and a stream that tells its spectrum",
@@ -128,20 +112,12 @@ def pictures(options: Options, progress: Progress) -> Part:
     drawn = figures(home)
     growth, change = (rows[-1][key] / rows[0][key] for key in ("time_kw", "spectrum_kw2h"))
     claims = (
-        judged(
+        PAPER.judged(
             "figure-3-time",
-            "Figures 1b, 3: distances of readings grow with the duration",
-            "grow",
             f"{shown(growth)} times from {rows[0]['weeks']:g} to {rows[-1]['weeks']:g} weeks",
             agrees=growth > 1.5,
         ),
-        judged(
-            "figure-3-spectra",
-            "Figure 3: distances of spectra do not",
-            "do not grow",
-            f"{shown(change)} times",
-            agrees=change < 1,
-        ),
+        PAPER.judged("figure-3-spectra", f"{shown(change)} times", agrees=change < 1),
     )
     return Part(
         "One home at five minutes: Figures 1 to 6",
@@ -174,37 +150,27 @@ def tables(options: Options, progress: Progress) -> Part:
     repaired = next(row for row in rows if row.name == "SpDP repaired")
     first, last = (errors[days] for days in (min(errors), max(errors)))
     claims = [
-        judged(
+        PAPER.judged(
             "table-3-event",
-            "SpDP protects the demand: one event of 3 kW for an hour in the printed stream",
-            f"epsilon {shown(TABLE_I['epsilon'], 2)}",
             f"epsilon {shown(attack['event_epsilon'])}",
+            printed=f"epsilon {shown(TABLE_I['epsilon'], 2)}",
             refuted=attack["event_epsilon"] > 2 * TABLE_I["epsilon"],
-            because="no guarantee of the trajectory is stated; ours state one (S4)",
         ),
-        judged(
+        PAPER.judged(
             "s4b-attack",
-            "The printed stream protects the spectrum within B",
-            f"B = {PAPER_BALL:g} kW²h",
             f"error {shown(first)} after {min(errors)} days, {shown(last)} after {max(errors)}",
+            printed=f"B = {PAPER_BALL:g} kW²h",
             refuted=last < first,
-            because="who knows the readings recovers the raw spectrum ever better (S4b)",
         ),
-        judged(
+        PAPER.judged(
             "table-3-week",
-            "Table III: noise of TrDP for one week",
-            "180 kW",
             " and ".join(
                 f"{shown(row.noise_sd)} kW {'exact' if exact else 'as printed'}" for exact, row in sorted(weeks.items())
             ),
-            because="another home; ours promise (1, 1e-5) instead of (log 2, 0.01)",
         ),
-        judged(
+        PAPER.judged(
             "table-2-spdp",
-            "Table II: SpDP keeps mean and deviation within 15 %",
-            "1.77 of 1.73, 1.91 of 1.74",
             f"as printed {shown(rows[0].sd)} of {shown(plain['sd'])} on this home; repaired {shown(repaired.sd)}",
-            because="another home; a stream that also hides an event needs noise the printed one lacks",
         ),
     ]
     both = (
@@ -236,7 +202,7 @@ STUDY = Study(
     "Spectral privacy: Figures 1-6, Tables II-III with the paper's parameters and ours, the stream refuted.",
     (
         Step("calibration", "calibration", calibration),
-        Step("figures", "figures", pictures, files=(FILE,)),
-        Step("tables", "tables", tables, files=(FILE,)),
+        Step("figures", "figures", pictures, files=(SINGLE_HOME,)),
+        Step("tables", "tables", tables, files=(SINGLE_HOME,)),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
-from gaussveil.report.style import FAINT, INK, SERIES, drawing, house_style, legend_above
+from gaussveil.report.style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.studies.town.released import Spending
 from gaussveil.typing import Floats, Times
 
@@ -22,38 +23,23 @@ BANDS = ((5.0, 95.0, 0.15), (25.0, 75.0, 0.25))
 
 def budget_figure(spending: Sequence[Spending]) -> Figure:
     """Bars of every account: the summed epsilon, and the exact one."""
-    with house_style():
-        figure = Figure(figsize=(WIDTH, 0.7 + 0.62 * len(spending)), layout="constrained")
-        draw_budget(figure.subplots(), spending)
+    with drawing(WIDTH, 0.7 + 0.62 * len(spending)) as (figure, axes):
+        draw_budget(axes, spending)
         return figure
 
 
 def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
     """The same inside a panel."""
+    hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": FAINT, "linewidth": 1.2}
     for index, item in enumerate(spending):
-        colour = SERIES[index % len(SERIES)]
-        axes.barh(index - 0.19, item.summed_epsilon, 0.32, facecolor="none", edgecolor=FAINT, linewidth=1.2)
-        axes.barh(index + 0.19, item.exact_epsilon, 0.32, color=colour)
-        axes.annotate(
-            f"{item.summed_epsilon:.2f} summed",
-            (item.summed_epsilon, index - 0.19),
-            (4, 0),
-            "data",
-            "offset points",
-            va="center",
-            color=FAINT,
-            fontsize=8,
+        bars: tuple[tuple[str, float, float, dict[str, Any], dict[str, Any]], ...] = (
+            ("summed", item.summed_epsilon, index - 0.19, hollow, {"color": FAINT}),
+            ("exact", item.exact_epsilon, index + 0.19, {"color": SERIES[index % len(SERIES)]}, {"fontweight": "bold"}),
         )
-        axes.annotate(
-            f"{item.exact_epsilon:.2f} exact",
-            (item.exact_epsilon, index + 0.19),
-            (4, 0),
-            "data",
-            "offset points",
-            va="center",
-            fontsize=8,
-            fontweight="bold",
-        )
+        for word, epsilon, place, bar, text in bars:
+            axes.barh(place, epsilon, 0.32, **bar)
+            note = f"{epsilon:.2f} {word}"
+            axes.annotate(note, (epsilon, place), (4, 0), "data", "offset points", va="center", fontsize=8, **text)
     axes.set_yticks(range(len(spending)), ["\n".join(item.account.rsplit(" ", 1)) for item in spending])
     axes.set_ylim(len(spending) - 0.5, -0.5)
     axes.set_xlim(0.0, 1.4 * max(item.summed_epsilon for item in spending))
@@ -132,9 +118,7 @@ def draw_days(axes: Axes, rows: Floats, index: int, truth: Floats | None = None)
 
 def stream_figure(times: Times, kw: Floats, day_kwh: Floats, truth: Floats | None = None) -> Figure:
     """Private readings of the last days, and the energy of every day; with the true readings for the owner alone."""
-    with house_style():
-        figure = Figure(figsize=(WIDTH, 2.9), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(1.2, 1.0))
+    with drawing(WIDTH, 2.9, 1, 2, width_ratios=(1.2, 1.0)) as (figure, (left, right)):
         per_day = kw.size // max(day_kwh.size, 1)
         shown = slice(-SHOWN_DAYS * per_day, None)
         hours = np.asarray((times[shown] - times[shown][0]) / np.timedelta64(1, "h"), dtype=np.float64)
@@ -183,10 +167,9 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
 
 def overview_figure(forecast: PrivateForecast, rows: Floats, day_kwh: Floats, spending: Sequence[Spending]) -> Figure:
     """The demo in one picture: forecast, synthetic days, energies of a stream, and what was spent."""
-    with house_style():
-        figure = Figure(figsize=(7.6, 5.4), layout="constrained")
+    with drawing(7.6, 5.4, 2, 2) as (figure, grid):
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
-        panels = figure.subplots(2, 2).ravel()
+        panels = grid.ravel()
         draw_evening(panels[0], forecast)
         draw_days(panels[1], rows, 1)
         draw_energies(panels[2], day_kwh)

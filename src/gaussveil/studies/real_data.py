@@ -1,0 +1,28 @@
+"""Files of real data that studies read: where they are looked for, and the Swiss homes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gaussveil.errors import MissingDataError
+from gaussveil.timeseries import Readings, read_readings
+
+SWISS_HOMES = "ch_homes_15min_kw.csv.gz"
+SINGLE_HOME = "home_uci_5min_kw.csv.gz"
+PROFILES = "profiles_12h_kw.csv.gz"
+
+
+def data_file(folder: Path | None, name: str) -> Path:
+    """A file of the folder, or of the one that GAUSSVEIL_DATA names."""
+    path = (folder or Path(os.environ.get("GAUSSVEIL_DATA", "."))) / name
+    if not path.is_file():
+        raise MissingDataError(f"{name} was not found; name its folder, or set GAUSSVEIL_DATA to it")
+    return path
+
+
+def swiss_homes(folder: Path | None) -> Readings:
+    """404 Swiss homes of late 2018, every 15 minutes."""
+    from pyarrow import csv
+
+    return read_readings(csv.read_csv(data_file(folder, SWISS_HOMES)))
