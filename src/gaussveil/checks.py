@@ -22,7 +22,8 @@ SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
 
 def real(name: str, value: object, interval: str = "(-inf, inf)") -> float:
     """A number inside an interval as it is written: "(0, 1)", "[0, inf)"; text, arrays and truth values are refused."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not _inside(float(value), interval):
+    too_long = isinstance(value, Integral) and int(value).bit_length() > 1023  # no double holds it
+    if isinstance(value, bool) or not isinstance(value, Real) or too_long or not _inside(float(value), interval):
         refuse(name, _range_in_words("a finite number", interval), value)
     return float(value)
 

@@ -1,4 +1,4 @@
-"""Files that are complete or absent, and values as JSON holds them.
+"""Files that are complete or absent, values as JSON holds them, text as a terminal may show it.
 
 A file is written beside its target, flushed to the disk and only then given the target's name: whoever is interrupted,
 or meets a full disk, leaves the older file as it was.
@@ -97,3 +97,8 @@ def json_values(value: Any, *, not_finite_as_null: bool = False) -> Any:
     if hasattr(value, "tolist"):
         return json_values(value.tolist(), not_finite_as_null=not_finite_as_null)
     return value
+
+
+def printable(text: str) -> str:
+    """Text for one line of a terminal: what would steer it, break the line or turn the reading order is spelt out."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -267,5 +267,5 @@ def test_epsilon_is_private_by_its_enclosure(gaps: list[float], shift: float, co
 @pytest.mark.parametrize("count", [0, -1, 1.5])
 def test_nothing_that_was_spent_can_be_taken_back(count: int) -> None:
     charge = Charge(GaussianPair.mean_shift(0.3))
-    with pytest.raises(ParameterError, match="whole numbers"):
+    with pytest.raises(ParameterError, match="whole number"):
         Composition.of([(charge, 3), (charge, count)], symmetric=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scipy.stats import norm
 
 from gaussveil.accounting import Charge
 from gaussveil.accounting.cumulants import log_chernoff, profile_cumulant
-from gaussveil.accounting.ledger.filters import Budget, best_order, mean_shift_usage, renyi_usage
+from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_usage
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import (
@@ -27,6 +28,14 @@ from gaussveil.spectrum.profiles import (
 )
 
 BUDGETS = [Budget(0.1, 1e-8), Budget(1.0, 1e-6), Budget(3.0, 1e-5), Budget(20.0, 0.01)]
+
+
+def renyi_usage(budget: Budget, order: float, charges: list[tuple[Charge, int]], *, symmetric: bool) -> Usage:
+    return filter_usage(budget, "renyi", order, charges, symmetric=symmetric)
+
+
+def mean_shift_usage(budget: Budget, charges: list[tuple[Charge, int]]) -> Usage:
+    return filter_usage(budget, "mean-shift", None, charges, symmetric=False)
 
 
 def gaussian_delta(shift: float, epsilon: float) -> float:
@@ -223,3 +232,18 @@ def test_budgets_beyond_doubles_afford_nothing(epsilon: float, delta: float) -> 
     budget = Budget(epsilon, delta)
     assert not mean_shift_usage(budget, [(charge, 1)]).within
     assert not renyi_usage(budget, 1.0, [(charge, 1)], symmetric=False).within
+
+
+@given(st.lists(st.tuples(st.floats(1e-6, 1.0), st.integers(1, 10**6)), min_size=1, max_size=8))
+def test_a_balance_is_never_below_the_exact_sum_and_survives_storage(costs: list[tuple[float, int]]) -> None:
+    balance = NOTHING
+    for energy, count in costs:
+        cost = Balance(np.array([energy, energy / 3]), np.array([energy / 7, 0.0]), energy * 1e-20)
+        balance = balance.plus(cost, count)
+    stored = Balance.from_bytes(balance.to_bytes())
+    for found, share in ((stored.forward, (1, 3)), (stored.backward[:1], (7,))):
+        for value, part in zip(found, share):
+            exact = sum(Fraction(energy / part) * count for energy, count in costs)
+            assert exact <= Fraction(float(value)) <= exact * (1 + Fraction(1, 10**12))
+    assert stored.backward[1] == 0.0
+    assert Fraction(stored.sampler_error) >= sum(Fraction(energy * 1e-20) * count for energy, count in costs)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
-from gaussveil.accounting.ledger.database import chained
+from gaussveil.accounting.ledger.journal import chained
 from gaussveil.accounting.ledger.migrations import VERSION
 from gaussveil.errors import BudgetExceededError, FormatError, LedgerCorruptError, LedgerError
 from gaussveil.spectrum import GaussianPair
@@ -25,6 +25,8 @@ def version_two(tmp_path: Path) -> Path:
     ledger = Ledger.create(path)
     for name in ("homes", "empty"):
         ledger.open_account(name, epsilon=3.0, delta=1e-5, dataset="winter", adjacency=HOME)
+    ledger.open_account("plan", epsilon=3.0, delta=1e-5, adjacency=HOME, rule="planned", plan=[(CHARGE, 2)])
+    ledger.debit("plan", CHARGE, HOME, release_id="planned")
     for number in range(1, 6):
         ledger.debit("homes", CHARGE, HOME, release_id=f"old-{number}")
     for number in (1, 2, 3):
@@ -33,14 +35,21 @@ def version_two(tmp_path: Path) -> Path:
         ledger.mark_released(f"old-{number}")
     ledger.void("old-5", "never drawn")
     with closing(sqlite3.connect(path)) as connection, connection:
-        for table in ("draws", "keys"):
-            connection.execute(f"DROP TABLE {table}")
+        for name in ("entries", "plan", "draws"):
+            for change in ("INSERT", "UPDATE", "DELETE"):
+                connection.execute(f"DROP TRIGGER {name}_{change}")
+        for name in ("events_of_account", "events_of_entry", "draws_known"):
+            connection.execute(f"DROP INDEX {name}")
+        for name in ("draws", "keys", "balances"):
+            connection.execute(f"DROP TABLE {name}")
+        connection.execute("ALTER TABLE plan DROP COLUMN used")
+        connection.execute("ALTER TABLE events DROP COLUMN account_state")
         connection.execute("PRAGMA user_version=2")
         link = ""  # version 2 wrote nothing of draws
         rows = connection.execute("SELECT seq, at, account, entry, event, detail FROM events ORDER BY seq").fetchall()
         for sequence, *line in rows:
             line[-1] = line[-1].replace('"draws":"[]",', "")
-            link = chained(link, tuple(line))
+            link = chained(link, (*line, ""))
             connection.execute("UPDATE events SET detail = ?, chain = ? WHERE seq = ?", (line[-1], link, sequence))
     return path
 
@@ -61,6 +70,9 @@ def test_version_two_loads_with_nothing_lost(version_two: Path) -> None:
         ledger.debit("homes", CHARGE, HOME)
     ledger.void("old-4", "never drawn")
     ledger.debit("homes", CHARGE, HOME)
+    ledger.debit("plan", CHARGE, HOME)
+    with pytest.raises(BudgetExceededError, match="no free place"):
+        ledger.debit("plan", CHARGE, HOME)
     ledger.check()
 
 
@@ -69,7 +81,8 @@ def test_migration_happens_once(version_two: Path) -> None:
     key = Ledger(version_two).draw_key()
     ledger = Ledger(version_two)
     assert ledger.draw_key() == key
-    assert [event.event for event in ledger.history()].count("migrated") == 1
+    # Once for the file, once for each of the three accounts.
+    assert [event.event for event in ledger.history()].count("migrated") == 4
     with closing(sqlite3.connect(version_two)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
@@ -81,7 +94,7 @@ def test_a_failed_migration_changes_nothing(version_two: Path) -> None:
         Ledger(version_two)
     with closing(sqlite3.connect(version_two)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("SELECT COUNT(*) FROM entries").fetchone() == (5,)
+        assert connection.execute("SELECT COUNT(*) FROM entries").fetchone() == (6,)
 
 
 def test_versions_before_the_first_released_are_no_ledgers(ledger: Ledger) -> None:

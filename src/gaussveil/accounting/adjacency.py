@@ -7,10 +7,10 @@ each entry may stand either way round and a composition takes the worst over all
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gaussveil import checks
 from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, tame, text
 from gaussveil.errors import FormatError, ParameterError
 
@@ -30,14 +30,11 @@ def _check_parameters(kind: str, parameters: Mapping[str, object]) -> None:
     if kind == "label-graph":
         _check_edges(parameters.get("edges"))
     elif kind == "l2-ball":
-        _check_positive("radius", parameters.get("radius"))
-        if parameters.get("space") not in SPACES:
-            raise ParameterError(f"space must be one of {', '.join(SPACES)}, got {parameters.get('space')!r}")
+        checks.positive("radius", parameters.get("radius"))
+        checks.one_of("space", parameters.get("space"), SPACES)
     elif kind == "event":
-        _check_positive("size", parameters.get("size"))
-        length = parameters.get("length")
-        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-            raise ParameterError(f"length must be a whole number of samples, at least 1, got {length!r}")
+        checks.positive("size", parameters.get("size"))
+        checks.whole("length", parameters.get("length"))
 
 
 def _check_edges(edges: object) -> None:
@@ -52,11 +49,6 @@ def _check_edges(edges: object) -> None:
         raise ParameterError("edges must not repeat an ordered pair, got a repeated one")
 
 
-def _check_positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value > 0):
-        raise ParameterError(f"{name} must be a positive finite number, got {value!r}")
-
-
 @dataclass(frozen=True, eq=False)
 class Adjacency:
     """A neighbouring relation and its privacy unit; build one with the constructors below."""
@@ -67,12 +59,9 @@ class Adjacency:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}, got {self.kind!r}")
-        if not self.unit.strip():
-            raise ParameterError(
-                "unit must name what is protected, for example 'record' or 'household', got empty text"
-            )
+        checks.one_of("kind", self.kind, _KINDS)
+        if not isinstance(self.unit, str) or not self.unit.strip():
+            checks.refuse("unit", "text that names what is protected, for example 'record' or 'household'", self.unit)
         # Read as oriented, a symmetric relation would be charged for one orientation only.
         if self.symmetric is not (self.kind in _SYMMETRIC):
             raise ParameterError(
@@ -102,13 +91,14 @@ class Adjacency:
     @classmethod
     def l2_ball(cls, radius: float, *, space: str = "trajectory", unit: str = "trajectory") -> Adjacency:
         """Two spectra or trajectories at most `radius` apart in l2 norm; symmetric."""
-        return cls("l2-ball", unit, symmetric=True, parameters={"radius": float(radius), "space": space})
+        return cls("l2-ball", unit, True, {"radius": checks.positive("radius", radius), "space": space})
 
     @classmethod
     def event(cls, length: int, size: float, unit: str = "trajectory") -> Adjacency:
         """Two trajectories that differ in at most `length` consecutive samples, each by at most `size`; symmetric."""
-        whole = int(length) if int(length) == length else length
-        return cls("event", unit, True, {"length": whole, "size": float(size)})
+        found = checks.real("length", length)  # a whole number written as a float will do
+        whole = int(found) if found.is_integer() else length
+        return cls("event", unit, True, {"length": whole, "size": checks.positive("size", size)})
 
     @property
     def edge_count(self) -> int | None:

@@ -16,9 +16,11 @@ LARGEST_BITS = 1023  # of whole numbers, so that each is a float
 
 
 def canonical_json(record: object) -> str:
-    """Sorted keys, no spaces, shortest exact floats; NaN and infinity are refused."""
+    """Sorted keys, no spaces, shortest exact floats; NaN, infinity and text that is no Unicode are refused."""
     try:
-        return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text.encode()
+        return text
     except (TypeError, ValueError) as error:
         raise ParameterError(
             f"a record must hold only finite numbers, text, booleans, lists and mappings: {error}"
@@ -45,14 +47,16 @@ def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def tame(record: object, what: str) -> object:
-    """Give the record back unless it is too deep for recursion or holds a number that is no finite float."""
+    """Give the record back unless it is too deep, holds a number that is no finite float, or text that is none."""
     waiting = [(record, 0)]
     while waiting:
         value, depth = waiting.pop()
         if depth > DEPTH:
             raise FormatError(f"{what} must not be nested deeper than {DEPTH}")
         if isinstance(value, Mapping):
-            waiting += [(item, depth + 1) for item in value.values()]
+            waiting += [(item, depth + 1) for pair in value.items() for item in pair]
+        elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise FormatError(f"{what} must hold valid Unicode, got a lone surrogate")
         elif isinstance(value, list | tuple):
             waiting += [(item, depth + 1) for item in value]
         elif isinstance(value, int) and value.bit_length() > LARGEST_BITS:

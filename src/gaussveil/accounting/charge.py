@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, tame
 from gaussveil.errors import FormatError, InputError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
@@ -27,6 +28,7 @@ from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 Source = PrivacyLoss | PrivacyProfile
 SMALLEST_RATIO = 1e-7
 LARGEST_COUNT = 2**53  # beyond it a float no longer counts
+COUNTS = f"[1, {LARGEST_COUNT}]"
 _IDENTITY = re.compile("[0-9a-f]{64}")
 _ONCE = "answers to one draw are not independent; charge them once, for the pair of all of them together"
 
@@ -94,12 +96,11 @@ class Charge:
     ) -> None:
         if not isinstance(source, PrivacyLoss | PrivacyProfile):
             raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
-        if int(count) != count or count < 1:
-            raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        count = checks.whole("count", count, COUNTS)
         if isinstance(source, PrivacyLoss):
             # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
             source, left_out = source.dominating()
-            sampler_error = sampler_error + int(count) * left_out * (1 + 2.0**-40) if left_out else sampler_error
+            sampler_error = sampler_error + count * left_out * (1 + 2.0**-40) if left_out else sampler_error
         if isinstance(source, PrivacyLoss) and np.any(1 - np.asarray(source.variance_gap) < SMALLEST_RATIO):
             # The stored form keeps 1 - ratio, which would round such a ratio away.
             raise ParameterError(
@@ -109,11 +110,10 @@ class Charge:
         if draw_identity is not None and count > 1:
             raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
         drawn = (draw_identity,) if draw_identity is not None else ()
-        self._set((Part(_own(source), int(count)),), sampler_error, drawn)
+        self._set((Part(_own(source), count),), sampler_error, drawn)
 
     def _set(self, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...]) -> None:
-        if not (math.isfinite(sampler_error) and sampler_error >= 0):
-            raise ParameterError(f"sampler_error must be finite and not negative, got {sampler_error}")
+        sampler_error = checks.real("sampler_error", sampler_error, "[0, inf)")
         if any(part.count > LARGEST_COUNT for part in parts):
             raise ParameterError("count must be at most 2^53, got more; no account can afford that many")
         batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
@@ -125,7 +125,7 @@ class Charge:
             raise ParameterError(f"charges of the same draw must not be added: {_ONCE}")
         for name, value in (
             ("parts", parts),
-            ("sampler_error", float(sampler_error)),
+            ("sampler_error", sampler_error),
             ("draw_identities", tuple(sorted(drawn))),
         ):
             object.__setattr__(self, name, value)
@@ -156,12 +156,11 @@ class Charge:
         return Charge._from_parts(self.parts, self.sampler_error, self.draw_identities + identities)
 
     def __mul__(self, count: int) -> Charge:
-        if int(count) != count or count < 1:
-            raise ParameterError(f"count must be a whole number of at least 1, got {count}")
+        count = checks.whole("count", count, COUNTS)
         if self.draw_identities and count > 1:
             raise ParameterError(f"a charge that carries a draw_identity must not be repeated: {_ONCE}")
-        total = self.sampler_error * int(count)
-        repeated = tuple(Part(part.source, part.count * int(count)) for part in self.parts)
+        total = self.sampler_error * count
+        repeated = tuple(Part(part.source, part.count * count) for part in self.parts)
         return Charge._from_parts(repeated, math.nextafter(total, math.inf) if total else 0.0, self.draw_identities)
 
     def __eq__(self, other: object) -> bool:

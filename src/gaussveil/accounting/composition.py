@@ -25,10 +25,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.accounting.charge import Charge, Part, Source, fold
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.accounting.either_way import EitherWay
-from gaussveil.errors import AssumptionError, ParameterError
+from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import PrivacyLoss, compose
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Divergence, worst_delta
 from gaussveil.spectrum.discrete.loss import DiscreteLoss, compose_pessimistic
@@ -65,10 +66,8 @@ class Composition:
         `adaptive` says that queries, not charges, may depend on earlier outputs: true of all but a single release.
         """
         listed = list(charges)
-        if any(isinstance(count, bool) or int(count) != count or count < 1 for _, count in listed):
-            raise ParameterError(
-                "counts must be whole numbers of at least 1: nothing that was released can be taken back"
-            )
+        for _, count in listed:
+            checks.whole("count", count)  # nothing that was released can be taken back
         parts = [Part(part.source, part.count * count) for charge, count in listed for part in charge.parts]
         total = math.fsum(charge.sampler_error * count for charge, count in listed)
         several = sum(count for _, count in listed) > 1
@@ -176,8 +175,7 @@ class Composition:
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon found with `delta(epsilon) <= delta`, on the private side; infinite if there is none."""
-        if not 0 < delta < 1:
-            raise ParameterError(f"delta must lie strictly between 0 and 1, got {delta}")
+        checks.real("delta", delta, "(0, 1)")
         if not self.parts:
             return 0.0
         if self._bounded:
@@ -322,5 +320,4 @@ def worst_cumulant(parts: Iterable[Part], order: float) -> tuple[float, float]:
 
 
 def _check_epsilon(epsilon: float) -> None:
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise ParameterError(f"epsilon must be finite and not negative, got {epsilon}")
+    checks.real("epsilon", epsilon, "[0, inf)")

@@ -10,25 +10,28 @@ Whatever can be refused is refused before the debit, and whatever is debited sta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib.metadata import version
 from typing import TypeVar
 from uuid import uuid4
 
+from gaussveil import checks
 from gaussveil.accounting.account import Account
-from gaussveil.accounting.certificates.certificate import NOT_RECORDED, Certificate, CertificateDraft
+from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.diagnostics import refuse_private
-from gaussveil.accounting.ledger.database import LOGGER, now
+from gaussveil.accounting.ledger.database import LOGGER
+from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_edges
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
 
 Value = TypeVar("Value")
 
+_VERSION = version("gaussveil")
 _GIVEN_ID: ContextVar[str | None] = ContextVar("release_id", default=None)
 
 
@@ -138,42 +141,46 @@ def transaction(
     by the id). A block that raises after the draw began leaves the entry debited.
     """
     release_id = release_id if release_id is not None else _GIVEN_ID.get()
+    if release_id is not None and not isinstance(release_id, str):
+        checks.refuse("release_id", "text and not empty", release_id)
     charge.require_unchanged()
     check_edges(draft.adjacency, charge)
-    delta_upper = _certified_delta(charge, draft)
-    ledger = None
-    identifier, state, made_at, created = release_id or uuid4().hex, "debited", now(), True
-    recorded, dataset, composition = NOT_RECORDED, "", "a single release, by its exact delta"
-    if account is not None:
-        ledger = Ledger(account.ledger)
-        debit = ledger.debit(
-            account.name,
-            charge,
-            draft.adjacency,
-            what=draft.released,
-            guarantee=draft.guarantee.kind,
-            release_id=release_id,
-        )
-        identifier, state, made_at, created = debit.id, debit.state, debit.debited_at, debit.created
-        recorded, dataset, composition = account.name, debit.terms.dataset, debit.terms.composition
-    certificate = Certificate.complete(
-        draft,
-        charge,
-        release_id=identifier,
-        released_at=made_at,
-        composition=composition,
-        delta_upper=delta_upper,
-        account=recorded,
-        dataset=dataset,
-        gaussveil_version=version("gaussveil"),
-    )
-    opened = OpenDebit(ledger, certificate, state=state, created=created, repeatable=repeatable)
-    try:
-        yield opened
-    except BaseException as error:
-        opened.fail(error)
-        raise
-    opened.finish()
+    known: dict[str, object] = {"delta_upper": _certified_delta(charge, draft), "gaussveil_version": _VERSION}
+    with ExitStack() as connection:
+        ledger, debit = None, None
+        if account is not None:
+            ledger = connection.enter_context(Ledger.held(account.ledger))
+            debit = ledger.debit(
+                account.name,
+                charge,
+                draft.adjacency,
+                what=draft.released,
+                guarantee=draft.guarantee.kind,
+                release_id=release_id,
+            )
+            known |= {
+                "release_id": debit.id,
+                "released_at": debit.debited_at,
+                "account": account.name,
+                "dataset": debit.terms.dataset,
+                "composition": debit.terms.composition,
+                "ledger": debit.line,
+            }
+        else:
+            known |= {
+                "release_id": release_id or uuid4().hex,
+                "released_at": now(),
+                "composition": "a single release, by its exact delta",
+            }
+        certificate = Certificate.complete(draft, charge, **known)
+        state, created = (debit.state, debit.created) if debit is not None else ("debited", True)
+        opened = OpenDebit(ledger, certificate, state=state, created=created, repeatable=repeatable)
+        try:
+            yield opened
+        except BaseException as error:
+            opened.fail(error)
+            raise
+        opened.finish()
 
 
 def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:

@@ -9,14 +9,15 @@ import typer
 
 from gaussveil.cli.files import check_targets, read_json, reserved
 from gaussveil.cli.options import Json, Relation
-from gaussveil.cli.output import EXIT_CODE_HELP, digits, print_json, print_line, print_table, tell
+from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, print_table, tell
 from gaussveil.errors import FormatError, ParameterError
+from gaussveil.files import printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Adjacency, Charge, Ledger
 
 budget_app = typer.Typer(
-    name="budget", help="Privacy budgets: open, show, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
+    name="budget", help="Privacy budgets: open, show, check, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
 )
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)]
@@ -108,7 +109,7 @@ def show(
         print_line(f"unfinished: {statement.unfinished} (at work now, or killed; they count as spent)")
     # Plain lines: ids must be readable in full, and what a user wrote is not markup.
     for entry in entries:
-        print(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}")
+        print(printable(f"{entry.debited_at}  {entry.state:<8}  {entry.id}  {entry.what}"))
 
 
 def _list_accounts(book: Ledger, json: bool) -> None:
@@ -140,8 +141,43 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
         print_json({"account": account, "intact": True, "events": as_rows(events)})
         return
     for event in events:
-        print(f"{event.at}  {event.event:<8}  {event.entry}  {event.detail}")
+        print(printable(f"{event.at}  {event.event:<8}  {event.entry}  {event.detail}"))
     print_line("the ledger is intact")
+
+
+@budget_app.command("check", epilog=EXIT_CODE_HELP)
+def check(
+    ledger: LedgerFile,
+    against: Annotated[
+        Path | None, typer.Option(help="Folder of certificates that were given out, or one of them.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check that the ledger is intact, and that it holds every line that the certificates vouch for.
+
+    A ledger restored from an old copy, or rewritten, cannot agree with certificates that were given out since. Ends
+    with 1 if one contradicts it.
+
+    Example: gaussveil budget check home.ledger --against certificates/
+    """
+    from gaussveil.accounting import Ledger
+    from gaussveil.accounting.ledger.against import compare
+    from gaussveil.cli.certificates import held_in
+
+    book = Ledger(ledger)
+    book.check()
+    held = held_in(against) if against is not None else {}
+    found = compare(book, held)
+    lines = ["the ledger is intact"]
+    lines += [f"{found.compared} certificates compared, {found.elsewhere} of other ledgers or of none"] if held else []
+    answer = {
+        "intact": True,
+        "compared": found.compared,
+        "elsewhere": found.elsewhere,
+        "contradictions": list(found.problems),
+    }
+    tell(answer, [*lines, *(f"contradicted by {printable(problem)}" for problem in found.problems)], json=json)
+    raise typer.Exit(NO if found.problems else DONE)
 
 
 @budget_app.command("export", epilog=EXIT_CODE_HELP)

@@ -11,6 +11,7 @@ from gaussveil.cli.files import check_targets, read_json, reserved
 from gaussveil.cli.options import Json
 from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, tell
 from gaussveil.errors import FormatError
+from gaussveil.files import printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, Verification
@@ -47,9 +48,21 @@ def verify(
     else:
         for (name, read), one in zip(held.items(), found):
             if name:
-                print_line(f"Meter {name}")
+                print_line(printable(f"Meter {name}"))
             _print(read, one)
     raise typer.Exit(DONE if all(one.private for one in found) else NO)
+
+
+def held_in(place: Path) -> dict[str, Certificate]:
+    """The certificates in a file, or in all files of a folder, by the file's name; other files are passed over."""
+    found: dict[str, Certificate] = {}
+    for path in sorted(place.rglob("*.json")) if place.is_dir() else [place]:
+        try:
+            found |= {f"{path.name} {name}".strip(): one for name, one in _held(path).items()}
+        except FormatError:
+            if path == place:
+                raise
+    return found
 
 
 def _held(path: Path) -> dict[str, Certificate]:
@@ -93,7 +106,7 @@ def _print(read: Certificate, found: Verification) -> None:
     print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
     print_line(f"rests on: {found.rests_on}")
     for problem in found.problems:
-        print(f"does not hold: {problem}")
+        print(printable(f"does not hold: {problem}"))
     print_line("verified" if found.private else "verified, but no guarantee" if found.ok else "does not verify")
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
-from gaussveil.files import json_values
+from gaussveil.files import json_values, printable
 
 DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
 
@@ -41,7 +41,7 @@ def exit_code(error: GaussveilError) -> int:
 
 def print_error(code: str, message: str) -> None:
     """Print one plain line on stderr, ``error GV105: ...``: easy to read, easy to match."""
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"error {code}: {message}")
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(printable(f"error {code}: {message}"))
 
 
 def print_json(answer: Mapping[str, object]) -> None:

@@ -44,8 +44,8 @@ class Generator(ABC):
 
     def _rekey(self, seed: bytes) -> None:
         self._seed = seed
+        self._position = BUFFER_BYTES  # before the buffer: interrupted between, nothing of an empty one is handed out
         self._buffer = bytearray(BUFFER_BYTES)
-        self._position = BUFFER_BYTES
         self._pid = os.getpid()
 
     def _refill(self) -> None:
@@ -73,12 +73,11 @@ class Generator(ABC):
             while filled < count:
                 if self._position == BUFFER_BYTES:
                     self._refill()
-                stop = min(self._position + count - filled, BUFFER_BYTES)
-                size = stop - self._position
-                result[filled : filled + size] = memoryview(self._buffer)[self._position : stop]
-                self._buffer[self._position : stop] = memoryview(ZEROS)[:size]  # what was handed out is forgotten
-                self._position = stop
-                filled += size
+                start, stop = self._position, min(self._position + count - filled, BUFFER_BYTES)
+                self._position = stop  # first: whatever is interrupted below, these bytes are never read again
+                result[filled : filled + stop - start] = memoryview(self._buffer)[start:stop]
+                self._buffer[start:stop] = memoryview(ZEROS)[: stop - start]  # what was handed out is forgotten
+                filled += stop - start
         return result
 
 

@@ -22,12 +22,15 @@ KEY_BYTES = 32
 
 
 class KeyedGenerator(Generator):
-    """A stream of bytes for each label; as secure as its key is secret, so draw the key with `os.urandom`."""
+    """A stream of bytes for each label; as secure as its key is secret, so draw the key with `os.urandom`.
 
-    is_secure = True
+    A release drawn from it carries no guarantee, unless the caller vouches with `complete_labels` that no two different
+    values are ever released under one key and label.
+    """
 
-    def __init__(self, key: bytes, label: bytes = b"") -> None:
+    def __init__(self, key: bytes, label: bytes = b"", *, complete_labels: bool = False) -> None:
         self._lock = threading.Lock()
+        self.is_secure = complete_labels
         self.aim(key, label)
 
     def aim(self, key: bytes, label: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gaussveil import checks
 from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
@@ -231,8 +232,7 @@ class PrivacyLoss:
 
     def __pow__(self, count: int) -> PrivacyLoss:
         """The loss of `count` independent repetitions."""
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise ParameterError(f"A privacy loss can be repeated a whole number >= 1 of times. Got {count!r}.")
+        checks.whole("count", count, "[1, 9007199254740992]")  # 2^53: beyond it a float no longer counts
         terms = self._terms
         folded = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * int(count), terms.energy * int(count))
         return PrivacyLoss(folded, [source.repeated(int(count)) for source in self._sources])

@@ -74,7 +74,7 @@ class _Filters:
         self.name = meter.name
         self.lock = threading.Lock()
         self.state = MeterState(meter, first_sequence)
-        self.generator = KeyedGenerator(bytes(KEY_BYTES))
+        self.generator = KeyedGenerator(bytes(KEY_BYTES), complete_labels=True)
         self.gateway = Gateway([meter], self.state, generator=self.generator)
 
 

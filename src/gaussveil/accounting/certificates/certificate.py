@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, tame, text
 from gaussveil.accounting.certificates import keys
@@ -19,10 +19,10 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.files import write_whole
+from gaussveil.files import printable, write_whole
 
 FORMAT = "gaussveil certificate"
-VERSION = 1
+VERSIONS = (1, 2)  # 1 knows neither a line of a ledger nor identities of draws
 NOT_RECORDED = "not recorded"
 _ABSENT = object()
 _KINDS = ("worst case", "model-based", "none")
@@ -36,8 +36,7 @@ class Guarantee:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}, got {self.kind!r}")
+        checks.one_of("kind", self.kind, _KINDS)
         if self.kind != "worst case" and not self.reason.strip():
             raise ParameterError(f"a guarantee of kind {self.kind!r} must give its reason, got empty text")
 
@@ -81,15 +80,11 @@ class CertificateDraft:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ParameterError(f"epsilon must be finite and not negative, got {self.epsilon}")
-        if not 0 <= self.delta <= 1:
-            raise ParameterError(f"delta must lie in [0, 1], got {self.delta}")
+        object.__setattr__(self, "epsilon", checks.real("epsilon", self.epsilon, "[0, inf)"))
+        object.__setattr__(self, "delta", checks.real("delta", self.delta, "[0, 1]"))
         refuse_private(self.parameters, "a certificate's parameters")
         object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
         object.__setattr__(self, "assumptions", tuple(str(line) for line in self.assumptions))
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "delta", float(self.delta))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,12 +107,18 @@ class Certificate:
     account: str = NOT_RECORDED
     dataset: str = ""
     gaussveil_version: str = ""
+    ledger: Mapping[str, object] | None = None
     signature: Mapping[str, str] | None = None
 
     @classmethod
     def complete(cls, draft: CertificateDraft, charge: Charge, **known: Any) -> Certificate:
         """Fill a draft with what only the transaction knows: id, time, rule, upper end of delta, account."""
         return cls(**{name: getattr(draft, name) for name in draft.__dataclass_fields__}, charge=charge, **known)
+
+    @property
+    def version(self) -> int:
+        """The lowest format version that holds what it says."""
+        return 2 if self.ledger is not None or self.charge.draw_identities else 1
 
     @property
     def orientation(self) -> str:
@@ -137,7 +138,7 @@ class Certificate:
         """Everything that a signature covers, as plain JSON values."""
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": self.version,
             "release": {
                 "id": self.release_id,
                 "what": self.released,
@@ -158,7 +159,7 @@ class Certificate:
             "account": self.account,
             "dataset": self.dataset,
             "library_version": self.gaussveil_version,
-        }
+        } | ({"ledger": dict(self.ledger) if self.ledger is not None else None} if self.version > 1 else {})
 
     def to_dict(self) -> dict[str, object]:
         """Give the body and the signature."""
@@ -184,9 +185,10 @@ class Certificate:
         found = fields(tame(record, what), what, ("format", "version"))
         if found["format"] != FORMAT:
             raise FormatError(f"not a certificate: the field 'format' must be {FORMAT!r}")
-        if type(found["version"]) is not int or found["version"] != VERSION:
+        version = found["version"]
+        if type(version) is not int or version not in VERSIONS:
             raise FormatError(
-                f"this certificate has format version {found['version']!r}, this library reads {VERSION}; "
+                f"this certificate has format version {version!r}, this library reads {VERSIONS[0]} to {VERSIONS[-1]}; "
                 "upgrade gaussveil to read a newer one"
             )
         found = fields(found, what, _REQUIRED)
@@ -217,6 +219,7 @@ class Certificate:
                 assumptions=tuple(str(line) for line in assumptions),
                 parameters=FrozenRecord(parameters),
                 charge=Charge.from_dict(dominating["charge"]),
+                ledger=_ledger_line(found.get("ledger")),
                 signature=signature,
             )
         except ParameterError as error:
@@ -261,7 +264,9 @@ class Certificate:
             f"Dominating: {self.charge.describe()}; {self.orientation}",
             f"Sampler: total variation {self.charge.sampler_error:.3g}, "
             f"charged (1 + e^epsilon) times: {self.sampler_charge:.3g}",
-            f"Account: {self.account}" + (f", dataset {self.dataset}" if self.dataset else ""),
+            f"Account: {self.account}"
+            + (f", dataset {self.dataset}" if self.dataset else "")
+            + (f", line {self.ledger['line']} of its ledger ({str(self.ledger['link'])[:12]})" if self.ledger else ""),
         ]
         lines += [f"Assumes: {line}" for line in self.assumptions]
         lines += [f"Public: {name} = {value}" for name, value in self.parameters.items()]
@@ -270,9 +275,20 @@ class Certificate:
             lines[2] = (
                 f"  no privacy is promised; the design values were epsilon {self.epsilon:.6g}, delta {self.delta:.6g}"
             )
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))  # what a stranger wrote must not look like a line of ours
 
     __str__ = describe
+
+
+def _ledger_line(record: object) -> Mapping[str, object] | None:
+    """Where the ledger's log holds the debit: how the log begins, the line's number, and its link of the hash chain."""
+    if record is None:
+        return None
+    what = "the field 'ledger'"
+    found = fields(record, what, ("begins", "line", "link"))
+    if type(found["line"]) is not int:
+        raise FormatError("the field 'ledger' must give the 'line' as a whole number")
+    return {"begins": text(found, "begins", what), "line": found["line"], "link": text(found, "link", what)}
 
 
 _REQUIRED = (

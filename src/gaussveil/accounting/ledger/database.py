@@ -1,22 +1,20 @@
-"""The ledger's file: one short SQLite connection per operation, durable commits, our own errors.
+"""The ledger's file: short SQLite connections, durable commits, our own errors.
 
-WAL with synchronous=FULL makes a commit durable before it returns. A connection lives for one operation only, so that
+WAL with synchronous=FULL makes a commit durable before it returns; what was committed is then copied into the file
+itself, so that a file moved without its log loses nothing. A connection lives for one operation or one release, so that
 handles survive fork, pickling and threads; writers queue on BEGIN IMMEDIATE.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gaussveil.accounting.ledger import migrations
+from gaussveil.accounting.ledger import journal, migrations
 from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, LedgerUnavailableError, ParameterError
 
 LOGGER = logging.getLogger("gaussveil")
@@ -33,11 +31,6 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_NOLFS: "cannot grow on this file system; nothing was recorded",
 }
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
-
-
-def now() -> str:
-    """Give the current time, UTC, to the microsecond."""
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def translate(error: sqlite3.Error, path: Path) -> LedgerError:
@@ -61,6 +54,7 @@ class Database:
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = Path(path).absolute()
         self.busy_seconds = busy_seconds
+        self._held: tuple[int, sqlite3.Connection] | None = None
 
     def create(self) -> None:
         """Make a new, empty ledger; refuse to touch an existing file."""
@@ -76,7 +70,7 @@ class Database:
         folder = os.open(self.path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-        with self._connection() as connection:
+        with self._translated(), closing(self._connect()) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("BEGIN IMMEDIATE")
             migrations.make_tables(connection)
@@ -85,20 +79,37 @@ class Database:
             connection.execute("COMMIT")
 
     @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let all operations of the block share one connection."""
+        before = self._held
+        if before is None or before[0] != os.getpid():
+            with self._translated():
+                self._held = os.getpid(), self._open()
+        try:
+            yield
+        finally:
+            if self._held is not before and self._held is not None:
+                self._held[1].close()
+            self._held = before
+
+    @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give one consistent snapshot."""
-        with self._open() as connection:
+        with self._translated(), self._connection() as connection:
             connection.execute("BEGIN")
+            before = self._stamp()
             try:
                 yield connection
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+            if self._frozen and self._stamp() != before:
+                raise LedgerUnavailableError(f"the ledger {self.path.name} changed while it was read; try again")
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Give the single writer's transaction; durable once the block ends, undone if it raises."""
-        with self._open() as connection:
+        with self._translated(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -106,17 +117,40 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as connection:
-            version = self._version(connection)
-            if version < migrations.VERSION:
-                self._migrate(connection)
-            yield connection
+            try:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            except sqlite3.Error as error:  # it is recorded all the same
+                LOGGER.warning("the ledger %s could not be brought up to date with its log: %s", self.path.name, error)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
+        """The held connection, or one for this operation; never one that was opened before a fork."""
+        if self._held is not None and self._held[0] == os.getpid():
+            yield self._held[1]
+            return
+        with closing(self._open()) as connection:
+            yield connection
+
+    def _open(self) -> sqlite3.Connection:
+        connection = self._connect()
+        try:
+            if self._version(connection) < migrations.VERSION:
+                self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def _frozen(self) -> bool:
+        """Whether SQLite must read the file without locks: nothing can be written beside it, and no log lies there."""
+        return not os.access(self.path.parent, os.W_OK) and not os.path.exists(f"{self.path}-wal")
+
+    def _stamp(self) -> tuple[int, int]:
+        found = os.stat(self.path)
+        return found.st_mtime_ns, found.st_size
+
+    def _connect(self) -> sqlite3.Connection:
         if not os.path.exists(self.path):
             raise LedgerUnavailableError(
                 f"there is no ledger {self.path.name}; make one with Ledger.create or `gaussveil budget new`"
@@ -127,23 +161,26 @@ class Database:
                 f"the ledger {self.path.name} has a second name (a hard link), under which other debits could be made "
                 "unseen; remove the link, and copy the file where a copy is wanted"
             )
+        mode = "ro&immutable=1" if self._frozen else "rw"
+        connection = sqlite3.connect(
+            f"{self.path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=self.busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,  # a release may be drawn in another thread than the one that debits it
+        )
+        connection.executescript("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
+        return connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Our errors for SQLite's."""
         try:
-            connection = sqlite3.connect(
-                f"{self.path.as_uri()}?mode=rw", uri=True, timeout=self.busy_seconds, isolation_level=None
-            )
-        except sqlite3.Error as error:
-            raise translate(error, self.path) from error
-        try:
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA foreign_keys=ON")
-            connection.execute("PRAGMA cell_size_check=ON")
-            yield connection
+            yield
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
         except UnicodeEncodeError:
             raise ParameterError("names and texts of a ledger must be valid Unicode, got a lone surrogate") from None
-        finally:
-            connection.close()
 
     def _version(self, connection: sqlite3.Connection) -> int:
         identity = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -171,25 +208,11 @@ class Database:
             for step in range(version, migrations.VERSION):
                 migrations.MIGRATIONS[step](connection)
                 connection.execute(f"PRAGMA user_version={step + 1}")
-                record_event(connection, "", "", "migrated", f"format version {step} to {step + 1}")
+                for (name,) in connection.execute("SELECT '' UNION ALL SELECT name FROM accounts").fetchall():
+                    journal.record_event(connection, name, "", "migrated", f"format version {step} to {step + 1}")
                 LOGGER.info("ledger %s migrated from format version %d to %d", self.path.name, step, step + 1)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             connection.execute("PRAGMA foreign_keys=ON")
-
-
-def chained(before: str, fields: tuple[str, ...]) -> str:
-    """Give the next link of the log's hash chain."""
-    return hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
-
-
-def record_event(connection: sqlite3.Connection, account: str, entry: str, event: str, detail: str = "") -> None:
-    """Append to the log; each line's hash covers the line before it, so that a removed or altered line shows."""
-    last = connection.execute("SELECT chain FROM events ORDER BY seq DESC LIMIT 1").fetchone()
-    line = (now(), account, entry, event, detail)
-    connection.execute(
-        "INSERT INTO events (at, account, entry, event, detail, chain) VALUES (?, ?, ?, ?, ?, ?)",
-        (*line, chained(last[0] if last else "", line)),
-    )

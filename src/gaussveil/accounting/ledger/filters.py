@@ -20,16 +20,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
-from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.typing import Floats
 
-LARGEST_EPSILON = 500
 FILTERS = ("auto", "mean-shift", "renyi")
-ROUNDING = 1 + 1e-11  # sums of up to 10^5 floats, and K itself, are good to better than this
+ROUNDING = 1 + 1e-11  # K itself is good to better than this
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,10 @@ class Budget:
     sampler_share: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not self.epsilon > 0:
-            raise ParameterError(f"epsilon must be positive, got {self.epsilon}")
-        if self.epsilon > LARGEST_EPSILON:
-            raise ParameterError(
-                f"epsilon must be at most {LARGEST_EPSILON}, the largest budget that is supported, got {self.epsilon}; "
-                "a budget that large protects nobody, choose a smaller one"
-            )
-        if not 0 < self.delta < 1:
-            raise ParameterError(f"delta must lie strictly between 0 and 1, got {self.delta}")
-        if not 0 < self.sampler_share < 1:
-            raise ParameterError(f"sampler_share must lie strictly between 0 and 1, got {self.sampler_share}")
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        checks.positive("epsilon", self.epsilon)
+        for name in ("delta", "sampler_share"):
+            object.__setattr__(self, name, checks.real(name, getattr(self, name), "(0, 1)"))
 
     @property
     def sampler_cap(self) -> float:
@@ -89,6 +81,67 @@ def _largest_energy(epsilon: float, delta: float) -> float:
     return energy
 
 
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """What a filter adds up, per label edge, rounded up: squared mean shifts, or K(s) both ways; and sampler errors."""
+
+    forward: Floats
+    backward: Floats
+    sampler_error: float
+
+    def plus(self, cost: Balance, count: int = 1) -> Balance:
+        """The sum with `count` times a cost, every rounding counted against the account."""
+        error = _up(np.asarray(self.sampler_error + _up(np.asarray(count * cost.sampler_error))))
+        forward, backward = (
+            _up(before + _up(count * more))
+            for before, more in ((self.forward, cost.forward), (self.backward, cost.backward))
+        )
+        return Balance(forward, backward, float(error))
+
+    def to_bytes(self) -> bytes:
+        """Sampler error, forward, backward as little-endian doubles."""
+        return np.concatenate([[self.sampler_error], self.forward, self.backward]).astype("<f8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Balance:
+        """Inverse of `to_bytes`."""
+        numbers = np.frombuffer(body, dtype="<f8").astype(np.float64)
+        edges = len(numbers) // 2
+        return cls(numbers[1 : 1 + edges], numbers[1 + edges :], float(numbers[0]))
+
+
+NOTHING = Balance(np.zeros(1), np.zeros(1), 0.0)
+
+
+def _up(value: Floats) -> Floats:
+    return np.where(value > 0, np.nextafter(value, math.inf), value)
+
+
+def mean_shift_cost(charge: Charge) -> Balance:
+    """Squared mean shift of a charge; infinite if it is none."""
+    energy = charge.mean_shift_energy
+    forward = np.atleast_1d(energy) if energy is not None else np.full(1, math.inf)
+    return Balance(forward, np.zeros_like(forward), charge.sampler_error)
+
+
+def renyi_cost(charge: Charge, order: float, *, symmetric: bool) -> Balance:
+    """K(s) of a charge in both directions, the worse one for both if symmetric; tails count as sampler errors."""
+    total = NOTHING.plus(Balance(np.zeros(1), np.zeros(1), charge.sampler_error))
+    for part in charge.parts:
+        ahead, back, tail = cumulants(part, order)
+        if symmetric:
+            ahead = back = np.maximum(ahead, back)
+        total = total.plus(Balance(np.atleast_1d(ahead), np.atleast_1d(back), tail))
+    return total
+
+
+def filter_cost(active: str, order: float | None, charge: Charge, *, symmetric: bool) -> Balance:
+    """What a charge costs under the filter of an account."""
+    if active == "mean-shift":
+        return mean_shift_cost(charge)
+    return renyi_cost(charge, order or math.nan, symmetric=symmetric)
+
+
 @dataclass(frozen=True)
 class Usage:
     """How much of a filter is used, and of the sampler's share; both in [0, 1] while the account is within budget."""
@@ -96,23 +149,18 @@ class Usage:
     used: float
     sampler_used: float
 
+    @classmethod
+    def of(cls, budget: Budget, active: str, order: float | None, balance: Balance) -> Usage:
+        """Shares of the budget that a balance uses, worst label edge and direction."""
+        cap = budget.mean_shift_cap() if active == "mean-shift" else budget.renyi_cap(order or math.nan)
+        worst = float(max(np.max(balance.forward), np.max(balance.backward)))
+        used = _share(worst, cap) if active == "mean-shift" else worst / cap if cap > 0 else math.inf
+        return cls(used, _share(balance.sampler_error, budget.sampler_cap))
+
     @property
     def within(self) -> bool:
         """Whether both stay within the budget, rounding counted against the account."""
         return self.used * ROUNDING <= 1 and self.sampler_used * ROUNDING <= 1
-
-
-def mean_shift_usage(budget: Budget, charges: Iterable[tuple[Charge, int]]) -> Usage:
-    """Sum of squared mean shifts over the budget's, worst label edge; infinite if an entry is no mean shift."""
-    total: NDArray[np.float64] = np.zeros(())
-    errors = []
-    for charge, count in charges:
-        energy = charge.mean_shift_energy
-        if energy is None:
-            return Usage(math.inf, math.inf)
-        total = total + count * energy
-        errors.append(count * charge.sampler_error)
-    return Usage(_share(float(np.max(total)), budget.mean_shift_cap()), _share(math.fsum(errors), budget.sampler_cap))
 
 
 def _share(part: float, whole: float) -> float:
@@ -120,22 +168,14 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.inf if part > 0 else 0.0
 
 
-def renyi_usage(budget: Budget, order: float, charges: Iterable[tuple[Charge, int]], *, symmetric: bool) -> Usage:
-    """Sum of K_j(s) over the budget's, worst label edge and direction; per entry the worse direction if symmetric."""
-    cap = budget.renyi_cap(order)
-    forward: NDArray[np.float64] = np.zeros(())
-    backward: NDArray[np.float64] = np.zeros(())
-    errors = []
+def filter_usage(
+    budget: Budget, active: str, order: float | None, charges: Iterable[tuple[Charge, int]], *, symmetric: bool
+) -> Usage:
+    """How much of a filter some charges use."""
+    total = NOTHING
     for charge, count in charges:
-        for part in charge.parts:
-            ahead, back, tail = cumulants(part, order)
-            if symmetric:
-                ahead = back = np.maximum(ahead, back)
-            forward, backward = forward + count * ahead, backward + count * back
-            errors.append(count * tail)
-        errors.append(count * charge.sampler_error)
-    used = float(max(np.max(forward), np.max(backward)))
-    return Usage(used / cap if cap > 0 else math.inf, _share(math.fsum(errors), budget.sampler_cap))
+        total = total.plus(filter_cost(active, order, charge, symmetric=symmetric), count)
+    return Usage.of(budget, active, order, total)
 
 
 def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
@@ -143,7 +183,7 @@ def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     from scipy.optimize import minimize_scalar
 
     def used(log_order: float) -> float:
-        return renyi_usage(budget, math.exp(log_order), [(charge, 1)], symmetric=symmetric).used
+        return filter_usage(budget, "renyi", math.exp(log_order), [(charge, 1)], symmetric=symmetric).used
 
     grid = np.linspace(math.log(1e-3), math.log(1e6), 63)
     usages = [used(float(value)) for value in grid]

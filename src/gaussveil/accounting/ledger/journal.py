@@ -1,15 +1,20 @@
-"""What the log keeps of each event, so that every row that matters can be rebuilt from it and compared.
+"""The log: a hash chain of every event, from which each row that matters can be rebuilt and compared.
 
-Lines are canonical JSON. Lines of older versions say less; what they do not say is not compared.
+Each line's hash covers the line before it, so that a removed or altered line shows. A line also keeps a digest of its
+account as it left it (terms, what the filter used, how many changes its rows have seen): reading the last line suffices
+to know that nobody else changed the account since. Lines of version 2 say less; what they do not say is not compared.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from gaussveil.accounting.canonical import canonical_json
+from gaussveil.errors import LedgerCorruptError
 
 TERMS = (
     "dataset",
@@ -28,8 +33,68 @@ SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may set
 ENTRY = ("charge", "slot", "guarantee", "what", "debited_at", "draws")
 _DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WHERE entry = e.id ORDER BY identity))"
 _COLUMNS = ", ".join(_DRAWS if name == "draws" else f"e.{name}" for name in ENTRY)
+LINE = "at, account, entry, event, detail, account_state"
 
 Row = Mapping[str, object]
+
+
+def now() -> str:
+    """Give the current time, UTC, to the microsecond."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def chained(before: str, line: tuple[str, ...]) -> str:
+    """Give the next link of the chain; lines of version 2 have no state of an account."""
+    fields = line if line[-1] else line[:-1]
+    return hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
+
+
+def record_event(connection: sqlite3.Connection, account: str, entry: str, event: str, detail: str = "") -> None:
+    """Append to the log, after everything that the event changes."""
+    last = connection.execute("SELECT chain FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+    line = (now(), account, entry, event, detail, account_state(connection, account) if account else "")
+    connection.execute(
+        f"INSERT INTO events ({LINE}, chain) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*line, chained(last[0] if last else "", line)),
+    )
+
+
+def account_state(connection: sqlite3.Connection, name: str) -> str:
+    """Digest of an account's terms, of what its filter used and of how often its rows were changed."""
+    row = connection.execute(
+        f"SELECT {', '.join(TERMS)}, changes, used FROM accounts JOIN balances ON account = id WHERE name = ?", (name,)
+    ).fetchone()
+    *terms, used = row if row is not None else ("missing", None)
+    return hashlib.sha256(json.dumps([name, *terms]).encode() + b" " + (used or b"")).hexdigest()
+
+
+def check_account(connection: sqlite3.Connection, name: str) -> None:
+    """Raise unless the account is as its last line left it, and that line follows from the one before."""
+    found = connection.execute(
+        f"SELECT seq, chain, {LINE} FROM events WHERE account = ? ORDER BY seq DESC LIMIT 1", (name,)
+    ).fetchone()
+    if found is None:
+        raise LedgerCorruptError(f"the account {name!r} has no line in the log; restore a backup")
+    number, link, *line = found
+    before = connection.execute(
+        "SELECT chain FROM events WHERE seq < ? ORDER BY seq DESC LIMIT 1", (number,)
+    ).fetchone()
+    if chained(before[0] if before else "", tuple(line)) != link:
+        raise LedgerCorruptError(f"the log was altered near {line[0]}; restore a backup")
+    if line[-1] != account_state(connection, name):
+        raise LedgerCorruptError(
+            f"the account {name!r} and its entries do not agree with the log: somebody else changed them; "
+            "restore a backup"
+        )
+
+
+def anchor(connection: sqlite3.Connection, identifier: str) -> dict[str, object]:
+    """Where the log holds a debit: how the log begins, the number of the line and its link of the chain."""
+    (begins,) = connection.execute("SELECT chain FROM events ORDER BY seq LIMIT 1").fetchone()
+    line, link = connection.execute(
+        "SELECT seq, chain FROM events WHERE entry = ? AND event = 'debited'", (identifier,)
+    ).fetchone()
+    return {"begins": begins, "line": line, "link": link}
 
 
 def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
@@ -104,5 +169,4 @@ class Replay:
 
 
 def _fits(row: Row, said: Row) -> bool:
-    """Whether a row is what its line says; lines of older versions say less."""
     return all(row.get(name) == value for name, value in said.items())

@@ -2,41 +2,55 @@
 
 An entry goes debited -> drawing -> released, or debited -> void. A process killed anywhere leaves its entry debited:
 the release may or may not have been seen, so it counts as spent. The check and the debit are one transaction of one
-writer, so accounts are never overspent.
+writer, so accounts are never overspent; whatever takes long is computed before that writer locks the file.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
+from gaussveil import checks
 from gaussveil.accounting.account import Account, checked_name
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.ledger import journal, records
-from gaussveil.accounting.ledger.database import LOGGER, Database, now, record_event
-from gaussveil.accounting.ledger.filters import FILTERS, Budget
-from gaussveil.accounting.ledger.rules import Terms, admit_adaptive, admit_planned, check_adjacency, check_plan
+from gaussveil.accounting.ledger.database import LOGGER, Database
+from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
+from gaussveil.accounting.ledger.journal import now, record_event
+from gaussveil.accounting.ledger.rules import Offer, Terms, admit, admit_planned, check_adjacency, check_plan, offer
 from gaussveil.errors import LedgerStateError, ParameterError
 
-RULES = ("adaptive", "planned")
+ACCOUNT_RULES = ("adaptive", "planned")
 GUARANTEES = ("worst case", "model-based", "none")
 
 
 @dataclass(frozen=True)
 class Debit:
-    """A recorded debit: its id and state, when it was made, the account's terms now, whether this call made it."""
+    """A recorded debit: its id and state, when it was made, the account's terms now, its line in the log, whether this
+    call made it.
+    """
 
     id: str
     state: str
     debited_at: str
     terms: Terms
+    line: dict[str, object]
     created: bool = field(compare=False)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """An offer, and what its account's filter had used after so many changes."""
+
+    offer: Offer
+    changes: int
+    used: Balance
 
 
 class Ledger:
@@ -52,6 +66,15 @@ class Ledger:
         """Make a new ledger file, readable by its owner only."""
         Database(path).create()
         return cls(path)
+
+    @classmethod
+    @contextmanager
+    def held(cls, path: str | os.PathLike[str]) -> Iterator[Ledger]:
+        """A ledger whose operations inside the block share one connection."""
+        ledger = cls.__new__(cls)
+        ledger._database = Database(path)
+        with ledger._database.held():
+            yield ledger
 
     @property
     def path(self) -> Path:
@@ -130,14 +153,12 @@ class Ledger:
         sampler_share: float = 1e-3,
     ) -> tuple[Budget, records.Folded]:
         """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan."""
-        budget = Budget(float(epsilon), float(delta), float(sampler_share))
+        budget = Budget(epsilon, delta, sampler_share)
         checked_name(name)
-        if rule not in RULES:
-            raise ParameterError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
-        if filter not in FILTERS:
-            raise ParameterError(f"filter must be one of {', '.join(FILTERS)}, got {filter!r}")
-        if order is not None and not (order > 0 and budget.renyi_cap(order) > 0):
-            raise ParameterError(f"order must be positive and large enough to serve the budget, got {order}")
+        checks.one_of("rule", rule, ACCOUNT_RULES)
+        checks.one_of("filter", filter, FILTERS)
+        if order is not None and not budget.renyi_cap(checks.positive("order", order)) > 0:
+            checks.refuse("order", "large enough to serve the budget", order)
         folded = records.fold_plan(plan)
         if (rule == "planned") != bool(folded):
             raise ParameterError("plan must be given with rule='planned', and only then")
@@ -177,54 +198,99 @@ class Ledger:
         entry back in its present state. Under another id, a charge drawn from what the account paid for already is
         refused.
         """
-        if guarantee not in GUARANTEES:
-            raise ParameterError(f"guarantee must be one of {', '.join(GUARANTEES)}, got {guarantee!r}")
+        checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
         identifier = release_id if release_id is not None else uuid4().hex
-        if not identifier.strip():
-            raise ParameterError("release_id must not be empty")
+        if not isinstance(identifier, str) or not identifier.strip():
+            checks.refuse("release_id", "text and not empty", identifier)
+        with self._database.held():
+            while True:
+                known = self._known(name, charge, adjacency, guarantee, identifier)
+                if known is not None:
+                    return known
+                prepared = self._prepared(name, charge, adjacency)
+                made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what))
+                if made is not None:
+                    LOGGER.info("account %s debited, entry %s", name, identifier)
+                    return made
+
+    def _known(self, name: str, charge: Charge, adjacency: Adjacency, guarantee: str, identifier: str) -> Debit | None:
+        """The debit that was made under this id already, if it is the same one; None where there is none."""
+        with self._database.reading() as connection:
+            known = records.find_entry(connection, identifier)
+            if known is None:
+                return None
+            _, terms = records.find_account(connection, name)
+            drawn = records.draws_of(connection, identifier)
+            if (known.account, known.charge, drawn) != (name, charge.digest, charge.draw_identities):
+                raise LedgerStateError(
+                    f"release_id {identifier!r} was used for another account or charge, or another draw; "
+                    "choose a new one"
+                )
+            if known.state == "void":
+                raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
+            check_adjacency(terms, adjacency, charge)
+            if known.guarantee != guarantee:
+                raise LedgerStateError(
+                    f"release_id {identifier!r} was debited with the guarantee {known.guarantee!r}, "
+                    f"not {guarantee!r}; choose a new one"
+                )
+            line = journal.anchor(connection, identifier)
+            return Debit(identifier, known.state, known.debited_at, terms, line, created=False)
+
+    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency) -> _Prepared:
+        """Everything about a debit that takes long, computed with the ledger open to others."""
+        with self._database.reading() as connection:
+            number, terms = records.find_account(connection, name)
+            changes, used = records.find_balance(connection, number)
+            spent = records.spent(connection, number) if used is None and terms.rule == "adaptive" else []
+        check_adjacency(terms, adjacency, charge)
+        if terms.rule == "planned":
+            return _Prepared(Offer(terms, terms, NOTHING), changes, NOTHING)
+        if used is None:
+            used = NOTHING
+            for before, count in spent if terms.active_filter not in (None, "single") else []:
+                cost = filter_cost(terms.active_filter or "", terms.order, before, symmetric=adjacency.symmetric)
+                used = used.plus(cost, count)
+        return _Prepared(offer(terms, charge, adjacency), changes, used)
+
+    def _debited(
+        self, prepared: _Prepared, name: str, charge: Charge, adjacency: Adjacency, about: tuple[str, str, str]
+    ) -> Debit | None:
+        """Check and debit; None if the account changed meanwhile, so that it must be prepared again."""
+        identifier, guarantee, what = about
         with self._database.writing() as connection:
             number, terms = records.find_account(connection, name)
-            known = records.find_entry(connection, identifier)
-            if known is not None:
-                drawn = records.draws_of(connection, identifier)
-                if (known.account, known.charge, drawn) != (name, charge.digest, charge.draw_identities):
-                    raise LedgerStateError(
-                        f"release_id {identifier!r} was used for another account or charge, or another draw; "
-                        "choose a new one"
-                    )
-                if known.state == "void":
-                    raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
-                check_adjacency(terms, adjacency, charge)
-                if known.guarantee != guarantee:
-                    raise LedgerStateError(
-                        f"release_id {identifier!r} was debited with the guarantee {known.guarantee!r}, "
-                        f"not {guarantee!r}; choose a new one"
-                    )
-                return Debit(identifier, known.state, known.debited_at, terms, created=False)
-            settled, slot = _admitted(connection, number, terms, charge, adjacency)
-            if settled != terms:
-                connection.execute(
-                    "UPDATE accounts SET active_filter = ?, active_order = ? WHERE id = ?",
-                    (settled.active_filter, settled.active_order, number),
-                )
-            if terms.adjacency is None:
-                stored = canonical_json(adjacency.to_dict())
-                connection.execute("UPDATE accounts SET adjacency = ? WHERE id = ?", (stored, number))
+            changes, used = records.find_balance(connection, number)
+            unsure = used is None and changes != prepared.changes
+            if terms != prepared.offer.before or unsure or records.find_entry(connection, identifier) is not None:
+                return None
+            _refuse_drawn(records.entry_of_draw(connection, number, charge), name)
+            slot = None
+            if terms.rule == "planned":
+                slot = admit_planned(terms, records.slots(connection, number), charge)
+            else:
+                total = admit(prepared.offer, used if used is not None else prepared.used, charge)
+                records.store_balance(connection, number, total)
+            records.settle(connection, number, prepared.offer.after, adjacency)
             made_at = now()
-            records.insert_entry(
-                connection, (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at), charge
-            )
+            row = (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at)
+            records.insert_entry(connection, row, charge)
             record_event(connection, name, identifier, "debited", journal.debited(connection, name, identifier))
-            terms = records.find_account(connection, name)[1]
-        LOGGER.info("account %s debited, entry %s", name, identifier)
-        return Debit(identifier, "debited", made_at, terms, created=True)
+            terms = replace(prepared.offer.after, adjacency=adjacency)
+            return Debit(identifier, "debited", made_at, terms, journal.anchor(connection, identifier), created=True)
 
     def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency) -> None:
         """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
         charge.require_unchanged()
+        prepared = self._prepared(name, charge, adjacency)
         with self._database.reading() as connection:
-            _admitted(connection, *records.find_account(connection, name), charge, adjacency)
+            number, terms = records.find_account(connection, name)
+            _refuse_drawn(records.entry_of_draw(connection, number, charge), name)
+            if terms.rule == "planned":
+                admit_planned(terms, records.slots(connection, number), charge)
+            else:
+                admit(prepared.offer, prepared.used, charge)
 
     def mark_drawing(self, identifier: str) -> None:
         """Say that the draw begins; from here on the entry can never be voided. Only one caller succeeds."""
@@ -236,8 +302,8 @@ class Ledger:
 
     def void(self, identifier: str, reason: str) -> None:
         """Give back a debit whose draw never began; logged for good."""
-        if not reason.strip():
-            raise ParameterError("reason must say why the entry is voided, got empty text")
+        if not isinstance(reason, str) or not reason.strip():
+            checks.refuse("reason", "text that says why the entry is voided", reason)
         self._move(identifier, "debited", "void", reason)
 
     def _move(self, identifier: str, before: str, after: str, detail: str) -> None:
@@ -245,6 +311,7 @@ class Ledger:
             entry = records.find_entry(connection, identifier)
             if entry is None:
                 raise LedgerStateError(f"the ledger has no entry {identifier!r}")
+            journal.check_account(connection, entry.account)
             if entry.state == after == "released":
                 return
             if entry.state != before:
@@ -253,7 +320,7 @@ class Ledger:
                 )
             connection.execute("UPDATE entries SET state = ? WHERE id = ?", (after, identifier))
             if after == "void":
-                _release_filter(connection, entry.account)
+                records.give_back(connection, identifier)
             record_event(connection, entry.account, identifier, after, detail)
         LOGGER.info("entry %s is %s", identifier, after)
 
@@ -292,31 +359,22 @@ class Ledger:
                 records.find_account(connection, name)
             return records.list_events(connection, name)
 
+    def line(self, number: int) -> str | None:
+        """The link of the log's hash chain at a line; None where there is no such line."""
+        with self._database.reading() as connection:
+            row = connection.execute("SELECT chain FROM events WHERE seq = ?", (number,)).fetchone()
+            return str(row[0]) if row is not None else None
+
     def check(self) -> None:
         """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
         with self._database.reading() as connection:
             records.check_integrity(connection, self.path.name)
 
 
-def _admitted(
-    connection: sqlite3.Connection, number: int, terms: Terms, charge: Charge, adjacency: Adjacency
-) -> tuple[Terms, str | None]:
-    """Give the terms, filter settled, and the place in the plan under which a charge is admitted, or refuse it."""
-    check_adjacency(terms, adjacency, charge)
-    before = records.entry_of_draw(connection, number, charge)
+def _refuse_drawn(before: str | None, name: str) -> None:
     if before is not None:
         raise LedgerStateError(
-            f"the account {terms.name!r} paid for an answer to this very draw already (entry {before!r}), and a second "
+            f"the account {name!r} paid for an answer to this very draw already (entry {before!r}), and a second "
             "one is not independent of it; nothing was drawn or spent. Draw the query anew, or plan all answers to it "
             "as one charge"
         )
-    if terms.rule == "planned":
-        return terms, admit_planned(terms, records.slots(connection, number), charge)
-    return admit_adaptive(terms, records.spent(connection, number), charge, adjacency), None
-
-
-def _release_filter(connection: sqlite3.Connection, name: str) -> None:
-    """With nothing drawn or pending, no output can have influenced anything: the filter is open again."""
-    number, _ = records.find_account(connection, name)
-    if not records.spent(connection, number):
-        connection.execute("UPDATE accounts SET active_filter = NULL, active_order = NULL WHERE id = ?", (number,))

@@ -1,7 +1,9 @@
 """The ledger's tables, version by version. A version, once released, never changes; a new one comes with its step.
 
 Version 2 stores each distinct charge once, so that 10^5 entries fold by digest, keeps a hash-chained log of every event
-and the kind of each guarantee, and lets an account fix its filter. Version 3 knows what a release was drawn from.
+and the kind of each guarantee, and lets an account fix its filter. Version 3 knows what a release was drawn from, keeps
+what each filter has used, so that a debit costs the same however many came before, and lets each line of the log vouch
+for the account as it left it.
 """
 
 from __future__ import annotations
@@ -74,26 +76,48 @@ CREATE TABLE keys (
   purpose TEXT PRIMARY KEY,
   value BLOB NOT NULL
 ) STRICT;
+CREATE TABLE balances (
+  account INTEGER PRIMARY KEY REFERENCES accounts (id),
+  changes INTEGER NOT NULL,
+  used BLOB
+) STRICT;
+INSERT INTO balances SELECT id, 0, NULL FROM accounts;
+ALTER TABLE plan ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+UPDATE plan SET used = (
+  SELECT COUNT(*) FROM entries e WHERE e.account = plan.account AND e.slot = plan.charge AND e.state <> 'void'
+);
+ALTER TABLE events ADD COLUMN account_state TEXT NOT NULL DEFAULT '';
+CREATE INDEX events_of_account ON events (account);
+CREATE INDEX events_of_entry ON events (entry)
 """
-
-
-def statements(script: str) -> list[str]:
-    """Split a schema into statements; `executescript` would commit the open transaction."""
-    return [part.strip() for part in script.split(";") if part.strip()]
+# Whoever changes one of these rows, by whatever program, leaves a mark that the account's last line does not know.
+MARKED = ("entries", "plan", "draws")
+MARKS = {"INSERT": "NEW.account", "UPDATE": "OLD.account, NEW.account", "DELETE": "OLD.account"}
 
 
 def migrate_2_to_3(connection: sqlite3.Connection) -> None:
-    """Add identities of draws and the secret key that makes them, inside the caller's transaction."""
-    for statement in statements(SCHEMA_3):
+    """Add draws, balances and marks, inside the caller's transaction."""
+    for statement in _statements(SCHEMA_3):
         connection.execute(statement)
+    for table in MARKED:
+        for change, accounts in MARKS.items():
+            connection.execute(
+                f"CREATE TRIGGER {table}_{change} AFTER {change} ON {table} BEGIN "
+                f"UPDATE balances SET changes = changes + 1 WHERE account IN ({accounts}); END"
+            )
     connection.execute("INSERT INTO keys VALUES ('draw identity', ?)", (os.urandom(32),))
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
     """Lay out an empty ledger of the present version."""
-    for statement in statements(SCHEMA_2):
+    for statement in _statements(SCHEMA_2):
         connection.execute(statement)
     migrate_2_to_3(connection)
+
+
+def _statements(script: str) -> list[str]:
+    """Split a schema into statements; `executescript` would commit the open transaction."""
+    return [part.strip() for part in script.split(";") if part.strip()]
 
 
 MIGRATIONS = {2: migrate_2_to_3}

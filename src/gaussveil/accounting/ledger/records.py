@@ -5,16 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
+from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json, parse_json
-from gaussveil.accounting.charge import Charge
+from gaussveil.accounting.charge import COUNTS, Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.ledger.database import chained
-from gaussveil.accounting.ledger.filters import Budget
-from gaussveil.accounting.ledger.journal import TERMS, Replay
-from gaussveil.accounting.ledger.rules import Slot, Terms, usage
+from gaussveil.accounting.ledger.filters import Balance, Budget, filter_usage
+from gaussveil.accounting.ledger.journal import LINE, TERMS, Replay, chained, check_account
+from gaussveil.accounting.ledger.rules import Slot, Terms
 from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
 
 Folded = list[tuple[Charge, int]]
@@ -84,9 +84,13 @@ class Statement:
     @property
     def filter_used(self) -> float | None:
         """Share of the filter that is used; None under a plan or before the first entry."""
-        if self.terms.rule == "planned" or self.terms.active_filter is None:
+        terms = self.terms
+        if terms.rule == "planned" or terms.active_filter is None:
             return None
-        return usage(self.terms, self.terms.active_filter, self.charges, self._symmetric).used
+        if terms.active_filter == "single":
+            return self.composition.delta_upper(terms.budget.epsilon) / terms.budget.delta
+        active, order = terms.active_filter, terms.order
+        return filter_usage(terms.budget, active, order, self.charges, symmetric=self._symmetric).used
 
     @property
     def unfinished(self) -> int:
@@ -121,19 +125,20 @@ def fold_plan(plan: Sequence[Charge | tuple[Charge, int]]) -> Folded:
     counts: dict[Charge, int] = {}
     for item in plan:
         charge, count = item if isinstance(item, tuple) else (item, 1)
-        if not isinstance(charge, Charge) or int(count) != count or count < 1:
-            raise ParameterError("plan must hold charges, or pairs of a charge and a count of at least 1")
+        if not isinstance(charge, Charge):
+            checks.refuse("plan", "charges, or pairs of a charge and a count", charge)
         charge.require_unchanged()
-        counts[charge] = counts.get(charge, 0) + int(count)
+        counts[charge] = checks.whole("count", counts.get(charge, 0) + checks.whole("count", count), COUNTS)
     return list(counts.items())
 
 
 def insert_account(connection: sqlite3.Connection, row: tuple[object, ...], plan: Folded) -> None:
     """Store an account and its plan."""
     made = connection.execute(f"INSERT INTO accounts (name, {_TERMS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+    connection.execute("INSERT INTO balances VALUES (?, 0, NULL)", (made.lastrowid,))
     for charge, count in plan:
         _store_charge(connection, charge)
-        connection.execute("INSERT INTO plan VALUES (?, ?, ?)", (made.lastrowid, charge.digest, count))
+        connection.execute("INSERT INTO plan VALUES (?, ?, ?, 0)", (made.lastrowid, charge.digest, count))
 
 
 def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge: Charge) -> None:
@@ -144,6 +149,8 @@ def insert_entry(connection: sqlite3.Connection, row: tuple[object, ...], charge
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         row,
     )
+    if row[3] is not None:
+        connection.execute("UPDATE plan SET used = used + 1 WHERE account = ? AND charge = ?", (row[1], row[3]))
     named = [(row[0], row[1], identity) for identity in charge.draw_identities]
     connection.executemany("INSERT INTO draws (entry, account, identity) VALUES (?, ?, ?)", named)
 
@@ -173,16 +180,17 @@ def draw_key(connection: sqlite3.Connection) -> bytes:
 
 
 def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
-    body = canonical_json(charge.cost())
-    connection.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (charge.digest, body))
+    if connection.execute("SELECT 1 FROM charges WHERE digest = ?", (charge.digest,)).fetchone() is None:
+        connection.execute("INSERT INTO charges VALUES (?, ?)", (charge.digest, canonical_json(charge.cost())))
 
 
 def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]:
-    """Row number and terms of an account."""
+    """Row number and terms of an account, which must be as its last line in the log left it."""
     row = connection.execute(f"SELECT id, {_TERMS} FROM accounts WHERE name = ?", (name,)).fetchone()
     if row is None:
         known = [other for (other,) in connection.execute("SELECT name FROM accounts ORDER BY id LIMIT 10")]
         raise AccountNotFoundError(f"the ledger has no account {name!r}; it has {', '.join(known) or 'none'}")
+    check_account(connection, name)
     number, dataset, adjacency, epsilon, delta, share, rule, *rest = row
     try:
         budget = Budget(epsilon, delta, share)
@@ -190,6 +198,35 @@ def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]
     except (ParameterError, FormatError) as error:
         raise LedgerCorruptError(f"the terms of account {name!r} are damaged: {error}; restore a backup") from error
     return number, Terms(name, dataset, relation, budget, rule, *rest)
+
+
+def settle(connection: sqlite3.Connection, number: int, terms: Terms, adjacency: Adjacency) -> None:
+    """Store what a debit settles of the terms."""
+    connection.execute(
+        "UPDATE accounts SET active_filter = ?, active_order = ?, adjacency = ? WHERE id = ?",
+        (terms.active_filter, terms.active_order, canonical_json(adjacency.to_dict()), number),
+    )
+
+
+def give_back(connection: sqlite3.Connection, identifier: str) -> None:
+    """Free the place of an entry that was just voided in its plan or filter."""
+    number, slot = connection.execute("SELECT account, slot FROM entries WHERE id = ?", (identifier,)).fetchone()
+    connection.execute("UPDATE plan SET used = used - 1 WHERE account = ? AND charge = ?", (number, slot))
+    connection.execute("UPDATE balances SET used = NULL WHERE account = ?", (number,))  # to be added up again
+    if not connection.execute("SELECT 1 FROM entries WHERE account = ? AND state <> 'void'", (number,)).fetchone():
+        # With nothing drawn or pending, no output can have influenced anything: the filter is open again.
+        connection.execute("UPDATE accounts SET active_filter = NULL, active_order = NULL WHERE id = ?", (number,))
+
+
+def find_balance(connection: sqlite3.Connection, number: int) -> tuple[int, Balance | None]:
+    """How many changes the account's rows have seen, and what its filter used; None where it must be added up."""
+    changes, used = connection.execute("SELECT changes, used FROM balances WHERE account = ?", (number,)).fetchone()
+    return changes, Balance.from_bytes(used) if used is not None else None
+
+
+def store_balance(connection: sqlite3.Connection, number: int, used: Balance) -> None:
+    """Keep what the filter has used."""
+    connection.execute("UPDATE balances SET used = ? WHERE account = ?", (used.to_bytes(), number))
 
 
 def find_entry(connection: sqlite3.Connection, identifier: str) -> Entry | None:
@@ -220,11 +257,7 @@ def spent(connection: sqlite3.Connection, number: int) -> Folded:
 
 def slots(connection: sqlite3.Connection, number: int) -> list[Slot]:
     """Give an account's plan and what is used of it."""
-    rows = connection.execute(
-        "SELECT p.charge, p.count, (SELECT COUNT(*) FROM entries e WHERE e.account = p.account AND e.slot = p.charge "
-        "AND e.state <> 'void') FROM plan p WHERE p.account = ?",
-        (number,),
-    ).fetchall()
+    rows = connection.execute("SELECT charge, count, used FROM plan WHERE account = ?", (number,)).fetchall()
     return [Slot(load_charge(connection, digest), count, used) for digest, count, used in rows]
 
 
@@ -248,8 +281,13 @@ def load_charge(connection: sqlite3.Connection, digest: str) -> Charge:
     row = connection.execute("SELECT body FROM charges WHERE digest = ?", (digest,)).fetchone()
     if row is None:
         raise LedgerCorruptError(f"the charge {digest[:12]} is missing from the ledger; restore a backup")
+    return _parsed(digest, row[0])
+
+
+@lru_cache(maxsize=1024)
+def _parsed(digest: str, body: str) -> Charge:
     try:
-        charge = Charge.from_json(row[0])
+        charge = Charge.from_json(body)
     except FormatError as error:
         raise LedgerCorruptError(f"the charge {digest[:12]} is damaged: {error}; restore a backup") from error
     if charge.digest != digest:
@@ -266,16 +304,16 @@ def check_integrity(connection: sqlite3.Connection, name: str) -> None:
     if problems:
         raise LedgerCorruptError(f"the ledger {name} is damaged: {'; '.join(problems)}; restore a backup")
     link, log = "", Replay()
-    for at, account, entry, event, detail, chain in connection.execute(
-        "SELECT at, account, entry, event, detail, chain FROM events ORDER BY seq"
-    ):
-        link = chained(link, (at, account, entry, event, detail))
+    for chain, *line in connection.execute(f"SELECT chain, {LINE} FROM events ORDER BY seq"):
+        link = chained(link, tuple(line))
         if link != chain:
-            raise LedgerCorruptError(f"the log of {name} was altered near {at}; restore a backup")
-        log.read(account, entry, event, detail)
+            raise LedgerCorruptError(f"the log of {name} was altered near {line[0]}; restore a backup")
+        log.read(*line[1:5])
     wrong = log.contradiction(connection)
     if wrong is not None:
         raise LedgerCorruptError(f"the {wrong} of {name} do not agree with its log; restore a backup")
+    for account in log.accounts:
+        check_account(connection, account)
     for (digest,) in connection.execute("SELECT digest FROM charges").fetchall():
         load_charge(connection, digest)
 

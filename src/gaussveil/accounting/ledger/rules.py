@@ -17,7 +17,7 @@ import numpy as np
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.ledger.filters import Budget, Usage, best_order, mean_shift_usage, renyi_usage
+from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_cost
 from gaussveil.errors import AssumptionError, BudgetExceededError
 
 Spent = Sequence[tuple[Charge, int]]
@@ -85,36 +85,56 @@ def check_edges(adjacency: Adjacency, charge: Charge) -> None:
         )
 
 
-def usage(terms: Terms, active: str, spent: Spent, symmetric: bool) -> Usage:
-    """How much of a filter the charges use."""
-    if active == "mean-shift":
-        return mean_shift_usage(terms.budget, spent)
-    if active == "renyi" and terms.order is not None:
-        return renyi_usage(terms.budget, terms.order, spent, symmetric=symmetric)
-    exact = Composition.of(spent, symmetric=symmetric).delta_upper(terms.budget.epsilon) / terms.budget.delta
-    return Usage(exact if sum(count for _, count in spent) <= 1 else float("inf"), 0.0)
+@dataclass(frozen=True)
+class Offer:
+    """What admitting a charge to an account on these terms would settle and cost; found while nobody waits for it."""
+
+    before: Terms
+    after: Terms
+    cost: Balance
 
 
-def admit_adaptive(terms: Terms, spent: Spent, charge: Charge, adjacency: Adjacency) -> Terms:
-    """Give the terms, filter settled, under which the charge is admitted, or refuse it whole."""
+def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
+    """Settle the filter if nothing is spent yet, and find what the charge costs under it.
+
+    This may take seconds, as a Renyi order is looked for and a single release enclosed: do it before locking a ledger.
+    """
+    symmetric = adjacency.symmetric
     if terms.active_filter is not None:
-        candidates = [terms.active_filter]
-    elif terms.chosen_filter == "auto":
-        # Nothing has been released yet, so choosing the filter now depends on no output.
-        candidates = ["renyi" if charge.mean_shift_energy is None else "mean-shift", "single"]
-    else:
-        candidates = [terms.chosen_filter]
-    wanted = [*spent, (charge, 1)]
-    if terms.order is None and "renyi" in candidates:
-        terms = replace(terms, active_order=best_order(terms.budget, charge, symmetric=adjacency.symmetric))
-    for active in candidates:
-        if active == "single" and len(wanted) == 1:
-            exact = Composition.of(wanted, symmetric=adjacency.symmetric).delta_upper(terms.budget.epsilon)
-            if exact <= terms.budget.delta:
-                return replace(terms, active_filter=active)
-        elif active != "single" and usage(terms, active, wanted, adjacency.symmetric).within:
-            return replace(terms, active_filter=active)
-    raise BudgetExceededError(_refusal(terms, candidates[0], spent, wanted, charge, adjacency))
+        return Offer(terms, terms, _cost(terms, charge, symmetric))
+    # Nothing has been released yet, so choosing the filter now depends on no output.
+    chosen = terms.chosen_filter
+    if chosen == "auto":
+        chosen = "renyi" if charge.mean_shift_energy is None else "mean-shift"
+    settled = replace(terms, active_filter=chosen)
+    if chosen == "renyi" and terms.order is None:
+        settled = replace(settled, active_order=best_order(terms.budget, charge, symmetric=symmetric))
+    cost = _cost(settled, charge, symmetric)
+    if Usage.of(terms.budget, chosen, settled.order, cost).within:
+        return Offer(terms, settled, cost)
+    if terms.chosen_filter == "auto":
+        exact = Composition.of([(charge, 1)], symmetric=symmetric).delta_upper(terms.budget.epsilon)
+        if exact <= terms.budget.delta:
+            return Offer(terms, replace(settled, active_filter="single"), NOTHING)
+    raise BudgetExceededError(_refusal(settled, NOTHING, cost, charge))
+
+
+def _cost(terms: Terms, charge: Charge, symmetric: bool) -> Balance:
+    if terms.active_filter is None or terms.active_filter == "single":
+        return NOTHING
+    return filter_cost(terms.active_filter, terms.order, charge, symmetric=symmetric)
+
+
+def admit(found: Offer, used: Balance, charge: Charge) -> Balance:
+    """Give what the filter will have used with the offered charge, or refuse it whole."""
+    terms = found.after
+    if terms.active_filter == "single" and found.before.active_filter is None:
+        return NOTHING
+    total = used.plus(found.cost)
+    active = terms.active_filter or ""
+    if active == "single" or not Usage.of(terms.budget, active, terms.order, total).within:
+        raise BudgetExceededError(_refusal(terms, used, found.cost, charge))
+    return total
 
 
 def admit_planned(terms: Terms, slots: Sequence[Slot], charge: Charge) -> str:
@@ -147,10 +167,11 @@ def _length(charge: Charge) -> float:
     return float(np.max(energy)) if energy is not None else float("inf")
 
 
-def _refusal(terms: Terms, active: str, spent: Spent, wanted: Spent, charge: Charge, adjacency: Adjacency) -> str:
+def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
     budget = f"epsilon {terms.budget.epsilon:g}, delta {terms.budget.delta:g}"
     start = f"the account {terms.name!r} ({budget}) cannot afford this release"
     end = "nothing was drawn or spent"
+    active = terms.active_filter or ""
     if active == "single":
         return f"{start}: it was used up by one release that was admitted by its exact delta; {end}"
     if active == "mean-shift" and charge.mean_shift_energy is None:
@@ -158,8 +179,7 @@ def _refusal(terms: Terms, active: str, spent: Spent, wanted: Spent, charge: Cha
             f"{start}: its filter adds squared mean shifts, and {charge.describe()} is no mean shift; {end}. "
             "Open an account with the renyi filter for mixed entries"
         )
-    before = usage(terms, active, spent, adjacency.symmetric) if spent else Usage(0.0, 0.0)
-    after = usage(terms, active, wanted, adjacency.symmetric)
+    before, after = (Usage.of(terms.budget, active, terms.order, total) for total in (used, used.plus(cost)))
     if after.sampler_used > 1:
         return (
             f"{start}: sampler errors would use {after.sampler_used:.4g} of their share of delta; {end}. "

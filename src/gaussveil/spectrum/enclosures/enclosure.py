@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -26,6 +27,17 @@ PRECISIONS = (128, 192, 320, 640, 1280, 2560)
 
 # Arb's working precision is a global of the process.
 _PRECISION_LOCK = Lock()
+_USUAL_PRECISION = ctx.prec
+
+
+def _after_fork() -> None:
+    """In a child nobody will give back what another thread of the parent held: the lock, and a precision of its own."""
+    global _PRECISION_LOCK
+    _PRECISION_LOCK = Lock()
+    ctx.prec = _USUAL_PRECISION
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def enclose_loss(sources: Sequence[Source], batch_shape: tuple[int, ...], epsilon: Any) -> Enclosure:
