@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gaussveil.engines import open as open_table
-from gaussveil.mechanisms.meter_stream.noise import FilterBank
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
+from gaussveil.noise.stream_filter import FilterBank
 from gaussveil.statistics import Moments
 from gaussveil.streaming import Gateway, Message, Meter, StreamState, write_meters
 from gaussveil.streaming.bundle import bundle_count

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from scipy.signal import lfilter
 
-from gaussveil.mechanisms.meter_stream.noise import FilterBank
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
+from gaussveil.noise.stream_filter import FilterBank
 from gaussveil.streaming import Meter, StreamState, write_meters
 from gaussveil.streaming.messages import encode_batch
 from mqtt_load import LoadClient

@@ -10,9 +10,8 @@ from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
-from gaussveil.mechanisms.meter_stream.events import fourier
-from gaussveil.mechanisms.meter_stream.noise import FilterBank, StreamFilter, to_steps
 from gaussveil.noise import default_generator
+from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, to_steps
 from gaussveil.timeseries import welch_psd
 
 Matrix = NDArray[np.float64]

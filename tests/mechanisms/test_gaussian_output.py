@@ -12,8 +12,8 @@ from sklearn.base import clone
 from gaussveil.accounting import Adjacency, Ledger, verify
 from gaussveil.errors import GaussveilError, ParameterError, ShapeError
 from gaussveil.mechanisms import LiftedGaussian
-from gaussveil.mechanisms.random_centre import RandomCentre
 from gaussveil.noise import SeededGenerator
+from gaussveil.noise.random_centre import RandomCentre
 
 WIDE = np.array([[2.0, 0.6, 0.0], [0.6, 1.0, 0.2], [0.0, 0.2, 0.5]])
 

@@ -19,9 +19,8 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum
 from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART, hours
-from gaussveil.mechanisms.meter_stream.events import fourier, turn
-from gaussveil.mechanisms.meter_stream.noise import FilterBank, StreamFilter
 from gaussveil.noise import Generator, SecureGenerator, SeededGenerator
+from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, turn
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd
 

@@ -27,9 +27,9 @@ from gaussveil.accounting import Adjacency, Charge, Release
 from gaussveil.calibration.envelope import Sensitivity, variance_for_dominating_pair, variance_for_envelope
 from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.containers import real_array
-from gaussveil.mechanisms.random_centre import RandomCentre
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.noise import Generator
+from gaussveil.noise.random_centre import RandomCentre
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats

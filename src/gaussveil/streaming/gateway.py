@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gaussveil.errors import SourceError
-from gaussveil.mechanisms.meter_stream.noise import to_steps
 from gaussveil.mechanisms.meter_stream.registers import Energy, register_noise
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
+from gaussveil.noise.stream_filter import to_steps
 from gaussveil.streaming.drawn import REGISTER, Drawn, Registers
 from gaussveil.streaming.meter_arrays import NO_ANSWER, NOT_STARTED
 from gaussveil.streaming.meters import Meter

@@ -24,7 +24,7 @@ import numpy as np
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
-from gaussveil.mechanisms.meter_stream.noise import FilterBank
+from gaussveil.noise.stream_filter import FilterBank
 from gaussveil.streaming.drawn import REGISTERS, Drawn, frame_follows, frames_in
 from gaussveil.streaming.earlier_state import upgraded
 from gaussveil.streaming.meter_arrays import NOT_STARTED, MeterArrays

@@ -20,10 +20,10 @@ from gaussveil import checks
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for, noise_scales
+from gaussveil.calibration.stream_events import largest_event, largest_ratio, repeated_events
 from gaussveil.errors import FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream.events import largest_event, largest_ratio, repeated_events, turn
-from gaussveil.mechanisms.meter_stream.noise import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
+from gaussveil.noise.stream_filter import LARGEST_STEPS, WIDTHS, StreamFilter, turn
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import minimum_phase_factor, one_pole_one_zero
 from gaussveil.timeseries.durations import duration_minutes

@@ -12,8 +12,8 @@ from gaussveil.accounting import Adjacency, Certificate
 from gaussveil.accounting.canonical import fields, number, tame, text
 from gaussveil.errors import FormatError
 from gaussveil.mechanisms.meter_stream.design import REGISTER_DAYS, HiddenChange, RegisterDesign, StreamDesign
-from gaussveil.mechanisms.meter_stream.noise import StreamFilter
 from gaussveil.mechanisms.release_path import Plan
+from gaussveil.noise.stream_filter import StreamFilter
 
 LARGEST_COUNT = 2**62
 

@@ -40,13 +40,13 @@ from gaussveil.mechanisms.meter_stream.design import (
     design_stream,
     hours,
 )
-from gaussveil.mechanisms.meter_stream.noise import FilterBank, to_steps
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_plan
 from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank
 from gaussveil.mechanisms.release_path import Mechanism, Promise, check_generator
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator, default_generator
+from gaussveil.noise.stream_filter import FilterBank, to_steps
 from gaussveil.timeseries import NoisySum
 from gaussveil.typing import Floats
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
-from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.noise import SeededGenerator
+from gaussveil.noise.stream_filter import turn
 from gaussveil.report.style import INK, SERIES, drawing, legend_above
 from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home, receive
 from gaussveil.studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted

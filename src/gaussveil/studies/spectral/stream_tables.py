@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.signal import lfilter
 
+from gaussveil.calibration.stream_events import largest_event
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease, calibrate_ball
-from gaussveil.mechanisms.meter_stream.events import Power, fourier, largest_event, turn
 from gaussveil.noise import SeededGenerator
+from gaussveil.noise.stream_filter import Power, fourier, turn
 from gaussveil.published.spdp_stream import PublishedStream, low_pass, recovered_spectrum
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gaussveil.mechanisms.meter_stream.events import turn
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SeededGenerator
+from gaussveil.noise.stream_filter import turn
 from gaussveil.studies.spectral.stream_receiver import DAY, MONTH, PERIOD, Home, hourly, receive
 from gaussveil.timeseries import NoisySum
 from gaussveil.typing import Floats

@@ -21,31 +21,6 @@ ENUMERATED = 12  # samples whose signs are all tried
 SOLVED = 512  # samples up to which the dual bound is solved for; beyond, its limit for long events is within a per cent
 FACTORS = 24
 SWEEPS = 400
-LARGEST_GRID = 1 << 22
-
-
-def turn(points: int) -> Floats:
-    """Angles 0..pi of a transform of 2 * points samples."""
-    return np.asarray(np.linspace(0, np.pi, points + 1))
-
-
-def fourier(power: Power, lags: int, *, tolerance: float = 1e-13) -> Floats:
-    """Fourier coefficients m = 0..lags-1 of an even spectrum; the grid doubles until two answers agree.
-
-    Where it cannot hold so many lags, those it does not hold are 0 if the last half of those it holds are.
-    """
-    size = min(1 << max(12, (4 * lags - 1).bit_length()), LARGEST_GRID // 2)
-    previous: Floats | None = None
-    while size <= LARGEST_GRID:
-        found = np.fft.irfft(power(turn(size // 2)))[: min(lags, size // 4)]
-        near = tolerance * np.abs(found).max()
-        agrees = previous is not None and np.abs(found[: previous.size] - previous).max() <= near
-        if agrees and (found.size == lags or np.abs(found[found.size // 2 :]).max() <= near):
-            return np.asarray(np.pad(found, (0, lags - found.size)))
-        previous, size = found, 2 * size
-    raise NumericalError(
-        "the spectrum is too peaked to be integrated: choose smoother filters or a longer time constant"
-    )
 
 
 def largest_event(energy: Floats) -> float:
@@ -131,7 +106,7 @@ def largest_ratio(signal: Power, noise: Power, degree: int, points: int = 1 << 1
     nearest of the grid's angles, at most h away, misses it by no more than degree^2 h^2 max|p| / 2. The margin on r
     makes up for that.
     """
-    angles = turn(points)
+    angles = np.linspace(0, np.pi, points + 1)
     above, below = signal(angles), noise(angles)
     ratio = float(np.max(above / below))
     half_step = np.pi / points / 2

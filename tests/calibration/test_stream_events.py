@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import matmul_toeplitz, toeplitz
 
+from gaussveil.calibration.stream_events import _dual_bound, largest_event, largest_ratio, repeated_events
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream.events import (
-    _dual_bound,
-    fourier,
-    largest_event,
-    largest_ratio,
-    repeated_events,
-    turn,
-)
+from gaussveil.noise.stream_filter import fourier, turn
 
 TAPS = st.lists(st.floats(-1, 1), min_size=2, max_size=5).filter(lambda taps: max(map(abs, taps)) > 0.1)
 

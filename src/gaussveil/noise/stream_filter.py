@@ -11,7 +11,7 @@ still be safe, but not the sum with D2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.errors import FormatError, ParameterError
-from gaussveil.mechanisms.meter_stream.events import fourier, turn
-from gaussveil.noise import DiscreteGaussian, Generator
-from gaussveil.noise.discrete_gaussian import smoothing_error
+from gaussveil.errors import FormatError, NumericalError, ParameterError
+from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
+from gaussveil.noise.generator import Generator
 from gaussveil.noise.lattice import checked_grid
 from gaussveil.typing import Floats, Integers
 
@@ -36,6 +35,33 @@ LONGEST = 4096
 CHUNK_WORDS = 1 << 19
 FEW_METERS = 8
 UNIT = 2.0**-52
+LARGEST_GRID = 1 << 22
+
+Power = Callable[[Floats], Floats]
+
+
+def turn(points: int) -> Floats:
+    """Angles 0..pi of a transform of 2 * points samples."""
+    return np.asarray(np.linspace(0, np.pi, points + 1))
+
+
+def fourier(power: Power, lags: int, *, tolerance: float = 1e-13) -> Floats:
+    """Fourier coefficients m = 0..lags-1 of an even spectrum; the grid doubles until two answers agree.
+
+    Where it cannot hold so many lags, those it does not hold are 0 if the last half of those it holds are.
+    """
+    size = min(1 << max(12, (4 * lags - 1).bit_length()), LARGEST_GRID // 2)
+    previous: Floats | None = None
+    while size <= LARGEST_GRID:
+        found = np.fft.irfft(power(turn(size // 2)))[: min(lags, size // 4)]
+        near = tolerance * np.abs(found).max()
+        agrees = previous is not None and np.abs(found[: previous.size] - previous).max() <= near
+        if agrees and (found.size == lags or np.abs(found[found.size // 2 :]).max() <= near):
+            return np.asarray(np.pad(found, (0, lags - found.size)))
+        previous, size = found, 2 * size
+    raise NumericalError(
+        "the spectrum is too peaked to be integrated: choose smoother filters or a longer time constant"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
