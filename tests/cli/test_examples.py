@@ -80,7 +80,7 @@ def prepare(command: str, folder: Path) -> None:
         (meter,) = json.loads((folder / "meter.json").read_text(encoding="utf-8"))["meters"]
         reading = json.dumps({"meter": meter["name"], "seq": 0, "kw": 0.4})
         (folder / "readings.jsonl").write_text(reading + "\n", encoding="utf-8")
-    if command in ("forecast", "demo"):
+    if command in ("forecast", "demo", "query"):
         town = simulate_households(10, 16, step_minutes=60, seed=1)
         table = {
             "household": np.repeat(["ID", *town.households[1:]], town.count).tolist(),

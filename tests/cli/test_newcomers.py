@@ -49,6 +49,8 @@ def test_tables_that_are_not_numbers_say_what_to_do_and_spend_nothing(
         1e-6,
         "--sensitivity",
         1,
+        "--because",
+        "public",
         "--out",
         out,
         "--ledger",
@@ -65,7 +67,7 @@ def test_tables_that_are_not_numbers_say_what_to_do_and_spend_nothing(
 
 def test_a_spreadsheets_mark_and_line_ends_are_no_numbers(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbfnorth,south\r\n1.5,2.5\r\n")
-    words = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--out", tmp_path / "out.csv")
+    words = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--because", "public", "--out", tmp_path / "out.csv")
     assert run("release", "vector", tmp_path / "in.csv", *words)[0] == 0
     assert (tmp_path / "out.csv").read_text(encoding="utf-8").startswith("north,south\n")
 

@@ -15,7 +15,7 @@ import pytest
 from gaussveil.accounting import Certificate, Ledger
 
 Run = Callable[..., tuple[int, str, str]]
-PROMISE = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1)
+PROMISE = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--because", "a home adds 1 to one of them")
 SECRET = "31337.5"
 
 
@@ -48,14 +48,14 @@ def test_budget_release_verify_from_end_to_end(
     run: Run, run_outside: Run, ledger: Path, inputs: dict[str, Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
-    answer = release(run, inputs["csv"], out, "--ledger", ledger, "--account", "homes", "--unit", "home")
+    answer = release(run, inputs["csv"], out, "--ledger", ledger, "--account", "homes")
     assert answer["account"] == "homes"
     assert answer["standard_deviation"] == pytest.approx(4.2247, abs=1e-3)
     assert [(entry.id, entry.state) for entry in Ledger(ledger).entries("homes")] == [
         (answer["release_id"], "released")
     ]
     certificate = Certificate.read(tmp_path / "out.csv.certificate.json")
-    assert certificate.adjacency.unit == "home"
+    assert certificate.adjacency.unit == "record"
     code, text, _ = run_outside("verify", out.name + ".certificate.json", "--json")
     assert code == 0
     assert json.loads(text)["private"] is True
@@ -176,6 +176,7 @@ def test_bad_options_end_before_anything_is_spent(
         "--epsilon": 1,
         "--delta": 1e-6,
         "--sensitivity": 1,
+        "--because": "a home adds 1 to one of them",
         "--ledger": ledger.name,
         "--account": "homes",
         "--out": "out.csv",
@@ -224,3 +225,19 @@ def test_ledger_and_account_go_together(run: Run, ledger: Path, inputs: dict[str
     code, _, err = run("release", "vector", inputs["csv"], *PROMISE, "--ledger", ledger, "--out", tmp_path / "o.csv")
     assert (code, "together" in err) == (2, True)
     assert release(run, inputs["csv"], tmp_path / "o.csv")["account"] == "not recorded"
+
+
+def test_tables_of_rows_are_sent_to_query_and_the_bound_needs_a_reason(run: Run, ledger: Path, tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "rows.csv", np.ones((1001, 2)), delimiter=",", header="meter,kw", comments="")
+    paying = ("--ledger", ledger, "--account", "homes", "--out", tmp_path / "out.csv")
+    code, _, error = run("release", "vector", tmp_path / "rows.csv", *PROMISE, *paying)
+    assert (code, "gaussveil query" in error) == (2, True)
+    code, _, error = run("release", "vector", tmp_path / "rows.csv", *PROMISE[:-1], " ", *paying, "--rows", 2000)
+    assert (code, "--because" in error) == (2, True)
+    code, _, error = run("release", "vector", tmp_path / "rows.csv", *PROMISE, "--order", "meter,kw", *paying)
+    assert code == 2
+    assert Ledger(ledger).entries("homes") == []
+    code, _, error = run("release", "vector", tmp_path / "rows.csv", *PROMISE, *paying, "--rows", 2000)
+    assert code == 0, error
+    said = (tmp_path / "out.csv.certificate.json").read_text(encoding="utf-8")
+    assert "the owner says where that bound comes from: a home adds 1 to one of them" in said

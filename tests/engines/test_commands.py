@@ -22,8 +22,9 @@ from gaussveil.timeseries import simulate_households
 pytestmark = pytest.mark.xdist_group("spark")
 
 PROMISE = ("--epsilon", 1, "--delta", 1e-6)
+WHY = ("--because", "one number per hour")
 COMMANDS: dict[str, tuple[object, ...]] = {
-    "release": ("release", "vector", "rows", *PROMISE, "--sensitivity", 1, "--order", "hour", "--out", "out.csv"),
+    "release": ("release", "vector", "rows", *PROMISE, "--sensitivity", 1, *WHY, "--order", "hour", "--out", "out.csv"),
     "sketch": ("sketch", "rows", *PROMISE, "--row-norm", 1, "--components", 8, "--columns", "a,b", "--out", "out.npz"),
     "logistic": (
         "logistic",
@@ -189,7 +190,7 @@ def test_every_command_that_reads_a_table_is_here(folder: Path, spark: Any, tmp_
 
 
 def test_rows_need_an_order_where_the_table_has_none(folder: Path, spark: Any, tmp_path: Path) -> None:
-    words = ("release", "vector", folder / "rows", *PROMISE, "--sensitivity", 1e-6, "--out", tmp_path / "out.csv")
+    words = ("release", "vector", folder / "rows", *PROMISE, "--sensitivity", 1e-6, *WHY, "--out", tmp_path / "out.csv")
     with pytest.raises(GaussveilError, match="--order"):
         call(*words, "--json")
     call(*words, "--order", "hour", "--engine", "spark", "--json")

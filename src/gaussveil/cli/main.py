@@ -21,6 +21,7 @@ from gaussveil.cli.forecast import forecast
 from gaussveil.cli.mixture import label_mixture, mixture, sample
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
 from gaussveil.cli.posterior import gp, logistic
+from gaussveil.cli.query import query
 from gaussveil.cli.release import release_app
 from gaussveil.cli.sketch import sketch
 from gaussveil.cli.stream import stream_app
@@ -60,7 +61,7 @@ def _root(
 
 for _command_name, _command in spectrum.COMMANDS.items():
     app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
-for _command in (sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo, study):
+for _command in (query, sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo, study):
     app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
 app.command("label-mixture", epilog=EXIT_CODE_HELP)(label_mixture)
 for _group in (release_app, stream_app, budget_app, key_app):

@@ -43,6 +43,9 @@ def vector(
     sensitivity: Annotated[
         float, typer.Option(help="Public bound on the l2 distance between neighbouring inputs.", show_default=False)
     ],
+    because: Annotated[
+        str, typer.Option(help="Where that bound comes from; written on the certificate.", show_default=False)
+    ],
     out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
     ledger: PayingLedger = None,
     account: PayingAccount = None,
@@ -52,20 +55,26 @@ def vector(
     order: Annotated[
         str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
     ] = None,
+    rows: Annotated[int, typer.Option(help="Most rows that IN may have: a table of everybody's rows has more.")] = 1000,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
 
     Header and shape are public, every number is protected. OUT.certificate.json is written beside OUT. Add --ledger
-    and --account to spend from a budget.
+    and --account to spend from a budget. For answers from a table of rows, use `gaussveil query`: it computes its own
+    bounds and enforces them.
 
-    Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --sensitivity 1 --out out.csv
+    Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --sensitivity 1 --because "a home adds 1 to one
+    of these counts" --out out.csv
     """
     from gaussveil.mechanisms import GaussianRelease
 
     payer = paying_account(ledger, account)
+    if not because.strip():
+        raise ParameterError("--because must say where the sensitivity comes from; nothing here can check it")
     numbers = read_rows(source, engine, listed(order))
+    _refuse_rows(numbers, listed(order), rows)
     check_release(out, endings=ENDINGS, inputs=[local_file(source)], ledger=ledger, force=force)
     if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
         raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
@@ -74,6 +83,7 @@ def vector(
         delta=delta,
         l2_sensitivity=sensitivity,
         adjacency=adjacency,
+        because=because.strip(),
         grid=grid,
         account=payer,
     )
@@ -88,6 +98,17 @@ def vector(
     answer = release_facts(out, certificate)
     answer |= {"standard_deviation": deviation, "grid": certificate.parameters["grid"]}
     tell(answer, release_lines(out, certificate, f"noise of standard deviation {digits(deviation)}"), json=json)
+
+
+def _refuse_rows(numbers: Numbers, order: Sequence[str], rows: int) -> None:
+    """Refuse what looks like a table of somebody's rows; its shape and the order's columns are public."""
+    instead = "for answers from a table of rows use `gaussveil query`, which bounds every unit itself"
+    if len(order) > 1:
+        raise ParameterError(f"--order must be one column, or IN holds several rows of a unit: {instead}")
+    if numbers.values.ndim > 1 and len(numbers.values) > rows:
+        raise ParameterError(
+            f"IN has more than {rows} rows: {instead}, or say --rows if this is one vector all the same"
+        )
 
 
 def _shape_in_words(numbers: Numbers) -> str:

@@ -94,6 +94,7 @@ class GaussianRelease(Mechanism):
         account: where the release is debited before it is drawn; without one the certificate says "not recorded".
         adjacency: "add-remove" or "replace" of one record, or an `Adjacency` that says which neighbours the caller's
             bound was computed for. Nothing here sees records: the bound is the owner's word, as the certificate says.
+        because: where the bound comes from, in the owner's words; the certificate repeats it as an assumption.
         grid: power of two on which the output lies; chosen from the noise by default.
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
     """
@@ -103,6 +104,7 @@ class GaussianRelease(Mechanism):
     shifts: ArrayLike | None = None
     covariance_shape: ArrayLike | None = None
     adjacency: Adjacency | str = "add-remove"
+    because: str | None = None
     grid: float | None = None
 
     def plan(self, shape: Shape | None = None) -> GaussianPlan:
@@ -181,6 +183,7 @@ class GaussianRelease(Mechanism):
             assumptions=(
                 f"two neighbouring values, as 64-bit floats, differ by {apart}: the owner states it without the data",
                 "the value's shape and labels, and that it is finite and below 2^52 grids, are public knowledge",
+                *(() if self.because is None else (f"the owner says where that bound comes from: {self.because}",)),
             ),
             parameters={
                 **known,

@@ -1,0 +1,195 @@
+"""`gaussveil query`: counts, sums, means, histograms and quantiles of a table by group, with one unit hidden."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
+from gaussveil.cli.options import Delta, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.output import digits, print_table, tell
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
+from gaussveil.errors import ParameterError
+
+if TYPE_CHECKING:
+    from gaussveil.mechanisms import TableRelease
+
+Texts = list[str] | None
+ROOM_PER_GROUP = 512
+
+
+def query(
+    source: TableAddress,
+    unit: Annotated[str, typer.Option(help="Column that names whose row it is: what is hidden.", show_default=False)],
+    epsilon: Epsilon,
+    delta: Delta,
+    by: Annotated[
+        Texts,
+        typer.Option(
+            help="Key: hour(COL), weekday(COL), month(COL), date(COL, FIRST, LAST), bin(COL, 0, 1, 5), COL=a|b|c, or "
+            "discover(COL); may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Rows per group, each unit's within its bound.")] = False,
+    total: Annotated[Texts, typer.Option("--sum", help="Sum of a column.")] = None,
+    mean: Annotated[Texts, typer.Option(help="Mean of a column.")] = None,
+    variance: Annotated[Texts, typer.Option(help="Variance of a column.")] = None,
+    share: Annotated[Texts, typer.Option(help="Share of rows in a range: kw:3,inf.")] = None,
+    histogram: Annotated[Texts, typer.Option(help="Rows between edges: kw:0,1,2,5.")] = None,
+    cdf: Annotated[Texts, typer.Option(help="Share of rows at or below edges: kw:0,1,2,5.")] = None,
+    quantile: Annotated[Texts, typer.Option(help="Quantiles: kw:0.1,0.5,0.9.")] = None,
+    between: Annotated[Texts, typer.Option(help="Public range that values are clipped to: 0,10 or kw:0,10.")] = None,
+    unit_norm: Annotated[
+        str | None, typer.Option(help="Bound on a unit's whole curve instead: R, or R1,R2,R3.")
+    ] = None,
+    bounds: Annotated[str | None, typer.Option(help="auto: learn these bounds within the budget.")] = None,
+    rows_per_group: Annotated[int, typer.Option(help="Rows that a unit weighs at most in a group.")] = 1,
+    groups_per_unit: Annotated[int | None, typer.Option(help="Groups that a unit counts in at most; else all.")] = None,
+    time_zone: Annotated[str | None, typer.Option(help="Zone of the clocks in --by, as in Europe/Zurich.")] = None,
+    totals: Annotated[bool, typer.Option("--totals", help="Also a row for all groups together.")] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write, .csv or .parquet; without it only the plan.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Page with pictures of the answers (.html).")] = None,
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
+    engine: EngineOption = Engine.duckdb,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Answer questions about a table so that all rows of one unit stay hidden: one charge, one certificate.
+
+    Without --out nothing is read or spent: the plan tells how wide the noise of every answer would be.
+
+    Example: gaussveil query readings.parquet --unit household --by "hour(time)" --mean kw --between 0,10 --count
+    --epsilon 1 --delta 1e-6 --out profile.csv
+    """
+    from gaussveil import mechanisms as offered
+
+    ranges = _ranges(between or [])
+    norms: Any = None if unit_norm is None else _numbers("--unit-norm", unit_norm)
+    answers: list[Any] = [offered.Count()] if count else []
+    for kind, columns in ((offered.Sum, total), (offered.Mean, mean), (offered.Variance, variance)):
+        answers += [kind(name, _range_of(ranges, name)) for name in columns or []]
+    answers += [offered.Share(name, tuple(numbers[:2])) for name, numbers in _parsed("--share", share)]  # type: ignore[arg-type]
+    answers += [offered.Histogram(name, numbers) for name, numbers in _parsed("--histogram", histogram)]
+    answers += [offered.CDF(name, numbers) for name, numbers in _parsed("--cdf", cdf)]
+    for name, numbers in _parsed("--quantile", quantile):
+        if (limits := _range_of(ranges, name)) is None:
+            raise ParameterError(f"--between must be given for --quantile {name}: the range that values are clipped to")
+        answers.append(offered.Quantile(name, numbers, limits))
+    asked = offered.TableRelease(
+        unit=unit,
+        epsilon=epsilon,
+        delta=delta,
+        by=dict(_key(text, time_zone) for text in by or []),
+        answers=answers,
+        rows_per_group=rows_per_group,
+        groups_per_unit=groups_per_unit,
+        unit_norm=norms[0] if norms is not None and len(norms) == 1 else norms,
+        bounds=bounds,
+        totals=totals,
+        account=paying_account(ledger, account),
+        progress=not json and sys.stderr.isatty(),
+    )
+    plan = asked.plan()
+    if out is None:
+        if report is not None:
+            raise ParameterError("--report needs --out: the page shows answers that were released")
+        _tell_plan(plan, json)
+        return
+    check_release(out, report, endings=(".csv", ".parquet"), inputs=[local_file(source)], ledger=ledger, force=force)
+    _release(asked, source, engine, out, report, json)
+
+
+def _release(asked: TableRelease, source: str, engine: Engine, out: Path, report: Path | None, json: bool) -> None:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    groups = min(asked.plan().request.cells, 2**16)
+    with release_files(out, ROOM_PER_GROUP * groups) as write:
+        release = asked.release(open_table(source, engine))
+        body = pa.BufferOutputStream()
+        writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
+        writer(release.value, body)
+        write(body.getvalue().to_pybytes(), release.certificate)
+    if report is not None:
+        from gaussveil.report.html import write as write_page
+        from gaussveil.report.table import table_report
+
+        write_page(table_report(release.value, release.certificate), report)
+    facts = release_facts(out, release.certificate) | {
+        "groups": release.value.num_rows,
+        "report": report and str(report),
+    }
+    tell(facts, release_lines(out, release.certificate, f"{release.value.num_rows} groups"), json=json)
+
+
+def _tell_plan(plan: Any, json: bool) -> None:
+    deviations, others = plan.deviations(), plan.alternatives()
+    if json:
+        tell({"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}, [], json=True)
+        return
+    print_table(("answer", "sd at 1000 units a group"), [(name, digits(sd)[:8]) for name, sd in deviations.items()])
+    print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
+
+
+def _key(text: str, tz: str | None) -> tuple[str, Any]:
+    from gaussveil import statistics as offered
+
+    if found := re.fullmatch(r"\s*(hour|weekday|month|date|bin|discover)\((.*)\)\s*", text):
+        function, (column, *rest) = found[1], [part.strip() for part in found[2].split(",")]
+        if function in ("hour", "weekday", "month") and not rest:
+            return function, getattr(offered, f"{function}_of")(column, tz=tz)
+        if function == "date" and len(rest) == 2:
+            return function, offered.date_of(column, *rest, tz=tz)
+        if function == "bin":
+            return column, offered.bin_of(column, _numbers("--by", ",".join(rest)))
+        if function == "discover" and not rest:
+            return column, offered.discover(column)
+    column, sign, values = text.partition("=")
+    if not sign:
+        raise ParameterError(
+            f"--by must be such as hour(time), bin(kw, 0, 1, 5), zone=north|south or discover(zone); got {text!r}"
+        )
+    listed: list[Any] = [value.strip() for value in values.split("|")]
+    if all(re.fullmatch(r"[+-]?\d+", value) for value in listed):
+        listed = [int(value) for value in listed]
+    return column.strip(), offered.value_of(column.strip(), listed)
+
+
+def _parsed(option: str, texts: list[str] | None) -> list[tuple[str, tuple[float, ...]]]:
+    found = []
+    for text in texts or []:
+        column, sign, numbers = text.rpartition(":")
+        if not sign:
+            raise ParameterError(f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2; got {text!r}")
+        found.append((column, _numbers(option, numbers)))
+    return found
+
+
+def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
+    """Ranges by column, the one for all columns under the empty name."""
+    found = {}
+    for text in texts:
+        column, _, numbers = text.rpartition(":")
+        ends = _numbers("--between", numbers)
+        if len(ends) != 2:
+            raise ParameterError(f"--between must be LOW,HIGH or COLUMN:LOW,HIGH; got {text!r}")
+        found[column] = (ends[0], ends[1])
+    return found
+
+
+def _range_of(ranges: dict[str, tuple[float, float]], column: str) -> tuple[float, float] | None:
+    return ranges.get(column, ranges.get(""))
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ParameterError(f"{option} must hold numbers separated by commas; got {text!r}") from None

@@ -1,0 +1,65 @@
+"""The page of answers from a table: every answer drawn with its band, the numbers, the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gaussveil.accounting import Certificate
+from gaussveil.report.certificate import certificate_report
+from gaussveil.report.figures import svg
+from gaussveil.report.html import Report, Section, Table
+from gaussveil.report.style import SERIES, drawing
+
+MOST_PICTURES = 12
+MOST_ROWS = 200
+BAND = (
+    "The band holds the answer without noise with probability 95 %; what clipping to the bounds changed is not in it."
+)
+
+
+def table_report(answers: Any, certificate: Certificate) -> Report:
+    """Answers (an Arrow table as `TableRelease` gives it) as pictures and numbers, then the certificate."""
+    page = certificate_report(certificate)
+    names = [name.removesuffix("_sd") for name in answers.column_names if name.endswith("_sd")]
+    keys = [name for name in answers.column_names if not name.startswith(tuple(names))]
+    sections = [
+        Section(
+            heading=name,
+            figure=svg(answer_figure(answers, keys, name), f"answer-{k}", f"{name} by group with its band."),
+            caption=BAND,
+        )
+        for k, name in enumerate(names[:MOST_PICTURES])
+    ]
+    rows = [
+        (
+            ", ".join("all" if row[key] is None else str(row[key]) for key in keys) or "all",
+            *(f"{row[name]:.5g} ({row[name + '_low']:.5g} to {row[name + '_high']:.5g})" for name in names),
+        )
+        for row in answers.slice(0, MOST_ROWS).to_pylist()
+    ]
+    numbers = Section(heading="Numbers", table=Table((", ".join(keys) or "group", *names), rows), caption=BAND)
+    return replace(page, sections=[*sections, numbers, *page.sections])
+
+
+def answer_figure(answers: Any, keys: list[str], name: str, title: str | None = None) -> Figure:
+    """One answer over the groups in their order: a line with its band where there are many, points where few."""
+    known = answers if not keys else answers.filter(answers.column(keys[0]).is_valid())
+    value, low, high = (np.asarray(known.column(name + end), dtype=float) for end in ("", "_low", "_high"))
+    labels = [", ".join(str(row[key]) for key in keys) for row in known.select(keys).to_pylist()] if keys else ["all"]
+    place = np.arange(len(value))
+    with drawing(7.2, 3.2) as (figure, axes):
+        if len(value) > 8:
+            axes.fill_between(place, low, high, color=SERIES[0], alpha=0.18, linewidth=0)
+            axes.plot(place, value, color=SERIES[0])
+        else:
+            errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
+            axes.errorbar(place, value, errors, color=SERIES[0], fmt="o", capsize=4)
+        shown = place[:: max(len(place) // 12, 1)]
+        axes.set_xticks(shown, [labels[k] for k in shown])
+        axes.set_xlabel(", ".join(keys))
+        axes.set_title(title or name)
+        return figure

@@ -1,0 +1,116 @@
+"""`gaussveil query` as a user types it, end to end with `budget` and `verify`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.accounting import Ledger
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def readings(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    n = 3000
+    times = np.datetime64("2024-05-01", "us") + np.arange(n) * np.timedelta64(20, "m")
+    zones = np.array(["north", "south"])[rng.integers(0, 2, n)]
+    meters = np.char.add("m", (np.arange(n) % 100).astype(str))
+    table = pa.table({"meter_id": meters.tolist(), "time": times, "zone": zones.tolist(), "kw": rng.gamma(2.0, 1.0, n)})
+    pq.write_table(table, tmp_path / "readings.parquet")
+    return tmp_path / "readings.parquet"
+
+
+WHO = ("--unit", "meter_id", "--epsilon", 1, "--delta", 1e-6)
+
+
+def test_a_profile_with_page_certificate_and_debit(run: Run, readings: Path, tmp_path: Path) -> None:
+    book = Ledger.create(tmp_path / "town.ledger")
+    book.open_account("winter", epsilon=3, delta=1e-5)
+    out, page = tmp_path / "profile.csv", tmp_path / "profile.html"
+    asked = ("--by", "hour(time)", "--mean", "kw", "--between", "0,10", "--count", "--quantile", "kw:0.5,0.9")
+    paying = ("--ledger", tmp_path / "town.ledger", "--account", "winter")
+    code, told, error = run("query", readings, *WHO, *asked, *paying, "--out", out, "--report", page)
+    assert code == 0, error
+    table = pa.csv.read_csv(out)
+    assert table.num_rows == 24
+    assert {"hour", "mean_kw", "mean_kw_low", "mean_kw_high", "count", "quantile_kw_0.9"} <= set(table.column_names)
+    assert len(book.entries("winter")) == 1
+    assert run("verify", f"{out}.certificate.json")[0] == 0
+    assert "<svg" in page.read_text(encoding="utf-8")
+    assert "24 groups" in told
+
+
+def test_every_kind_of_key_and_answer(run: Run, readings: Path, tmp_path: Path) -> None:
+    keys = (
+        "weekday(time)",
+        "month(time)",
+        "date(time, 2024-05-01, 2024-05-03)",
+        "bin(kw, 0, 1, 9)",
+        "zone=north|south",
+    )
+    for k, key in enumerate((*keys, "discover(zone)")):
+        out = tmp_path / f"{k}.parquet"
+        answers = (
+            "--sum",
+            "kw",
+            "--variance",
+            "kw",
+            "--share",
+            "kw:3,inf",
+            "--histogram",
+            "kw:0,1,2",
+            "--cdf",
+            "kw:0,2,9",
+        )
+        code, _, error = run(
+            "query", readings, *WHO, "--by", key, *answers, "--between", "kw:0,9", "--out", out, "--json"
+        )
+        assert code == 0, error
+        assert pq.read_table(out).num_columns > 20
+
+
+def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path: Path) -> None:
+    asked = ("--by", "hour(time)", "--mean", "kw", "--between", "0,10", "--count", "--json")
+    code, told, error = run("query", tmp_path / "nothing.parquet", *WHO, *asked)
+    assert code == 0, error
+    plan = json.loads(told)
+    assert plan["deviations_at_1000_units"]["count"] > 0
+    assert plan["alternatives"]["groups_per_unit=12"] < 1
+    assert run("query", tmp_path / "nothing.parquet", *WHO, *asked[:-1])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--mean", "kw"), "between must be given"),
+        (("--count", "--by", "hours"), "--by must be"),
+        (("--count", "--by", "hour(nothing)"), "'nothing' is missing"),
+        (("--mean", "zone", "--between", "0,1"), "'zone' must hold numbers"),
+        (("--histogram", "kw"), "--histogram must be"),
+        (("--quantile", "kw:0.5"), "--between must be given"),
+        (("--mean", "kw", "--between", "low,high"), "must hold numbers"),
+        (("--mean", "kw", "--between", "1,2,3"), "LOW,HIGH"),
+        ((), "answers must be a list"),
+    ],
+)
+def test_mistakes_are_one_line_and_cost_nothing(
+    run: Run, readings: Path, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    book = Ledger.create(tmp_path / "town.ledger")
+    book.open_account("winter", epsilon=3, delta=1e-5)
+    paying = ("--ledger", tmp_path / "town.ledger", "--account", "winter", "--out", tmp_path / "out.csv")
+    code, told, error = run("query", readings, *WHO, *words, *paying)
+    assert (code, told) == (2, "")
+    assert said in error
+    assert error.count("\n") == 1
+    assert book.entries("winter") == []
+    assert not (tmp_path / "out.csv").exists()
