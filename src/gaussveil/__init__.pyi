@@ -4,6 +4,11 @@ from gaussveil.accounting import Ledger as Ledger
 from gaussveil.accounting import PrivateDiagnostics as PrivateDiagnostics
 from gaussveil.accounting import Release as Release
 from gaussveil.accounting import verify as verify
+from gaussveil.accounting.accountant import DPSGD as DPSGD
+from gaussveil.accounting.accountant import Accountant as Accountant
+from gaussveil.accounting.accountant import Gaussian as Gaussian
+from gaussveil.accounting.accountant import calibrate as calibrate
+from gaussveil.accounting.accountant import noise_for as noise_for
 from gaussveil.calibration import covering_ellipsoid as covering_ellipsoid
 from gaussveil.engines import open as open
 from gaussveil.errors import GaussveilError as GaussveilError

@@ -30,10 +30,10 @@ from gaussveil.accounting.charge import Charge, Part, Source, fold
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.accounting.either_way import EitherWay
 from gaussveil.errors import AssumptionError
-from gaussveil.spectrum import PrivacyLoss, compose
-from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Divergence, worst_delta
-from gaussveil.spectrum.discrete.loss import DiscreteLoss, compose_pessimistic
+from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Curve, worst_delta
 from gaussveil.spectrum.profiles import PrivacyProfile
+from gaussveil.spectrum.subsampled.composed import composed
 
 PATTERNS = 1024
 TIE = 1e-6  # edges and directions this close to the worst are all enclosed; floats agree to better than 1e-9
@@ -238,20 +238,12 @@ class Directed:
     """Parts that all stand in one direction: a composed Gaussian loss, or a pessimistic distribution with profiles."""
 
     def __init__(self, parts: Sequence[tuple[Source | EitherWay, int]]) -> None:
-        losses = [source**count for source, count in parts if isinstance(source, PrivacyLoss)]
         profiles = [(source, count) for source, count in parts if not isinstance(source, PrivacyLoss)]
-        self._loss = compose(*losses) if losses else None
         # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
-        self._pure = _largest_loss(profiles) if not losses else math.inf
-        self._curve: PrivacyProfile | EitherWay | DiscreteLoss | None = None
-        if len(profiles) == 1 and profiles[0][1] == 1 and not losses:
-            self._curve = profiles[0][0]
-        elif profiles:
-            items: list[Divergence] = [item for item, _ in profiles]
-            counts = [count for _, count in profiles]
-            if self._loss is not None:
-                items, counts = [*items, self._loss], [*counts, 1]
-            self._curve = compose_pessimistic(items, counts, interval=INTERVAL, max_bins=MAX_BINS)
+        self._pure = _largest_loss(profiles) if len(profiles) == len(parts) else math.inf
+        found = composed(parts, interval=INTERVAL, max_bins=MAX_BINS)
+        self._loss = found if isinstance(found, PrivacyLoss) else None
+        self._curve: Curve | EitherWay | None = None if isinstance(found, PrivacyLoss) else found
 
     def delta(self, epsilon: float) -> float:
         """Largest delta over the label edges, in floating point or already an upper end."""

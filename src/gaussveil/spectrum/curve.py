@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy import special
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
+from gaussveil.spectrum.attack_risk import AttackRisk, tradeoff_of
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.typing import Floats
 
@@ -30,7 +31,7 @@ class Divergence(Protocol):
         """The same pair with X and Y exchanged."""
 
 
-class Curve(ABC):
+class Curve(AttackRisk):
     """Both orientations of a privacy curve on epsilon >= 0, and what follows from them."""
 
     @abstractmethod
@@ -59,6 +60,10 @@ class Curve(ABC):
     def delta(self, epsilon: ArrayLike) -> Floats:
         """Divergence of X from Y at each `epsilon >= 0`."""
         return np.asarray(np.clip(self._divergence(epsilon_array(epsilon, np.zeros(()))), 0.0, 1.0)) + 0.0
+
+    def tradeoff(self, type_one_error: ArrayLike) -> Floats:
+        """Smallest type II error of a test of Y against X at the given type I error, or a little less."""
+        return tradeoff_of(self, probability_array("type_one_error", type_one_error, np.zeros(())))[()]
 
     def dp_delta(self, epsilon: ArrayLike) -> Floats:
         """The worse of both directions: delta of (epsilon, delta)-differential privacy."""

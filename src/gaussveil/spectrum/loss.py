@@ -16,6 +16,7 @@ from gaussveil import checks
 from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
+from gaussveil.spectrum.attack_risk import AttackRisk
 from gaussveil.spectrum.enclosures.enclosure import dominate, enclose_at, enclose_loss
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactTerms, Source
 from gaussveil.spectrum.enclosures.interval import Enclosure
@@ -31,7 +32,7 @@ SLIVER = 1e-13  # share of delta that pays for what a reduction leaves out
 ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
 
-class PrivacyLoss:
+class PrivacyLoss(AttackRisk):
     """Privacy loss L = log p_X/p_Y of a (composed) pair of Gaussians; a batch of losses when terms have leading axes.
 
     `delta`, `log_delta`, `epsilon`, `loss_tail`, `tradeoff` speak of the direction X||Y; `dp_delta` and `dp_epsilon`

@@ -210,5 +210,5 @@ def _node_limit(pair: Divergence) -> float:
     while isinstance(base := getattr(pair, "base", None), Divergence):
         pair = base
     if not isinstance(pair, PrivacyLoss) or is_mean_shift(pair):
-        return math.inf
+        return float(getattr(pair, "affordable_nodes", math.inf))
     return max(_SKETCH_NODES, _CONTOUR_WORK / (2 + np.size(pair.variance_gap)))

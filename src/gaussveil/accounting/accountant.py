@@ -1,0 +1,249 @@
+"""`Accountant`: the privacy of a training run or of any list of releases, and the noise that a promise needs.
+
+    accountant = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), steps=1000)
+    accountant.epsilon(1e-5)
+
+Gaussian pairs and steps on random batches are composed by one contour integral; all else joins on a grid, from above.
+Every answer is on the private side, and the worse of both directions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gaussveil.accounting.charge import Charge, Source
+from gaussveil.checks import one_of, real, refuse, whole
+from gaussveil.errors import MissingDependencyError, ParameterError
+from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
+from gaussveil.spectrum.attack_risk import GaussianDP
+from gaussveil.spectrum.curve import Curve
+from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.subsampled.composed import composed
+from gaussveil.spectrum.subsampled.loss import SubsampledLoss
+from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RELATIONS = ("add or remove", "replace")
+SMALLEST_DRAWN_DELTA = 1e-10
+NOISE_RANGE = (1e-2, 1e6)
+FINEST = 1e-10  # relative width to which a noise multiplier is searched
+
+
+def _shift(mechanism: Any) -> float:
+    """1 / noise multiplier, rounded up."""
+    noise = mechanism.noise_multiplier
+    if noise is None:
+        refuse("noise_multiplier", "given, unless it is to be calibrated", None)
+    return math.nextafter(1.0 / real("noise_multiplier", noise, "[0.01, 1000000]"), math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Gaussian noise; `noise_multiplier` is its standard deviation over how far a neighbour can move the value."""
+
+    noise_multiplier: float | None = None
+
+    def source(self, relation: str) -> Source:
+        """A mean shift of 1 / noise_multiplier."""
+        return GaussianPair.mean_shift(_shift(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGD:
+    """One step of DP-SGD: the clipped gradients of a Poisson-sampled batch are summed and noised.
+
+    `noise_multiplier` is the standard deviation over the clipping norm; each record takes part with probability
+    `sampling_rate`, independently of all others.
+    """
+
+    noise_multiplier: float | None = None
+    sampling_rate: float
+
+    def source(self, relation: str) -> Source:
+        """A mixture against the noise alone; against another mixture where a record is replaced."""
+        shift, rate = _shift(self), real("sampling_rate", self.sampling_rate, "(0, 1]")
+        if rate == 1.0:
+            return GaussianPair.mean_shift(shift if relation == RELATIONS[0] else 2.0 * shift)
+        if relation == RELATIONS[0]:
+            return PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
+        return ReplacedInBatch(real("noise_multiplier", self.noise_multiplier), max(rate, 1e-9))
+
+
+class Accountant:
+    """Adds up releases; `epsilon`, `delta` and the attack risks speak of all of them together.
+
+    Exact for a sequence fixed in advance (what is asked may follow earlier answers, the mechanisms not). With the
+    relation "replace" one record is exchanged for another, by default one is added or removed.
+    """
+
+    def __init__(self, relation: str = RELATIONS[0]) -> None:
+        self.relation = one_of("relation", relation, RELATIONS)
+        self._parts: list[tuple[Source, int]] = []
+        self._loss: PrivacyLoss | Curve | None = None
+
+    def add(self, mechanism: Gaussian | DPSGD | Charge | Source, steps: int = 1) -> Accountant:
+        """Count `steps` uses of a mechanism, a loss, a profile or a charge; the accountant itself is returned."""
+        steps = whole("steps", steps, "[1, 9007199254740992]")
+        if isinstance(mechanism, Charge):
+            if mechanism.sampler_error:
+                raise ParameterError("charges must have no sampler error to be added here: charge them to an account.")
+            self._parts += [(part.source, part.count * steps) for part in mechanism.parts]
+        elif isinstance(mechanism, PrivacyLoss | PrivacyProfile):
+            self._parts.append((mechanism, steps))
+        elif isinstance(mechanism, Gaussian | DPSGD):
+            self._parts.append((mechanism.source(self.relation), steps))
+        else:
+            refuse("mechanism", "a DPSGD, a Gaussian, a privacy loss, a profile or a charge", mechanism)
+        self._loss = None
+        return self
+
+    @property
+    def charges(self) -> list[tuple[Charge, int]]:
+        """What an account is charged for the same: charges with their counts."""
+        return [(Charge(source), count) for source, count in self._parts]
+
+    @property
+    def loss(self) -> PrivacyLoss | Curve:
+        """The composed privacy curve; exact, or on a grid where profiles without a contour take part."""
+        if self._loss is None:
+            found = composed(self._parts)
+            self._loss = found if found is not None else PrivacyLoss.from_terms([0.0], [1.0], [0.0])
+        return self._loss
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon of (epsilon, delta)-differential privacy, on the private side."""
+        real("delta", delta, "[0, 1]")
+        return float(np.max(self.loss.dp_epsilon(delta)))
+
+    def delta(self, epsilon: float) -> float:
+        """Smallest delta of (epsilon, delta)-differential privacy, its error bound included."""
+        real("epsilon", epsilon, "[0, inf)")
+        loss = self.loss
+        if isinstance(loss, PrivacyLoss):
+            return float(self.enclose(epsilon).upper)
+        sides = (loss, loss.reversed())
+        return float(np.max([side.delta(epsilon) * (1.0 + side.relative_error) for side in sides]))
+
+    def enclose(self, epsilon: float) -> Enclosure:
+        """Rigorous ends of delta(epsilon); the lower one is 0 where only an upper one is known."""
+        real("epsilon", epsilon, "[0, inf)")
+        ends = []
+        for side in (self.loss, self.loss.reversed()):
+            if isinstance(side, PrivacyLoss | SubsampledLoss):
+                found = side.enclose(epsilon)
+                ends.append(
+                    [float(np.max(end)) for end in (found.lower, found.upper, found.log_lower, found.log_upper)]
+                )
+            else:
+                upper = min(float(side.delta(epsilon)) * (1.0 + side.relative_error), 1.0)
+                ends.append([0.0, upper, -math.inf, math.log(upper) if upper else -math.inf])
+        return Enclosure(*(max(column) for column in zip(*ends)))
+
+    def tradeoff(self, type_one_error: Any) -> Any:
+        """Smallest type II error of any test at the given type I error, in the worse direction."""
+        return np.minimum(self.loss.tradeoff(type_one_error), self.loss.reversed().tradeoff(type_one_error))[()]
+
+    def advantage(self) -> float:
+        """Largest true-positive rate less false-positive rate of any attack."""
+        return float(np.max(self.loss.advantage()))
+
+    def true_positive_rate(self, false_positive_rate: float) -> float:
+        """Largest true-positive rate of any attack with the given false-positive rate."""
+        return float(np.max(self.loss.true_positive_rate(false_positive_rate)))
+
+    def mu(self, smallest_delta: float = 1e-10) -> GaussianDP:
+        """Smallest Gaussian-DP curve above this one, down to `smallest_delta`, with its regret."""
+        return self.loss.mu(smallest_delta)
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw delta against epsilon, down to 1e-10."""
+        if axes is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise MissingDependencyError("plots need matplotlib: pip install 'gaussveil[standard]'") from error
+            axes = pyplot.figure(figsize=(6.0, 4.0)).add_subplot()
+        levels = np.linspace(0.0, max(self.epsilon(SMALLEST_DRAWN_DELTA), 1e-6), 65)
+        worst = np.maximum(self.loss.delta(levels), self.loss.reversed().delta(levels))
+        axes.semilogy(levels, np.maximum(worst, SMALLEST_DRAWN_DELTA / 10.0))
+        axes.set(xlabel="epsilon", ylabel="delta")
+        return axes
+
+
+def calibrate(
+    mechanism: Gaussian | DPSGD,
+    *,
+    steps: int = 1,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    true_positive_rate: float | None = None,
+    at: float | None = None,
+    advantage: float | None = None,
+    relation: str = RELATIONS[0],
+) -> float:
+    """The smallest noise multiplier with which `steps` uses keep a promise, on the private side.
+
+    The promise is `epsilon` with `delta`, a `true_positive_rate` that no attack exceeds `at` a false-positive rate, or
+    a largest `advantage`.
+    """
+    if (epsilon is None) != (delta is None) or (true_positive_rate is None) != (at is None):
+        raise ParameterError("promises must be complete: epsilon with delta, or true_positive_rate with at.")
+    if sum(value is not None for value in (epsilon, true_positive_rate, advantage)) != 1:
+        raise ParameterError("promises must be one of: epsilon and delta, true_positive_rate and at, advantage.")
+
+    def with_noise(noise: float) -> Accountant:
+        return Accountant(relation).add(replace(mechanism, noise_multiplier=noise), steps)
+
+    if epsilon is not None and delta is not None:
+        level, goal = real("epsilon", epsilon, "[0, inf)"), math.log(real("delta", delta, "(0, 1)"))
+        return _least_noise(lambda noise: _log_delta(with_noise(noise), level) - goal)
+    if true_positive_rate is not None and at is not None:
+        rate, place = real("true_positive_rate", true_positive_rate, "(0, 1)"), real("at", at, "(0, 1)")
+        if rate <= place:
+            refuse("true_positive_rate", "above the false-positive rate, which blind guessing reaches", rate)
+        return _least_noise(lambda noise: with_noise(noise).true_positive_rate(place) * (1.0 + 1e-9) - rate)
+    most = real("advantage", advantage, "(0, 1)")
+    return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
+
+
+def noise_for(mechanism: Gaussian | DPSGD | None = None, **promise: Any) -> float:
+    """`calibrate` of a single Gaussian release, or of the mechanism given, in the language of attacks or of epsilon."""
+    return calibrate(mechanism if mechanism is not None else Gaussian(), **promise)
+
+
+def _log_delta(accountant: Accountant, epsilon: float) -> float:
+    loss = accountant.loss
+    if isinstance(loss, PrivacyLoss):
+        return float(accountant.enclose(epsilon).log_upper)
+    if isinstance(loss, SubsampledLoss):
+        return max(float(loss.log_delta(epsilon)), float(loss.reversed().log_delta(epsilon)))
+    found = accountant.delta(epsilon)
+    return math.log(found) if found > 0.0 else -math.inf
+
+
+def _least_noise(excess: Callable[[float], float]) -> float:
+    """Smallest noise multiplier found with excess <= 0; the excess falls with the noise."""
+    from scipy.optimize import brentq
+
+    low, high = NOISE_RANGE[0], 1.0
+    while excess(high) > 0.0:
+        low, high = high, 2.0 * high
+        if high > NOISE_RANGE[1]:
+            raise ParameterError("promises must be within reach of a noise multiplier below 10^6. This one is not.")
+    while low == NOISE_RANGE[0] and high > 2.0 * low and excess(high / 2.0) <= 0.0:
+        high /= 2.0
+    low = max(low, high / 2.0)
+    if excess(low) <= 0.0:
+        return low
+    root = math.exp(brentq(lambda log: max(excess(math.exp(log)), -1e6), math.log(low), math.log(high), xtol=FINEST))
+    step = FINEST * root
+    while excess(root) > 0.0:
+        root, step = min(root + step, high), 2.0 * step
+    return float(root)

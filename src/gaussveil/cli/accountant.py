@@ -1,0 +1,62 @@
+"""`gaussveil accountant`: the privacy of a training run, or the noise it needs, from a few numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gaussveil.cli.output import print_json, print_table
+from gaussveil.errors import ParameterError
+
+
+def accountant(
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Standard deviation of the noise over the clipping norm; omit it to find it.")
+    ] = None,
+    sampling_rate: Annotated[float, typer.Option(help="Probability that a record takes part in a step.")] = 1.0,
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 1,
+    delta: Annotated[float | None, typer.Option(help="Target delta; prints epsilon.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Target epsilon; prints delta, or with --delta noise.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Instead of --noise-multiplier: the standard deviation.")] = None,
+    sensitivity: Annotated[float, typer.Option(help="With --sigma: how far one record moves the value.")] = 1.0,
+    replace: Annotated[bool, typer.Option("--replace", help="One record is replaced instead of added.")] = False,
+    certified: Annotated[bool, typer.Option("--certified", help="With --epsilon: add rigorous ends.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Privacy of DP-SGD and of repeated Gaussian noise: epsilon at a delta, delta at an epsilon, or the noise for both.
+
+    Example: gaussveil accountant --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
+    """
+    from gaussveil.accounting.accountant import DPSGD, RELATIONS, Accountant, calibrate
+
+    relation = RELATIONS[1] if replace else RELATIONS[0]
+    if sigma is not None:
+        if noise_multiplier is not None:
+            raise ParameterError("--sigma must be given without --noise-multiplier, which is sigma over sensitivity.")
+        noise_multiplier = sigma / sensitivity if sensitivity else float("inf")
+    if delta is None and epsilon is None:
+        raise ParameterError("--delta or --epsilon must be given; both, without noise, to find the noise.")
+    asked: dict[str, object] = {"sampling_rate": sampling_rate, "steps": steps, "relation": relation}
+    if noise_multiplier is None or (delta is not None and epsilon is not None):
+        if delta is None or epsilon is None:
+            raise ParameterError("--epsilon and --delta must both be given where noise is to be found.")
+        found = calibrate(
+            DPSGD(sampling_rate=sampling_rate), steps=steps, epsilon=epsilon, delta=delta, relation=relation
+        )
+        answer = {"epsilon": epsilon, "delta": delta, "noise_multiplier": found}
+    else:
+        run = Accountant(relation).add(DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate), steps)
+        answer = {"noise_multiplier": noise_multiplier}
+        if delta is not None:
+            answer |= {"delta": delta, "epsilon": run.epsilon(delta)}
+        elif epsilon is not None:
+            answer |= {"epsilon": epsilon, "delta": run.delta(epsilon)}
+            if certified:
+                ends = run.enclose(epsilon)
+                answer |= {"delta_lower": float(ends.lower), "delta_upper": float(ends.upper)}
+    if json:
+        print_json(asked | answer)
+        return
+    title = f"{steps} steps at rate {sampling_rate:g}, one record {'replaced' if replace else 'added or removed'}"
+    print_table(("", "value"), [(name, str(value)) for name, value in answer.items()], title=title)

@@ -1,0 +1,117 @@
+"""What a privacy curve means to an attacker who tells two neighbouring data sets apart.
+
+All follows from delta in both directions: the best test of Y against X that accuses Y wrongly with probability a misses
+X with probability f(a) = max over epsilon of 1 - delta(epsilon) - e^epsilon a (Dong, Roth, Su 2022, Proposition 2.12).
+Any epsilon gives a value that is not above f, so a coarse search errs on the safe side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from gaussveil.errors import ParameterError
+from gaussveil.typing import Floats
+
+FALSE_POSITIVES = np.concatenate([np.geomspace(1e-6, 0.05, 4), np.linspace(0.1, 0.5, 4)])  # where regret is sought
+GRID = np.linspace(0.0, 1.0, 65) ** 2
+
+
+class GaussianDP(NamedTuple):
+    """The smallest mu whose Gaussian curve lies above, and the most it overstates a true-positive rate by."""
+
+    mu: float
+    regret: float
+
+
+class AttackRisk(ABC):
+    """Risks that follow from both directions of a privacy curve."""
+
+    @abstractmethod
+    def delta(self, epsilon: Any) -> Any:
+        """Divergence of X from Y at each epsilon >= 0."""
+
+    @abstractmethod
+    def epsilon(self, delta: Any) -> Any:
+        """Smallest epsilon with `delta(epsilon) <= delta`."""
+
+    @abstractmethod
+    def reversed(self) -> AttackRisk:
+        """The same pair with X and Y exchanged."""
+
+    @abstractmethod
+    def tradeoff(self, type_one_error: Any) -> Any:
+        """Smallest type II error of a test of Y against X at the given type I error."""
+
+    def advantage(self) -> Any:
+        """Largest true-positive rate less false-positive rate of any attack: delta(0), the total variation."""
+        return np.maximum(self.delta(0.0), self.reversed().delta(0.0))[()]
+
+    def true_positive_rate(self, false_positive_rate: Any) -> Any:
+        """Largest true-positive rate of any attack with the given false-positive rate, in the worse direction."""
+        missed = np.minimum(self.tradeoff(false_positive_rate), self.reversed().tradeoff(false_positive_rate))
+        return (1.0 - missed)[()]
+
+    def mu(self, smallest_delta: float = 1e-10) -> GaussianDP:
+        """Smallest mu such that mu-Gaussian differential privacy has no smaller delta wherever delta is not negligible.
+
+        A mixture's far tail is that of the noise alone: over all of it only the mu without sampling would do. The curve
+        is therefore compared down to `smallest_delta`. The regret is the largest gap of true-positive rates.
+        """
+        from gaussveil.spectrum.closed_forms import log_delta_mean_shift
+
+        if not 0.0 < smallest_delta < 1.0:
+            raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
+        largest = 0.0
+        for side in (self, self.reversed()):
+            reach = float(side.epsilon(smallest_delta))
+            epsilons = reach * np.linspace(0.0, 1.0, 33) ** 2
+            found = np.asarray(side.delta(epsilons), dtype=np.float64)
+            largest = max(largest, _largest_shift(log_delta_mean_shift, epsilons, found))
+        gap = _gaussian_rate(FALSE_POSITIVES, largest) - np.asarray(self.true_positive_rate(FALSE_POSITIVES))
+        return GaussianDP(largest, max(float(np.max(gap)), 0.0))
+
+
+def _gaussian_rate(false_positive_rate: Floats, mu: float) -> Floats:
+    """True-positive rate of the best test of N(0, 1) against N(mu, 1)."""
+    return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
+
+
+def _largest_shift(log_delta: Any, epsilon: Floats, delta: Floats) -> float:
+    """Smallest mean shift, rounded up, whose delta is nowhere below the given ones."""
+    wanted = delta > 0.0
+    levels, goal = epsilon[wanted], np.log(np.minimum(delta[wanted], 1.0 - 1e-12))
+    low, high = np.full(levels.size, -18.0), np.full(levels.size, 9.0)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        below = log_delta(np.exp(middle), levels) < goal
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return float(np.exp(np.max(high, initial=-np.inf))) * (1.0 + 1e-12)
+
+
+def tradeoff_of(curve: AttackRisk, type_one_error: Floats) -> Floats:
+    """f at each error by a search over epsilon in both directions: never above the truth, close below it."""
+    levels = np.ravel(type_one_error)
+    smallest = 1e-3 * float(np.min(levels, initial=1.0))
+    best = np.zeros(levels.size)
+    for side, ahead in ((curve, True), (curve.reversed(), False)):
+        grid = max(min(float(side.epsilon(max(smallest, 1e-12))), 700.0), 1e-9) * GRID
+        deltas = np.asarray(side.delta(grid), dtype=np.float64)
+        for index, level in enumerate(levels):
+            found = _bound(grid, deltas, float(level), ahead)
+            points = grid
+            for _ in range(2):
+                place = int(np.argmax(found))
+                points = np.linspace(points[max(place - 1, 0)], points[min(place + 1, points.size - 1)], 17)
+                found = _bound(points, np.asarray(side.delta(points), dtype=np.float64), float(level), ahead)
+            best[index] = max(best[index], float(np.max(found)))
+    return np.reshape(np.clip(best, 0.0, 1.0 - levels), np.shape(type_one_error))
+
+
+def _bound(epsilon: Floats, delta: Floats, level: float, ahead: bool) -> Floats:
+    """1 - delta(epsilon) - e^epsilon level, or the same at -epsilon from the other direction's delta."""
+    weight = np.exp(epsilon)
+    return np.asarray(1.0 - delta - weight * level if ahead else (1.0 - delta - level) / weight)

@@ -1,0 +1,273 @@
+"""The contour integral of delta for compositions with random batches.
+
+    delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s+1)) ds,   K = sum_j T_j log M_j + Gaussian part
+
+as for pairs, along s(u) = c + w (i sinh u + k (cosh u - 1)). Where many steps share the loss, a straight line (k = 0)
+falls like a Gaussian. Where few do, most of the probability sits next to the smallest loss, and on a straight line that
+part oscillates without end; bent away from it (k > 0, or k < 0 if it is next to the largest one) it falls too.
+K at the nodes does not depend on epsilon, so one set of nodes serves a root search. Every sum is compared with the one
+over half its nodes; what is not settled is left to ball arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gaussveil.spectrum.subsampled.step import UNIT, Complexes, Step, Sums
+from gaussveil.typing import Floats
+
+BEND = 0.3
+ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at which nothing else is tried
+LONGEST = 18.0
+SHORT = 4.2  # extents in u up to which the straight line is taken
+PROBES = np.concatenate([np.arange(1.0, 5.0, 0.4), np.arange(5.0, 18.0, 0.75)])
+RANGES = np.concatenate([[0.0, 1.4436], np.arcsinh(2.0 ** np.arange(1.5, 26.0, 0.5))])  # heights a factor 2^(1/2) apart
+STRAIGHT_RANGES = np.concatenate([[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))])
+FALLEN = -36.0  # log of the integrand over its peak at which the contour ends
+NODES = (48, 96, 192, 384, 768, 1536)
+SETTLED = 3e-10  # agreement with half the nodes; halving the spacing squares the error, or better
+NOISY = -22.0  # log of a rounding error, over the peak, that no contour may meet
+RESOLVED = 1e-10  # error of the sums inside M
+LEFT_OUT = 31.0  # -log of the share of delta that windows may leave out
+
+
+class Gaussians(NamedTuple):
+    """Reduced terms of a Gaussian pair, as plain arrays (mathematics: docs/math/spectrum)."""
+
+    variance_gap: Floats
+    log_ratio: Floats
+    multiplicity: Floats
+    energy: Floats
+
+    def cumulant(self, order: Complexes) -> Complexes:
+        """K(s), the branch that is real on the real axis and continuous above it."""
+        opening = 1.0 + np.multiply.outer(order, self.variance_gap)
+        value = -0.5 * order * float(self.multiplicity @ self.log_ratio) - 0.5 * np.log(opening) @ self.multiplicity
+        return value + 0.5 * order * (1.0 + order) * ((1.0 / opening) @ self.energy)
+
+    def real_moments(self, order: float) -> tuple[float, float, float]:
+        """K, K', K'' at a real order inside its domain."""
+        gap, opening = self.variance_gap, 1.0 + order * self.variance_gap
+        slope = 0.5 * float(self.energy @ ((order * (1.0 + opening) + 1.0) / opening**2))
+        slope -= 0.5 * float(self.multiplicity @ (self.log_ratio + gap / opening))
+        bend = float(self.multiplicity @ (gap / opening) ** 2) / 2.0 + float(self.energy @ ((1.0 - gap) / opening**3))
+        return float(self.cumulant(np.array([order + 0.0j]))[0].real), slope, bend
+
+    @property
+    def highest_order(self) -> float:
+        """End of the domain of K."""
+        lowest = float(self.variance_gap.min(initial=0.0))
+        return -1.0 / lowest if lowest < 0.0 else math.inf
+
+
+class Parts(NamedTuple):
+    """What is composed: steps with their counts, and the Gaussian part; the windows' share of left-out outputs."""
+
+    steps: tuple[tuple[Step, int], ...]
+    gaussians: Gaussians
+    log_share: float = -math.inf
+
+    def windowed(self, log_delta: float) -> Parts:
+        """The same with windows that are narrow, yet leave out next to nothing of delta = e^log_delta."""
+        if not self.steps:
+            return self
+        uses = math.log(sum(count for _, count in self.steps))
+        return self._replace(log_share=min(log_delta, 0.0) - uses - LEFT_OUT)
+
+    def cap(self, step: Step) -> float:
+        """Where the step's window ends."""
+        return step.cap(self.log_share) if self.log_share > -math.inf else math.inf
+
+    @property
+    def left_out(self) -> float:
+        """Bound on how much of delta the windows leave out."""
+        if self.log_share == -math.inf:
+            return 0.0
+        return sum(count * math.exp(step.left_out(self.cap(step))) for step, count in self.steps)
+
+    def real_moments(self, order: float) -> tuple[float, float, float]:
+        """K, K', K'' of the composition at a real order."""
+        total = np.array(self.gaussians.real_moments(order))
+        for step, count in self.steps:
+            total = total + count * np.array(step.real_moments(order, self.cap(step)))
+        return float(total[0]), float(total[1]), float(total[2])
+
+
+class Saddle(NamedTuple):
+    """Crossing point c of the real axis, width w there, and log of the integrand."""
+
+    centre: float
+    width: float
+    peak: float
+
+
+def saddle(parts: Parts, epsilon: float) -> Saddle:
+    """The minimum of K(c) - c eps - log |c (1+c)| over c > 0, or over -1 < c < 0 where eps is far below the mean loss.
+
+    Any c serves, a good one saves nodes. Between the poles the integral is delta - 1.
+    """
+    limit = parts.gaussians.highest_order
+    _, mean, variance = parts.real_moments(0.0)
+    low, high = (0.0, limit) if mean - epsilon <= 2.0 * math.sqrt(variance) else (-1.0, 0.0)
+    centre = min(1.0, limit / 2.0) if low == 0.0 else -0.5
+    for _ in range(80):
+        value, mean, variance = parts.real_moments(centre)
+        force = mean - epsilon - 1.0 / centre - 1.0 / (1.0 + centre)
+        stiffness = variance + 1.0 / centre**2 + 1.0 / (1.0 + centre) ** 2
+        if not math.isfinite(force) or force > 0.0:
+            high = centre
+        else:
+            low = centre
+        if math.isfinite(force) and (abs(force) < 1e-2 * math.sqrt(stiffness) or high - low < 1e-9 * centre):
+            break
+        newton = centre - force / stiffness
+        if centre > 0.0 and math.isfinite(force):
+            newton = centre * math.exp(max(-1.5, min(1.5, -force / stiffness / centre)))
+        if not low < newton < high:
+            newton = 0.5 * (low + high) if math.isfinite(high) else 2.0 * centre
+        centre = newton
+    peak = value - centre * epsilon - math.log(abs(centre)) - math.log1p(centre)
+    return Saddle(centre, 1.0 / math.sqrt(stiffness), peak)
+
+
+class Nodes(NamedTuple):
+    """Points of the upper half contour, ds/du du / (i pi) there, K, and bounds on K's error."""
+
+    order: Complexes
+    weight: Complexes
+    cumulant: Complexes
+    rounding: Floats
+    spacing: Floats
+    left_out: float = 0.0
+
+    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
+        """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
+        exponent = self.cumulant - self.order * epsilon
+        terms = np.log(self.weight) + exponent - np.log(self.order) - np.log1p(self.order)
+        missing = self.order[0].real < 0.0  # then the sum is delta - 1
+        peak = float(terms.real.max())
+        values = np.exp(terms - peak)
+        sign = -1.0 if missing else 1.0
+        fine, coarse = sign * float(values.real.sum()), sign * 2.0 * float(values[::2].real.sum())
+        if not (math.isfinite(peak) and fine > 0.0):
+            return math.nan, math.nan, math.inf
+        size = np.abs(values)
+        apart = abs(fine - coarse) / fine
+        settled = apart <= SETTLED and float(size @ self.spacing) <= RESOLVED * fine and size[-1] <= 1e-11 * fine
+        exact = UNIT * (16.0 + 4.0 * np.abs(exponent))
+        error = float(size @ (self.rounding + exact + self.spacing)) / fine + apart**1.5 + float(size[-1]) / fine
+        slope = -sign * float((values * self.order).real.sum()) / fine
+        value = peak + math.log(fine)
+        if missing:
+            rest = -math.expm1(value)
+            value, slope, error = math.log(max(rest, 1e-300)), -slope * (1.0 - rest) / rest, error * (1.0 - rest) / rest
+        error += self.left_out * math.exp(min(-value, 700.0))
+        return value, slope, error if settled else math.inf
+
+
+_UNKNOWN = np.full(3, np.nan)
+NOTHING = Nodes(_UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN)
+
+
+class Contour:
+    """One bend through one saddle; what the sums inside M need is prepared once for each range of heights."""
+
+    def __init__(self, parts: Parts, at: Saddle, bend: float) -> None:
+        self.parts, self.at, self.bend = parts, at, bend
+        self._sums: dict[tuple[int, int], Sums | None] = {}
+
+    def place(self, u: Floats) -> tuple[Complexes, Complexes]:
+        """The points of the contour and ds/du / i."""
+        width, bend = self.at.width, self.bend
+        order = self.at.centre + width * (1j * np.sinh(u) + bend * (np.cosh(u) - 1.0))
+        return order, width * (np.cosh(u) - 1j * bend * np.sinh(u))
+
+    def nodes(self, u: Floats, step: float) -> Nodes:
+        """Nodes at the parameters u, a step apart."""
+        order, swing = self.place(u)
+        weight = swing * (step / math.pi) * np.where(u == 0.0, 0.5, 1.0)
+        return Nodes(order, weight, *self.cumulant(u, order), self.parts.left_out)
+
+    def cumulant(self, u: Floats, order: Complexes) -> tuple[Complexes, Floats, Floats]:
+        """K at points of the contour, with the bounds of its rounding and of the spacing inside M."""
+        value = self.parts.gaussians.cumulant(order)
+        rounding, spacing = np.zeros(order.size), np.zeros(order.size)
+        ranges = RANGES if self.bend else STRAIGHT_RANGES
+        blocks = np.searchsorted(ranges, u, side="right") - 1
+        for block in np.unique(blocks):
+            rows = np.flatnonzero(blocks == block)
+            ends, _ = self.place(ranges[block : block + 2])
+            for index, (step, count) in enumerate(self.parts.steps):
+                if (index, block) not in self._sums:
+                    lift = self.bend != 0.0 and block > 0
+                    self._sums[index, block] = step.sums(ends, lift, count, self.parts.cap(step))
+                sums = self._sums[index, block]
+                if sums is None:
+                    value[rows] = np.nan
+                    continue
+                found = sums.moments(order[rows])
+                value[rows] += count * found.log_moment
+                rounding[rows] += count * found.rounding
+                spacing[rows] += count * found.spacing
+        return value, rounding, spacing
+
+    def extent(self, epsilon: float, longest: float) -> float:
+        """The u at which the integrand has fallen for good; infinite beyond the longest or where rounding is met."""
+        limit = NOISY + math.log1p(self.at.centre * abs(epsilon))
+        for start in range(0, PROBES.size, 4):
+            u = PROBES[start : start + 4]
+            if u[0] > longest:
+                break
+            order, swing = self.place(u)
+            value, rounding, _ = self.cumulant(u, order)
+            terms = value - order * epsilon - np.log(order) - np.log1p(order) + np.log(swing / self.at.width)
+            size = terms.real - self.at.peak
+            fallen = size < FALLEN
+            if np.any(
+                (~np.isfinite(size) | (size + np.log(rounding + 1e-300) > limit)) & ~np.logical_or.accumulate(fallen)
+            ):
+                break
+            if fallen.any():
+                return float(u[int(np.argmax(fallen))])
+        return math.inf
+
+    def settle(self, epsilon: float, extent: float) -> Nodes:
+        """Nodes up to the extent, doubled until delta at epsilon settles."""
+        step = extent / NODES[0]
+        found = self.nodes(step * np.arange(NODES[0] + 1.0), step)
+        for count in NODES[1:]:
+            if math.isfinite(found.log_delta(epsilon)[2]) or not np.all(np.isfinite(found.cumulant)):
+                break
+            step = extent / count  # the nodes so far are every second one
+            between = self.nodes(step * np.arange(1.0, count, 2.0), step)
+            halves = found._replace(weight=0.5 * found.weight)
+            joined: list[Any] = [np.empty(count + 1, dtype=column.dtype) for column in halves[:-1]]
+            for column, even, odd in zip(joined, halves[:-1], between):
+                column[::2], column[1::2] = even, odd
+            found = Nodes(joined[0], joined[1], joined[2], joined[3], joined[4], found.left_out)
+        return found
+
+
+def nodes_for(parts: Parts, epsilon: float, log_delta: float) -> Nodes:
+    """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby; the best found if none does.
+
+    Windows suit a straight line; a bent one rarely needs them, and its lifted paths bear them only far up.
+    """
+    sign = -1.0 if any(step.backward for step, _ in parts.steps) else 1.0
+    windowed = parts.windowed(log_delta)
+    best, least = None, math.inf
+    for bend, some in ((0.0, windowed), (sign * BEND, parts), (sign * BEND, windowed)):
+        contour = Contour(some, saddle(some, epsilon), bend)
+        extent = contour.extent(epsilon, LONGEST if bend else SHORT)
+        if not math.isfinite(extent):
+            continue
+        found = contour.settle(epsilon, extent)
+        _, slope, error = found.log_delta(epsilon)
+        if best is None or error < least:
+            best, least = found, error
+        if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
+            break
+    return best if best is not None else NOTHING

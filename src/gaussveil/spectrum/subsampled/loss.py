@@ -1,0 +1,231 @@
+"""`SubsampledLoss`: the privacy of steps on random batches, alone, repeated, in schedules, and with Gaussian pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.spectrum.arguments import epsilon_array, probability_array
+from gaussveil.spectrum.curve import Curve
+from gaussveil.spectrum.discrete.loss import compose_pessimistic
+from gaussveil.spectrum.enclosures.interval import Enclosure
+from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.pair import GaussianPair
+from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, nodes_for, saddle
+from gaussveil.spectrum.subsampled.step import UNIT, Step
+from gaussveil.typing import Floats
+
+TOLERANCE = 1e-13
+FIRST_WINDOW = 25.0
+DEEP = -100.0  # a log delta for windows before anything is known
+CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
+
+
+class SubsampledLoss(Curve):
+    """Steps with their counts, and one Gaussian loss, composed: exact for a sequence fixed in advance.
+
+    `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without) and carry
+    their error bound: delta is never below the truth, epsilon never too small.
+    """
+
+    affordable_nodes = 256  # when it is composed with others on a grid
+
+    def __init__(self, steps: Sequence[tuple[Step, int]], gaussian: PrivacyLoss | None = None) -> None:
+        if gaussian is not None and gaussian.batch_shape:
+            raise ParameterError("Label edges cannot be composed with random batches. Got a batch of losses.")
+        counts: dict[Step, int] = {}
+        losses = [] if gaussian is None else [gaussian]
+        for step, count in steps:
+            if step.sampling_rate == 1.0:
+                energy = (4.0 if step.replace else 1.0) / step.noise_multiplier**2
+                losses.append(PrivacyLoss.from_terms([0.0], [1.0], [energy * (1.0 + 4.0 * UNIT)]) ** count)
+            else:
+                counts[step] = counts.get(step, 0) + count
+        self.steps = tuple(sorted(counts.items()))
+        self.gaussian = compose(*losses) if losses else None
+        self._parts = Parts(self.steps, _plain_terms(self.gaussian))
+        alone = len(self.steps) == 1 and self.steps[0][1] == 1 and self.gaussian is None
+        self._single = _stored(self.steps[0][0]) if alone and not self.steps[0][0].replace else None
+
+    @property
+    def largest_loss(self) -> float:
+        """Sum of the largest losses, rounded up; beyond it delta is 0."""
+        bounds = [step.largest_loss * count for step, count in self.steps]
+        if self.gaussian is not None:
+            bounds.append(float(self.gaussian.renyi(math.inf)))
+        return math.fsum(bounds) * (1.0 + 8.0 * UNIT)
+
+    def reversed(self) -> SubsampledLoss:
+        """X and Y exchanged."""
+        gaussian = None if self.gaussian is None else self.gaussian.reversed()
+        return SubsampledLoss([(step.reversed(), count) for step, count in self.steps], gaussian)
+
+    def cumulant(self, order: float) -> float:
+        """K(s) = log E_X[exp(s L)] at a real order; s times the Renyi divergence of order 1 + s."""
+        return self._parts.real_moments(float(order))[0]
+
+    def log_delta(self, epsilon: Any) -> Any:
+        """log of delta(epsilon), its error bound included."""
+        levels = epsilon_array(epsilon, np.zeros(()))
+        found, nodes = np.empty(levels.size), None
+        for place in np.argsort(np.ravel(levels)):  # nodes serve neighbours, too
+            value, _, error, nodes = self._evaluate(float(np.ravel(levels)[place]), nodes)
+            found[place] = min(value + error, 0.0)
+        return np.reshape(found, levels.shape)[()]
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        return np.exp(self.log_delta(epsilon))
+
+    def epsilon(self, delta: Any) -> Any:
+        """Smallest epsilon with `delta(epsilon) <= delta`, on the private side."""
+        asked = probability_array("delta", delta, np.zeros(()))
+        return np.vectorize(lambda level: self._private_epsilon(float(level)), otypes=[float])(asked)[()]
+
+    def dp_epsilon(self, delta: Any) -> Any:
+        """Smallest epsilon of (epsilon, delta)-differential privacy; the other direction is solved if it is worse."""
+        forward, backward = self.epsilon(delta), self.reversed()
+        goals = probability_array("delta", delta, np.zeros(()))
+        worse = np.asarray(backward.delta(np.where(np.isfinite(forward), forward, 0.0))) > goals
+        if not np.any(worse & np.isfinite(forward)):
+            return forward
+        return np.maximum(forward, backward.epsilon(delta))[()]
+
+    def enclose(self, epsilon: Any) -> Enclosure:
+        """Rigorous ends of delta(epsilon): 0 below, a composition on a grid above."""
+        if not self.steps and self.gaussian is not None:
+            return self.gaussian.enclose(epsilon)
+        upper = self._grid.delta(epsilon)
+        with np.errstate(divide="ignore"):
+            return Enclosure(np.zeros_like(upper)[()], upper[()], np.log(np.zeros_like(upper))[()], np.log(upper)[()])
+
+    # --- inside
+
+    def _evaluate(self, epsilon: float, nodes: Nodes | None = None) -> tuple[float, float, float, Nodes | None]:
+        """log delta, its slope, its error bound, and the nodes it came from; those given serve if they are accurate."""
+        if epsilon >= self.largest_loss:
+            return -math.inf, 0.0, 0.0, nodes
+        if not self.steps:
+            value = float(self.gaussian.log_delta(epsilon)) if self.gaussian is not None else -math.inf
+            return value, math.nan, 1e-10, nodes
+        if self._single is not None:
+            value = float(self._single.delta(epsilon)) * (1.0 + self._single.relative_error)
+            return math.log(value) if value > 0.0 else -math.inf, math.nan, 0.0, nodes
+        with np.errstate(all="ignore"):
+            if nodes is not None and _accurate(*(found := nodes.log_delta(epsilon)), epsilon):
+                return *found, nodes
+            value, slope, error, nodes = self._settled(epsilon)
+        if math.isfinite(error):
+            return value, slope, error, nodes
+        return math.log(max(float(self._grid.delta(epsilon)), 1e-300)), slope, 0.0, None
+
+    @cached_property
+    def _grid(self) -> Curve:
+        """A pessimistic composition, for the few places where no contour settles in doubles."""
+        items: list[Any] = [_stored(step) for step, _ in self.steps]
+        counts = [count for _, count in self.steps]
+        if self.gaussian is not None:
+            items, counts = [*items, self.gaussian], [*counts, 1]
+        return compose_pessimistic(items, counts)
+
+    def _settled(self, epsilon: float) -> tuple[float, float, float, Nodes]:
+        """The contour integral, with windows first chosen from Chernoff's bound, then from what was found."""
+        at = saddle(self._parts.windowed(DEEP), epsilon)
+        guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW
+        nodes = nodes_for(self._parts, epsilon, guess)
+        found = nodes.log_delta(epsilon)
+        if not _accurate(*found, epsilon) and found[0] > guess + 1.0:
+            other = nodes_for(self._parts, epsilon, found[0])
+            again = other.log_delta(epsilon)
+            if again[2] < found[2]:
+                return *again, other
+        return *found, nodes
+
+    @np.errstate(all="ignore")
+    def _private_epsilon(self, delta: float) -> float:
+        if not self.steps:
+            return 0.0 if self.gaussian is None else float(self.gaussian.epsilon(delta))
+        if self._single is not None:
+            return float(self._single.epsilon(delta))
+        if delta <= 0.0:
+            return self.largest_loss
+        goal, largest = math.log(delta), self.largest_loss
+        if delta >= 1.0:
+            return 0.0
+        epsilon = _guess(self._parts.windowed(goal), goal)
+        low, high = -math.inf, largest
+        for _ in range(60):
+            if epsilon <= 0.0 and low < 0.0:
+                if float(self.log_delta(0.0)) <= goal:
+                    return 0.0
+                low = 0.0
+            if not low < epsilon < high:
+                epsilon = 0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0
+            nodes: Nodes | None = nodes_for(self._parts, epsilon, goal - 2.0)
+            value, slope, error, nodes = self._evaluate(epsilon, nodes)
+            excess = value + error - goal
+            low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
+            if excess <= 0.0 and (-excess <= TOLERANCE * (1.0 - goal) + 2.0 * error or high - low <= 4 * UNIT * high):
+                return epsilon
+            following = epsilon - excess / slope
+            if nodes is not None and abs(excess) < CLOSE:
+                following = self._near_root(nodes, goal, following)
+            epsilon = following
+        raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
+
+    def _near_root(self, nodes: Nodes, goal: float, epsilon: float) -> float:
+        """Newton steps on the nodes at hand, which stay good for nearby epsilons, to just beyond the root."""
+        for _ in range(8):
+            value, slope, error = nodes.log_delta(epsilon)
+            if not math.isfinite(error):
+                return epsilon
+            excess = value + 1.5 * error - goal
+            epsilon = (epsilon - excess / slope) * (1.0 + 2.0 * UNIT)
+            if abs(excess) < 0.1 * TOLERANCE * (1.0 - goal) + 0.1 * error:
+                break
+        return epsilon
+
+
+def _guess(parts: Parts, goal: float) -> float:
+    """Epsilon by the saddlepoint approximation log delta = K(c) - c K'(c) - log(c (1+c) sqrt(2 pi K''(c)))."""
+    low, high = 0.0, parts.gaussians.highest_order
+    order, epsilon = min(1.0, high / 2.0), 0.0
+    for _ in range(40):
+        value, mean, variance = parts.real_moments(order)
+        spread = order * (1.0 + order) * math.sqrt(2.0 * math.pi * variance) + 1.0
+        found = value - order * mean - math.log(spread)
+        if math.isfinite(found):
+            epsilon = mean
+        if abs(found - goal) < 0.1 or high - low < 1e-6 * order:
+            break
+        low, high = (order, high) if found > goal else (low, order)
+        step = order * math.sqrt(max(min(goal / min(found, -1e-9), 9.0), 1.0 / 9.0)) if math.isfinite(found) else 0.0
+        order = step if low < step < high else (0.5 * (low + high) if math.isfinite(high) else 2.0 * order)
+    return epsilon
+
+
+def _stored(step: Step) -> PoissonSubsampled:
+    """The step as a profile, whose shift is rounded up."""
+    shift = 1.0 / step.noise_multiplier * (1.0 + 4.0 * UNIT)
+    return PoissonSubsampled(GaussianPair.mean_shift(shift), step.sampling_rate, step.backward)
+
+
+def _accurate(_: float, slope: float, error: float, epsilon: float) -> bool:
+    return error <= ACCURATE * (1.0 + abs(slope) * epsilon)
+
+
+def _plain_terms(loss: PrivacyLoss | None) -> Gaussians:
+    if loss is None:
+        return Gaussians(*(np.zeros(0) for _ in range(4)))
+    return Gaussians(*(np.asarray(column, dtype=np.float64) for column in loss._terms.columns()))
+
+
+@lru_cache(maxsize=64)
+def cached_loss(steps: tuple[tuple[Step, int], ...]) -> SubsampledLoss:
+    """The loss of steps alone, built once."""
+    return SubsampledLoss(steps)

@@ -1,0 +1,300 @@
+"""One step on a random batch: its loss on complex arguments, and its moments.
+
+With noise N(0, sigma^2) and a record that takes part with probability q and moves the sum by 1, in units of the noise,
+
+    A(z) = log(1 - q + q exp(z/sigma - 1/(2 sigma^2)))            z = output / sigma, log of the density over N(0, 1)'s.
+
+Adding or removing a record compares e^A with 1, replacing one compares e^A with e^B, B(z) = A(-z) (Lebeda, Regehr,
+Kamath, Steinke 2024). All is in  M(s) = E[exp((1+s) A - s B)],  z ~ N(0, 1), entire in s; B = 0, or A = 0 if reversed.
+The integral over z is a trapezoid sum, which converges geometrically (derived: docs/math/subsampled).
+
+Where Im s > 0 the path of z may be lifted off the real axis beyond the knee z_t of A, where q e^(..) = 1 - q: there
+A is nearly linear, and e^{sA} would be a large oscillating number that cancels. A's branch points z_t + i pi sigma
+(2n+1) stay on the path's left.
+
+A smooth window ends the sums at a `cap` that next to no output exceeds: without it the moments of outcomes that are far
+too rare to count would hide those that do. What it leaves out is charged (`left_out`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from gaussveil.typing import Floats
+
+UNIT = 2.0**-53
+DIGITS = 37.0  # e^-37 is 1e-16
+REACH = 9.5  # standard deviations that are summed
+CELLS = 256  # of the coarse look at a sum
+MOST = 8192  # points of one sum; what would need more is not settled here
+TILTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
+EARLY_TURN = 1.6  # radians, of the pi at which a branch point lies
+SLOPES = (0.0, 0.12, 0.25, 0.4, 0.6)  # that paths are lifted with
+WINDOW = 0.5  # width of the window's edge
+Complexes = Any  # NDArray[np.complex128]
+
+
+class Moments(NamedTuple):
+    """log M at each order, its rounding error, and, on lifted paths, that of the spacing judged by wider ones."""
+
+    log_moment: Complexes
+    rounding: Floats
+    spacing: Floats
+
+
+@dataclass(frozen=True, order=True)
+class Step:
+    """Noise multiplier and sampling rate; `replace` for replaced records; `backward` exchanges X and Y."""
+
+    noise_multiplier: float
+    sampling_rate: float
+    replace: bool = False
+    backward: bool = False
+
+    def reversed(self) -> Step:
+        """X and Y exchanged; the pair of a replaced record is symmetric."""
+        return self if self.replace else replace(self, backward=not self.backward)
+
+    @property
+    def floor(self) -> float:
+        """log(1 - q): what A falls to."""
+        return math.log1p(-self.sampling_rate)
+
+    @property
+    def largest_loss(self) -> float:
+        """Supremum of the loss."""
+        return -self.floor if self.backward else math.inf
+
+    @property
+    def knee(self) -> float:
+        """z_t: to its left A is nearly constant, to its right nearly linear."""
+        return self.noise_multiplier * (self.floor - math.log(self.sampling_rate)) + 0.5 / self.noise_multiplier
+
+    def log_density(self, z: Any) -> Any:
+        """A(z); analytic to the right of the knee for any imaginary part, to its left for |Im z| < pi sigma."""
+        right = z.real > self.knee
+        exponent = z / self.noise_multiplier - 0.5 / self.noise_multiplier**2
+        left = _log1p(self.sampling_rate * np.expm1(np.where(right, 0.0, exponent)))
+        linear = exponent + math.log(self.sampling_rate)
+        rest = _log1p(np.exp(self.floor - np.where(right, linear, 0.0)))
+        return np.where(right, linear + rest, left)
+
+    def _logs(self, z: Any) -> tuple[Any, Any]:
+        """A and B of the direction: the logs of both densities over the normal one."""
+        one = self.log_density(z)
+        other = self.log_density(-z) if self.replace else np.zeros_like(one)
+        return (other, one) if self.backward else (one, other)
+
+    # --- the window
+
+    def cap(self, log_share: float) -> float:
+        """Where the window ends if it may leave out the share e^log_share of the outputs."""
+        shift = 1.0 / self.noise_multiplier  # of the record, if it takes part
+        return shift + math.sqrt((1.0 + WINDOW**2) * 2.0 * max(-log_share, 1.0))
+
+    def left_out(self, cap: float) -> float:
+        """log of a bound on the probability, under either density, that the window leaves out."""
+        reach = (cap - 1.0 / self.noise_multiplier) / math.sqrt(1.0 + WINDOW**2)
+        return float(special.log_ndtr(-reach)) + (math.log(2.0) if self.replace else 0.0)
+
+    def _log_weight(self, z: Any, cap: float) -> Any:
+        """log of the normal density without its constant, and of the window."""
+        value = -0.5 * z * z
+        if cap < math.inf:
+            value = value + special.log_ndtr((cap - z) / WINDOW)
+            if self.replace:
+                value = value + special.log_ndtr((cap + z) / WINDOW)
+        return value
+
+    # --- moments on the real axis
+
+    def _range(self, order: float, cap: float) -> tuple[float, float]:
+        """Interval outside which e^{(1+s)A - sB} times the normal density is negligible, for a real order."""
+        weight = -order if self.backward else 1.0 + order
+        if weight < 0.0 and not self.replace:  # log-concave, with variance at most 1
+            mode = self._mode(weight)
+            return mode - REACH, mode + REACH
+        far = max(weight, abs(order)) / self.noise_multiplier
+        far += math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + REACH
+        far = min(far, cap + REACH)
+        z = np.linspace(-far if self.replace else -REACH, far, CELLS + 1)
+        first, second = self._logs(z)
+        return _inside(z, order * (first - second) + first + self._log_weight(z, cap))
+
+    def _mode(self, weight: float) -> float:
+        """The z with z = weight A'(z), for a negative weight."""
+        low, high = weight / self.noise_multiplier, 0.0
+        for _ in range(50):
+            mode = 0.5 * (low + high)
+            slope = _logistic((mode - self.knee) / self.noise_multiplier) / self.noise_multiplier
+            low, high = (low, mode) if mode > weight * slope else (mode, high)
+        return mode
+
+    def real_moments(self, order: float, cap: float = math.inf) -> tuple[float, float, float]:
+        """K(s) = log M(s), K'(s), K''(s) at a real order."""
+        low, high = self._range(order, cap)
+        step = self._spacing(0.0, high, 1, cap)
+        z = np.arange(low, high, step)
+        first, second = self._logs(z)
+        loss = first - second
+        exponent = order * loss + first
+        log_weight = self._log_weight(z, cap) + math.log(step / math.sqrt(2.0 * math.pi))
+        top = float(np.max(exponent + log_weight))
+        tilted = np.exp(exponent + log_weight - top)
+        total = float(tilted.sum())
+        if top > TILTED:
+            log_moment = top + math.log(total)
+        else:
+            excess = np.expm1(exponent) - (1.0 + order) * np.expm1(first) + order * np.expm1(second)
+            log_moment = math.log1p(float(np.exp(log_weight) @ excess))
+        mean = float(tilted @ loss) / total
+        return log_moment, mean, float(tilted @ (loss - mean) ** 2) / total
+
+    def _spacing(self, height: float, top: float, count: int, cap: float) -> float:
+        """Distance of points, of sums up to z = top, that resolves M at orders of the given height to 1e-16 / count.
+
+        A strip of half-width d about the real axis costs e^(d^2/2) of the density and e^(d^2/(2 w^2)) of the window's
+        edge and, as |Im A| <= turn there, e^(height turn).
+        """
+        bend = 1.0 + (WINDOW**-2 if cap < top + REACH else 0.0)
+        strip = min(math.pi * 0.95 * self.noise_multiplier, math.sqrt(2.0 * DIGITS / bend))
+        turn = strip / self.noise_multiplier
+        turn *= min(1.0, 2.0 * math.exp(min((top - self.knee) / self.noise_multiplier, 0.0)))
+        digits = DIGITS + math.log(count)
+        return 2.0 * math.pi * strip / (digits + 0.5 * bend * strip * strip + height * turn)
+
+    # --- moments off the real axis
+
+    def sums(self, orders: Complexes, lift: bool, count: int, cap: float = math.inf) -> Sums | None:
+        """What moments at orders between the two given ones, in the upper half plane, are summed from.
+
+        The path of z is lifted past the knee as steeply as keeps the terms smallest. None where too many points would
+        be needed.
+        """
+        ends = [self._range(float(order), cap) for order in orders.real]
+        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+        height = float(orders.imag.max())
+        slope = self._slope(orders, high, cap) if lift else 0.0
+        if slope:
+            low, high, spacing = self._lifted_range(orders, slope, max(high, REACH), count, cap)
+        else:
+            spacing = self._spacing(height, high, count, cap)
+        if not (high - low) < MOST * spacing:
+            return None
+        x = low + spacing * np.arange(4.0 * math.ceil((high - low) / spacing / 4))
+        z, swing = self._path(x, slope, height)
+        log_weight = self._log_weight(z, cap) + np.log(swing * (spacing / math.sqrt(2.0 * math.pi)))
+        return Sums(*self._logs(z), log_weight, slope != 0.0)
+
+    def _slope(self, orders: Complexes, far: float, cap: float) -> float:
+        """The slope on whose path the largest term is smallest."""
+        x = np.linspace(-REACH, max(far, REACH), CELLS // 2 + 1)
+        tops = [self._size(orders, self._path(x, slope, orders[-1].imag)[0], cap).max() for slope in SLOPES]
+        return SLOPES[int(np.argmin(np.array(tops) + 0.5 * np.arange(len(SLOPES))))]
+
+    def _size(self, orders: Complexes, z: Any, cap: float) -> Floats:
+        """log |term| at each point for each order."""
+        first, second = self._logs(z)
+        found = (orders[:, None] * (first - second) + first + self._log_weight(z, cap)).real
+        return np.asarray(np.where(np.isfinite(found), found, -np.inf))
+
+    def _path(self, x: Floats, slope: float, height: float) -> tuple[Complexes, Complexes]:
+        """Points over the real x and dz/dx: level on the left, rising with the slope to the right of the knee.
+
+        Orders of great height turn e^{sA} already to the left of it, where e^A - (1-q) is 1/height: there it starts.
+        """
+        if slope == 0.0:
+            return x, np.ones(x.size)
+        knee = abs(self.knee) if self.replace else self.knee
+        distance = (x - knee) / self.noise_multiplier
+        early = math.log(2.0 + height)
+        first = min(slope / 2.0, EARLY_TURN / early)
+        turn = -1j if self.backward else 1j
+        lift = first * np.logaddexp(0.0, distance + early) + (slope - first) * np.logaddexp(0.0, distance)
+        rise = first * special.expit(distance + early) + (slope - first) * special.expit(distance)
+        return x + turn * self.noise_multiplier * lift, 1.0 + turn * rise
+
+    def _lifted_range(
+        self, orders: Complexes, slope: float, far: float, count: int, cap: float
+    ) -> tuple[float, float, float]:
+        """Where the terms count on a lifted path, and the spacing that resolves them, from a coarse look at both.
+
+        The spacing follows from how much larger the terms are on paths beside this one.
+        """
+        x = np.linspace(-REACH, far, CELLS + 1)
+        z, swing = self._path(x, slope, float(orders.imag.max()))
+        middle = self._size(orders, z, cap)
+        tops = middle.max(axis=1, keepdims=True)
+        ends = [_inside(x, row) for row in (*middle, self._log_weight(z, cap).real)]
+        step = 0.0
+        for share in (0.2, 0.4, 0.8):
+            strip = min(share * self.noise_multiplier, 4.0)
+            sides = [self._size(orders, z + side * 1j * strip * swing, cap) - tops for side in (-1.0, 1.0)]
+            cost = max(float(np.max(sides)), 0.0)
+            step = max(step, 2.0 * math.pi * strip / (DIGITS + math.log(count) + cost))
+        return min(end[0] for end in ends), max(end[1] for end in ends), step
+
+
+class Sums(NamedTuple):
+    """The points of a trapezoid sum: A, B and the log of the weight there."""
+
+    first: Any
+    second: Any
+    log_weight: Any
+    lifted: bool
+
+    def moments(self, orders: Complexes) -> Moments:
+        """log M at each order."""
+        first, second = self.first, self.second
+        exponent = orders[:, None] * (first - second) + first
+        top = float(np.max((exponent + self.log_weight).real))
+        if top > TILTED:
+            parts = np.exp(exponent + (self.log_weight - top))
+            known, scale = 0.0, top
+        else:
+            weight = np.exp(self.log_weight)
+            parts = _expm1(exponent) * weight
+            if not self.lifted:
+                parts -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
+                parts += np.multiply.outer(orders, np.expm1(second) * weight)
+            known, scale = 1.0, 0.0
+        total = parts.sum(axis=1)
+        size = np.abs(parts)
+        rounding = 4.0 * UNIT * ((size + known * np.exp(self.log_weight.real)) * np.abs(exponent) + size).sum(axis=1)
+        found = _log1p(total) if known else np.log(total)
+        modulus = np.maximum(np.abs(total + known), 1e-300)
+        spacing = np.zeros(orders.size)
+        if self.lifted:
+            twice, four = (np.abs(total - n * parts[:, ::n].sum(axis=1)) / modulus + 1e-17 for n in (2, 4))
+            # Sums converge geometrically, the error being squared with half the spacing, unless something is amiss.
+            power = np.clip(np.log(twice) / np.log(np.minimum(four, 0.5)), 1.0, 2.0)
+            spacing = np.where(twice < 0.1, 4.0 * twice**power, 1.0)
+        return Moments(found + scale, rounding / modulus, spacing)
+
+
+def _inside(x: Floats, size: Floats) -> tuple[float, float]:
+    """The interval that holds every x at which the size, a logarithm, is not negligible."""
+    inside = np.flatnonzero(size >= size.max() - 0.5 * REACH * REACH)
+    return float(x[max(inside[0] - 1, 0)]), float(x[min(inside[-1] + 1, x.size - 1)])
+
+
+def _logistic(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
+
+
+def _log1p(z: Any) -> Any:
+    """log(1 + z) with all digits next to 0, which NumPy's has for real numbers only."""
+    if not np.iscomplexobj(z):
+        return np.log1p(z)
+    return 0.5 * np.log1p(2.0 * z.real + z.real**2 + z.imag**2) + 1j * np.arctan2(z.imag, 1.0 + z.real)
+
+
+def _expm1(z: Complexes) -> Complexes:
+    """e^z - 1 without cancellation next to 0, from real functions, which are faster."""
+    grown, sine, cosine = np.exp(z.real), np.sin(0.5 * z.imag), np.cos(0.5 * z.imag)
+    return np.expm1(z.real) - 2.0 * sine * sine * grown + 2.0j * sine * cosine * grown

@@ -1,0 +1,169 @@
+"""Steps on random batches: against 25-digit references, closed forms, other accountants, and themselves."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as peer
+
+from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum.closed_forms import log_delta_mean_shift
+from gaussveil.spectrum.profiles import PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.subsampled.composed import composed
+from gaussveil.spectrum.subsampled.loss import SubsampledLoss
+from gaussveil.spectrum.subsampled.step import Step
+
+REFERENCE = Path(__file__).parents[1] / "reference"
+CASES = json.loads((REFERENCE / "subsampled.json").read_text(encoding="utf-8"))["cases"]
+FEW_STEPS = [(0.3, 1e-3, 5, 8.0), (0.6, 0.01, 3, 4.0), (1.0, 0.01, 2, 1.0), (0.3, 0.5, 3, 2.0), (0.3, 1e-3, 5, 0.3)]
+
+
+def loss(noise_multiplier: float, rate: float, steps: int, replace: bool = False) -> SubsampledLoss:
+    return SubsampledLoss([(Step(noise_multiplier, rate, replace), steps)])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['noise_multiplier']:.3g}x{case['steps']}")
+def test_against_references(case: dict[str, float]) -> None:
+    found = loss(case["noise_multiplier"], case["sampling_rate"], int(case["steps"]))
+    wanted = float(case["log_delta"])
+    assert wanted - 1e-13 <= found.log_delta(case["epsilon"]) <= wanted + 2e-11
+    slack = 1.0 + 1e-9
+    epsilon = found.epsilon(math.exp(wanted))
+    assert case["epsilon"] * (1 - 1e-13) <= epsilon <= case["epsilon"] * slack
+
+
+def direct_delta_of_two(noise_multiplier: float, rate: float, epsilon: float) -> float:
+    """Delta of two steps by integrating over the first, cut where nothing is left for the second to decide."""
+    floor = math.log1p(-rate)
+    kink = noise_multiplier * math.log((math.exp(epsilon - floor) - 1 + rate) / rate) + 0.5 / noise_multiplier
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    total = 0.0
+    cuts = [-10.0, -4.0, 0.0, *(kink - 2.0**-power for power in range(-1, 16)), kink, kink + 2.0, kink + 9.0]
+    for low, high in pairwise(sorted(cuts)):
+        z = 0.5 * (low + high) + 0.5 * (high - low) * nodes
+        density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        ratio = 1 - rate + rate * np.exp(z / noise_multiplier - 0.5 / noise_multiplier**2)
+        rest = [single_delta(noise_multiplier, rate, epsilon - math.log(value)) for value in ratio]
+        total += 0.5 * (high - low) * float(np.sum(weights * density * ratio * np.array(rest)))
+    return total
+
+
+def single_delta(noise_multiplier: float, rate: float, epsilon: float) -> float:
+    """One step: the loss exceeds epsilon beyond one output; below the smallest loss delta is 1 - e^epsilon."""
+    if epsilon <= math.log1p(-rate):
+        return -math.expm1(epsilon)
+    edge = noise_multiplier * (math.log(math.exp(epsilon) - 1 + rate) - math.log(rate)) + 0.5 / noise_multiplier
+
+    def tail(shift: float) -> float:
+        return 0.5 * math.erfc((edge - shift) / math.sqrt(2))
+
+    with_record = (1 - rate) * tail(0.0) + rate * tail(1 / noise_multiplier)
+    return with_record - math.exp(epsilon) * tail(0.0)
+
+
+@pytest.mark.parametrize(("noise", "rate", "epsilon"), [(1.0, 0.1, 0.8), (0.7, 0.05, 0.5), (2.0, 0.3, 0.4)])
+def test_two_steps_against_direct_integration(noise: float, rate: float, epsilon: float) -> None:
+    wanted = direct_delta_of_two(noise, rate, epsilon)
+    assert loss(noise, rate, 2).delta(epsilon) == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "epsilon"), FEW_STEPS)
+def test_few_steps_lie_between_one_and_the_grid(noise: float, rate: float, steps: int, epsilon: float) -> None:
+    found = float(loss(noise, rate, steps).delta(epsilon))
+    assert found >= single_delta(noise, rate, epsilon)
+    grid = float(loss(noise, rate, steps)._grid.delta(epsilon))
+    assert found <= grid * (1 + 1e-11)
+    assert found == pytest.approx(grid, rel=1e-2)
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("epsilon", [0.1, 1.5])
+def test_both_relations_agree_with_another_accountant(replace: bool, epsilon: float) -> None:
+    from dp_accounting import NeighboringRelation
+
+    relation = NeighboringRelation.REPLACE_ONE if replace else NeighboringRelation.ADD_OR_REMOVE_ONE
+    theirs = peer.from_gaussian_mechanism(
+        1.1, sampling_prob=0.02, value_discretization_interval=1e-4, neighboring_relation=relation
+    ).self_compose(200)
+    found = loss(1.1, 0.02, 200, replace)
+    assert found.dp_delta(epsilon) == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=1e-4)
+
+
+def test_the_smaller_direction_too() -> None:
+    theirs = peer.from_gaussian_mechanism(0.9, sampling_prob=0.2, value_discretization_interval=1e-4).self_compose(30)
+    back = loss(0.9, 0.2, 30).reversed()
+    for epsilon in (0.0, 0.5, 2.0):
+        wanted = theirs._pmf_add.get_delta_for_epsilon(epsilon)
+        assert back.delta(epsilon) == pytest.approx(wanted, rel=1e-4)
+    assert back.delta(30 * -math.log1p(-0.2) + 1e-9) == 0.0
+    assert back.reversed().delta(1.0) == loss(0.9, 0.2, 30).delta(1.0)
+
+
+def test_without_sampling_it_is_the_gaussian_mechanism() -> None:
+    found = loss(4.0, 1.0, 16)
+    assert found.log_delta(1.0) == pytest.approx(float(log_delta_mean_shift(1.0, 1.0)), rel=1e-9)
+    assert loss(4.0, 1.0, 4, replace=True).log_delta(1.0) == pytest.approx(
+        float(log_delta_mean_shift(1.0, 1.0)), rel=1e-9
+    )
+
+
+def test_schedules_and_pairs_compose() -> None:
+    steps = [(Step(1.0, 0.02), 10), (Step(1.5, 0.01), 20), (Step(1.0, 0.02), 5)]
+    pair = GaussianPair.mean_shift(0.1)
+    schedule = SubsampledLoss(steps, pair)
+    theirs = peer.from_gaussian_mechanism(1.0, sampling_prob=0.02).self_compose(15)
+    theirs = theirs.compose(peer.from_gaussian_mechanism(1.5, sampling_prob=0.01).self_compose(20))
+    theirs = theirs.compose(peer.from_gaussian_mechanism(10.0))
+    assert schedule.dp_delta(0.7) == pytest.approx(theirs.get_delta_for_epsilon(0.7), rel=1e-3)
+    assert SubsampledLoss(steps[::-1], pair).delta(0.7) == schedule.delta(0.7)
+    assert schedule.delta(0.7) > SubsampledLoss(steps).delta(0.7)
+
+
+def test_profiles_join_on_a_grid() -> None:
+    base = PoissonSubsampled(GaussianPair.mean_shift(1.0), 0.05)
+    alone = composed([(base, 20)])
+    joined = composed([(base, 20), (RandomisedResponse(0.3), 2), (GaussianPair.mean_shift(0.2), 3)])
+    assert isinstance(alone, SubsampledLoss)
+    assert joined is not None
+    assert joined.delta(1.0) > alone.delta(1.0)
+    backward = composed([(base.reversed(), 20)])
+    assert isinstance(backward, SubsampledLoss)
+    assert backward.delta(0.2) == alone.reversed().delta(0.2)
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(0.8, 0.01, 500), (5.0, 0.2, 3000), (0.4, 1e-3, 40)])
+def test_epsilon_and_delta_are_inverse_and_private(noise: float, rate: float, steps: int) -> None:
+    found = loss(noise, rate, steps)
+    for delta in (1e-2, 1e-6, 1e-12, 1e-25):
+        epsilon = float(found.epsilon(delta))
+        assert found.log_delta(epsilon) <= math.log(delta) + 1e-12
+        if epsilon > 0.0:
+            assert found.log_delta(epsilon * (1 - 1e-8)) > math.log(delta)
+    levels = np.linspace(0.0, float(found.epsilon(1e-12)), 12)
+    deltas = found.delta(levels)
+    assert np.all(np.diff(deltas) < 0.0)
+    convex = np.diff(deltas) / np.diff(np.exp(levels))
+    assert np.all(np.diff(convex) >= -1e-12 * np.abs(convex[1:]))
+
+
+def test_attack_risks() -> None:
+    found = loss(1.0, 0.05, 100)
+    gaussian = GaussianPair.mean_shift(1.0)
+    assert gaussian.advantage() == pytest.approx(math.erf(0.5 / math.sqrt(2)), rel=1e-9)
+    assert gaussian.mu().mu == pytest.approx(1.0, rel=1e-9)
+    assert gaussian.mu().regret == pytest.approx(0.0, abs=1e-9)
+    rate = float(found.true_positive_rate(0.01))
+    assert 0.01 < rate < 1.0
+    # Any (epsilon, delta) of the curve bounds every attack.
+    for epsilon in (0.1, 0.5, 1.0, 2.0):
+        assert rate <= math.exp(epsilon) * 0.01 + float(found.dp_delta(epsilon)) + 1e-12
+    mu, regret = found.mu()
+    for epsilon in (0.0, 0.5, 1.5):
+        assert math.exp(float(log_delta_mean_shift(mu, epsilon))) >= found.dp_delta(epsilon) * (1 - 1e-9)
+    assert 0.0 <= regret < 0.1
+    assert found.advantage() == found.dp_delta(0.0)
