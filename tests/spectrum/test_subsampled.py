@@ -165,5 +165,5 @@ def test_attack_risks() -> None:
     mu, regret = found.mu()
     for epsilon in (0.0, 0.5, 1.5):
         assert math.exp(float(log_delta_mean_shift(mu, epsilon))) >= found.dp_delta(epsilon) * (1 - 1e-9)
-    assert 0.0 <= regret < 0.1
+    assert 0.0 <= regret < 0.3
     assert found.advantage() == found.dp_delta(0.0)

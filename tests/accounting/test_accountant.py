@@ -1,0 +1,124 @@
+"""The accountant, its inverse and its command, as the README shows them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import PLDAccountant
+from typer.testing import CliRunner
+
+import gaussveil
+from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, calibrate, noise_for
+from gaussveil.accounting import Adjacency, Ledger
+from gaussveil.cli.main import app
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum.profiles import Laplace
+
+STEP = DPSGD(noise_multiplier=1.0, sampling_rate=0.01)
+
+
+def test_a_training_run() -> None:
+    run = Accountant().add(STEP, steps=1000)
+    assert run.epsilon(1e-5) == pytest.approx(1.8282366665, rel=1e-9)
+    assert run.delta(run.epsilon(1e-5)) <= 1e-5
+    step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    theirs = PLDAccountant(value_discretization_interval=1e-3).compose(step, 1000)
+    assert run.delta(2.0) <= theirs.get_delta(2.0) * (1 + 1e-9)
+    assert run.delta(2.0) == pytest.approx(theirs.get_delta(2.0), rel=1e-2)
+
+
+def test_everything_adds_up() -> None:
+    run = Accountant().add(STEP, steps=100).add(Gaussian(noise_multiplier=20)).add(GaussianPair.mean_shift(0.1))
+    alone = Accountant().add(STEP, steps=100)
+    assert run.delta(1.0) > alone.delta(1.0)
+    ends = run.enclose(1.0)
+    assert ends.lower <= run.delta(1.0) <= ends.upper * (1 + 1e-9)
+    joined = run.add(Laplace(0.1))
+    assert joined.delta(1.0) > alone.delta(1.0)
+    assert Accountant().epsilon(1e-5) == 0.0
+
+
+def test_gaussians_alone_are_exact() -> None:
+    run = Accountant().add(Gaussian(noise_multiplier=4.0), steps=16)
+    assert run.epsilon(1e-6) == pytest.approx(float(GaussianPair.mean_shift(1.0).dp_epsilon(1e-6)), rel=1e-12)
+    assert run.enclose(1.0).lower <= run.delta(1.0) <= run.enclose(1.0).upper
+
+
+def test_replacing_costs_more_than_adding() -> None:
+    added = Accountant().add(STEP, 200)
+    replaced = Accountant("replace").add(STEP, 200)
+    assert replaced.delta(0.5) > added.delta(0.5)
+    with pytest.raises(ParameterError, match="relation must be one of"):
+        Accountant("swap")
+
+
+@pytest.mark.parametrize("relation", ["add or remove", "replace"])
+def test_calibrated_noise_keeps_the_promise_and_hardly_more(relation: str) -> None:
+    noise = calibrate(DPSGD(sampling_rate=0.02), steps=100, epsilon=2, delta=1e-5, relation=relation)
+    kept = Accountant(relation).add(DPSGD(noise_multiplier=noise, sampling_rate=0.02), 100)
+    broken = Accountant(relation).add(DPSGD(noise_multiplier=noise * (1 - 1e-8), sampling_rate=0.02), 100)
+    assert kept.delta(2.0) <= 1e-5 < broken.delta(2.0)
+
+
+def test_noise_in_the_language_of_attacks() -> None:
+    noise = noise_for(true_positive_rate=0.1, at=0.01)
+    assert GaussianPair.mean_shift(1 / noise).true_positive_rate(0.01) == pytest.approx(0.1, rel=1e-6)
+    assert Accountant().add(Gaussian(noise_multiplier=noise)).true_positive_rate(0.01) <= 0.1
+    noise = calibrate(DPSGD(sampling_rate=0.1), steps=10, advantage=0.2)
+    run = Accountant().add(DPSGD(noise_multiplier=noise, sampling_rate=0.1), 10)
+    assert 0.2 * (1 - 1e-6) <= run.advantage() <= 0.2
+    assert run.tradeoff(0.01) == pytest.approx(1 - run.true_positive_rate(0.01))
+
+
+def test_the_ledger_takes_the_same(tmp_path: Path) -> None:
+    run = Accountant().add(STEP, steps=50)
+    ((charge, count),) = run.charges
+    again = Accountant().add(charge, count)
+    assert again.delta(1.0) == run.delta(1.0)
+    ledger = Ledger.create(tmp_path / "ledger.sqlite")
+    adjacency = Adjacency.add_remove()
+    ledger.open_account("run", epsilon=1.0, delta=1e-5, adjacency=adjacency, rule="planned", plan=[(charge, count)])
+    ledger.debit("run", charge * count, adjacency)
+    spent = ledger.statement("run").composition.delta(1.0)
+    assert spent == pytest.approx(run.delta(1.0), rel=1e-9)
+
+
+def test_refusals_name_the_rule() -> None:
+    for broken, rule in (
+        (lambda: Accountant().add(DPSGD(sampling_rate=0.1)), "noise_multiplier must be given"),
+        (lambda: Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=1.5)), "sampling_rate must be"),
+        (lambda: Accountant().add(STEP, steps=0), "steps must be"),
+        (lambda: Accountant().add("sgd"), "mechanism must be"),
+        (lambda: calibrate(STEP, epsilon=1.0), "promises must be complete"),
+        (lambda: calibrate(STEP), "promises must be one of"),
+        (lambda: noise_for(true_positive_rate=0.01, at=0.02), "true_positive_rate must be above"),
+        (lambda: Accountant().add(STEP).delta(-1.0), "epsilon must be"),
+    ):
+        with pytest.raises(ParameterError, match=rule):
+            broken()
+
+
+def test_plot_draws_the_curve() -> None:
+    axes = Accountant().add(STEP, steps=100).plot()
+    (line,) = axes.get_lines()
+    assert np.all(np.diff(line.get_ydata()) <= 0)
+    assert axes.get_xlabel() == "epsilon"
+
+
+def test_the_command() -> None:
+    words = ["accountant", "--noise-multiplier", "1", "--sampling-rate", "0.01", "--steps", "1000", "--json"]
+    found = json.loads(CliRunner().invoke(app, [*words, "--delta", "1e-5"]).stdout)
+    assert found["epsilon"] == gaussveil.Accountant().add(STEP, 1000).epsilon(1e-5)
+    words = ["accountant", "--sampling-rate", "0.01", "--steps", "1000", "--delta", "1e-5", "--epsilon", "2", "--json"]
+    noise = json.loads(CliRunner().invoke(app, words).stdout)["noise_multiplier"]
+    assert noise == pytest.approx(0.9591015525, rel=1e-8)
+    words = ["accountant", "--sigma", "2", "--sensitivity", "0.1", "--epsilon", "0.1", "--steps", "10", "--json"]
+    found = json.loads(CliRunner().invoke(app, [*words, "--certified"]).stdout)
+    assert found["delta_lower"] <= found["delta"] <= found["delta_upper"]
+    assert math.isclose(found["noise_multiplier"], 20.0)
+    assert CliRunner().invoke(app, ["accountant"]).exit_code != 0
