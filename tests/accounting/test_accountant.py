@@ -82,7 +82,7 @@ def test_the_ledger_takes_the_same(tmp_path: Path) -> None:
     assert again.delta(1.0) == run.delta(1.0)
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     adjacency = Adjacency.add_remove()
-    ledger.open_account("run", epsilon=1.0, delta=1e-5, adjacency=adjacency, rule="planned", plan=[(charge, count)])
+    ledger.open_account("run", epsilon=1.0, delta=1e-5, adjacency=adjacency, rule="planned", plan=[charge * count])
     ledger.debit("run", charge * count, adjacency)
     spent = ledger.statement("run").composition.delta(1.0)
     assert spent == pytest.approx(run.delta(1.0), rel=1e-9)
