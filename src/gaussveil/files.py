@@ -6,11 +6,13 @@ or meets a full disk, leaves the older file as it was.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -68,6 +70,13 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Lines of CSV, the header among them; floats keep every digit."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def read_json(path: Path) -> object:

@@ -96,9 +96,10 @@ def drawing_functions() -> list[tuple[str, bool]]:
             if isinstance(node, ast.With) and any("house_style" in ast.unparse(item) for item in node.items)
         ]
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Figure":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Figure", "drawing"):
                 place = f"{path.relative_to(SOURCE)}:{node.lineno}"
-                found.append((place, any(node in ast.walk(block) for block in inside)))
+                styled = ast.unparse(node.func) == "drawing"  # which is in the style itself
+                found.append((place, styled or any(node in ast.walk(block) for block in inside)))
     return found
 
 

@@ -70,5 +70,5 @@ def test_too_little_data_or_other_households_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"weekday_weight must be a number in \[0, 1\]"):
         fit_weekly_season(readings(1), weekday_weight=1.5)
     season = fit_weekly_season(readings(1))
-    with pytest.raises(ParameterError, match="fitted to 3 households at 60 minutes; got 3 at 15"):
+    with pytest.raises(ParameterError, match=r"fitted to 3 households at 60 minutes\. Got 3 at 15"):
         season.residual(readings(1, step=15))

@@ -66,7 +66,7 @@ def test_bad_input_is_refused() -> None:
         simulate_households(0, 3)
     with pytest.raises(ParameterError, match="must divide a day"):
         simulate_households(1, 3, 7)
-    with pytest.raises(ParameterError, match="multiple of it; got 20"):
+    with pytest.raises(ParameterError, match=r"multiple of it\. Got 20\."):
         simulate_households(1, 3, 20)
     with pytest.raises(ParameterError, match="date such as"):
         simulate_households(1, 3, start="monday")

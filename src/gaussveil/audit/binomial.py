@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom
 
+from gaussveil import checks
 from gaussveil.audit.claims import Claim
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import PrivacyLoss
@@ -68,11 +69,11 @@ def draws_needed(
     event is chosen, is included.
     """
     claimed = Claim.of(claim)
-    require_share("power", power)
-    require_share("confidence", confidence)
-    require_share("pilot", pilot)
+    checks.real("power", power, "(0, 1)")
+    checks.real("confidence", confidence, "(0, 1)")
+    checks.real("pilot", pilot, "(0, 1)")
     if loss.batch_shape:
-        raise ParameterError(f"'loss' must be a single pair; got a batch of shape {loss.batch_shape}")
+        raise ParameterError(f"'loss' must be a single pair. Got a batch of shape {loss.batch_shape}.")
     true_delta = float(loss.dp_delta(claimed.epsilon))
     if true_delta <= claimed.delta:
         raise ParameterError(
@@ -105,9 +106,3 @@ def _rates(loss: PrivacyLoss, epsilon: float) -> tuple[Floats, Floats]:
     hits = np.clip(np.asarray(loss.loss_tail(thresholds)), 0.0, 1.0)
     false_hits = np.exp(-thresholds) * np.maximum(hits - np.asarray(loss.delta(thresholds)), 1e-12 * hits)
     return hits, np.clip(false_hits, 0.0, 1.0)
-
-
-def require_share(name: str, value: float) -> None:
-    """Refuse what is not strictly between 0 and 1."""
-    if not 0.0 < value < 1.0:
-        raise ParameterError(f"'{name}' must lie strictly between 0 and 1; got {value}")

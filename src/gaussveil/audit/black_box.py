@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
-from gaussveil.audit.binomial import delta_lower, lower_end, refutes_surely, require_share, upper_end
+from gaussveil.audit.binomial import delta_lower, lower_end, refutes_surely, upper_end
 from gaussveil.audit.claims import Claim
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 
@@ -68,7 +69,7 @@ class BlackBoxAudit(PrivateDiagnostics):
 
     def power_lower(self, doubt: float = 1e-3) -> float:
         """Lower bound on the chance that a fresh audit of as many outputs would refute (itself wrong with `doubt`)."""
-        require_share("doubt", doubt)
+        checks.real("doubt", doubt, "(0, 1)")
         level = (1.0 - self.confidence) / 2.0
         best = 0.0
         for event in self.events:
@@ -89,11 +90,11 @@ def audit_scores(
     that the other input can never give). The first `pilot` share of them chooses the events.
     """
     claimed = Claim.of(claim)
-    require_share("confidence", confidence)
-    require_share("pilot", pilot)
+    checks.real("confidence", confidence, "(0, 1)")
+    checks.real("pilot", pilot, "(0, 1)")
     x, y = _scores("scores_x", scores_x), _scores("scores_y", scores_y)
     if x.size != y.size or x.size < 8:
-        raise ShapeError(f"both inputs need equally many outputs, at least 8; got {x.size} and {y.size}")
+        raise ShapeError(f"both inputs need equally many outputs, at least 8. Got {x.size} and {y.size}.")
     first = max(1, round(pilot * x.size))
     level = (1.0 - confidence) / 2.0  # per direction
     events = (
@@ -119,13 +120,13 @@ def audit_samples(
     """
     outputs_x, outputs_y = _outputs("x", x), _outputs("y", y)
     if outputs_x.shape != outputs_y.shape:
-        raise ShapeError(f"'x' and 'y' must have one shape; got {outputs_x.shape} and {outputs_y.shape}")
+        raise ShapeError(f"'x' and 'y' must have one shape. Got {outputs_x.shape} and {outputs_y.shape}.")
     if callable(test):
         return audit_scores(test(outputs_x), test(outputs_y), claim=claim, confidence=confidence, pilot=pilot)
-    require_share("pilot", pilot)
+    checks.real("pilot", pilot, "(0, 1)")
     classifier = _default_classifier(outputs_x.shape[1]) if isinstance(test, str) and test == "learned" else test
     if not hasattr(classifier, "fit"):
-        raise ParameterError(f"'test' must be 'learned', a scoring function or a classifier; got {test!r}")
+        raise ParameterError(f"'test' must be 'learned', a scoring function or a classifier. Got {test!r}.")
     if len(outputs_x) * pilot < FEWEST_LESSONS:
         raise ShapeError(
             f"a test is learnt from at least {FEWEST_LESSONS} outputs of each input; {len(outputs_x)} at a pilot share "
@@ -217,5 +218,5 @@ def _outputs(name: str, values: Any) -> Floats:
     if outputs.ndim == 1:
         outputs = outputs[:, None]
     if outputs.ndim < 2:
-        raise ShapeError(f"'{name}' must hold one output per row; got shape {outputs.shape}")
+        raise ShapeError(f"'{name}' must hold one output per row. Got shape {outputs.shape}.")
     return outputs.reshape(len(outputs), -1)

@@ -21,9 +21,9 @@ class Claim:
         try:
             epsilon, delta = (float(part) for part in claim)
         except (TypeError, ValueError):
-            raise ParameterError(f"'claim' must be a pair (epsilon, delta); got {claim!r}") from None
+            raise ParameterError(f"'claim' must be a pair (epsilon, delta). Got {claim!r}.") from None
         if not 0.0 <= epsilon < math.inf or not 0.0 <= delta <= 1.0:
-            raise ParameterError(f"'claim' needs a finite epsilon >= 0 and a delta in [0, 1]; got {claim!r}")
+            raise ParameterError(f"'claim' needs a finite epsilon >= 0 and a delta in [0, 1]. Got {claim!r}.")
         return cls(epsilon, delta)
 
     def is_exceeded(self, lower: float, log_lower: float, allowance: float = 0.0) -> bool:

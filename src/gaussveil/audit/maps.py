@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from gaussveil import checks
 from gaussveil.audit.neighbours import Batch
 from gaussveil.errors import NotPositiveDefiniteError, ParameterError, ShapeError
 from gaussveil.spectrum import PrivacyLoss
@@ -55,7 +56,8 @@ class LinearPosterior:
     noise_variance: float
 
     def __post_init__(self) -> None:
-        _require_positive(regularization=self.regularization, noise_variance=self.noise_variance)
+        checks.positive("regularization", self.regularization)
+        checks.positive("noise_variance", self.noise_variance)
 
     def __call__(self, data: Any) -> tuple[Array, Array]:
         """Mean and covariance of the posterior."""
@@ -97,10 +99,8 @@ class GaussianSketch:
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.n_components < 1:
-            raise ParameterError(f"'n_components' must be >= 1; got {self.n_components}")
-        if not 0 <= self.ridge < float("inf"):
-            raise ParameterError(f"'ridge' must be finite and >= 0; got {self.ridge}")
+        checks.whole("n_components", self.n_components)
+        checks.real("ridge", self.ridge, "[0, inf)")
 
     def leverages(self, data: Any) -> Array:
         """Leverage of every row in the ridged data."""
@@ -132,8 +132,7 @@ class FittedGaussian:
     draws: int = 1
 
     def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise ParameterError(f"'draws' must be >= 1; got {self.draws}")
+        checks.whole("draws", self.draws)
 
     def leave_one_out(self, data: Any) -> Batch:
         """Two terms. With u = x - m, a = n/(n-1) and h = u'S^-1u/(n-1), the covariance without x is a (S - uu'/(n-1)):
@@ -143,7 +142,7 @@ class FittedGaussian:
         xp = array_namespace(rows)
         count, columns = rows.shape
         if count < 2:
-            raise ShapeError(f"a fitted Gaussian needs at least two rows; got {count}")
+            raise ShapeError(f"a fitted Gaussian needs at least two rows. Got {count}.")
         centred = rows - xp.mean(rows, axis=0)
         factor = _cholesky("sample covariance", xp.matrix_transpose(centred) @ centred / count)
 
@@ -172,7 +171,7 @@ MAPS = {
 def _rows(data: Any) -> Array:
     rows = data if hasattr(data, "device") and not isinstance(data, np.ndarray) else float_array("data", data)
     if rows.ndim != 2 or min(rows.shape) < 1:
-        raise ShapeError(f"'data' must be a table with one record per row; got shape {tuple(rows.shape)}")
+        raise ShapeError(f"'data' must be a table with one record per row. Got shape {tuple(rows.shape)}.")
     return rows
 
 
@@ -183,7 +182,7 @@ def _like(rows: Array, value: Any) -> Array:
     if matrix.ndim == 0:
         matrix = matrix * xp.eye(size, dtype=rows.dtype, device=rows.device)
     if tuple(matrix.shape) != (size, size):
-        raise ShapeError(f"'covariance' must be a number or {size} x {size}; got shape {tuple(matrix.shape)}")
+        raise ShapeError(f"'covariance' must be a number or {size} x {size}. Got shape {tuple(matrix.shape)}.")
     return matrix
 
 
@@ -209,9 +208,3 @@ def _require_below_one(leverage: Array) -> None:
             "a row alone spans a direction of the data (leverage 1, or not finite): the output gives it away for "
             "certain; use a ridge > 0 or fewer columns"
         )
-
-
-def _require_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 < value < float("inf"):
-            raise ParameterError(f"'{name}' must be finite and > 0; got {value}")

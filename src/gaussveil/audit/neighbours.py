@@ -132,6 +132,6 @@ def moments(release: GaussianMap, data: Any) -> tuple[Any, Any]:
     """Mean vector and covariance matrix of the output on one data set; numbers stand for one dimension."""
     answer = release(data)
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise ParameterError(f"the map must return (mean, covariance); got {type(answer).__name__}")
+        raise ParameterError(f"the map must return (mean, covariance). Got {type(answer).__name__}.")
     mean, covariance = (np.asarray(float_array(name, part)) for name, part in zip(("mean", "covariance"), answer))
     return np.atleast_1d(mean), np.atleast_2d(covariance)

@@ -15,6 +15,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj, to_device
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.audit.claims import Claim
 from gaussveil.audit.neighbours import (
@@ -109,11 +110,10 @@ def audit(
     'refuted'
     """
     claimed = Claim.of(claim)
-    if worst < 1:
-        raise ParameterError(f"'worst' must be >= 1; got {worst}")
+    checks.whole("worst", worst)
     losses = _losses(map_or_pairs, data, neighbours)
     if losses.count < 1:
-        raise ParameterError("an audit needs at least one neighbour; got none")
+        raise ParameterError("an audit needs at least one neighbour. Got none.")
     log_delta, upper = _evaluate(losses, claimed.epsilon)
     close = upper >= claimed.delta if claimed.delta > 0 else upper > 0
     # First what is not proven to lie below the claim, and of that and of the rest the worst.

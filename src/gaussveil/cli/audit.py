@@ -59,7 +59,7 @@ def audit(
         found = audit_exactly([_read_pairs(path) for path in subjects], claim=claimed, worst=worst)
     else:
         if len(subjects) != 1:
-            raise ParameterError(f"--data goes with exactly one model; got {len(subjects)} files")
+            raise ParameterError(f"--data goes with exactly one model. Got {len(subjects)} files.")
         found = audit_exactly(_read_model(subjects[0]), _rows(data, engine), claim=claimed, worst=worst)
     if plot is not None:
         from gaussveil.report.audit import audit_curve

@@ -65,10 +65,8 @@ def new(
     Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)
-    if json:
-        print_json(book.statement(account).to_dict())
-    else:
-        print_line(f"opened account {account}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}")
+    line = f"opened account {account}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"
+    tell(book.statement(account).to_dict(), [line], json=json)
 
 
 @budget_app.command("show", epilog=EXIT_CODE_HELP)
@@ -218,10 +216,7 @@ def void(
     from gaussveil.accounting import Ledger
 
     Ledger(ledger).void(entry, reason)
-    if json:
-        print_json({"entry": entry, "state": "void"})
-    else:
-        print_line(f"entry {entry} is void")
+    tell({"entry": entry, "state": "void"}, [f"entry {entry} is void"], json=json)
 
 
 def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:

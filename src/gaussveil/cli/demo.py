@@ -54,7 +54,7 @@ def demo(
     Example: gaussveil demo --data readings.parquet --out town
     """
     if not 8 <= homes <= MOST_HOMES:
-        raise ParameterError(f"--homes must lie between 8 and {MOST_HOMES}; got {homes}")
+        raise ParameterError(f"--homes must lie between 8 and {MOST_HOMES}. Got {homes}.")
     if repeatable and data is not None:
         raise ParameterError("--repeatable draws noise that protects nobody: it is for simulated towns, not for --data")
 

@@ -32,7 +32,7 @@ def certificate_beside(out: Path) -> Path:
 def check_ending(out: Path, *endings: str) -> None:
     """Refuse an output whose name does not end in one of the formats."""
     if out.suffix.lower() not in endings:
-        raise FormatError(f"{out}: the output must end in {', '.join(endings)}; got {out.suffix or 'no ending'!r}")
+        raise FormatError(f"{out}: the output must end in {', '.join(endings)}. Got {out.suffix or 'no ending'!r}.")
 
 
 def check_targets(
@@ -54,7 +54,7 @@ def check_targets(
         if any(_same(target, file) for file in read):
             raise ParameterError(f"{target}: an output must not be the input itself; choose another name")
         if any(_same(target, other) for other in wanted[:index]):
-            raise ParameterError(f"{target}: each output needs a file of its own; got the same file twice")
+            raise ParameterError(f"{target}: each output needs a file of its own. Got the same file twice.")
         if target.exists() and not force:
             raise ParameterError(f"{target}: exists already; choose another name or add --force")
 

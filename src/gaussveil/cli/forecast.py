@@ -129,10 +129,10 @@ def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | Non
     try:
         begin = np.datetime64(at, "m")
     except ValueError:
-        raise ParameterError(f"--at must be a time such as 2018-11-13T00:00; got {at!r}") from None
+        raise ParameterError(f"--at must be a time such as 2018-11-13T00:00. Got {at!r}.") from None
     found = np.flatnonzero(readings.times == begin)
     if not found.size or found[0] == 0:
-        raise ParameterError(f"--at must be a time of the readings after the first; got {at!r}")
+        raise ParameterError(f"--at must be a time of the readings after the first. Got {at!r}.")
     first = int(found[0])
     return readings.window(0, first), readings.window(first, readings.count - first)
 

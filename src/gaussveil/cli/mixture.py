@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +25,7 @@ from gaussveil.cli.options import (
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
+from gaussveil.files import csv_text
 from gaussveil.report.number_files import Numbers, encode
 
 if TYPE_CHECKING:
@@ -185,9 +185,7 @@ def sample(
         print_json({"columns": list(header), "rows": [[*row, name] for row, name in zip(rows.tolist(), names)]})
         return
     if out is None:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([*row, name] for row, name in zip(rows.tolist(), names))
+        sys.stdout.write(csv_text([header, *([*row, name] for row, name in zip(rows.tolist(), names))]))
         return
     check_ending(out, ".csv", ".parquet")
     check_targets(out, inputs=[model], force=force)
@@ -220,7 +218,7 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
         raise ParameterError(f"--classes must be given: {what}")
     if label is None:
         if not given.isdecimal():
-            raise ParameterError(f"--classes must be a whole number without --label; got {given!r}")
+            raise ParameterError(f"--classes must be a whole number without --label. Got {given!r}.")
         return int(given)
     return classes_from_words(table, label, listed(given))
 

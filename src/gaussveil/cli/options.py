@@ -48,7 +48,7 @@ def parse_claim(claim: str) -> tuple[float, float]:
     try:
         claimed_epsilon, claimed_delta = (float(part) for part in claim.split(","))
     except ValueError:
-        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6; got {claim!r}") from None
+        raise ParameterError(f"--claim must be two numbers, EPSILON,DELTA, as in 1,1e-6. Got {claim!r}.") from None
     if not (0.0 <= claimed_epsilon < float("inf") and 0.0 <= claimed_delta <= 1.0):
-        raise ParameterError(f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]; got {claim!r}")
+        raise ParameterError(f"--claim needs a finite epsilon >= 0 and a delta in [0, 1]. Got {claim!r}.")
     return claimed_epsilon, claimed_delta

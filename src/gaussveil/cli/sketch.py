@@ -56,7 +56,7 @@ def sketch(
 
     payer = paying_account(ledger, account)
     if components != "auto" and not components.isdecimal():
-        raise ParameterError(f"--components must be auto or a whole number; got {components!r}")
+        raise ParameterError(f"--components must be auto or a whole number. Got {components!r}.")
     table = open_table(source, engine)
     mechanism = PrivateSketch(
         epsilon=epsilon,

@@ -113,7 +113,7 @@ def curve(
         # Identical distributions have delta 0 everywhere; any range shows that.
         epsilon_max = max(reach) or 1.0
     if not 0.0 < epsilon_max < float("inf"):
-        raise ParameterError(f"--epsilon-max must be a positive number; got {epsilon_max}")
+        raise ParameterError(f"--epsilon-max must be a positive number. Got {epsilon_max}.")
     epsilons = np.linspace(0.0, epsilon_max, points)
     curves = [
         (_name(pair, times), loss.delta(epsilons), loss.reversed().delta(epsilons)) for pair, loss in zip(pairs, losses)

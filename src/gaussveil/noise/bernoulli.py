@@ -22,10 +22,10 @@ def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator 
     The binary digits of a uniform number are compared with those of the probability, 64 at a time, until they differ.
     """
     if isinstance(probability, float) and not isfinite(probability):
-        raise ParameterError(f"probability must lie in [0, 1]; got {probability}.")
+        raise ParameterError(f"probability must lie in [0, 1]. Got {probability}.")
     rest = Fraction(probability)
     if not 0 <= rest <= 1:
-        raise ParameterError(f"probability must lie in [0, 1]; got {float(rest):.6g}.")
+        raise ParameterError(f"probability must lie in [0, 1]. Got {float(rest):.6g}.")
     source = default_generator() if generator is None else generator
     sizes = checked_shape(shape)
     result = np.full(prod(sizes), rest == 1)
@@ -41,7 +41,7 @@ def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator 
 def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.int64]:
     """Independent exact uniform integers in 0..limit-1, by rejection; 1 <= limit <= 2^62."""
     if not 1 <= limit <= 2**62:
-        raise ParameterError(f"limit must lie in [1, 2^62]; got {limit}.")
+        raise ParameterError(f"limit must lie in [1, 2^62]. Got {limit}.")
     if limit == 1:
         return np.zeros(count, dtype=np.int64)
     shift = np.uint64(64 - (limit - 1).bit_length())
@@ -56,12 +56,12 @@ def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.in
 def response_probabilities(categories: int, epsilon: float | Fraction) -> tuple[Fraction, Fraction]:
     """Probability of keeping a category and of each other one; their ratio is rational and at most e^epsilon."""
     if categories < 2:
-        raise ParameterError(f"categories must be at least 2; got {categories}.")
+        raise ParameterError(f"categories must be at least 2. Got {categories}.")
     if isinstance(epsilon, float) and not isfinite(epsilon):
-        raise ParameterError(f"epsilon must lie in (0, 700]; got {epsilon}.")
+        raise ParameterError(f"epsilon must lie in (0, 700]. Got {epsilon}.")
     exact = Fraction(epsilon)
     if not 0 < exact <= 700:
-        raise ParameterError(f"epsilon must lie in (0, 700]; got {float(exact):.6g}.")
+        raise ParameterError(f"epsilon must lie in (0, 700]. Got {float(exact):.6g}.")
     ratio = exp_lower(exact, RATIO_BITS)
     return ratio / (ratio + categories - 1), 1 / (ratio + categories - 1)
 
@@ -76,7 +76,7 @@ def randomised_response(
     source = default_generator() if generator is None else generator
     array = np.asarray(labels)
     if array.dtype.kind not in "iu":
-        raise SchemaError(f"labels must be integers; got {array.dtype}. Encode the categories by a public list.")
+        raise SchemaError(f"labels must be integers. Got {array.dtype}. Encode the categories by a public list.")
     if np.any((array < 0) | (array >= categories)):
         raise SchemaError(f"labels must lie in 0..{categories - 1}. Map unknown labels to a category by a public rule.")
     keep, _ = response_probabilities(categories, epsilon)
@@ -91,5 +91,5 @@ def poisson_select(records: int, rate: float | Fraction, generator: Generator | 
     The sample, its size included, must stay secret.
     """
     if records < 0:
-        raise ParameterError(f"records must be a nonnegative count; got {records}.")
+        raise ParameterError(f"records must be a nonnegative count. Got {records}.")
     return np.flatnonzero(bernoulli(rate, records, generator)).astype(np.int64)

@@ -39,11 +39,11 @@ def colour(covariances: Sequence[Floats], lattice_variance: float) -> list[Colou
     largest = max(float(values[-1]) for values, _ in spectra) + lattice_variance
     if not smallest > 0:
         raise NotPositiveDefiniteError(
-            f"covariance must be positive definite; got smallest eigenvalue {smallest:.3g} grids^2."
+            f"covariance must be positive definite. Got smallest eigenvalue {smallest:.3g} grids^2."
         )
     if smallest < 16:
         raise ParameterError(
-            f"grid must be below a quarter of the smallest standard deviation; got 1/{smallest**0.5:.3g}."
+            f"grid must be below a quarter of the smallest standard deviation. Got 1/{smallest**0.5:.3g}."
         )
     # half of the weakest direction is white, which smooths the integer multiples of the other half
     outer = DiscreteGaussian(smallest / 2)

@@ -36,11 +36,11 @@ class DiscreteGaussian:
 
     def __init__(self, variance: float | Fraction) -> None:
         if isinstance(variance, float) and not isfinite(variance):
-            raise ParameterError(f"variance must be finite; got {variance}.")
+            raise ParameterError(f"variance must be finite. Got {variance}.")
         requested = Fraction(variance)
         if not Fraction(1, 16) <= requested <= LARGEST_VARIANCE:
             raise ParameterError(
-                f"variance must lie in [1/16, 2^92] squared grids; got {float(requested):.6g}. Choose another grid."
+                f"variance must lie in [1/16, 2^92] squared grids. Got {float(requested):.6g}. Choose another grid."
             )
         table_variance, self.multipliers = _design(requested)
         self.table = alias_table(table_variance)

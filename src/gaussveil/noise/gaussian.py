@@ -128,11 +128,11 @@ class GaussianNoise:
         last_axis = self.shape[-1] if self.shape else 1
         if total < 1 or self._size not in (1, last_axis, total):
             raise ShapeError(
-                f"shape must be nonempty and fit a covariance of {self._size} coordinates; got {self.shape}."
+                f"shape must be nonempty and fit a covariance of {self._size} coordinates. Got {self.shape}."
             )
         self.differing = total if differing is None else differing
         if not 1 <= self.differing <= total:
-            raise ParameterError(f"differing must lie between 1 and the {total} coordinates; got {differing}.")
+            raise ParameterError(f"differing must lie between 1 and the {total} coordinates. Got {differing}.")
 
     def _set_grid(self, grid: float) -> None:
         self.grid = grid
@@ -157,16 +157,16 @@ class GaussianNoise:
 def _checked_noise(covariance_or_scale: Any) -> Floats:
     given = np.asarray(covariance_or_scale)
     if isinstance(covariance_or_scale, np.ma.MaskedArray) or given.dtype.kind not in "iuf":
-        raise ParameterError(f"covariance_or_scale must hold real numbers, none masked; got {given.dtype}.")
+        raise ParameterError(f"covariance_or_scale must hold real numbers, none masked. Got {given.dtype}.")
     noise = given.astype(np.float64, copy=False)
     if not np.all(np.isfinite(noise)):
         raise NotFiniteError("covariance_or_scale must be finite.")
     if noise.ndim == 0:
         if noise <= 0:
-            raise ParameterError(f"scale must be a positive standard deviation; got {float(noise)}.")
+            raise ParameterError(f"scale must be a positive standard deviation. Got {float(noise)}.")
         return noise
     if noise.ndim != 2 or noise.shape[0] != noise.shape[1] or len(noise) == 0:
-        raise ShapeError(f"covariance_or_scale must be a number or a square matrix; got shape {noise.shape}.")
+        raise ShapeError(f"covariance_or_scale must be a number or a square matrix. Got shape {noise.shape}.")
     asymmetry = float(np.max(np.abs(noise - noise.T)))
     if asymmetry > 1e-9 * float(np.max(np.abs(noise))):
         raise NotSymmetricError(f"covariance must be symmetric; entries differ by {asymmetry:.3g}. Pass (N + N.T) / 2.")

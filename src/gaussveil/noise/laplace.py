@@ -25,10 +25,10 @@ LARGEST_SCALE = 2**44
 def rational_scale(scale: float | Fraction) -> tuple[int, int]:
     """Integers t and s (a power of two) with t/s at least the scale, and within a relative 2^-31 of it."""
     if isinstance(scale, float) and not isfinite(scale):
-        raise ParameterError(f"scale must be finite; got {scale}.")
+        raise ParameterError(f"scale must be finite. Got {scale}.")
     exact = Fraction(scale)
     if not Fraction(1, 1024) <= exact <= LARGEST_SCALE:
-        raise ParameterError(f"scale must lie in [2^-10, 2^44] grids; got {float(exact):.6g}. Choose another grid.")
+        raise ParameterError(f"scale must lie in [2^-10, 2^44] grids. Got {float(exact):.6g}. Choose another grid.")
     bits = max(0, SCALE_BITS - ceil(exact).bit_length())
     if exact < 1:
         bits = SCALE_BITS + 10

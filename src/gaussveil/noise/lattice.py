@@ -19,9 +19,9 @@ def checked_grid(grid: float) -> float:
     """The grid, if it is a power of two of ordinary size."""
     value = float(grid)
     if not isfinite(value) or value <= 0 or frexp(value)[0] != 0.5:
-        raise ParameterError(f"grid must be a positive power of two; got {value!r}.")
+        raise ParameterError(f"grid must be a positive power of two. Got {value!r}.")
     if not 2.0**-400 <= value <= 2.0**400:
-        raise ParameterError(f"grid must lie between 2^-400 and 2^400; got {value!r}. Rescale the value.")
+        raise ParameterError(f"grid must lie between 2^-400 and 2^400. Got {value!r}. Rescale the value.")
     return value
 
 
@@ -29,7 +29,7 @@ def checked_shape(shape: Shape) -> tuple[int, ...]:
     """The shape as a tuple of nonnegative integers."""
     sizes = tuple(map(index, shape)) if isinstance(shape, tuple) else (index(shape),)
     if any(size < 0 for size in sizes):
-        raise ShapeError(f"shape must hold nonnegative integers; got {sizes}.")
+        raise ShapeError(f"shape must hold nonnegative integers. Got {sizes}.")
     return sizes
 
 
@@ -37,10 +37,10 @@ def to_lattice(value: ArrayLike, shape: tuple[int, ...], grid: float) -> NDArray
     """The nearest lattice points, as integers; refuses what is not finite or too large for exact arithmetic."""
     given = np.asarray(value)
     if given.shape != shape:
-        raise ShapeError(f"value must have the design's shape {shape}; got {given.shape}.")
+        raise ShapeError(f"value must have the design's shape {shape}. Got {given.shape}.")
     # wider types would be rounded twice, and integers beyond 2^53 as well: more than the grid accounts for
     if given.dtype.kind not in "biuf" or given.dtype.itemsize > 8:
-        raise ParameterError(f"value must hold real numbers of at most 64 bits; got {given.dtype}.")
+        raise ParameterError(f"value must hold real numbers of at most 64 bits. Got {given.dtype}.")
     array = given.astype(np.float64)
     if given.dtype.kind in "iu" and np.any(np.abs(array) >= 2.0**53):
         raise ParameterError("integer values must be below 2^53. Clip them by a public rule first.")

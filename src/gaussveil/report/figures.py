@@ -165,7 +165,7 @@ def save(figure: Figure, path: Path) -> None:
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise FormatError(
-            f"{path}: a figure is written as {', '.join(FORMATS)}; got the ending {path.suffix or 'none'!r}"
+            f"{path}: a figure is written as {', '.join(FORMATS)}. Got the ending {path.suffix or 'none'!r}."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}

@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from gaussveil.files import write_whole
 from gaussveil.report.style import FAINT, GRID, INK, PAPER, SERIES
 
 
@@ -84,4 +85,4 @@ def render(report: Report) -> str:
 def write(report: Report, path: Path) -> None:
     """Write the report to a file, creating its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(report), encoding="utf-8")
+    write_whole(path, render(report))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaussveil.errors import FormatError, ShapeError, SourceError
+from gaussveil.files import csv_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +55,7 @@ def read_numbers(path: Path) -> Numbers:
     readers = {".csv": _read_csv, ".npy": _read_npy, ".parquet": _read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise FormatError(f"{path}: numbers are read from {', '.join(ENDINGS)}; got {path.suffix or 'no ending'!r}")
+        raise FormatError(f"{path}: numbers are read from {', '.join(ENDINGS)}. Got {path.suffix or 'no ending'!r}.")
     try:
         numbers = reader(path)
     except OSError as error:
@@ -62,7 +63,7 @@ def read_numbers(path: Path) -> Numbers:
     if not numbers.values.size:
         raise FormatError(f"{path}: holds no numbers")
     if numbers.values.dtype.kind not in "biuf" or numbers.values.dtype.itemsize > 8:
-        raise FormatError(f"{path}: must hold real numbers of at most 64 bits; got {numbers.values.dtype}")
+        raise FormatError(f"{path}: must hold real numbers of at most 64 bits. Got {numbers.values.dtype}.")
     if not np.all(np.isfinite(numbers.values)):
         raise FormatError(f"{path}: every entry must be a finite number; impute missing ones by a public rule first")
     return numbers
@@ -91,7 +92,7 @@ def _read_csv(path: Path) -> Numbers:
     values = []
     for line, row in body:
         if len(row) != width:
-            raise ShapeError(f"{path}, line {line}: expected {width} numbers; got {len(row)}")
+            raise ShapeError(f"{path}, line {line}: expected {width} numbers. Got {len(row)}.")
         try:
             values.append([float(cell) for cell in row])
         except ValueError:
@@ -126,7 +127,7 @@ def _read_parquet(path: Path) -> Numbers:
         raise FormatError(f"{path}: not a Parquet file") from None
     for field in table.schema:
         if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
-            raise FormatError(f"{path}: column {field.name!r} must hold numbers; got {field.type}")
+            raise FormatError(f"{path}: column {field.name!r} must hold numbers. Got {field.type}.")
     if table.num_columns == 0:
         raise FormatError(f"{path}: holds no columns")
     columns = [column.to_numpy() for column in table.columns]  # missing entries become NaN
@@ -143,12 +144,8 @@ def encode(numbers: Numbers, ending: str) -> bytes:
         return buffer.getvalue()
     table = numbers.values.reshape(len(numbers.values), -1) if numbers.values.ndim else numbers.values.reshape(1, 1)
     if ending == ".csv":
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        if numbers.columns is not None:
-            writer.writerow(numbers.columns)
-        writer.writerows(table.tolist())
-        return text.getvalue().encode()
+        header = [] if numbers.columns is None else [numbers.columns]
+        return csv_text([*header, *table.tolist()]).encode()
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -35,7 +35,7 @@ def read_pair(path: Path) -> PrivacyLoss:
     readers = {".json": _read_json, ".npz": _read_npz, ".csv": _read_csv}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise FormatError(f"{path}: a pair is read from .json, .npz or .csv; got the ending {path.suffix or 'none'!r}")
+        raise FormatError(f"{path}: a pair is read from .json, .npz or .csv. Got the ending {path.suffix or 'none'!r}.")
     if not path.exists():
         raise SourceError(f"{path}: no such file; give the path of a pair in JSON, NPZ or CSV")
     try:
@@ -64,7 +64,7 @@ def _build(path: Path, fields: Mapping[str, object]) -> PrivacyLoss:
         )
     if loss.batch_shape:
         raise ShapeError(
-            f"{path}: a file holds one pair; got a batch of shape {loss.batch_shape}: write one file for each"
+            f"{path}: a file holds one pair. Got a batch of shape {loss.batch_shape}: write one file for each."
         )
     return loss
 
@@ -77,14 +77,14 @@ def _numbers(path: Path, name: str, value: object) -> object:
     except (TypeError, ValueError, OverflowError):
         raise FormatError(f"{path}: {name} must be a number or a rectangular list of numbers") from None
     if np.asarray(value).dtype.kind in "US":
-        raise FormatError(f"{path}: {name} must hold numbers; got text")
+        raise FormatError(f"{path}: {name} must hold numbers. Got text.")
     return array
 
 
 def _read_json(path: Path) -> Mapping[str, object]:
     content = read_json(path)
     if not isinstance(content, dict):
-        raise FormatError(f"{path}: expected a JSON object with named fields; got {type(content).__name__}")
+        raise FormatError(f"{path}: expected a JSON object with named fields. Got {type(content).__name__}.")
     return content
 
 
@@ -136,7 +136,7 @@ def _csv_matrices(path: Path, body: list[list[str]], dimension: int) -> Mapping[
 
 def _csv_numbers(path: Path, line: int, row: list[str], count: int) -> list[float]:
     if len(row) != count:
-        raise ShapeError(f"{path}, line {line}: expected {count} numbers; got {len(row)}")
+        raise ShapeError(f"{path}, line {line}: expected {count} numbers. Got {len(row)}.")
     try:
         return [float(cell) for cell in row]
     except ValueError:

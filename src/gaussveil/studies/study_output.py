@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from gaussveil.files import json_values, write_whole
+from gaussveil.files import csv_text, json_values, write_whole
 from gaussveil.report.html import environment
 from gaussveil.studies.study import Claim, Outcome, Table, shown
 
@@ -21,13 +19,13 @@ def write_outcome(outcome: Outcome, out: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for step, part in outcome.parts.items():
         for table in part.tables:
-            _write_csv(folder / f"{step}-{table.name}.csv", table.columns, table.rows)
+            write_whole(folder / f"{step}-{table.name}.csv", csv_text([table.columns, *table.rows]))
         for picture in part.pictures:
             file = picture.element.replace("<svg ", '<svg style="background: #ffffff" ', 1)
-            (folder / f"{step}-{picture.name}.svg").write_text(file + "\n", encoding="utf-8")
+            write_whole(folder / f"{step}-{picture.name}.svg", file + "\n")
     lines = [(claim.key, *claim_cells(claim)) for claim in outcome.claims]
-    _write_csv(folder / "verdict.csv", ("key", *COLUMNS), lines)
-    (folder / "study.json").write_text(json.dumps(as_json(outcome), indent=1) + "\n", encoding="utf-8")
+    write_whole(folder / "verdict.csv", csv_text([("key", *COLUMNS), *lines]))
+    write_whole(folder / "study.json", json.dumps(as_json(outcome), indent=1) + "\n")
     return write_whole(folder / "report.html", _page(outcome))
 
 
@@ -67,10 +65,3 @@ def _page(outcome: Outcome) -> str:
 
 def _readable(table: Table) -> Table:
     return replace(table, rows=tuple(tuple(shown(value) for value in row) for row in table.rows))
-
-
-def _write_csv(path: Path, columns: tuple[str, ...], rows: Iterable[Iterable[object]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)

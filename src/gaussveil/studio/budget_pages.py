@@ -12,17 +12,15 @@ from gaussveil.accounting import Adjacency, Ledger
 from gaussveil.checks import LARGEST_EPSILON
 from gaussveil.studio.answers import REFUSALS, answered, wants_piece
 from gaussveil.studio.context import Context, Studio, page
-from gaussveil.studio.offers.orders import Text
+from gaussveil.studio.offers.orders import Asked, Text
 
 router = APIRouter()
 
 Name = Annotated[str, Path(min_length=1, max_length=200, description="Name of the account.")]
 
 
-class NewAccount(BaseModel):
+class NewAccount(Asked):
     """A budget; it never changes once it is open."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: Text = Field(min_length=1, title="Name", description="What the account is called.")
     epsilon: float = Field(gt=0, le=LARGEST_EPSILON, title="Epsilon", description="Budget over all releases together.")

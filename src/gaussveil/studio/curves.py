@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from gaussveil.report.renyi import renyi_delta, renyi_epsilon
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.studio.offers.orders import Asked
 
 MOST_COORDINATES = 64
 SMALLEST_DRAWN_DELTA = 1e-10
@@ -17,10 +18,8 @@ Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 Shift = Annotated[float, Field(ge=-50.0, le=50.0)]
 
 
-class PairState(BaseModel):
+class PairState(Asked):
     """A pair of Gaussians, coordinate by coordinate: X_i ~ N(mean_shift_i, variance_ratio_i), Y_i ~ N(0, 1)."""
-
-    model_config = ConfigDict(extra="forbid")
 
     variance_ratio: list[Ratio] = Field(
         min_length=1, max_length=MOST_COORDINATES, description="Variance of X over variance of Y, each coordinate."

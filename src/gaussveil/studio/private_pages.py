@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import REFUSALS, answered
 from gaussveil.studio.context import Context, page
-from gaussveil.studio.offers.orders import KEY, Text
+from gaussveil.studio.offers.orders import KEY, Asked, Text
 
 router = APIRouter()
 
 
-class CompareRequest(BaseModel):
+class CompareRequest(Asked):
     """Which release to compare with its table."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: str = Field(pattern=KEY)
 
 
-class AuditRequest(BaseModel):
+class AuditRequest(Asked):
     """The sum of a table's rows with Gaussian noise, and what is claimed of it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     table: Text
     variance: float = Field(gt=0, le=1e12, description="Variance of the noise on every column's sum.")

@@ -41,7 +41,7 @@ class ArmaModels:
     def one_step_errors(self, series: Floats) -> Floats:
         """Errors of the one-step forecasts of series of the same households, from a zero start."""
         if series.ndim != 2 or series.shape[0] != len(self):
-            raise ShapeError(f"series must have one row per household ({len(self)}); got shape {series.shape}")
+            raise ShapeError(f"series must have one row per household ({len(self)}). Got shape {series.shape}.")
         return conditional_innovations(series - self.mean[:, None], self.ar, self.ma)
 
 
@@ -58,7 +58,7 @@ def fit_arma(
     checks.whole("order of the autoregression", p, "[0, inf)")
     checks.whole("order of the moving average", q, "[0, inf)")
     if rows.ndim != 2 or rows.shape[1] < 10 * (p + q + 1):
-        raise ShapeError(f"series needs at least {10 * (p + q + 1)} times per row for order {order}; got {rows.shape}")
+        raise ShapeError(f"series needs at least {10 * (p + q + 1)} times per row for order {order}. Got {rows.shape}.")
     if not np.isfinite(rows).all():
         raise NotFiniteError("series must be finite; fill gaps first (read_readings(gaps=...))")
     checks.whole("iterations", iterations)

@@ -18,7 +18,7 @@ from gaussveil.typing import Floats
 def _coefficients(name: str, values: ArrayLike) -> Floats:
     found = np.atleast_1d(np.asarray(values, dtype=np.float64))
     if not np.isfinite(found).all():
-        raise NotFiniteError(f"{name} must hold finite coefficients along its last axis; got NaN or infinity")
+        raise NotFiniteError(f"{name} must hold finite coefficients along its last axis. Got NaN or infinity.")
     return found
 
 

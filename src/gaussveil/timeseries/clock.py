@@ -18,7 +18,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ParameterError(f"time_zone must be a name such as 'Europe/Zurich'; got {name!r}") from error
+        raise ParameterError(f"time_zone must be a name such as 'Europe/Zurich'. Got {name!r}.") from error
 
 
 def _offsets(minutes: NDArray[np.int64], zone: ZoneInfo, *, utc: bool, fold: int = 0) -> NDArray[np.int64]:

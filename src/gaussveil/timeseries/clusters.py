@@ -48,7 +48,7 @@ def cluster_households(profiles: ArrayLike, count: int, *, smallest: int = 2, se
     """
     points = np.asarray(profiles, dtype=np.float64)
     if points.ndim != 2 or len(points) < 1:
-        raise ShapeError(f"profiles must be households x features; got shape {points.shape}")
+        raise ShapeError(f"profiles must be households x features. Got shape {points.shape}.")
     if not np.isfinite(points).all():
         raise NotFiniteError("profiles must be finite")
     checks.whole("count", count, f"[1, {len(points)}]")  # the households

@@ -50,7 +50,7 @@ def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> t
     checks.whole("horizon", horizon)
     if observed.ndim != 1 or observed.size < 1 or lags.ndim != 1 or lags.size < observed.size + horizon:
         raise ShapeError(
-            f"past must be a vector of K >= 1 values and autocov a vector of at least K + horizon lags; got shapes "
+            f"past must be a vector of K >= 1 values and autocov a vector of at least K + horizon lags. Got shapes "
             f"{observed.shape} and {lags.shape} for horizon {horizon}"
         )
     count = observed.size
@@ -71,7 +71,7 @@ def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast
     needed = max(models.ar.shape[1], models.ma.shape[1], 1)
     if rows.ndim != 2 or len(rows) != len(models) or rows.shape[1] < needed:
         raise ShapeError(
-            f"past must have one row per household ({len(models)}) and at least {needed} values; got shape {rows.shape}"
+            f"past must have one row per household ({len(models)}) and at least {needed} values. Got {rows.shape}."
         )
     checks.whole("horizon", horizon)
     whole = toeplitz_stack(autocovariance(models.ar, models.ma, models.variance, horizon))

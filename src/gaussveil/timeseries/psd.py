@@ -24,7 +24,7 @@ def welch_psd(series: ArrayLike, points: int = 288, *, period: float = 1.0) -> F
     values = np.asarray(series, dtype=np.float64)
     checks.whole("points", points)
     if values.ndim < 1 or values.shape[-1] < 2 * points:
-        raise ShapeError(f"series needs at least 2 * points = {2 * points} values; got shape {values.shape}")
+        raise ShapeError(f"series needs at least 2 * points = {2 * points} values. Got shape {values.shape}.")
     if not np.isfinite(values).all():
         raise NotFiniteError("series must be finite")
     checks.positive("period", period)
@@ -39,7 +39,7 @@ def check_psd(psd: ArrayLike, *, strictly: bool = False) -> Floats:
     """A density on at least two frequencies, finite and not negative (`strictly`: positive)."""
     density = np.asarray(psd, dtype=np.float64)
     if density.ndim < 1 or density.shape[-1] < 2:
-        raise ShapeError(f"a PSD needs at least two frequencies, 0 and Nyquist; got shape {density.shape}")
+        raise ShapeError(f"a PSD needs at least two frequencies, 0 and Nyquist. Got shape {density.shape}.")
     if not np.isfinite(density).all():
         raise NotFiniteError("a PSD must be finite")
     if (density < 0).any() or (strictly and (density == 0).any()):

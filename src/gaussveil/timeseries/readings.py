@@ -52,7 +52,7 @@ class Readings:
         if len(set(self.households)) != len(self.households):
             raise SchemaError("households must be distinct; at least one name occurs twice")
         if self.step_minutes < 1 or MINUTES_PER_DAY % self.step_minutes:
-            raise ParameterError(f"step_minutes must divide a day of 1440 minutes; got {self.step_minutes}")
+            raise ParameterError(f"step_minutes must divide a day of 1440 minutes. Got {self.step_minutes}.")
         if not np.isfinite(values).all() or (values < 0).any():
             home, column = np.argwhere(~np.isfinite(values) | (values < 0))[0]
             raise SchemaError(f"values must be finite and not negative; household {home}, time {column} is not")
@@ -115,7 +115,7 @@ class Readings:
     def window(self, first: int, count: int) -> Readings:
         """`count` consecutive times from position `first`."""
         if first < 0 or count < 1 or first + count > self.count:
-            raise ParameterError(f"window needs 0 <= first and first + count <= {self.count}; got {first} and {count}")
+            raise ParameterError(f"window needs 0 <= first and first + count <= {self.count}. Got {first} and {count}.")
         start = self.start + first * np.timedelta64(self.step_minutes, "m")
         return Readings(self.values[:, first : first + count], self.households, start, self.step_minutes)
 

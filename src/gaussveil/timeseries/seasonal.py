@@ -58,7 +58,7 @@ class WeeklySeason:
         """Log power less season, for readings of the same households and step."""
         if len(readings) != self.mean.shape[0] or readings.step_minutes != self.step_minutes:
             raise ParameterError(
-                f"the season was fitted to {self.mean.shape[0]} households at {self.step_minutes} minutes; got "
+                f"the season was fitted to {self.mean.shape[0]} households at {self.step_minutes} minutes. Got "
                 f"{len(readings)} at {readings.step_minutes}"
             )
         return log_power(readings.values, self.floor) - self.at(readings.week_phase, readings.count)
@@ -73,7 +73,7 @@ def fit_weekly_season(readings: Readings, floor: float = 0.01, *, weekday_weight
     """
     period = 7 * readings.steps_per_day
     if readings.count < period:
-        raise ParameterError(f"a weekly season needs at least {period} readings (one week); got {readings.count}")
+        raise ParameterError(f"a weekly season needs at least {period} readings (one week). Got {readings.count}.")
     checks.real("weekday_weight", weekday_weight, "[0, 1]")
     logs = log_power(readings.values, floor)
     phase = (readings.week_phase + np.arange(readings.count)) % period

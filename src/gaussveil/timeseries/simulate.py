@@ -60,12 +60,12 @@ def simulate_households(
         or (step_minutes > LONGEST_STEP and step_minutes % LONGEST_STEP)
     ):
         raise ParameterError(
-            f"step_minutes must divide a day, and if above {LONGEST_STEP} be a multiple of it; got {step_minutes}"
+            f"step_minutes must divide a day, and if above {LONGEST_STEP} be a multiple of it. Got {step_minutes}."
         )
     try:
         first = np.datetime64(start, "D")
     except ValueError as error:
-        raise ParameterError(f"start must be a date such as 2018-10-29; got {start!r}") from error
+        raise ParameterError(f"start must be a date such as 2018-10-29. Got {start!r}.") from error
     generator = np.random.default_rng(seed)
     step = min(step_minutes, LONGEST_STEP)
     per_day = MINUTES_PER_DAY // step

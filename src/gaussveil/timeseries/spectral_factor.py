@@ -119,7 +119,7 @@ def _roots_inside(coefs: Floats) -> bool:
 def _one(psd: ArrayLike) -> Floats:
     density = check_psd(psd, strictly=True)
     if density.ndim != 1:
-        raise ParameterError(f"one PSD at a time; got shape {density.shape}")
+        raise ParameterError(f"one PSD at a time. Got shape {density.shape}.")
     return density
 
 

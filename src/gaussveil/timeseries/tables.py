@@ -21,7 +21,7 @@ def columns_of(table: Any) -> Columns:
         if table.dtype.names is None:
             raise SchemaError(
                 "a NumPy table must be a structured array with named columns; for a plain matrix of kW build "
-                f"Readings(values, households, start, step_minutes); got shape {table.shape}"
+                f"Readings(values, households, start, step_minutes). Got shape {table.shape}."
             )
         table = {name: np.ascontiguousarray(table[name]) for name in table.dtype.names}
     if isinstance(table, dict):
@@ -46,7 +46,7 @@ def columns_of(table: Any) -> Columns:
 def _array(name: str, column: Any) -> Any:
     values = np.asarray(column)
     if values.ndim != 1:
-        raise SchemaError(f"column '{name}' must be one-dimensional; got shape {values.shape}")
+        raise SchemaError(f"column '{name}' must be one-dimensional. Got shape {values.shape}.")
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]")
     array = _unless_refused(pa.array, values.tolist() if values.dtype.kind == "U" else values)

@@ -34,7 +34,7 @@ def smooth(
     """
     values = np.asarray(stream, dtype=np.float64)
     if values.ndim != 1 or values.size < 2:
-        raise ShapeError(f"stream must be a vector of at least two values; got shape {values.shape}")
+        raise ShapeError(f"stream must be a vector of at least two values. Got shape {values.shape}.")
     if not np.isfinite(values).all():
         raise NotFiniteError("stream must be finite")
     expected = _profile(values, profile)
@@ -53,7 +53,7 @@ def _profile(values: Floats, profile: ArrayLike | None) -> Floats:
         return np.full(values.size, values.mean())
     given = np.atleast_1d(np.asarray(profile, dtype=np.float64))
     if given.ndim != 1 or not 1 <= given.size <= values.size:
-        raise ShapeError(f"profile must be a vector of at most {values.size} values; got shape {given.shape}")
+        raise ShapeError(f"profile must be a vector of at most {values.size} values. Got shape {given.shape}.")
     if not np.isfinite(given).all():
         raise NotFiniteError("profile must be finite")
     return np.resize(given, values.size)
@@ -62,7 +62,7 @@ def _profile(values: Floats, profile: ArrayLike | None) -> Floats:
 def _on_grid(name: str, spectrum: ArrayLike, bins: int) -> Floats:
     given = np.atleast_1d(np.asarray(spectrum, dtype=np.float64))
     if given.ndim != 1:
-        raise ShapeError(f"{name} must be a number or a vector; got shape {given.shape}")
+        raise ShapeError(f"{name} must be a number or a vector. Got shape {given.shape}.")
     if given.size == 1:
         if not (np.isfinite(given[0]) and given[0] >= 0):
             raise ParameterError(f"{name} must be finite and not negative")

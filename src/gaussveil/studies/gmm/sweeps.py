@@ -7,7 +7,8 @@ as the paper does; none of those four is private as printed (docs/corrections G-
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,42 +24,23 @@ from gaussveil.studies.study import Row
 from gaussveil.typing import Progress
 
 
-def _model(setting: Setting, drawn: Parameters) -> MixtureModel:
+def _baseline(
+    draw: Callable[..., Parameters], setting: Setting, epsilon: float, seed: int, **more: str
+) -> MixtureModel:
+    """One of the paper's baselines."""
+    generator = np.random.default_rng(seed)
+    known = (setting.rows, setting.codes, setting.classes)
+    drawn = draw(*known, epsilon, DELTA, setting.radius, generator=generator, **more)
     return MixtureModel(*drawn, tuple(range(setting.classes)), setting.fitted.columns)
-
-
-def by_laplace(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
-    """The baseline "i.i.d. Laplace"."""
-    return _independent(setting, epsilon, seed, "laplace")
-
-
-def by_gaussian(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
-    """The baseline "i.i.d. Gaussian"."""
-    return _independent(setting, epsilon, seed, "gaussian")
-
-
-def _independent(setting: Setting, epsilon: float, seed: int, law: str) -> MixtureModel:
-    generator = np.random.default_rng(seed)
-    drawn = draw_independent(
-        setting.rows, setting.codes, setting.classes, epsilon, DELTA, setting.radius, law, generator
-    )
-    return _model(setting, drawn)
-
-
-def by_coloured(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
-    """The baseline "coloured Gaussian"."""
-    generator = np.random.default_rng(seed)
-    drawn = draw_coloured(setting.rows, setting.codes, setting.classes, epsilon, DELTA, setting.radius, generator)
-    return _model(setting, drawn)
 
 
 RELEASES: dict[str, Release] = {
     "ours, record": by_record,
     "ours, label": by_label,
     "Algorithm 1": as_printed,
-    "coloured Gaussian": by_coloured,
-    "iid Gaussian": by_gaussian,
-    "iid Laplace": by_laplace,
+    "coloured Gaussian": partial(_baseline, draw_coloured),
+    "iid Gaussian": partial(_baseline, draw_independent, law="gaussian"),
+    "iid Laplace": partial(_baseline, draw_independent, law="laplace"),
 }
 OURS = ("ours, record", "ours, label")
 KNOBS = {"N": "records N", "K": "classes K", "d": "columns d"}

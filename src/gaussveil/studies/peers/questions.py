@@ -188,19 +188,8 @@ def survey(count: int, seed: int, folder: Path = Path(), epsilon: float = 1.0) -
     rows = [_surveyed("gaussveil", __version__, ours, truth, seconds)]
     for name, answer in (("gx2", GX2.ask("gx2_tails", {"forms": forms}, folder)), ("Davies", davies_tails(forms))):
         if "failed" in answer:
-            rows.append(
-                {
-                    "method": name,
-                    "version": "",
-                    "pairs": count,
-                    "answered": None,
-                    "wrong": None,
-                    "median": None,
-                    "worst": None,
-                    "seconds": None,
-                    "remark": answer["failed"],
-                }
-            )
+            silent = dict.fromkeys(rows[0])
+            rows.append({**silent, "method": name, "version": "", "pairs": count, "remark": answer["failed"]})
             continue
         found = [_difference(answer, place, epsilon) for place in range(count)]
         rows.append(_surveyed(name, answer["version"], found, truth, float(answer["seconds"])))

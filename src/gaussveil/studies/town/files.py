@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError, SourceError
-from gaussveil.files import PRIVATE, write_whole
+from gaussveil.files import PRIVATE, csv_text, write_whole
 from gaussveil.report.exact_curves import curve_sections
 from gaussveil.report.html import render, write
 from gaussveil.studies.town.page import town_report
@@ -86,16 +85,14 @@ def _certificates(run: TownRun, folder: Path) -> list[Path]:
     for item in run.releases.checked:
         number = sum(path.name.startswith(item.name) for path in written) + 1
         path = folder / f"{item.name}-{number}.certificate.json"
-        path.write_text(item.certificate.to_json(), encoding="utf-8")
+        item.certificate.write(path)
         written.append(path)
     return written
 
 
 def _synthetic(run: TownRun, path: Path) -> None:
     model = run.releases.model
-    kw = np.exp(run.releases.synthetic)
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["kind", *(f"kW {name}" for name in model.columns)])
-        for kind, row in zip(run.releases.synthetic_kinds, kw):
-            writer.writerow([model.classes[kind], *(f"{value:.4g}" for value in row)])
+    kw, kinds = np.exp(run.releases.synthetic), run.releases.synthetic_kinds
+    header = ["kind", *(f"kW {name}" for name in model.columns)]
+    rows = ([model.classes[kind], *(f"{value:.4g}" for value in row)] for kind, row in zip(kinds, kw))
+    write_whole(path, csv_text([header, *rows]))

@@ -10,16 +10,20 @@ KEY = r"^[0-9a-f]{32}$"
 Text = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
+class Asked(BaseModel):
+    """What somebody sends: fields that nobody knows are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 def _asked(title: str, help_text: str, default: Any = 1.0, **limits: Any) -> Any:
     """A field of a form and of the API; numbers are positive and bounded unless told otherwise."""
     numbers = {"gt": 0, "le": 1e12} if isinstance(default, float) else {}
     return Field(default=default, title=title, description=help_text, **{**numbers, **limits})
 
 
-class Order(BaseModel):
+class Order(Asked):
     """What every release promises."""
-
-    model_config = ConfigDict(extra="forbid")
 
     epsilon: float = _asked(
         "Epsilon", "How much one person may change what others can conclude. Smaller protects more; 1 is common.", le=50
@@ -138,20 +142,16 @@ TITLES = {
 }
 
 
-class PreviewRequest(BaseModel):
+class PreviewRequest(Asked):
     """What a release would be like."""
-
-    model_config = ConfigDict(extra="forbid")
 
     order: AnyOrder
     table: Text | None = Field(default=None, description="Id of a table; streams need none.")
     account: Text | None = Field(default=None, description="Account that would pay.")
 
 
-class ReleaseRequest(BaseModel):
+class ReleaseRequest(Asked):
     """One release. The key makes it one: whatever is sent twice under one key is done once."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: str = Field(pattern=KEY, description="Idempotency key, 32 hexadecimal digits; the ledger's id of the release.")
     order: AnyOrder
