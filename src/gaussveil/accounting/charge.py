@@ -69,6 +69,11 @@ class Part:
         return math.prod(self.source.batch_shape)
 
     @property
+    def multiplicity(self) -> float:
+        """The most coordinates that share a variance gap; one for a profile."""
+        return max(1.0, float(np.max(self.source.multiplicity))) if isinstance(self.source, PrivacyLoss) else 1.0
+
+    @property
     def mean_shift_energy(self) -> NDArray[np.float64] | None:
         """Squared length of the mean shift, per edge; None where variances differ or the part is a profile."""
         if isinstance(self.source, PrivacyProfile) or np.any(np.asarray(self.source.variance_gap) != 0):
@@ -114,8 +119,8 @@ class Charge:
 
     def _set(self, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...]) -> None:
         sampler_error = checks.real("sampler_error", sampler_error, "[0, inf)")
-        if any(part.count > LARGEST_COUNT for part in parts):
-            raise ParameterError("count must be at most 2^53, got more; no account can afford that many")
+        if any(part.count * part.multiplicity > LARGEST_COUNT for part in parts):
+            raise ParameterError("count times multiplicity must be at most 2^53. Got more, which doubles cannot count.")
         batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
         if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
             raise ParameterError(f"all batched losses of a charge must share one axis of label edges, got {batches}")

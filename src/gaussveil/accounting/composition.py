@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 
 from gaussveil import checks
 from gaussveil.accounting.charge import Charge, Part, Source, fold
-from gaussveil.accounting.cumulants import cumulants, log_chernoff
+from gaussveil.accounting.cumulants import cumulants_at, log_chernoff
 from gaussveil.accounting.either_way import EitherWay
 from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Curve, worst_delta
 from gaussveil.spectrum.profiles import PrivacyProfile
 from gaussveil.spectrum.subsampled.composed import composed
+from gaussveil.typing import Floats
 
 PATTERNS = 1024
 TIE = 1e-6  # edges and directions this close to the worst are all enclosed; floats agree to better than 1e-9
@@ -218,14 +219,16 @@ class Composition:
 
     @cached_property
     def _worst_cumulants(self) -> list[tuple[float, float, float]]:
-        orders = [float(order) for order in np.geomspace(1e-3, 1e4, 141)]
-        return [(order, *worst_cumulant(self.parts, order)) for order in orders]
+        orders = np.geomspace(1e-3, 1e4, 141)
+        found, left_out = worst_cumulants(self.parts, orders)
+        return list(zip(orders.tolist(), found.tolist(), left_out.tolist()))
 
     def _chernoff(self, epsilon: float) -> float:
         """Bound for every orientation pattern: min_s exp(sum_j max(K_j, K_j reversed)(s) - s epsilon + log c(s))."""
         best = 1.0
         for order, cumulant, left_out in self._worst_cumulants:
             exponent = cumulant - order * epsilon + log_chernoff(order)
+            exponent += 2.0**-50 * (cumulant + order * (epsilon + 10.0))  # its roundings; orders end at 1e4
             if exponent < 0:
                 best = min(best, math.exp(exponent) + sampler_delta(epsilon, left_out))
         return best
@@ -301,14 +304,14 @@ def is_asymmetric(source: Source) -> bool:
     return source.reversed().to_dict() != source.to_dict()
 
 
-def worst_cumulant(parts: Iterable[Part], order: float) -> tuple[float, float]:
+def worst_cumulants(parts: Iterable[Part], orders: Floats) -> tuple[Floats, Floats]:
     """Sum over the parts of the larger of K(s) and K reversed(s), worst label edge; and the tail mass left out."""
-    total: NDArray[np.float64] = np.zeros(())
-    left_out = 0.0
+    total, left_out = np.zeros((len(orders), 1)), np.zeros(len(orders))
     for part in parts:
-        ahead, back, tail = cumulants(part, order)
-        total, left_out = total + np.maximum(ahead, back), left_out + tail
-    return float(np.max(total)), left_out
+        ahead, back, tail = cumulants_at(part, orders)
+        total = total + np.maximum(ahead, back).reshape(len(orders), -1)
+        left_out = left_out + tail
+    return np.max(total, axis=1), left_out
 
 
 def _check_epsilon(epsilon: float) -> None:

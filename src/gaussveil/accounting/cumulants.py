@@ -25,15 +25,22 @@ def log_chernoff(order: float) -> float:
 
 
 def cumulants(part: Part, order: float) -> tuple[Floats, Floats, float]:
-    """K(s) in both directions per edge, and the mass at infinity that goes with a profile's K."""
+    """Upper ends of K(s) in both directions per edge, and the mass at infinity that goes with a profile's K."""
+    ahead, back, tail = cumulants_at(part, np.array([order]))
+    return ahead[0], back[0], float(tail[0])
+
+
+def cumulants_at(part: Part, orders: Floats) -> tuple[Floats, Floats, Floats]:
+    """`cumulants` at many orders at once; the first axis runs over orders."""
     if isinstance(part.source, PrivacyLoss):
-        ahead = np.asarray(part.source.cumulant(order), dtype=np.float64)
-        back = np.asarray(part.source.reversed().cumulant(order), dtype=np.float64)
-        return part.count * ahead, part.count * back, 0.0
-    ahead_value, ahead_tail = profile_cumulant(part.source, order)
-    back_value, back_tail = profile_cumulant(part.source.reversed(), order)
-    tail = part.count * max(ahead_tail, back_tail)
-    return np.asarray(part.count * ahead_value), np.asarray(part.count * back_value), tail
+        grid = orders.reshape(-1, *(1,) * len(part.source.batch_shape))
+        ahead, back = (np.asarray(side.cumulant_upper(grid)) for side in (part.source, part.source.reversed()))
+        return part.count * ahead, part.count * back, np.zeros(len(orders))
+    both = [
+        [profile_cumulant(side, float(order)) for order in orders] for side in (part.source, part.source.reversed())
+    ]
+    (ahead, ahead_tail), (back, back_tail) = (np.transpose(side) for side in both)
+    return part.count * ahead, part.count * back, part.count * np.maximum(ahead_tail, back_tail)
 
 
 def profile_cumulant(profile: PrivacyProfile, order: float) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
-from gaussveil.spectrum import contour, rules
+from gaussveil.spectrum import contour, cumulants, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.attack_risk import AttackRisk
 from gaussveil.spectrum.enclosures.enclosure import dominate, enclose_at, enclose_loss
@@ -22,7 +22,7 @@ from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactTerms, Sourc
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
-from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
+from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
 
 TRACE = 1e-30
@@ -155,9 +155,9 @@ class PrivacyLoss(AttackRisk):
         excess = flat - 1
         finite = xp.isfinite(flat)
         safe = xp.where(finite & (xp.abs(excess) > 1e-9), excess, xp.ones_like(excess))
-        ordinary = cumulant(terms, safe) / safe
-        slope, curvature = cumulant_slopes(terms, 0 * flat)
-        near_one = slope + 0.5 * curvature * xp.where(finite, excess, xp.zeros_like(excess))
+        ordinary = cumulants.cumulant(terms, safe) / safe
+        _, curvature = cumulant_slopes(terms, 0 * flat)
+        near_one = cumulants.mean_loss(terms) + 0.5 * curvature * xp.where(finite, excess, xp.zeros_like(excess))
         value = xp.where(xp.abs(excess) > 1e-9, ordinary, near_one)
         _, supremum = loss_limits(terms)
         return _plain(xp.reshape(xp.where(finite, value, supremum + xp.zeros_like(flat)), shape))
@@ -168,7 +168,20 @@ class PrivacyLoss(AttackRisk):
         orders = float_array("order", order, self._terms.variance_gap)
         require_finite("order", orders)
         terms, flat, shape = self._broadcast(orders)
-        return _plain(array_namespace(flat).reshape(cumulant(terms, flat), shape))
+        return _plain(array_namespace(flat).reshape(cumulants.cumulant(terms, flat), shape))
+
+    @np.errstate(all="ignore")
+    def cumulant_upper(self, order: Any) -> Array:
+        """At least K(s) of these terms, rounding counted, for s > 0: what filters and bounds may add up.
+
+        Of matrices ask `dominating()` for terms first.
+        """
+        orders = float_array("order", order, self._terms.variance_gap)
+        require_finite("order", orders)
+        if not bool(array_namespace(orders).all(orders > 0)):
+            raise ParameterError("'order' must be > 0 for an upper end of K. Got a value <= 0.")
+        terms, flat, shape = self._broadcast(orders)
+        return _plain(array_namespace(flat).reshape(cumulants.cumulant_upper(terms, flat), shape))
 
     @np.errstate(all="ignore")
     def tradeoff(self, type_one_error: Any) -> Array:
