@@ -103,12 +103,15 @@ def compose_pessimistic(
             raise ParameterError(f"'{name}' must lie in [{low}, {high}]. Got {value!r}.")
     parts = _folded(items, counts)
     uses = sum(count for _, count in parts)
-    spans = [(_reach(pair, tail_mass / uses), _reach(pair.reversed(), tail_mass / uses)) for pair, _ in parts]
-    sketch = [(_discretised(pair, max(*span, 1e-9) / _SKETCH_NODES, span), n) for (pair, n), span in zip(parts, spans)]
+    spans = [_spans(pair, tail_mass / uses) for pair, _ in parts]
+    share = _CONTOUR_WORK / max(1.0, len(parts) / 8)  # many parts share the work
+    sketch = [
+        (_discretised(pair, max(*span, 1e-9) / _SKETCH_NODES, span, share), n) for (pair, n), span in zip(parts, spans)
+    ]
     plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
     width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
     grid = _aligned(max(_fine(interval, spans, parts), width / max_bins), [pair for pair, _ in parts])
-    losses = [(_discretised(pair, grid, span), count) for (pair, count), span in zip(parts, spans)]
+    losses = [(_discretised(pair, grid, span, share), count) for (pair, count), span in zip(parts, spans)]
     if uses == 1:
         (forward_masses, backward_masses), _ = losses[0]
         return DiscreteLoss(forward_masses.curve, backward_masses.curve)
@@ -170,45 +173,64 @@ def _aligned(interval: float, pairs: Sequence[Divergence]) -> float:
     return atom / math.floor(atom / interval)
 
 
+def _spans(pair: Divergence, tail: float) -> tuple[float, float]:
+    """How far the losses of both orientations reach."""
+    ahead = _reach(pair, tail)
+    return ahead, ahead if _is_symmetric(pair) else _reach(pair.reversed(), tail)
+
+
 def _reach(pair: Divergence, tail: float) -> float:
     """An epsilon beyond which delta falls by no more than the tail; any answer is sound."""
     limit = float(getattr(pair, "infinity", 0.0)) * (1.0 + 1e-12) + tail
     largest = float(getattr(pair, "largest_loss", np.inf))
 
-    def small(epsilon: float) -> bool:
-        return bool(worst_delta(pair, np.array([epsilon]))[0] <= limit)
+    def small(epsilon: Floats) -> Any:
+        return worst_delta(pair, epsilon) <= limit
 
     low, high = 0.0, min(1e-6, largest)
-    while high < largest and not small(high):
-        low, high = high, min(2.0 * high, largest)
+    while True:  # eight doublings at a time: a call costs about the same for one point and for many
+        steps = np.minimum(high * 2.0 ** np.arange(8), largest)
+        enough = small(steps) | (steps >= largest)
+        if np.any(enough):
+            place = int(np.argmax(enough))
+            low, high = float(steps[place - 1]) if place else low, float(steps[place])
+            break
+        low, high = float(steps[-1]), min(2.0 * float(steps[-1]), largest)
         if high > 2.0 * LARGEST_EPSILON:
             raise NumericalError(f"Losses beyond {LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'.")
-    for _ in range(10):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if small(middle) else (middle, high)
+    for _ in range(2):
+        points = np.linspace(low, high, 33)
+        place = int(np.argmax(np.append(small(points[1:-1]), True))) + 1
+        low, high = float(points[place - 1]), float(points[place])
     return high
 
 
-def _discretised(pair: Divergence, interval: float, span: tuple[float, float]) -> tuple[LossMasses, LossMasses]:
+def _discretised(
+    pair: Divergence, interval: float, span: tuple[float, float], work: float
+) -> tuple[LossMasses, LossMasses]:
     """The chords of the pair's divergence between grid points, in both orientations."""
     inflation = 1.0 + float(getattr(pair, "relative_error", LOSS_RELATIVE_ERROR))
-    stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair)))
+    stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair, work)))
     sides: list[Floats] = []
-    for direction, reach in zip((pair, pair.reversed()), span):
+    directions = (pair,) if _is_symmetric(pair) else (pair, pair.reversed())
+    for direction, reach in zip(directions, span):
         nodes = math.ceil(reach / (stride * interval)) + 2
         # A little below the node, so that the rounding of epsilon (here or of a bound inside delta) only raises delta.
         epsilon = stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
         value = np.minimum(worst_delta(direction, epsilon) * inflation, 1.0)
         sides.append(np.maximum.accumulate(value[::-1])[::-1])
-    sides[0][0] = sides[1][0] = max(sides[0][0], sides[1][0])
-    up, down = sides
+    up, down = sides[0], sides[-1]
+    up[0] = down[0] = max(up[0], down[0])
+    if up is down:
+        masses = chord_masses(up, up, interval, stride)
+        return masses, masses
     return chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride)
 
 
-def _node_limit(pair: Divergence) -> float:
+def _node_limit(pair: Divergence, work: float) -> float:
     """How many nodes are affordable: unlimited for closed forms; chords over wider steps are sound, only looser."""
     while isinstance(base := getattr(pair, "base", None), Divergence):
         pair = base
     if not isinstance(pair, PrivacyLoss) or is_mean_shift(pair):
         return float(getattr(pair, "affordable_nodes", math.inf))
-    return max(_SKETCH_NODES, _CONTOUR_WORK / (2 + np.size(pair.variance_gap)))
+    return max(_SKETCH_NODES, work / (2 + np.size(pair.variance_gap)))
