@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-from gaussveil.spectrum.enclosures.ball_integral import BallIntegral
+from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, Budget
 from gaussveil.spectrum.enclosures.ball_spectrum import exact_spectrum
 from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles, TermDoubles
@@ -253,6 +253,53 @@ def test_stored_terms_are_enclosed_with_their_multiplicities() -> None:
 def test_paths_that_cost_the_same_can_be_ordered() -> None:
     """Where lengths overflow every path costs the same, and directions, being complex, have no order."""
     doubles = TermDoubles.of([-0.5], energy=[1.0])
-    integral = BallIntegral([(exact_spectrum([(doubles, 1)]), 1)], 1.0)
+    integral = BallIntegral([(exact_spectrum([(doubles, 1)]), 1)], 1.0, Budget(1))
     with np.errstate(all="ignore"):
         assert len(integral._paths(arb(1), np.array([0.5]), 1e300, 0.0)) == 5
+
+
+def test_enclosures_next_to_the_largest_loss_are_tight() -> None:
+    """Doubles cannot tell the largest loss from epsilon there; the truth is 0 or positive, never 'anything'."""
+    for gap, energy in ((0.5, 0.0), (4.2e-11, 0.0), (0.9184691013542657, 0.03314962126188179), (5.9865e-05, 0.0)):
+        loss = PrivacyLoss.from_terms([gap], [3.0], [energy])
+        with ctx.workprec(200):
+            largest = -(-arb(gap)).log1p() * 3 / 2 + arb(energy) / (2 * arb(gap))
+        for steps in range(-3, 4):
+            epsilon = float(largest)
+            for _ in range(abs(steps)):
+                epsilon = math.nextafter(epsilon, math.copysign(math.inf, steps))
+            found, value = loss.enclose(epsilon), float(loss.delta(epsilon))
+            with ctx.workprec(200):
+                positive = bool(largest > epsilon)
+            assert (found.lower > 0.0) == positive == (value > 0.0)
+            assert found.relative_width < 1e-9
+            assert value == pytest.approx(found.upper, rel=1e-9)
+
+
+def test_a_term_without_weight_is_dropped() -> None:
+    with_it = PrivacyLoss.from_terms([0.5, -0.9], [1.0, 0.0], [0.1, 0.0])
+    alone = PrivacyLoss.from_terms([0.5], [1.0], [0.1])
+    for epsilon in (0.3, 0.6):
+        assert with_it.enclose(epsilon) == alone.enclose(epsilon)
+        assert with_it.delta(epsilon) == alone.delta(epsilon)
+    assert with_it.enclose(0.6).upper == with_it.delta(0.6) == 0.0
+
+
+@pytest.mark.parametrize("size", [2, 8, 12])
+def test_an_equal_shrinking_of_all_directions_is_enclosed(size: int) -> None:
+    """cov_x = cov_y / 2: L = d log(2)/2 - |x|^2/2, so that both probabilities are those of a chi-squared variable."""
+    root = np.random.default_rng(size).normal(size=(size, size)) / size + np.eye(size)
+    cov = root @ root.T
+    found = GaussianPair(np.zeros(size), cov / 2, np.zeros(size), cov).enclose(0.25)
+    with ctx.workprec(300):
+        half, radius = arb(size) / 2, size * arb(2).log() - arb(0.5)
+        truth = radius.gamma_lower(half, 1) - arb(0.25).exp() * (radius / 2).gamma_lower(half, 1)
+        assert not truth < arb(found.lower)
+        assert not truth > arb(found.upper)
+    assert found.relative_width < 1e-14
+
+
+def test_what_cannot_be_decided_ends_soon() -> None:
+    """A thousandth of a thousandth ... of a coordinate that grows: an interval, or a refusal, in bounded work."""
+    found = PrivacyLoss.from_terms([0.5, -0.9], [1.0, 1e-30], [0.1, 0.0]).enclose(0.6)
+    assert found.lower <= found.upper < 1e-18

@@ -279,3 +279,12 @@ def test_epsilon_next_to_the_largest_loss_is_private(gaps: list[float], mean: fl
     found = loss.enclose(epsilon)
     assert found.lower <= target
     assert target > 0.0 or found.log_lower == -math.inf
+
+
+@pytest.mark.parametrize("gap", [1e-10, 1.4555e-05, 0.005685517764970434, 0.31711729125552746, 0.8187225019933846])
+def test_no_test_is_worse_than_a_blind_one(gap: float) -> None:
+    """Type II error <= 1 - alpha, also where the loss ends and thresholds in doubles are too coarse."""
+    level = 1.0 - np.array([1e-4, 1e-8, 1e-9, 1e-10, 1e-12, 1e-14])
+    for loss in (PrivacyLoss.from_terms([gap], [1.0], [0.0]), PrivacyLoss.from_terms([gap], [1.0], [5e-5])):
+        for side in (loss, loss.reversed()):
+            assert np.all(side.tradeoff(level) <= 1.0 - level)

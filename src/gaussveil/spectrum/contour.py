@@ -40,6 +40,7 @@ from gaussveil.spectrum.selection import array_namespace, contract, put_rows, ta
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits, order_limits
 from gaussveil.typing import Array
 
+UNIT_ROUNDOFF = 2.0**-53
 CPU_CHUNK = 1 << 17
 DEVICE_CHUNK = 1 << 29
 
@@ -225,15 +226,20 @@ def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
 
 
 def log_delta(terms: Terms, threshold: Array) -> Integral:
-    """`log_hockey_stick` with -inf where the loss never exceeds the threshold."""
+    """`log_hockey_stick` with -inf where the loss certainly never exceeds the threshold."""
     return _in_chunks(terms, threshold, _log_delta_rows, 1)
 
 
 def _log_delta_rows(terms: Terms, threshold: Array) -> Integral:
     xp = array_namespace(threshold)
     _, supremum = loss_limits(terms)
-    rows = where(threshold < supremum)
-    found = Integral(xp.full_like(threshold, -xp.inf), xp.zeros_like(threshold), xp.zeros_like(threshold))
+    rounding = 4 * (terms.variance_gap.shape[-1] + 8) * UNIT_ROUNDOFF
+    rows = where(threshold < supremum * (1 - rounding))
+    # Nearer to the supremum than doubles tell, delta may be 0 or not: an upper bound that nothing settled.
+    edge = (threshold >= supremum * (1 - rounding)) & (threshold < supremum * (1 + rounding))
+    unknown = xp.where(edge, xp.zeros_like(threshold), xp.full_like(threshold, -xp.inf))
+    error = xp.where(edge, xp.full_like(threshold, xp.inf), xp.zeros_like(threshold))
+    found = Integral(unknown, xp.zeros_like(threshold), error)
     if rows.shape[0]:
         part = log_hockey_stick(terms.rows(rows), take_rows(threshold, rows))
         found = Integral(*(put_rows(column, rows, update) for column, update in zip(found, part)))

@@ -199,7 +199,9 @@ class PrivacyLoss(AttackRisk):
         chosen = terms.rows(rows)
         threshold = threshold_at_tail(chosen, take_rows(flat, rows))
         found = contour.tail_probability(chosen, threshold, rules.TAIL_X, rules.TAIL_X_COMPLEMENT)
-        return _plain(xp.reshape(put_rows(1 - flat, rows, 1 - found), shape))
+        # Next to the ends of the loss's range a threshold in doubles misses the level by more than the curve's height.
+        error = xp.minimum(1 - found, 1 - take_rows(flat, rows))
+        return _plain(xp.reshape(put_rows(1 - flat, rows, error), shape))
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
@@ -293,7 +295,10 @@ class PrivacyLoss(AttackRisk):
         """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
         example).
         """
-        found = enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
+        try:
+            found = enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
+        except NumericalError:  # not decided: at most one
+            return 0.0
         return float(found.log_upper)
 
     def _is_private(self, row: int, shape: tuple[int, ...], epsilon: float, delta: float) -> bool:

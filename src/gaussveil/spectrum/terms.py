@@ -44,8 +44,11 @@ class Terms:
 
     @classmethod
     def from_gaps(cls, variance_gap: Array, multiplicity: Array, energy: Array) -> Terms:
-        """Terms whose variance ratio is exactly 1 - variance_gap."""
+        """Terms whose variance ratio is exactly 1 - variance_gap; the gap of a term without weight is none."""
         xp = array_namespace(variance_gap)
+        absent = (multiplicity == 0) & (energy == 0)
+        if bool(xp.any(absent)):
+            variance_gap = xp.where(absent, xp.zeros_like(variance_gap), variance_gap)
         tiny = (variance_gap != 0) & (xp.abs(variance_gap) < SMALLEST)
         if bool(xp.any(tiny)):
             variance_gap = xp.where(tiny, SMALLEST * xp.sign(variance_gap), variance_gap)

@@ -18,17 +18,19 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from flint import acb, arb
+from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
 
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
-ENOUGH = 1e-10  # relative width at which no higher precision is tried
+TIGHT = 1e-10  # relative width at which no higher precision is tried
+NEAR_LARGEST = 1e-3  # of epsilon: how near the largest loss the formulas change that steer the contour
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
 NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
+FIRST_WORK, WORK_PER_TERM, MOST_WORK = 2e5, 600, 1.5e6  # ten times what ordinary pairs need; at most some ten seconds
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
 
@@ -41,11 +43,20 @@ class _Path(NamedTuple):
     lengths: tuple[float, ...]
 
 
+class Budget:
+    """Work that one enclosure may still do, all paths and precisions, in terms evaluated at 128 bits."""
+
+    def __init__(self, terms: int) -> None:
+        self.left = min(FIRST_WORK + WORK_PER_TERM * terms, MOST_WORK)
+
+
 class BallIntegral:
     """One evaluation at the working precision in force."""
 
-    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float) -> None:
+    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float, budget: Budget) -> None:
         self.spectra = spectra
+        self._budget = budget
+        self._price = (5 + sum(len(spectrum.terms) for spectrum, _ in spectra)) * max(1.0, ctx.prec / 128)
         self._terms = {id(spectrum): spectrum.terms_only() for spectrum, _ in spectra}
         self.epsilon = epsilon
         terms = [(term, count) for spectrum, count in spectra for term in spectrum.terms]
@@ -58,7 +69,14 @@ class BallIntegral:
         self.number = np.array([float(term.multiplicity) * count for term, count in terms])
         self.shift = np.array([float(term.energy) * count for term, count in terms])
         self.flat = float(sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)))
-        self.log_ratio = float(sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0)))
+        log_ratio = sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0))
+        self.log_ratio = float(log_ratio)
+        # What is left up to the largest loss, where that is finite and so near that doubles would cancel.
+        self.room = math.inf
+        if self.flat == 0.0 and np.all(self.gap > 0.0):
+            largest = sum((term.energy * count / term.gap for term, count in terms), -log_ratio) / 2
+            room = float(largest - epsilon)
+            self.room = room if 0.0 < room < NEAR_LARGEST * epsilon else math.inf
 
     def enclose(self) -> tuple[Enclosure, bool]:
         """The interval, and whether a higher precision could not make it much narrower."""
@@ -81,7 +99,7 @@ class BallIntegral:
             if scaled is None:
                 continue
             best = intersection(best, from_scaled(scaled, level))
-            if scaled > 0 and scaled.rad() <= ENOUGH / 2 * scaled:
+            if scaled > 0 and scaled.rad() <= TIGHT / 2 * scaled:
                 return best, True
         return best, False
 
@@ -117,6 +135,9 @@ class BallIntegral:
     def _slope(self, c: float, opening: NDArray[np.float64]) -> float:
         if c == 0.0:  # it left the range of doubles; the slope falls without end there
             return -math.inf
+        if self.room < math.inf:
+            falling = self.number * self.gap / opening + self.shift * (1.0 - self.gap) / (self.gap * opening**2)
+            return self.room - 1.0 / c - 1.0 / (1.0 + c) - 0.5 * float(np.sum(falling))
         value = -0.5 * self.log_ratio - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) + 0.5 * self.flat * (2.0 * c + 1.0)
         value -= 0.5 * float(np.sum(self.number * self.gap / opening))
         return value + 0.5 * float(np.sum(self.shift * (c * (1.0 + opening) + 1.0) / opening**2))
@@ -176,6 +197,11 @@ class BallIntegral:
         """log F at c + z in floating point (imaginary part up to the branch)."""
         s = float(c) + z
         w = opening + np.multiply.outer(z, self.gap)
+        if self.room < math.inf:  # s(1+s)/w = s/g + (1 - 1/g) s/w
+            mean = (np.multiply.outer(s, 1.0 - 1.0 / self.gap) / w) @ self.shift
+            near: NDArray[np.complex128] = s * self.room - 0.5 * np.log(w) @ self.number + 0.5 * mean
+            near -= np.log(s) + np.log1p(s)
+            return near
         value = s * (-0.5 * self.log_ratio - self.epsilon) - np.log(s) - np.log1p(s) - 0.5 * np.log(w) @ self.number
         result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (self.flat + (1.0 / w) @ self.shift)
         return result
@@ -208,6 +234,7 @@ class BallIntegral:
             return None
 
         def integrand(s: acb, _analytic: bool) -> acb:
+            self._budget.left -= self._price
             return (self._exponent(s) - level).exp() / (s * (s + 1))
 
         total = self._tail(points[-1], level)
@@ -215,8 +242,11 @@ class BallIntegral:
             return None
         tolerance = arb(2) ** -GOAL_BITS
         for start, end in pairwise(points):
+            limit = int(min(EVALUATIONS, self._budget.left / self._price))
+            if limit < 1:
+                return None
             total += acb.integral(
-                integrand, start, end, rel_tol=tolerance, abs_tol=tolerance * width / 64, eval_limit=EVALUATIONS
+                integrand, start, end, rel_tol=tolerance, abs_tol=tolerance * width / 64, eval_limit=limit
             )
             if not total.imag.rad() < width:  # wider than the integral itself: further pieces would be vain
                 return None

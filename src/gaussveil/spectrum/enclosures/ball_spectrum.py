@@ -57,17 +57,18 @@ class BallSpectrum:
 
     def cumulant(self, s: acb) -> acb:
         """K on a ball s that is nearly a point, term by term; not finite on a cut or where the residual is large."""
-        logs, quadratic = acb(0), acb(self.flat_energy)
+        logs, quadratic, exact = acb(0), acb(self.flat_energy), self.exact
         sizes = []
         for gap, multiplicity, energy in self.terms:
             w = s * gap + 1
             logs += w.log(analytic=True) * multiplicity
             if not energy.is_zero():
                 quadratic += energy / w
-            sizes.append(w.abs_lower())
+            if not exact:
+                sizes.append(w.abs_lower())
         curve = s * (s + 1) / 2
         value = curve * quadratic - (s * self.log_ratio + logs) / 2
-        return value if self.exact else value + self._residual(s, curve, sizes)
+        return value if exact else value + self._residual(s, curve, sizes)
 
     def bend(self, s: acb) -> tuple[arb, acb]:
         """A bound on |K''| over the ball s, and a ball around zero for what the residual adds to K there.
@@ -141,6 +142,8 @@ def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:
     terms, flat = [], arb(0)
     for (gap, swapped), (number, energy) in merged.items():
         ratio = 1 - arb(gap)
+        if number.is_zero() and energy.is_zero():
+            continue  # a coordinate that is not there
         if gap == 0.0:
             flat += energy
         elif swapped:  # measured where X is standard

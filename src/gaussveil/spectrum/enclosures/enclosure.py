@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array
-from gaussveil.spectrum.enclosures.ball_integral import BallIntegral
+from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, Budget
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
 from gaussveil.spectrum.enclosures.dominating import dominating_terms
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, Source
@@ -68,7 +68,8 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
     """Interval that contains delta_{X||Y}(epsilon) of the composition of all sources, each taken `count` times.
 
     Every number is taken exactly as the double it is. Precision is raised until the relative width is below 1e-10
-    (usually it is about 1e-16) or a cap is reached; the interval is rigorous in every case.
+    (usually it is about 1e-16) or a budget of work is spent; the interval is rigorous in every case, and where nothing
+    at all is known by then `NumericalError` says so.
     """
     level = float(epsilon_array(epsilon, np.zeros(0)))
     if any(count < 0 for _, count in sources):
@@ -76,19 +77,24 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
     active = [(source, int(count)) for source, count in sources if count > 0 and not source.trivial]
     if not active:
         return ZERO
-    best = UNKNOWN
+    best, budget = UNKNOWN, Budget(sum(source.size for source, _ in active))
+    reduced = False
     with _PRECISION_LOCK:
         for precision in PRECISIONS:
+            if budget.left <= 0:
+                break
             spectra = _spectra(active, precision)
             if spectra is None:
                 continue
+            reduced = True
             with ctx.workprec(precision):
-                found, tight = BallIntegral(spectra, level).enclose()
+                found, tight = BallIntegral(spectra, level, budget).enclose()
             best = intersection(best, found)
             if tight:
                 return best
-    if best == UNKNOWN and any(isinstance(source, MatrixDoubles) for source, _ in active):
-        raise NumericalError(NEARLY_SINGULAR)
+    if best == UNKNOWN:
+        undecided = "This delta was not decided within the budget of work for one enclosure."
+        raise NumericalError(undecided if reduced else NEARLY_SINGULAR)
     return best
 
 

@@ -70,6 +70,11 @@ class TermDoubles:
         )
 
     @property
+    def size(self) -> int:
+        """Number of terms."""
+        return len(self.variance_gap)
+
+    @property
     def trivial(self) -> bool:
         """Whether X and Y are the same."""
         still = not any(gap and count for gap, count in zip(self.variance_gap, self.multiplicity))
@@ -117,6 +122,11 @@ class MatrixDoubles:
                 raise NotSymmetricError(f"{name} must be symmetric; pass (S + S.T) / 2")
             matrices.append(tuple(map(tuple, matrix.tolist())))
         return cls(vectors[0], matrices[0], vectors[1], matrices[1])
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        return len(self.mean_x)
 
     @property
     def trivial(self) -> bool:
