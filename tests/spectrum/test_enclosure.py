@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, Budget
+from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget
 from gaussveil.spectrum.enclosures.ball_spectrum import exact_spectrum
 from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles, TermDoubles
@@ -253,7 +253,7 @@ def test_stored_terms_are_enclosed_with_their_multiplicities() -> None:
 def test_paths_that_cost_the_same_can_be_ordered() -> None:
     """Where lengths overflow every path costs the same, and directions, being complex, have no order."""
     doubles = TermDoubles.of([-0.5], energy=[1.0])
-    integral = BallIntegral([(exact_spectrum([(doubles, 1)]), 1)], 1.0, Budget(1))
+    integral = BallIntegral([(exact_spectrum([(doubles, 1)]), 1)], 1.0, WorkBudget(1))
     with np.errstate(all="ignore"):
         assert len(integral._paths(arb(1), np.array([0.5]), 1e300, 0.0)) == 5
 
@@ -303,3 +303,14 @@ def test_what_cannot_be_decided_ends_soon() -> None:
     """A thousandth of a thousandth ... of a coordinate that grows: an interval, or a refusal, in bounded work."""
     found = PrivacyLoss.from_terms([0.5, -0.9], [1.0, 1e-30], [0.1, 0.0]).enclose(0.6)
     assert found.lower <= found.upper < 1e-18
+
+
+@pytest.mark.parametrize("gap", [-5e-324, -1e-150, -1e-30, 1e-150, 5e-324])
+def test_the_smallest_gaps_are_enclosed_like_none(gap: float) -> None:
+    found = PrivacyLoss.from_terms([gap], [1.0], [0.5]).enclose(2.0)
+    with ctx.workprec(200):
+        shift = (arb(1) / 2).sqrt()
+        tails = [((2 / shift + sign * shift / 2) / arb(2).sqrt()).erfc() / 2 for sign in (-1, 1)]
+        truth = tails[0] - arb(2).exp() * tails[1]
+        assert abs(arb(found.upper) / truth - 1) < 1e-14
+    assert found.relative_width < 1e-14

@@ -43,7 +43,7 @@ class _Path(NamedTuple):
     lengths: tuple[float, ...]
 
 
-class Budget:
+class WorkBudget:
     """Work that one enclosure may still do, all paths and precisions, in terms evaluated at 128 bits."""
 
     def __init__(self, terms: int) -> None:
@@ -53,7 +53,7 @@ class Budget:
 class BallIntegral:
     """One evaluation at the working precision in force."""
 
-    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float, budget: Budget) -> None:
+    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float, budget: WorkBudget) -> None:
         self.spectra = spectra
         self._budget = budget
         self._price = (5 + sum(len(spectrum.terms) for spectrum, _ in spectra)) * max(1.0, ctx.prec / 128)
@@ -124,13 +124,15 @@ class BallIntegral:
             largest += value * count
         return bool(largest <= self.epsilon)
 
-    def _openings(self, odds: float) -> tuple[float, NDArray[np.float64]]:
-        """c and all 1 + c g, without cancellation next to the end 1/limit of the domain."""
-        if self.limit > 0.0:
-            c = odds / (1.0 + odds) / self.limit
-            ratio = -self.gap / self.limit
-            return c, np.where(self.gap < 0.0, (1.0 - ratio) + ratio / (1.0 + odds), 1.0 + c * self.gap)
-        return odds, 1.0 + odds * self.gap
+    def _openings(self, log_odds: float) -> tuple[float, float, NDArray[np.float64]]:
+        """c, its odds of the domain's end, and all 1 + c g, without cancellation next to that end 1/limit."""
+        if self.limit == 0.0:
+            c = math.exp(log_odds)
+            return c, 0.0, 1.0 + c * self.gap
+        odds = math.exp(min(log_odds + math.log(self.limit), 300.0))
+        c = math.exp(log_odds) / (1.0 + odds) if odds < 1.0 > self.limit else odds / (1.0 + odds) / self.limit
+        ratio = -self.gap / self.limit
+        return c, odds, np.where(self.gap < 0.0, (1.0 - ratio) + ratio / (1.0 + odds), 1.0 + c * self.gap)
 
     def _slope(self, c: float, opening: NDArray[np.float64]) -> float:
         if c == 0.0:  # it left the range of doubles; the slope falls without end there
@@ -144,15 +146,16 @@ class BallIntegral:
 
     def _saddle(self) -> tuple[arb, NDArray[np.float64], float] | None:
         """Approximate minimiser c of K(c) - c eps - log c(1+c), all 1 + c g, and the width of the saddle."""
-        low, high = -300.0, 300.0
+        scale = math.log(self.limit) if self.limit > 0.0 else 0.0
+        low, high = -300.0 - max(scale, 0.0), 300.0 - min(scale, 0.0)
         for _ in range(60):
             middle = 0.5 * (low + high)
-            if self._slope(*self._openings(math.exp(middle))) < 0.0:
+            c_float, odds, opening = self._openings(middle)
+            if self._slope(c_float, opening) < 0.0:
                 low = middle
             else:
                 high = middle
-        odds = math.exp(low)
-        c_float, opening = self._openings(odds)
+        c_float, odds, opening = self._openings(low)
         c = arb(c_float)
         if self.limit > 0.0 and odds > 1.0:
             c = (arb(odds) / (1 + arb(odds)) / arb(self.limit)).mid()

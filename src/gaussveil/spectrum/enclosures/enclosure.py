@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array
-from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, Budget
+from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
 from gaussveil.spectrum.enclosures.dominating import dominating_terms
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, Source
@@ -77,7 +77,7 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
     active = [(source, int(count)) for source, count in sources if count > 0 and not source.trivial]
     if not active:
         return ZERO
-    best, budget = UNKNOWN, Budget(sum(source.size for source, _ in active))
+    best, budget = UNKNOWN, WorkBudget(sum(source.size for source, _ in active))
     reduced = False
     with _PRECISION_LOCK:
         for precision in PRECISIONS:
