@@ -22,4 +22,14 @@ else
   "$work/empty/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$wheel"
 fi
 
+# The independent verifier, alone in an environment of its own: it must not need the package whose word it checks.
+"$venv/bin/python" -m venv "$work/verifier"
+if [ -x "$venv/bin/uv" ]; then
+  "$venv/bin/uv" pip install --quiet --python "$work/verifier/bin/python" -c constraints.txt ./verifier
+else
+  "$work/verifier/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt ./verifier
+fi
+"$venv/bin/python" scripts/sample_certificate.py "$work/certificate.json" "$work/owner.key"
+"$work/verifier/bin/gaussveil-verifier" "$work/certificate.json" --public-key "$work/owner.key.pub"
+
 "$work/empty/bin/python" scripts/run_examples.py "$work/empty" README.md

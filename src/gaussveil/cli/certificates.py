@@ -9,7 +9,7 @@ import typer
 
 from gaussveil.cli.files import check_targets, read_json, reserved
 from gaussveil.cli.options import Json
-from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, tell
+from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, UNDECIDED, digits, print_json, print_line, tell
 from gaussveil.errors import FormatError
 from gaussveil.files import printable
 
@@ -29,7 +29,7 @@ def verify(
     """Recompute a certificate: delta in both directions, the arithmetic and the signature.
 
     Takes a certificate, a mixture model, which holds its own, or a file of meters, which holds one per meter. Ends with
-    1 if anything does not hold, or if a certificate claims no guarantee at all.
+    1 if anything does not hold, or if a certificate claims no guarantee at all; with 3 if a proof is wanting.
 
     Example: gaussveil verify out.csv.certificate.json --public-key owner.key.pub
     """
@@ -50,7 +50,8 @@ def verify(
             if name:
                 print_line(printable(f"Meter {name}"))
             _print(read, one)
-    raise typer.Exit(DONE if all(one.private for one in found) else NO)
+    open_only = all(one.private or one.outcome == "not decided" for one in found)
+    raise typer.Exit(DONE if all(one.private for one in found) else UNDECIDED if open_only else NO)
 
 
 def held_in(place: Path) -> dict[str, Certificate]:
@@ -88,6 +89,7 @@ def _held(path: Path) -> dict[str, Certificate]:
 def _answer(read: Certificate, found: Verification) -> dict[str, object]:
     return {
         "verified": found.ok,
+        "outcome": found.outcome,
         "private": found.private,
         "guarantee": str(read.guarantee),
         "epsilon": read.epsilon,
@@ -107,7 +109,8 @@ def _print(read: Certificate, found: Verification) -> None:
     print_line(f"rests on: {found.rests_on}")
     for problem in found.problems:
         print(printable(f"does not hold: {problem}"))
-    print_line("verified" if found.private else "verified, but no guarantee" if found.ok else "does not verify")
+    words = {"verified": "verified" if found.private else "verified, but no guarantee", "refuted": "does not verify"}
+    print_line(words.get(found.outcome, found.outcome))
 
 
 @key_app.command("new", epilog=EXIT_CODE_HELP)

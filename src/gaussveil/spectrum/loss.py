@@ -246,11 +246,13 @@ class PrivacyLoss(AttackRisk):
 
     # --- composition
 
+    @np.errstate(all="ignore")
     def __pow__(self, count: int) -> PrivacyLoss:
         """The loss of `count` independent repetitions."""
         checks.whole("count", count, "[1, 9007199254740992]")  # 2^53: beyond it a float no longer counts
         terms = self._terms
         folded = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * int(count), terms.energy * int(count))
+        require_finite("energy", folded.energy)
         return PrivacyLoss(folded, [source.repeated(int(count)) for source in self._sources])
 
     def to_dict(self) -> dict[str, Any]:

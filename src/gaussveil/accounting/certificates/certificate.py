@@ -200,6 +200,8 @@ class Certificate:
             raise FormatError("a certificate needs 'assumptions' as a list and 'parameters' as an object")
         if signature is not None:
             listed = fields(signature, "the signature", ("algorithm", "public_key", "value"))
+            if len(listed) > 3:
+                raise FormatError("the signature must hold its algorithm, public_key and value alone")
             signature = {name: text(listed, name, "the signature") for name in listed}
         try:
             made = cls(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from gaussveil.accounting.certificates.certificate import Certificate
-from gaussveil.errors import FormatError, NumericalError
+from gaussveil.errors import FormatError
 from gaussveil.spectrum.positive_definite import is_positive_definite
 
 _LATTICE_VARIANCE = (
@@ -29,7 +29,7 @@ def parameter_problems(certificate: Certificate) -> tuple[list[str], str]:
         return [], PAIR_ALONE
     try:
         return check(certificate)
-    except (FormatError, NumericalError) as error:
+    except FormatError as error:
         return [str(error)], PAIR_ALONE
 
 

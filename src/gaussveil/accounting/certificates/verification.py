@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.certificate import Certificate
-from gaussveil.accounting.certificates.parameter_checks import parameter_problems
+from gaussveil.accounting.certificates.parameter_checks import PAIR_ALONE, parameter_problems
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_edges
-from gaussveil.errors import AssumptionError, FormatError, GaussveilError, VerificationError
+from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
 
 _AGREEMENT = 1e-9
 
@@ -20,7 +20,8 @@ _AGREEMENT = 1e-9
 class Verification:
     """Outcome of `verify`; `ok` means every check passed, `private` that a guarantee is also claimed.
 
-    `rests_on` says how far the checks reach: from the public parameters on, or from the charged pair alone.
+    `rests_on` says how far the checks reach: from the public parameters on, or from the charged pair alone. `outcome`
+    is "verified", "refuted" if a statement is proven false, or "not decided" if only a proof is wanting.
     """
 
     ok: bool
@@ -30,6 +31,12 @@ class Verification:
     signature: str
     problems: tuple[str, ...]
     rests_on: str
+    open_questions: int = 0
+
+    @property
+    def outcome(self) -> str:
+        """Verified, refuted or not decided."""
+        return "verified" if self.ok else "not decided" if len(self.problems) == self.open_questions else "refuted"
 
     def require(self) -> None:
         """Raise `VerificationError` unless every check passed."""
@@ -50,18 +57,21 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         check_edges(certificate.adjacency, certificate.charge)
     except AssumptionError as error:
         problems.append(str(error))
-    found, rests_on = parameter_problems(certificate)
-    problems += found
-    lower, upper = 0.0, 1.0  # until it is known better
+    lower, upper, unproven, rests_on = 0.0, 1.0, [], PAIR_ALONE  # until it is known better
+    try:
+        found, rests_on = parameter_problems(certificate)
+        problems += found
+    except NumericalError as error:
+        unproven.append(str(error))
     try:
         total = Composition.of([(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric)
-        # Where floats already say 1, an enclosure could take for ever and would change nothing.
-        if total.delta(certificate.epsilon) < 1:
-            lower, upper = total.delta_bounds(certificate.epsilon)
+        # Where floats, good to nine digits, already say 1, an enclosure would change nothing.
+        flat = total.delta(certificate.epsilon) >= 1 > certificate.delta
+        lower, upper = (0.5, 1.0) if flat else total.delta_bounds(certificate.epsilon)
     except (GaussveilError, ArithmeticError, ValueError) as error:
-        problems.append(f"delta could not be recomputed ({error}), so nothing is shown")
+        unproven.append(f"delta could not be recomputed ({error}), so nothing is shown")
     if upper > certificate.delta:
-        problems.append(
+        (problems if lower > certificate.delta else unproven).append(
             f"the pair allows delta {upper:.6g} at epsilon {certificate.epsilon:.6g}, claimed {certificate.delta:.6g}"
         )
     if not lower * (1 - _AGREEMENT) <= certificate.delta_upper <= certificate.delta:
@@ -69,9 +79,16 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
             f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
         )
     signature = _check_signature(certificate, public_key, problems)
-    ok = not problems
+    ok = not problems and not unproven
     return Verification(
-        ok, ok and certificate.guarantee.kind != "none", lower, upper, signature, tuple(problems), rests_on
+        ok=ok,
+        private=ok and certificate.guarantee.kind != "none",
+        delta_lower=lower,
+        delta_upper=upper,
+        signature=signature,
+        problems=(*problems, *unproven),
+        rests_on=rests_on,
+        open_questions=len(unproven),
     )
 
 

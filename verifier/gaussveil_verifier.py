@@ -1,0 +1,888 @@
+"""Recompute a gaussveil certificate, trusting nobody: verified, refuted, or not decided.
+
+This file imports nothing of gaussveil. A certificate charges a release for a pair of Gaussians, X ~ N(b, diag(1 - g))
+and Y ~ N(0, I), given by variance gaps g, how many coordinates share each, and squared mean gaps. With
+
+    K(s) = sum over terms of  -(s/2) m log(1 - g) - (m/2) log(1 + s g) + s (1 + s) e / (2 (1 + s g)),
+
+delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s + 1)) ds over Re s = c > 0 is the smallest delta of X from Y. It
+is enclosed in ball arithmetic (Arb) on a straight piece from c to P, and above P by a bound: there |1 + s g| grows with
+Im s, and so the integrand falls, but for terms with Re(1 + P g) < 0, whose exponent rises by at most
+e (1 - g) |Re(1 + P g)| / (2 g^2 |1 + P g|^2). Mean shifts and single named profiles have closed forms.
+
+What is checked: strict form, statements that derive from each other, delta at epsilon in both directions (over label
+edges and orientations the worst) with the sampler's total variation charged at (1 + e^eps), public parameters of plain
+Gaussian noise, and the Ed25519 signature. What is not: that the program which released really did as it says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import cmath
+import hashlib
+import itertools
+import json
+import math
+import sys
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from flint import acb, arb, ctx
+
+SECONDS = 4.0  # of processor time for one certificate
+LARGEST_FILE = 1 << 24
+DEPTH = 32
+LARGEST_COUNT = 2**53
+PATTERNS = 64  # orientations that are enclosed one by one; beyond them a bound over all serves
+PRECISIONS = (128, 256, 512)
+ROUND_UP = 1.0 + 8 * 2.0**-53
+VERIFIED, REFUTED, UNDECIDED = "verified", "refuted", "not decided"
+
+Term = tuple[Fraction, Fraction, Fraction]  # variance gap, multiplicity, energy
+
+
+class Refuted(Exception):
+    """A statement of the certificate is false, or the file is no certificate."""
+
+
+class Undecided(Exception):
+    """The limits of this program do not suffice to tell."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found; `private` tells whether a guarantee is claimed at all."""
+
+    outcome: str
+    reasons: tuple[str, ...]
+    delta_lower: float
+    delta_upper: float
+    signature: str
+    private: bool
+
+
+class Work:
+    """A budget of processor time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.process_time() + seconds
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return time.process_time() > self._end
+
+    def check(self) -> None:
+        """Raise once the budget is spent."""
+        if self.spent:
+            raise Undecided("the budget of work is spent")
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Refuted("an object repeats a key: readers would disagree on what it says")
+    return found
+
+
+def read(body: bytes) -> dict[str, Any]:
+    """The JSON object of a certificate, of bounded size and depth, finite numbers and valid text only."""
+    if len(body) > LARGEST_FILE:
+        raise Refuted(f"the file has more than {LARGEST_FILE} bytes")
+    try:
+        record = json.loads(body.decode(), object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        raise Refuted(f"the file is not JSON: {type(error).__name__}") from None
+    waiting: list[tuple[Any, int]] = [(record, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        if depth > DEPTH:
+            raise Refuted(f"the file is nested deeper than {DEPTH}")
+        if isinstance(value, dict):
+            waiting += [(item, depth + 1) for pair in value.items() for item in pair]
+        elif isinstance(value, list):
+            waiting += [(item, depth + 1) for item in value]
+        elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise Refuted("the file holds text that is no Unicode")
+        elif isinstance(value, int) and value.bit_length() > 1023:
+            raise Refuted("the file holds a number that no double can")
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise Refuted("the file holds a number that is not finite")
+    return members(record, "the certificate", None)
+
+
+def members(value: Any, what: str, names: str | None, optional: str = "") -> dict[str, Any]:
+    """An object with exactly these members."""
+    if not isinstance(value, dict):
+        raise Refuted(f"{what} is not an object")
+    if names is not None:
+        wanted, known = set(names.split()), set(names.split()) | set(optional.split())
+        if not wanted <= set(value) <= known:
+            raise Refuted(f"{what} lacks {sorted(wanted - set(value))} or holds unknown {sorted(set(value) - known)}")
+    return value
+
+
+def text(record: dict[str, Any], name: str) -> str:
+    """A member that is text."""
+    value = record[name]
+    if not isinstance(value, str):
+        raise Refuted(f"{name!r} is not text")
+    return value
+
+
+def number(record: dict[str, Any], name: str, low: float = 0.0, high: float = math.inf) -> float:
+    """A member that is a number of a range."""
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise Refuted(f"{name!r} is not a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def whole(record: dict[str, Any], name: str, low: int, high: int) -> int:
+    """A member that is a whole number of a range."""
+    value = record[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Refuted(f"{name!r} is not a whole number from {low} to {high}")
+    return value
+
+
+# --- statements that derive from each other ---------------------------------------------------------------------------
+
+FIELDS = (
+    "format version release privacy_unit adjacency guarantee composition epsilon delta delta_upper assumptions "
+    "parameters dominating sampler account dataset library_version"
+)
+SYMMETRIC = {"add-remove": False, "replace": True, "label-graph": False, "l2-ball": True, "event": True}
+
+
+def check_form(record: dict[str, Any]) -> None:
+    """Raise unless the certificate has the form of its version and its derived statements follow."""
+    if record.get("format") != "gaussveil certificate":
+        raise Refuted("the file is not a gaussveil certificate")
+    version = record.get("version")
+    if type(version) is not int or version not in (1, 2):
+        raise Undecided(f"format version {version!r} is unknown to this program")
+    members(record, "the certificate", FIELDS + (" ledger" if version == 2 else ""), "signature")
+    release = members(record["release"], "release", "id what at mechanism")
+    guarantee = members(record["guarantee"], "guarantee", "kind reason")
+    for part, names in ((release, "id what at mechanism"), (guarantee, "kind reason")):
+        for name in names.split():
+            text(part, name)
+    for name in ("composition", "account", "dataset", "library_version", "privacy_unit"):
+        text(record, name)
+    if guarantee["kind"] not in ("worst case", "model-based", "none"):
+        raise Refuted("the kind of guarantee is unknown")
+    if guarantee["kind"] != "worst case" and not str(guarantee["reason"]).strip():
+        raise Refuted("a guarantee that is not worst case must give its reason")
+    lines = record["assumptions"]
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise Refuted("'assumptions' is not a list of texts")
+    members(record["parameters"], "parameters", None)
+    adjacency = check_adjacency(record)
+    dominating = members(record["dominating"], "dominating", "orientation charge")
+    edges = adjacency_edges(adjacency)
+    wanted = "X: the first label of each ordered edge, Y: the second"
+    if adjacency["symmetric"]:
+        wanted = "X and Y: the two neighbours, in either order"
+    elif edges is None:
+        wanted = f"X: with the {adjacency['unit']}, Y: without it"
+    if dominating["orientation"] != wanted:
+        raise Refuted("the orientation does not follow from the adjacency")
+    if version == 2 and record["ledger"] is not None:
+        line = members(record["ledger"], "ledger", "begins line link")
+        text(line, "begins"), text(line, "link"), whole(line, "line", -(2**63), 2**63)
+
+
+def check_adjacency(record: dict[str, Any]) -> dict[str, Any]:
+    """The neighbouring relation, which must relate something and be symmetric as its kind is."""
+    found = members(record["adjacency"], "adjacency", "kind unit symmetric parameters")
+    kind, known = text(found, "kind"), members(found["parameters"], "the adjacency's parameters", None)
+    if kind not in SYMMETRIC or found["symmetric"] is not SYMMETRIC[kind]:
+        raise Refuted("the adjacency is of no known kind, or not symmetric as its kind is")
+    if not text(found, "unit").strip() or found["unit"] != record["privacy_unit"]:
+        raise Refuted("the privacy unit is empty, or not that of the adjacency")
+    if kind == "l2-ball":
+        if not number(known, "radius") > 0 or known.get("space") not in ("spectrum", "trajectory", "vector"):
+            raise Refuted("the ball of neighbours has no radius or no known space")
+    elif kind == "event":
+        if not number(known, "size") > 0 or whole(known, "length", 1, 2**1023) < 1:
+            raise Refuted("the event has no size")
+    elif kind == "label-graph":
+        edges: Any = known.get("edges")
+        good = isinstance(edges, list) and edges and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)
+        if not good or not all(isinstance(end, str) for edge in edges for end in edge):
+            raise Refuted("the label graph has no edges")
+        pairs = [tuple(edge) for edge in edges]
+        if any(first == second for first, second in pairs) or len(set(pairs)) != len(pairs):
+            raise Refuted("the label graph has an edge twice, or from a label to itself")
+    return found
+
+
+def adjacency_edges(adjacency: dict[str, Any]) -> int | None:
+    """Number of ordered edges of a label graph."""
+    edges = adjacency["parameters"].get("edges") if adjacency["kind"] == "label-graph" else None
+    return len(edges) if isinstance(edges, list) else None
+
+
+# --- the charge -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """Terms of every label edge (one list where there are none), or a named profile; and how often."""
+
+    edges: list[list[Term]] | None
+    profile: dict[str, Any] | None
+    batched: bool
+    count: int
+
+
+def read_charge(record: dict[str, Any]) -> tuple[list[Part], float]:
+    """Parts and the sampler's total variation of a charge."""
+    dominating = members(record["dominating"], "dominating", "orientation charge")
+    found = members(dominating["charge"], "the charge", "parts sampler_error", "draw_identities")
+    names = found.get("draw_identities", [])
+    digits = set("0123456789abcdef")
+    if not isinstance(names, list) or not all(
+        isinstance(one, str) and len(one) == 64 and set(one) <= digits for one in names
+    ):
+        raise Refuted("an identity of a draw is no digest")
+    if record["version"] == 2 and record["ledger"] is None and not names:
+        raise Refuted("the certificate has nothing that format version 2 is for")
+    if ("draw_identities" in found and not names) or names != sorted(set(names)) or (names and record["version"] == 1):
+        raise Refuted("identities of draws are repeated, out of order or of another version")
+    listed = found["parts"]
+    if not isinstance(listed, list) or not listed:
+        raise Refuted("the charge has no parts")
+    eta = number(found, "sampler_error")
+    sampler = members(record["sampler"], "sampler", "total_variation charged")
+    epsilon = number(record, "epsilon")
+    charged = (1.0 + math.exp(epsilon)) * eta * ROUND_UP if eta and epsilon < 700 else math.inf if eta else 0.0
+    if number(sampler, "total_variation") != eta or number(sampler, "charged") != charged:
+        raise Refuted("the sampler's error is not the charged one, or not charged at (1 + e^epsilon)")
+    return [read_part(item) for item in listed], eta
+
+
+def read_part(item: Any) -> Part:
+    """One loss or profile and its count."""
+    found = members(item, "a part of the charge", "count", "gaussian profile")
+    count = whole(found, "count", 1, LARGEST_COUNT)
+    if ("gaussian" in found) == ("profile" in found):
+        raise Refuted("a part of the charge is neither a pair nor a profile, or both")
+    if "profile" in found:
+        return Part(None, members(found["profile"], "a profile", "profile version parameters"), False, count)
+    loss = members(found["gaussian"], "a pair", "variance_gap multiplicity energy")
+    columns = [loss[name] for name in ("variance_gap", "multiplicity", "energy")]
+    if not all(isinstance(column, list) and column for column in columns):
+        raise Refuted("a pair has no terms")
+    batched = all(isinstance(row, list) for column in columns for row in column)
+    rows = columns if batched else [[column] for column in columns]
+    if len({len(column) for column in rows}) != 1:
+        raise Refuted("the columns of a pair have different lengths")
+    edges = [read_terms(*edge) for edge in zip(*rows, strict=True)]
+    if len({len(edge) for edge in edges}) != 1:
+        raise Refuted("the label edges of a pair have different numbers of terms")
+    return Part(edges, None, batched, count)
+
+
+def read_terms(gaps: list[Any], multiplicities: list[Any], energies: list[Any]) -> list[Term]:
+    """The terms of one pair, as exact as they are written."""
+    if not len(gaps) == len(multiplicities) == len(energies) >= 1:
+        raise Refuted("the columns of a pair have different lengths")
+    terms = []
+    for triple in zip(gaps, multiplicities, energies, strict=True):
+        if any(isinstance(value, bool) or not isinstance(value, int | float) for value in triple):
+            raise Refuted("a term of a pair is not a number")
+        if any(0 < abs(value) < sys.float_info.min for value in triple):
+            raise Undecided("a term of a pair is too small to be told from nothing by every reader")
+        gap, multiplicity, energy = (Fraction(float(value)) for value in triple)
+        if not gap < 1 or multiplicity < 0 or energy < 0:
+            raise Refuted("a variance gap is not below 1, or a multiplicity or energy is negative")
+        terms.append((gap, multiplicity, energy))
+    return terms
+
+
+def reversed_terms(terms: list[Term]) -> list[Term]:
+    """The terms of Y against X, in the coordinates where X is standard: exact in fractions."""
+    return [(-gap / (1 - gap), multiplicity, energy / (1 - gap)) for gap, multiplicity, energy in terms]
+
+
+def merged(terms: list[Term]) -> list[Term]:
+    """Equal gaps added up, terms that weigh nothing left out."""
+    total: dict[Fraction, list[Fraction]] = {}
+    for gap, multiplicity, energy in terms:
+        place = total.setdefault(gap, [Fraction(0), Fraction(0)])
+        place[0] += multiplicity
+        place[1] += energy
+    return [(gap, many, energy) for gap, (many, energy) in total.items() if energy or (gap and many)]
+
+
+# --- delta of one pair, in balls --------------------------------------------------------------------------------------
+
+
+def ball(value: Fraction) -> arb:
+    """A ball around a fraction."""
+    return arb(value.numerator) / arb(value.denominator)
+
+
+class Pair:
+    """Terms of one pair at the working precision in force."""
+
+    def __init__(self, terms: list[Term], epsilon: float, work: Work) -> None:
+        self.terms = [(ball(gap), ball(many), ball(energy)) for gap, many, energy in terms]
+        self.epsilon, self.work = arb(epsilon), work
+        self.floats = [(float(gap), float(many), float(energy)) for gap, many, energy in terms]
+        self.log_ratio = sum((many * (1 - gap).log() for gap, many, _ in self.terms), arb(0))
+
+    def exponent(self, s: acb) -> acb:
+        """K(s) - s eps; not finite where a logarithm could meet its cut.
+
+        On a wide ball around z: value and slope at z, and half the largest curvature times the squared spread.
+        """
+        z = acb(s.real.mid(), s.imag.mid())
+        spread = s - z
+        reach = spread.abs_upper()
+        wide = not reach <= arb(2) ** -40 * abs(z)
+        at = z if wide else s
+        value = -at * (self.epsilon + self.log_ratio / 2)
+        slope, bend = acb(-self.epsilon - self.log_ratio / 2), arb(0)
+        for gap, many, energy in self.terms:
+            whole_ball = 1 + s * gap
+            if not (whole_ball.real > 0 or whole_ball.imag > 0 or whole_ball.imag < 0):
+                return acb("nan", "nan")
+            w = 1 + at * gap
+            value += at * (1 + at) * energy / (2 * w) - many / 2 * w.log()
+            if wide:
+                slope += energy * (1 + 2 * at + at * at * gap) / (2 * w * w) - many * gap / (2 * w)
+                near = whole_ball.abs_lower()
+                bend += many * gap * gap / (2 * near * near) + energy * (1 - gap) / near**3
+        if not wide:
+            return value
+        rest = arb(0, (bend * reach * reach / 2).abs_upper())
+        return value + slope * spread + acb(rest, rest)
+
+    def enclose(self) -> arb:
+        """A ball around delta, within [0, 1]."""
+        if not self.terms:
+            return arb(0)
+        if all(gap.is_zero() for gap, _, _ in self.terms):
+            return self._mean_shift()
+        if self._largest_loss_reached():
+            return arb(0)
+        c = self._saddle()
+        level = self._size(complex(c), 0.0)
+        for direction, lengths in self._paths(c, level):
+            found = self._integral(c, direction, lengths, level)
+            if found is not None:
+                return found
+        raise Undecided("no contour was found")
+
+    def _mean_shift(self) -> arb:
+        """Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t), t the length of the shift."""
+        t = sum((energy for _, _, energy in self.terms), arb(0)).sqrt()
+        near, far = (self.epsilon / t + sign * t / 2 for sign in (-1, 1))
+        root = arb(2).sqrt()
+        return ((near / root).erfc() - self.epsilon.exp() * (far / root).erfc()) / 2
+
+    def _largest_loss_reached(self) -> bool:
+        if not all(gap > 0 for gap, _, _ in self.terms):
+            return False
+        largest = -self.log_ratio / 2 + sum((energy / (2 * gap) for gap, _, energy in self.terms), arb(0))
+        return bool(largest <= self.epsilon)
+
+    # Plain floats steer the contour; nothing rigorous depends on them.
+
+    def _saddle(self) -> float:
+        """Where the integrand is smallest on the positive real line, roughly."""
+        limit = max(-min(gap for gap, _, _ in self.floats), 0.0)
+
+        def slope(s: float) -> float:
+            value = -float(self.epsilon) - float(self.log_ratio) / 2 - 1 / s - 1 / (1 + s)
+            for gap, many, energy in self.floats:
+                w = 1 + s * gap
+                value += -many * gap / (2 * w) + energy * ((1 + 2 * s) * w - s * (1 + s) * gap) / (2 * w * w)
+            return value
+
+        low, high = -60.0, 60.0
+        for _ in range(70):
+            self.work.check()
+            middle = (low + high) / 2
+            odds = math.exp(middle)
+            s = odds / (1 + odds) / limit if limit else odds
+            if all(1 + s * gap > 0 for gap, _, _ in self.floats) and slope(s) < 0:
+                low = middle
+            else:
+                high = middle
+        odds = math.exp(low)
+        return odds / (1 + odds) / limit if limit else odds
+
+    def _size(self, s: complex, level: float) -> float:
+        """log of the integrand's modulus over e^level."""
+        value = -s * (float(self.epsilon) + float(self.log_ratio) / 2) - cmath.log(s) - cmath.log(1 + s)
+        for gap, many, energy in self.floats:
+            w = 1 + s * gap
+            value += -many / 2 * cmath.log(w) + s * (1 + s) * energy / (2 * w)
+        return value.real - level
+
+    def _paths(self, c: float, level: float) -> list[tuple[complex, list[float]]]:
+        """Straight pieces from c along which the integrand falls far enough, the shortest and lowest first."""
+        found = []
+        for direction in (0.5 + 0.875j, -0.5 + 0.875j, 0.25 + 1j, -0.25 + 1j, 1j):
+            lengths, highest = [], 0.0
+            length = c * 2.0**-12
+            for _ in range(120):
+                self.work.check()
+                try:
+                    size = self._size(c + length * direction, level)
+                except (ValueError, OverflowError, ZeroDivisionError):
+                    break
+                highest = max(highest, size)
+                lengths.append(length)
+                if size < -50 - 2 * math.log(1 + length / c):
+                    found.append((len(lengths) + 20 * highest, direction, lengths))
+                    break
+                length *= 1.5
+        return [(direction, lengths) for _, direction, lengths in sorted(found, key=lambda one: one[0])]
+
+    def _integral(self, c: float, direction: complex, lengths: list[float], level: float) -> arb | None:
+        """Ball around delta from one contour; None if it is too wide to be of use."""
+        start, step = acb(c), acb(direction.real, direction.imag)
+        points = [start, *(start + step * length for length in lengths)]
+        shift = arb(level)
+
+        def integrand(s: acb, _: bool) -> acb:
+            if self.work.spent:  # nothing can be raised through the integrator
+                return acb("nan", "nan")
+            return (self.exponent(s) - shift).exp() / (s * (s + 1))
+
+        total = self._tail(points[-1], shift)
+        scale = lengths[-1]
+        for first, last in itertools.pairwise(points):
+            part = acb.integral(
+                integrand, first, last, rel_tol=arb(2) ** -60, abs_tol=arb(2) ** -75 * c, eval_limit=20000
+            )
+            self.work.check()
+            total += part.imag
+            if not total.rad() < scale:
+                return None
+        value = total / arb.pi() * shift.exp()
+        return value if value.is_finite() else None
+
+    def _tail(self, end: acb, level: arb) -> arb:
+        """Ball around 0 that holds the integral over the half line above the end of the piece."""
+        rise = arb(0)
+        for gap, _, energy in self.terms:
+            if gap.is_zero() or energy.is_zero():
+                continue
+            w = 1 + end * gap
+            if not w.real > 0:
+                size = w.real * w.real + w.imag * w.imag
+                rise += energy * (1 - gap) * w.real.abs_upper() / (2 * gap * gap * size)
+        bound = ((self.exponent(end).real - level + rise).exp() / end.imag).abs_upper()
+        return arb(0, bound)
+
+
+def chernoff(terms: list[list[Term]], epsilon: float, work: Work) -> arb:
+    """Bound for every way round of each group: min_s exp(sum of the larger K(s) - s eps) s^s/(1+s)^(1+s)."""
+    both = [(group, reversed_terms(group)) for group in terms]
+    pairs = [[Pair(merged(way), 0.0, work) for way in ways] for ways in both]
+    best = arb(1)
+    for power in range(-24, 40):
+        s = arb(2) ** (arb(power) / 3)
+        total = -s * epsilon + s * s.log() - (1 + s) * (1 + s).log()
+        for ways in pairs:
+            values = [way.exponent(acb(s)).real for way in ways]
+            if not all(value.is_finite() for value in values) or any(
+                not 1 + s * gap > 0 for way in ways for gap, _, _ in way.terms
+            ):
+                break
+            total += values[0].max(values[1])
+        else:
+            best = best.min(total.exp().upper())
+    return best
+
+
+# --- delta of the charge ----------------------------------------------------------------------------------------------
+
+
+def profile_delta(part: Part, epsilon: float) -> arb:
+    """Delta of one named profile that has a closed form."""
+    assert part.profile is not None
+    name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
+    if part.count > 1 or part.profile["version"] != 1:
+        raise Undecided("compositions of named profiles are beyond this program")
+    level = arb(epsilon)
+    if name == "randomised-response":
+        members(known, "a profile's parameters", "epsilon classes")
+        own, classes = number(known, "epsilon"), whole(known, "classes", 2, 2**53)
+        found = (arb(own).exp() - level.exp()) / (arb(own).exp() + (classes - 1))
+        return found if epsilon < own else arb(0)
+    if name == "laplace":
+        members(known, "a profile's parameters", "shift_over_scale")
+        shift = number(known, "shift_over_scale")
+        return 1 - ((level - shift) / 2).exp() if epsilon < shift else arb(0)
+    raise Undecided(f"the profile {name!r} is beyond this program")
+
+
+def groups_of(parts: list[Part], edges: int | None) -> list[list[tuple[list[Term], int]]]:
+    """For every label edge the terms of each part and its count."""
+    for part in parts:
+        if part.batched and len(part.edges or []) != edges:
+            raise Refuted("the charge does not have one loss per ordered edge of the adjacency")
+    places = edges if edges is not None and any(part.batched for part in parts) else 1
+    return [
+        [((part.edges or [])[place if part.batched else 0], part.count) for part in parts] for place in range(places)
+    ]
+
+
+def repeated(terms: list[Term], count: int) -> list[Term]:
+    """The terms of `count` independent repetitions."""
+    return [(gap, multiplicity * count, energy * count) for gap, multiplicity, energy in terms]
+
+
+def patterns(group: list[tuple[list[Term], int]], symmetric: bool) -> list[list[Term]] | None:
+    """Terms of every orientation that must be private; None where they are too many to list."""
+    both = [(terms, reversed_terms(terms), count) for terms, count in group]
+    if not symmetric:
+        ahead, back = [], []
+        for terms, other, count in both:
+            ahead += repeated(terms, count)
+            back += repeated(other, count)
+        return [merged(ahead), merged(back)]
+    choices = [
+        [count] if all(gap == 0 for gap, _, _ in terms) else list(range(min(count, PATTERNS) + 1))
+        for terms, _, count in both
+    ]
+    free = math.prod(count + 1 for (terms, _, count) in both if any(gap for gap, _, _ in terms))
+    if free > PATTERNS:
+        return None
+    found = []
+    for chosen in itertools.product(*choices):
+        pattern: list[Term] = []
+        for (terms, other, count), ahead_count in zip(both, chosen, strict=True):
+            pattern += repeated(terms, ahead_count) + repeated(other, count - ahead_count)
+        found.append(merged([term for term in pattern if term[1] or term[2]]))
+    return found
+
+
+def delta_bounds(record: dict[str, Any], work: Work) -> tuple[arb, arb]:
+    """Lower and upper end of the delta that the charge allows, sampler included; stops where the claim is decided."""
+    epsilon, claimed = number(record, "epsilon"), number(record, "delta", 0.0, 1.0)
+    adjacency = members(record["adjacency"], "adjacency", None)
+    parts, eta = read_charge(record)
+    groups = groups_of(parts, adjacency_edges(adjacency)) if all(part.edges for part in parts) else []
+    sampler = (1 + arb(epsilon).exp()) * arb(eta)
+    if any(part.profile is not None for part in parts):
+        if len(parts) > 1:
+            raise Undecided("compositions of named profiles are beyond this program")
+        value = profile_delta(parts[0], epsilon)
+        return value + sampler, value + sampler
+    lowest, highest = arb(0), arb(0)
+    seen = set()
+    for group in groups:
+        key = tuple((tuple(terms), count) for terms, count in group)
+        if key in seen:
+            continue
+        seen.add(key)
+        listed = patterns(group, bool(adjacency["symmetric"]))
+        if listed is None:
+            bound = chernoff([repeated(terms, count) for terms, count in group], epsilon, work) + sampler
+            highest = highest.max(bound)
+            continue
+        for terms in listed:
+            value = Pair(terms, epsilon, work).enclose().max(arb(0)) + sampler
+            lowest, highest = lowest.max(value.lower()), highest.max(value.upper())
+            if lowest > claimed:
+                return lowest, highest
+    return lowest, highest
+
+
+def check_delta(record: dict[str, Any], work: Work) -> tuple[float, float]:
+    """Raise unless delta at epsilon is proven to be at most the claim; its ends in floats."""
+    claimed, stated = number(record, "delta", 0.0, 1.0), number(record, "delta_upper", 0.0, 1.0)
+    if stated > claimed:
+        raise Refuted("the stated upper end of delta exceeds the claimed delta")
+    before = ctx.prec
+    try:
+        for precision in PRECISIONS:
+            ctx.prec = precision
+            lower, upper = delta_bounds(record, work)
+            ends = max(float(lower.lower()), 0.0), min(float(upper.upper()), 1.0)
+            if lower > claimed and claimed < 1:
+                raise Refuted(
+                    f"the charge allows delta {ends[0]:.6g} at epsilon {record['epsilon']}, claimed {claimed:g}"
+                )
+            if lower * (1 - arb("1e-9")) > stated and not stated == 1:
+                raise Refuted(f"delta is at least {ends[0]:.6g}, above the stated upper end {stated:g}")
+            if upper <= claimed or claimed == 1:
+                return ends
+        raise Undecided(
+            f"delta lies in [{ends[0]:.17g}, {ends[1]:.17g}], which does not tell it from the claim {claimed:g}"
+        )
+    finally:
+        ctx.prec = before
+
+
+# --- public parameters that lead to the pair --------------------------------------------------------------------------
+
+SQUARED = Fraction(1, 2**50)  # rounding of a squared float
+
+
+def check_parameters(record: dict[str, Any], work: Work) -> None:
+    """Plain Gaussian noise: (D + rounding)^2 <= (variance - 4 g^2) energy in every direction, exactly in fractions."""
+    release = members(record["release"], "release", None)
+    if release["mechanism"] != "gaussian":
+        return
+    known = members(record["parameters"], "parameters", None)
+    parts, _ = read_charge(record)
+    if any(part.edges is None or part.batched or any(gap for gap, _, _ in part.edges[0]) for part in parts):
+        raise Refuted("Gaussian noise is charged as one mean shift, the certificate charges something else")
+    energy = sum((term[2] * part.count for part in parts for term in (part.edges or [[]])[0]), Fraction(0))
+    charged = energy * (1 + SQUARED) ** 2  # one for what gaussveil grants, one for sums in floats there
+    if "mean_shift" in known and abs(positive(known, "mean_shift") ** 2 - charged) > 8 * SQUARED * charged:
+        raise Refuted("the stated mean_shift is not the charged one")
+    if "l2_sensitivity" not in known:
+        return
+    shape = known.get("shape")
+    if not isinstance(shape, list) or any(type(size) is not int or size < 1 for size in shape):
+        raise Refuted("the parameter 'shape' is not a list of positive whole numbers")
+    grid, rounding = positive(known, "grid"), positive(known, "rounding_l2")
+    if rounding**2 < grid**2 * math.prod(shape):
+        raise Refuted("rounding_l2 is less than grid times the root of the number of coordinates")
+    if charged <= 0:
+        raise Refuted("the noise is too small: nothing is charged")
+    needed = (positive(known, "l2_sensitivity") + rounding) ** 2 / charged + 4 * grid**2
+    check_noise(known, math.prod(shape), needed, work)
+
+
+def positive(known: dict[str, Any], name: str) -> Fraction:
+    """A positive number as a fraction."""
+    value = known.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise Refuted(f"the parameter {name!r} is not a positive number")
+    return Fraction(value)
+
+
+def check_noise(known: dict[str, Any], coordinates: int, needed: Fraction, work: Work) -> None:
+    """Raise unless the noise has the needed variance in every direction, the rounding of what is stated granted."""
+    stated = known.get("noise_covariance")
+    small = "the noise is too small for the stated l2_sensitivity, grid and charged mean shift"
+    if not isinstance(stated, list):
+        if Fraction(math.nextafter(positive(known, "noise_covariance"), math.inf)) < needed:
+            raise Refuted(small)
+        return
+    size = len(stated)
+    square = size and all(isinstance(row, list) and len(row) == size for row in stated) and coordinates % size == 0
+    if not square or any(isinstance(v, bool) or not isinstance(v, int | float) for row in stated for v in row):
+        raise Refuted("the parameter 'noise_covariance' is no square matrix that fits 'shape'")
+    rows = [[Fraction(value) for value in row] for row in stated]
+    granted = [SQUARED * size * abs(rows[i][i]) for i in range(size)]
+    for i, j in itertools.combinations(range(size), 2):
+        if (rows[i][j] - rows[j][i]) ** 2 > 4 * granted[i] * granted[j]:
+            raise Refuted("the parameter 'noise_covariance' is not symmetric")
+    # Cholesky in balls, of the lower half, with the needed variance taken off: a pivot below zero refutes.
+    before = ctx.prec
+    try:
+        for ctx.prec in PRECISIONS:
+            left = [
+                [ball(rows[i][j] + (granted[i] - needed if i == j else 0)) for j in range(i + 1)] for i in range(size)
+            ]
+            if all(settled for settled in eliminated(left, small, work)):
+                return
+        raise Undecided("whether the noise is large enough in every direction could not be told")
+    finally:
+        ctx.prec = before
+
+
+def eliminated(lower: list[list[arb]], small: str, work: Work) -> list[bool]:
+    """Whether each pivot of a symmetric elimination is surely positive; a surely negative one refutes."""
+    size = len(lower)
+    settled: list[bool] = []
+    for k in range(size):
+        pivot = lower[k][k]
+        if pivot < 0 and all(settled):
+            raise Refuted(small)
+        settled.append(bool(pivot > 0))
+        if not settled[-1]:
+            return settled
+        for i in range(k + 1, size):
+            work.check()
+            factor = lower[i][k] / pivot
+            for j in range(k + 1, i + 1):
+                lower[i][j] -= factor * lower[j][k]
+    return settled
+
+
+# --- Ed25519 (RFC 8032), verification only ----------------------------------------------------------------------------
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+ROOT = pow(2, (P - 1) // 4, P)
+Point = tuple[int, int, int, int]
+ONE: Point = (0, 1, 1, 0)
+
+
+def recovered(body: bytes) -> Point | None:
+    """The point that 32 bytes encode; None where they encode none."""
+    y = int.from_bytes(body, "little")
+    sign, y = y >> 255, y & (2**255 - 1)
+    if len(body) != 32 or y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * ROOT % P
+    if (x * x - square) % P or (not x and sign):
+        return None
+    x = P - x if x & 1 != sign else x
+    return x, y, 1, x * y % P
+
+
+def added(one: Point, other: Point) -> Point:
+    """Sum of two points in extended coordinates."""
+    a = (one[1] - one[0]) * (other[1] - other[0]) % P
+    b = (one[1] + one[0]) * (other[1] + other[0]) % P
+    c, d = 2 * one[3] * other[3] * D % P, 2 * one[2] * other[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def multiplied(scalar: int, point: Point) -> Point:
+    """A multiple of a point."""
+    result = ONE
+    while scalar:
+        if scalar & 1:
+            result = added(result, point)
+        point, scalar = added(point, point), scalar >> 1
+    return result
+
+
+BASE = recovered((4 * pow(5, P - 2, P) % P).to_bytes(32, "little"))
+
+
+def signature_holds(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether the signature fits, by the equation S B = R + h A."""
+    point, nonce = recovered(key), recovered(signature[:32])
+    scalar = int.from_bytes(signature[32:], "little")
+    if point is None or nonce is None or BASE is None or len(signature) != 64 or scalar >= ORDER:
+        return False
+    h = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    left, right = multiplied(scalar, BASE), added(nonce, multiplied(h, point))
+    return (left[0] * right[2] - right[0] * left[2]) % P == 0 == (left[1] * right[2] - right[1] * left[2]) % P
+
+
+def canonical(record: object) -> bytes:
+    """The bytes that are signed: sorted keys, no spaces, shortest exact floats."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def plain_key(body: bytes) -> bytes:
+    """The 32 bytes of a public key from a PEM file, or from bare base64."""
+    lines = [line for line in body.decode("ascii", "replace").splitlines() if not line.startswith("-----")]
+    try:
+        return base64.b64decode("".join(lines), validate=True)[-32:]
+    except ValueError:
+        raise Refuted("the public key file holds no key") from None
+
+
+def as_floats(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the numbers that gaussveil reads as floats written as floats."""
+    made: dict[str, Any] = json.loads(canonical(record))
+    charge = made["dominating"]["charge"]
+    for place, names in (
+        (made, ("epsilon", "delta", "delta_upper")),
+        (made["sampler"], ("total_variation", "charged")),
+        (charge, ("sampler_error",)),
+    ):
+        for name in names:
+            place[name] = float(place[name]) + 0.0  # minus zero is zero
+    for part in charge["parts"]:
+        for name, column in part.get("gaussian", {}).items():
+            part["gaussian"][name] = [
+                [float(v) for v in row] if isinstance(row, list) else float(row) for row in column
+            ]
+    return made
+
+
+def check_signature(record: dict[str, Any], key: bytes | None) -> str:
+    """Words for what a signature shows; raises where one is wrong or missing."""
+    stated = record.get("signature")
+    if stated is None:
+        if key is not None:
+            raise Refuted("the certificate is not signed, but a public key was given")
+        return "none"
+    found = members(stated, "the signature", "algorithm public_key value")
+    if text(found, "algorithm") != "Ed25519":
+        raise Refuted("the signature is of an unknown algorithm")
+    try:
+        own, value = (base64.b64decode(text(found, name), validate=True) for name in ("public_key", "value"))
+    except ValueError:
+        raise Refuted("the signature is not base64") from None
+    if key is not None and own != key:
+        raise Refuted("the certificate was signed with another key than the one given")
+    body = {name: value for name, value in record.items() if name != "signature"}
+    if not any(signature_holds(own, canonical(one), value) for one in (body, as_floats(body))):
+        raise Refuted("the signature does not fit the certificate")
+    return "valid, by the given key" if key is not None else "valid, by the key inside the certificate"
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+
+def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECONDS) -> Verdict:
+    """Verdict on the bytes of a certificate file; with a key (32 bytes) it must be signed by that."""
+    work = Work(seconds)
+    refuted, open_questions = [], []
+    lower, upper, signature, private = 0.0, 1.0, "none", False
+    try:
+        record = read(body)
+        check_form(record)
+        private = members(record["guarantee"], "guarantee", None)["kind"] != "none"
+        read_charge(record)
+        signature = check_signature(record, public_key)
+        for check in (check_parameters, check_delta):
+            try:
+                found = check(record, work)
+                lower, upper = found or (lower, upper)
+            except Undecided as reason:
+                open_questions.append(str(reason))
+    except Refuted as reason:
+        refuted.append(str(reason))
+    except Undecided as reason:
+        open_questions.append(str(reason))
+    except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
+        open_questions.append(f"this program failed on it ({type(error).__name__})")
+    outcome = REFUTED if refuted else UNDECIDED if open_questions else VERIFIED
+    return Verdict(outcome, tuple(refuted + open_questions), lower, upper, signature, private)
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command: 0 verified, 1 refuted, 3 not decided."""
+    parser = argparse.ArgumentParser(prog="gaussveil-verifier", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("certificate", type=Path)
+    parser.add_argument("--public-key", type=Path, help="file of the key that must have signed it")
+    given = parser.parse_args(words)
+    try:
+        key = plain_key(given.public_key.read_bytes()) if given.public_key else None
+        with given.certificate.open("rb") as stream:
+            found = verify(stream.read(LARGEST_FILE + 1), key)
+    except (OSError, Refuted) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    for reason in found.reasons:
+        print("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in reason))
+    print(f"delta in [{found.delta_lower:.17g}, {found.delta_upper:.17g}]; signature: {found.signature}")
+    print(found.outcome + ("" if found.private or found.outcome != VERIFIED else ", but no guarantee is claimed"))
+    return {VERIFIED: 0, REFUTED: 1, UNDECIDED: 3}[found.outcome]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
