@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := dev,docs,fast,postgres,spark,sqlite,studies,studio
+EXTRAS := standard,dev,docs,fast,postgres,spark,sqlite,studies,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
@@ -82,7 +82,7 @@ clean: ## Remove environments, builds and reports
 	rm -rf $(VENV) .venv-peers* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(USER_STAMP): $(INPUTS)
-	scripts/setup.sh $(VENV)
+	scripts/setup.sh $(VENV) standard
 	touch $@
 
 $(DEV_STAMP): $(INPUTS)

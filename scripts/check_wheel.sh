@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Build sdist and wheel (the wheel from the sdist), install the wheel in an empty environment and run the README's example there.
+# Build sdist and wheel (the wheel from the sdist), install the wheel alone and with its extra 'standard' in empty
+# environments and run the core's check and the README's example there.
 set -euo pipefail
 
 venv=$1
@@ -14,13 +15,18 @@ else
 fi
 ls "$work/dist"
 
-"$venv/bin/python" -m venv "$work/empty"
 wheel=$(ls "$work"/dist/*.whl)
-if [ -x "$venv/bin/uv" ]; then
-  "$venv/bin/uv" pip install --quiet --python "$work/empty/bin/python" -c constraints.txt "$wheel"
-else
-  "$work/empty/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$wheel"
-fi
+# The light core alone, then with everything the README's examples need.
+for extra in core standard; do
+  "$venv/bin/python" -m venv "$work/$extra"
+  asked="$wheel"
+  [ "$extra" = core ] || asked="$wheel[$extra]"
+  if [ -x "$venv/bin/uv" ]; then
+    "$venv/bin/uv" pip install --quiet --python "$work/$extra/bin/python" -c constraints.txt "$asked"
+  else
+    "$work/$extra/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$asked"
+  fi
+done
 
 # The independent verifier, alone in an environment of its own: it must not need the package whose word it checks.
 "$venv/bin/python" -m venv "$work/verifier"
@@ -32,4 +38,5 @@ fi
 "$venv/bin/python" scripts/sample_certificate.py "$work/certificate.json" "$work/owner.key"
 "$work/verifier/bin/gaussveil-verifier" "$work/certificate.json" --public-key "$work/owner.key.pub"
 
-"$work/empty/bin/python" scripts/run_examples.py "$work/empty" README.md
+"$work/core/bin/python" scripts/check_core.py
+"$work/standard/bin/python" scripts/run_examples.py "$work/standard" README.md

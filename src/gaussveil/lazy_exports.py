@@ -21,7 +21,10 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Call
     def fetch(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it exports {', '.join(sorted(homes))}")
-        value: object = getattr(import_module(homes[name]), name)
+        try:
+            value: object = getattr(import_module(homes[name]), name)
+        except ModuleNotFoundError as error:
+            raise missing(name, error) from error
         setattr(sys.modules[package], name, value)
         return value
 
@@ -29,3 +32,13 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Call
         return sorted({*vars(sys.modules[package]), *homes})
 
     return fetch, names, sorted(homes)
+
+
+def missing(wanted: str, error: ModuleNotFoundError) -> ImportError:
+    """One sentence on what to install where a package outside the light core is not there."""
+    from gaussveil.errors import MissingDependencyError
+
+    module = (error.name or "").partition(".")[0]
+    if module in {"", "gaussveil"} or isinstance(error, MissingDependencyError):
+        return error
+    return MissingDependencyError(f"{wanted} needs {module}: pip install 'gaussveil[standard]'")

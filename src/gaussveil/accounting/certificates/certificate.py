@@ -7,9 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from typing import TYPE_CHECKING, Any
 
 from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
@@ -20,6 +18,9 @@ from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.files import printable, write_whole
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = "gaussveil certificate"
 VERSIONS = (1, 2)  # 1 knows neither a line of a ledger nor identities of draws

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import base64
 import os
+from importlib import import_module
 from pathlib import Path
-
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from typing import TYPE_CHECKING, Any
 
 from gaussveil.accounting.canonical import canonical_json
-from gaussveil.errors import FormatError, ParameterError
+from gaussveil.errors import FormatError, MissingDependencyError, ParameterError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 Location = str | os.PathLike[str]
+
+
+def _cryptography(module: str) -> Any:
+    """A module of the library that unsigned certificates do without."""
+    try:
+        return import_module(f"cryptography.{module}")
+    except ImportError as error:
+        raise MissingDependencyError("signatures need cryptography: pip install 'gaussveil[standard]'") from error
+
+
+def _ed25519() -> Any:
+    return _cryptography("hazmat.primitives.asymmetric.ed25519")
 
 
 def new_key(path: Location) -> tuple[Path, Path]:
@@ -23,7 +36,7 @@ def new_key(path: Location) -> tuple[Path, Path]:
     for target in (private_path, public_path):
         if target.exists():
             raise ParameterError(f"path must not exist yet: {target} is there already; choose another name")
-    key = Ed25519PrivateKey.generate()
+    key, serialization = _ed25519().Ed25519PrivateKey.generate(), _cryptography("hazmat.primitives.serialization")
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -36,24 +49,28 @@ def new_key(path: Location) -> tuple[Path, Path]:
 
 def load_private_key(path: Location) -> Ed25519PrivateKey:
     """Read a private key that `new_key` wrote."""
-    body = _read(path)
+    body, exceptions = _read(path), _cryptography("exceptions")
     try:
-        key = serialization.load_pem_private_key(body, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        key = _cryptography("hazmat.primitives.serialization").load_pem_private_key(body, password=None)
+    except (ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:
         raise FormatError(f"{Path(path).name} is not a private key file; make one with `gaussveil key new`") from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise FormatError(f"{Path(path).name} must hold an Ed25519 key, got {type(key).__name__}")
-    return key
+    private: Ed25519PrivateKey = _of_kind(key, "Ed25519PrivateKey", path)
+    return private
 
 
 def load_public_key(path: Location) -> Ed25519PublicKey:
     """Read a public key that `new_key` wrote."""
-    body = _read(path)
+    body, exceptions = _read(path), _cryptography("exceptions")
     try:
-        key = serialization.load_pem_public_key(body)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        key = _cryptography("hazmat.primitives.serialization").load_pem_public_key(body)
+    except (ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:
         raise FormatError(f"{Path(path).name} is not a public key file; it should end in .pub") from error
-    if not isinstance(key, Ed25519PublicKey):
+    public: Ed25519PublicKey = _of_kind(key, "Ed25519PublicKey", path)
+    return public
+
+
+def _of_kind(key: Any, kind: str, path: Location) -> Any:
+    if not isinstance(key, getattr(_ed25519(), kind)):
         raise FormatError(f"{Path(path).name} must hold an Ed25519 key, got {type(key).__name__}")
     return key
 
@@ -73,7 +90,7 @@ def signature_holds(record: object, value: str, key: Ed25519PublicKey) -> bool:
     """Whether `value` signs the canonical JSON of the record under this key."""
     try:
         key.verify(base64.b64decode(value, validate=True), canonical_json(record).encode())
-    except (InvalidSignature, ValueError):
+    except (_cryptography("exceptions").InvalidSignature, ValueError):
         return False
     return True
 
@@ -81,7 +98,8 @@ def signature_holds(record: object, value: str, key: Ed25519PublicKey) -> bool:
 def key_from_text(text: str) -> Ed25519PublicKey:
     """Inverse of `public_text`."""
     try:
-        return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
+        key: Ed25519PublicKey = _ed25519().Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
+        return key
     except ValueError as error:
         raise FormatError("the signature's public key must be 32 bytes in base64") from error
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from typing import TYPE_CHECKING
 
 from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.certificate import Certificate
@@ -12,6 +11,9 @@ from gaussveil.accounting.certificates.parameter_checks import PAIR_ALONE, param
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_edges
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _AGREEMENT = 1e-9
 
