@@ -235,6 +235,60 @@ def test_diagnostics_are_private_and_agree_with_the_definitions(tmp_path: Path) 
     assert tiny["released_fitted"] == float("inf")
 
 
+def test_rules_choose_classes_and_rows_from_public_numbers_alone() -> None:
+    """Few homes in many correlated columns: one class, found far better than six by a noisy fit of each."""
+    generator = np.random.default_rng(5)
+    homes = np.repeat(np.arange(400), 3)
+    levels = generator.normal(size=(400, 1))[homes] * 2.5
+    rows = levels + generator.normal(size=(1200, 12))
+    frame = pd.DataFrame(rows, columns=[f"h{hour}" for hour in range(12)]).assign(home=homes)
+    public = {"epsilon": 1.0, "delta": 1e-5, "radius": 14.0, "unit": "home"}
+    made = PrivateGaussianMixture(
+        **public, classes="auto", rows_per_unit="auto", nominal_size=400, generator=SeededGenerator(1)
+    ).fit(frame)
+    assert (len(made.classes_), made.certificate_.parameters["rows_per_unit"]) == (1, 2)
+    six = PrivateGaussianMixture(
+        **public, classes=6, rows_per_unit=2, nominal_size=800, generator=SeededGenerator(1)
+    ).fit(frame)
+    fresh = 2.5 * generator.normal(size=(2000, 1)) + generator.normal(size=(2000, 12))
+    truth = np.eye(12) + 2.5**2
+    best = float(
+        MixtureModel(np.ones(1), np.zeros((1, 12)), truth[None], (0,), made.model_.columns).log_density(fresh).mean()
+    )
+    assert best - float(made.model_.log_density(fresh).mean()) < 1.2
+    assert made.model_.log_density(fresh).mean() > six.model_.log_density(fresh).mean() + 0.5
+    for change in ({"nominal_size": None}, {"classes": "many"}, {"rows_per_unit": "all"}):
+        with pytest.raises(ParameterError, match=next(iter(change))):
+            PrivateGaussianMixture(
+                **{**public, "classes": "auto", "rows_per_unit": "auto", "nominal_size": 400, **change}
+            ).fit(frame)
+
+
+def test_shares_may_be_given() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    public = {"epsilon": 1.0, "delta": 1e-5, "radius": 4.0, "classes": [0], "nominal_size": 300}
+    kinds = np.zeros(300, dtype=np.int64)
+    shares = (0.1, 0.2, 0.3, 0.4)
+    certificate = PrivateGaussianMixture(**public, shares=shares).fit(rows, kinds).certificate_
+    histogram = certificate.parameters["noise"]["distance histogram"]  # type: ignore[index]
+    assert 1 / histogram**2 == pytest.approx(0.2 * float(certificate.parameters["mean_shift"]) ** 2, rel=1e-4)  # type: ignore[arg-type]
+    assert verify(certificate).private
+    for wrong in ((0.5, 0.5), (0.1, 0.2, 0.3, 0.5), (0.5, 0.7, -0.4, 0.2), (1.0,)):
+        with pytest.raises(ParameterError, match="shares"):
+            PrivateGaussianMixture(**public, shares=wrong).fit(rows, kinds)
+
+
+def test_heavy_tails_are_missed_no_more_than_the_ball_clips_them() -> None:
+    """Student's t with three degrees of freedom: the Gaussian that fits the core has a third of its variance."""
+    generator = np.random.default_rng(1)
+    rows = generator.normal(size=(20_000, 3)) * np.sqrt(3 / generator.chisquare(3, size=(20_000, 1)))
+    clipped = rows * np.minimum(1.0, 12.0 / np.linalg.norm(rows, axis=1))[:, None]
+    made = PrivateGaussianMixture(
+        epsilon=1.0, delta=1e-5, radius=12.0, classes=1, nominal_size=20_000, generator=SeededGenerator(0)
+    ).fit(rows)
+    assert np.trace(made.covariances_[0]) == pytest.approx(np.trace(np.cov(clipped.T)), rel=0.1)
+
+
 @pytest.mark.parametrize("by", [1.0, 1e-12, 1e12])
 def test_whether_a_covariance_is_positive_definite_does_not_depend_on_units(by: float) -> None:
     units = np.array([1.0, by])

@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError
-from gaussveil.mechanisms.mixture.budget import RefinementScales, stage_budget
+from gaussveil.mechanisms.mixture.budget import (
+    MOST_CLUSTERS,
+    RefinementScales,
+    classes_for,
+    rows_per_unit_for,
+    stage_budget,
+)
 from gaussveil.mechanisms.mixture.debias import mean_gain, mean_square, radius_from_quantile, shape_gain
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.shrinkage import positive, shared_prior_means, towards_pool
+from gaussveil.mechanisms.mixture.shrinkage import denoised, positive, shared_prior_means, towards_pool
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, as_source
 
@@ -135,3 +141,35 @@ def test_classes_without_evidence_take_the_scale_of_the_others() -> None:
 def test_positive_keeps_large_values_and_lifts_small_ones() -> None:
     assert positive(np.array([100.0]), 1.0)[0] == pytest.approx(100.01, abs=1e-3)
     assert positive(np.array([-5.0, 0.0]), 1.0) == pytest.approx([0.19258, 1.0], abs=1e-4)
+
+
+def test_stretched_directions_survive_noise_and_noise_alone_does_not() -> None:
+    """Symmetric noise as it is released: variance v on the diagonal, v/2 beside it."""
+    generator = np.random.default_rng(3)
+    d, variance = 12, 0.05
+    direction = generator.normal(size=d)
+    direction /= np.linalg.norm(direction)
+    spike = 5.0 * (np.outer(direction, direction) - np.eye(d) / d)
+    errors, quiet = [], []
+    for _ in range(40):
+        raw = generator.normal(size=(d, d)) * np.sqrt(variance)
+        noise = (raw + raw.T) / 2
+        errors.append((np.linalg.norm(denoised(spike + noise, variance)[0] - spike), np.linalg.norm(noise)))
+        quiet.append(np.linalg.norm(denoised(noise, variance)[0]))
+    assert np.mean([error for error, _ in errors]) < 0.75 * np.mean([size for _, size in errors])
+    assert np.mean(quiet) < 0.5 * np.mean([size for _, size in errors])
+
+
+def test_rules_choose_one_class_for_few_and_more_for_many() -> None:
+    assert classes_for(404, 0.27, 12) == 1
+    assert classes_for(10**6, 0.27, 12) == MOST_CLUSTERS
+    assert [classes_for(size, 0.27, 3) for size in (10, 150, 250)] == [1, 2, 4]
+    assert [rows_per_unit_for(404, shift, 12) for shift in (0.14, 0.27, 0.49, 9.0)] == [1, 2, 3, 4]
+
+
+def test_shares_of_a_single_class_go_to_its_shape_as_columns_grow() -> None:
+    last = [stage_budget(400, 0.27, 1, d, 1.0, None).refinements[-1].squared_loss(d) for d in (2, 3, 6, 12)]
+    assert last[0] == pytest.approx(last[1])
+    assert last[1] < last[2] < last[3]
+    given = stage_budget(400, 0.27, 1, 12, 1.0, None, (0.1, 0.1, 0.3, 0.5))
+    assert given.refinements[-1].squared_loss(12) == pytest.approx(0.5 * 0.27**2)

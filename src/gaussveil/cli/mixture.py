@@ -49,7 +49,8 @@ def mixture(
     radius: Annotated[float, typer.Option(help="Public ball that records are clipped to.", show_default=False)],
     label: Annotated[str | None, typer.Option(help="Label column; without it clusters are found.")] = None,
     classes: Annotated[
-        str | None, typer.Option(help="Public labels, separated by commas; or, without --label, how many clusters.")
+        str | None,
+        typer.Option(help="Public labels, separated by commas; without --label how many clusters, or auto (--size)."),
     ] = None,
     centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
     size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
@@ -137,7 +138,7 @@ def label_mixture(
 def _released(estimator: Any, table: Source, label: str | None, out: Path, report: Path | None, json: bool) -> None:
     """Fit, write the model file and the page, and say what was released."""
     width = len(table.schema.names)
-    room = BYTES_PER_PARAMETER * len(_listed(estimator.classes)) * (width + 1) ** 2 + CERTIFICATE_BYTES
+    room = BYTES_PER_PARAMETER * _most(estimator.classes) * (width + 1) ** 2 + CERTIFICATE_BYTES
     with ExitStack() as files:
         body = files.enter_context(reserved(out, room))
         page = None if report is None else files.enter_context(reserved(report, 4 * CERTIFICATE_BYTES))
@@ -209,7 +210,7 @@ def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> b
     return buffer.getvalue()
 
 
-def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int:
+def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int | str:
     """The declared classes in the label column's own type."""
     from gaussveil.mechanisms.mixture.records import classes_from_words
 
@@ -217,14 +218,17 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
         what = "labels are public and never looked up" if label else "say how many clusters to find"
         raise ParameterError(f"--classes must be given: {what}")
     if label is None:
-        if not given.isdecimal():
-            raise ParameterError(f"--classes must be a whole number without --label. Got {given!r}.")
-        return int(given)
+        if given != "auto" and not given.isdecimal():
+            raise ParameterError(f"--classes must be a whole number or auto without --label. Got {given!r}.")
+        return given if given == "auto" else int(given)
     return classes_from_words(table, label, listed(given))
 
 
-def _listed(classes: Any) -> range | list[Any]:
-    return range(classes) if isinstance(classes, int) else list(classes)
+def _most(classes: Any) -> int:
+    """How many classes a model can have at most."""
+    from gaussveil.mechanisms.mixture.budget import MOST_CLUSTERS
+
+    return MOST_CLUSTERS if classes == "auto" else classes if isinstance(classes, int) else len(classes)
 
 
 def _number(option: str, text: str) -> float:

@@ -9,6 +9,7 @@ shares that remain, so the whole is one mean shift mu (adaptive composition of G
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,10 @@ from gaussveil.typing import Floats
 FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
 MANY = (0.18, 0.03, 0.12, 0.14, 0.18, 0.35)  # centres, radii, four refinements
 FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
+TILT_ONE = (-0.8, 0.0, -0.2, 0.4)  # of a single class: powers for centres, radii, refinements but the last, the last
 ENOUGH = 2.5
+MOST_CLUSTERS, MOST_ROWS_PER_UNIT = 8, 4  # that a rule chooses
+SAMPLING_PART = 0.05  # of the noise's variance that a sampling error may have
 CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left unclipped, per refinement
 EARLY_FLOOR, LAST_FLOOR = 0.55, 0.5  # smallest share of a class that a refinement leaves unclipped
 RADIUS_BINS = 14
@@ -31,6 +35,20 @@ def centre_scales(mean_shift: float, radius: float, dimension: int) -> tuple[flo
     """Noise of counts and of sums in a ball, as if centres lay halfway between its middle and its surface."""
     count, total = noise_scales(mean_shift, np.array([radius**2 / 4, dimension]), np.array([1.0, radius**2]))
     return float(count), float(total)
+
+
+def _refinement_weights(dimension: int, mean_gain: float, shape_gain: float) -> tuple[Floats, Floats]:
+    """What unit variances in count, sum and shape add to the divergence of a class, and their squared sensitivities."""
+    d = dimension
+    shape_weight = max(d * (d + 1) / 2 - 1, 0.25) / (4 * shape_gain**2)
+    weights = np.array([1.0, d / (2 * mean_gain**2), shape_weight])
+    sensitivities = np.array([1.0, 1.0, max(1 - 1 / d, 0.0)])
+    return weights, sensitivities
+
+
+def _gains(mass: Floats | float, dimension: int) -> tuple[float, float]:
+    rho = radius_from_quantile(mass, dimension)
+    return float(mean_gain(rho, np.ones(()), dimension)), float(shape_gain(rho, np.ones(()), dimension))
 
 
 @dataclass(frozen=True)
@@ -46,9 +64,7 @@ class RefinementScales:
     def split(cls, mean_shift: float, dimension: int, mean_gain: float, shape_gain: float) -> RefinementScales:
         """Divide a stage. The slack is free: one record's loss is convex in |z|^2 and equal at both of its ends."""
         d = dimension
-        shape_weight = max(d * (d + 1) / 2 - 1, 0.25) / (4 * shape_gain**2)
-        weights = np.array([1.0, d / (2 * mean_gain**2), shape_weight])
-        sensitivities = np.array([1.0, 1.0, max(1 - 1 / d, 0.0)])
+        weights, sensitivities = _refinement_weights(d, mean_gain, shape_gain)
         used = slice(None) if d > 1 else slice(2)
         scales = noise_scales(mean_shift, weights[used], sensitivities[used])
         count, total = float(scales[0]), float(scales[1])
@@ -111,13 +127,58 @@ def centre_radius(strength: float, radius: float) -> float:
     return radius * float(np.clip(INNER_BALL + 0.1 * math.log2(strength / 50), INNER_BALL, 1.0))
 
 
+def classes_for(size: float, mean_shift: float, dimension: int) -> int:
+    """How many clusters to look for: as many as have enough records each for a shape of their own, one at least."""
+    return int(np.clip(2 * size * mean_shift / (ENOUGH * dimension * (dimension + 1)), 1, MOST_CLUSTERS))
+
+
+def rows_per_unit_for(units: float, mean_shift: float, dimension: int) -> int:
+    """How many rows of a unit to use. With each row the noise grows as the sums do; what falls is the sampling error.
+
+    Per coordinate of the second moments that has the variance 1/(d (d + 2)) of a row, the noise (rows/mean shift)^2.
+    The root, since units with fewer rows than are paid for add noise alone.
+    """
+    worth = units * mean_shift**2 / (SAMPLING_PART * dimension * (dimension + 2))
+    return int(np.clip(round(math.sqrt(worth)), 1, MOST_ROWS_PER_UNIT))
+
+
+def _tilted(shares: Sequence[float], dimension: int) -> tuple[float, ...]:
+    """Shares for a single class, which need not be told from others: what many columns cost goes to its shape.
+
+    Divergence from noise in the last refinement grows as (sum of sqrt(weight x sensitivity))^2, from noise in the
+    centre as the number of columns; the tables are for three columns.
+    """
+
+    def cost(columns: int) -> float:
+        weights, sensitivities = _refinement_weights(columns, *_gains(CAPS[2][0], columns))
+        return float(np.sum(np.sqrt(weights * sensitivities)) ** 2) / columns
+
+    centre, radii, early, last = TILT_ONE
+    powers = np.array([centre, radii, *[early] * (len(shares) - 3), last])
+    parts = np.array(shares) * max(math.sqrt(cost(dimension) / cost(3)), 1.0) ** powers
+    return tuple((parts / parts.sum()).tolist())
+
+
 def stage_budget(
-    size: float, mean_shift: float, classes: int, dimension: int, radius: float, first: float | None
+    size: float,
+    mean_shift: float,
+    classes: int,
+    dimension: int,
+    radius: float,
+    first: float | None,
+    given: Sequence[float] | None = None,
 ) -> StageBudget:
-    """The public rule: more refinements where the data can carry them; `first` fixes the share of the centres."""
+    """The public rule: more refinements where the data can carry them; `first` fixes the share of the centres.
+
+    `given` shares of centres, radii and two or four refinements stand before the rule's.
+    """
     strength = records_per_class(size, mean_shift, classes)
     many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
     shares: tuple[float, ...] = MANY if many else FEW
+    if given is not None:
+        shares = tuple(given)
+    elif classes == 1:
+        shares = _tilted(shares, dimension)
     if first is not None:
         shares = (first, *((1 - first) * share / sum(shares[1:]) for share in shares[1:]))
     quantile = float(np.clip(0.5 + 0.1 * math.log2(strength / 50), 0.5, 0.8)) if many else 0.5
@@ -126,9 +187,7 @@ def stage_budget(
     floors = (*[EARLY_FLOOR] * (len(caps) - 1), LAST_FLOOR)
     split = []
     for shift, floor, cap in zip(refinements, floors, caps):
-        rho = radius_from_quantile(inner_mass(strength, floor, cap), dimension)
-        gains = (float(gain(rho, np.ones(()), dimension)) for gain in (mean_gain, shape_gain))
-        split.append(RefinementScales.split(shift, dimension, *gains))
+        split.append(RefinementScales.split(shift, dimension, *_gains(inner_mass(strength, floor, cap), dimension)))
     inner = centre_radius(strength, radius)
     count, total = centre_scales(centres, inner, dimension) if centres > 0 else (math.inf, math.inf)
     return StageBudget(inner, count, total, 1 / radii, quantile, tuple(split), floors, caps)

@@ -15,6 +15,7 @@ The published algorithm for this job (GMM paper, Algorithm 1) is not private as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +25,10 @@ from numpy.typing import ArrayLike
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge
+from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
-from gaussveil.mechanisms.mixture.budget import stage_budget
+from gaussveil.mechanisms.mixture.budget import CAPS, classes_for, rows_per_unit_for, stage_budget
 from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.plan import allowed_shift, for_stages, sampler_error, staged
@@ -59,12 +61,15 @@ class PrivateGaussianMixture(MixtureEstimator):
         radius: public bound; records farther from `centre` are moved to the ball's surface.
         centre: public middle of the ball (the origin by default).
         classes: public list of the labels (default: those present, declared public on the certificate); records with
-            another label are left out. Without labels: how many clusters to find, inside the budget.
+            another label are left out. Without labels: how many clusters to find, inside the budget, or "auto": as many
+            as `nominal_size` records can carry under this promise, one where they are few.
         nominal_size: public guess of the number of records, for the division of the budget only; without it the first
-            stage's noisy counts decide.
+            stage's noisy counts decide. Of units, where `rows_per_unit` is "auto".
+        shares: of the budget, for centres, radii and two or four refinements; by default what the number of records,
+            classes and columns makes best.
         columns: feature columns of a frame or Source (default: all but label and unit).
         unit, rows_per_unit: column that says who is protected, or one identifier per row, and how many rows each may
-            contribute.
+            contribute; "auto" for as many as still help beside the noise.
         account: where the fit is debited before anything is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
 
@@ -74,26 +79,53 @@ class PrivateGaussianMixture(MixtureEstimator):
     mechanism = "mixture"
     radius: float
     centre: ArrayLike | None = None
-    classes: Sequence[Any] | int | None = None
+    classes: Sequence[Any] | int | str | None = None
     nominal_size: int | None = None
+    shares: Sequence[float] | None = None
     unit: Any = None
-    rows_per_unit: int | None = None
+    rows_per_unit: int | str | None = None
 
     def _records(self, X: Any, y: Any) -> Records:
-        return read_records(
-            X, y, classes=self.classes, columns=self.columns, unit=self.unit, rows_per_unit=self.rows_per_unit
-        )
+        chosen: dict[str, Any] = {"classes": self.classes, "rows_per_unit": self.rows_per_unit}
+        rules = [name for name, value in chosen.items() if isinstance(value, str) and value == "auto"]
+        if rules:
+            size = checks.whole("nominal_size", self.nominal_size)
+            shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
+            found = read_records(X, y, columns=self.columns, unit=self.unit, **chosen | dict.fromkeys(rules, 1))
+            if "classes" in rules:
+                chosen["classes"] = classes_for(size, shift / found.source.rows_per_unit, len(found.columns))
+            if "rows_per_unit" in rules:
+                chosen["rows_per_unit"] = rows_per_unit_for(size, shift, len(found.columns))
+        return read_records(X, y, columns=self.columns, unit=self.unit, **chosen)
+
+    def _size(self, rows_per_unit: int) -> int | None:
+        """Records that are thought to be used."""
+        if self.nominal_size is None:
+            return None
+        size = checks.whole("nominal_size", self.nominal_size)
+        return size * rows_per_unit if self.rows_per_unit == "auto" else size
+
+    def _shares(self) -> tuple[float, ...] | None:
+        if self.shares is None:
+            return None
+        given = tuple(checks.positive("shares", share) for share in self.shares)
+        if len(given) not in (2 + few for few in CAPS) or not math.isclose(sum(given), 1.0, abs_tol=1e-6):
+            raise ParameterError(
+                "shares must be positive and add up to 1: centres, radii, and two or four refinements. "
+                f"Got {len(given)} that add up to {sum(given):g}."
+            )
+        return tuple(share / sum(given) for share in given)
 
     def _design(self, records: Records) -> tuple[Plan, Draw]:
         classes, dimension = len(records.classes), len(records.columns)
         rows, unit = records.source.rows_per_unit, unit_of(records.source)
         mean_shift = allowed_shift(self.promise, classes, dimension, rows)
         radius, middle = self._ball(dimension)
-        size = None if self.nominal_size is None else checks.whole("nominal_size", self.nominal_size)
+        size, shares = self._size(rows), self._shares()
         labelled = "labels are part of a record and were not computed from other private records"
         noise = {}
-        if size is not None and records.group is not None:  # known before the first pass
-            stages = stage_budget(size, for_stages(mean_shift / rows), classes, dimension, radius, None)
+        if size is not None and (records.group is not None or classes == 1):  # known before the first pass
+            stages = stage_budget(size, for_stages(mean_shift / rows), classes, dimension, radius, None, shares)
             noise = {"noise": stages.describe()}
         plan = self._said(
             records,
@@ -117,7 +149,7 @@ class PrivateGaussianMixture(MixtureEstimator):
             passes = PrivatePasses(
                 records.source, records.columns, records.group, groups, rows, rows, mean_shift, self.generator
             )
-            return staged(passes, classes, mean_shift / rows, radius, middle, size).parameters
+            return staged(passes, classes, mean_shift / rows, radius, middle, size, shares).parameters
 
         return plan, draw
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gaussveil import checks
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError
@@ -39,13 +41,21 @@ def for_stages(mean_shift: float) -> float:
 
 
 def staged(
-    passes: PrivatePasses, classes: int, mean_shift: float, radius: float, middle: Floats, nominal_size: int | None
+    passes: PrivatePasses,
+    classes: int,
+    mean_shift: float,
+    radius: float,
+    middle: Floats,
+    nominal_size: int | None,
+    shares: Sequence[float] | None = None,
 ) -> Guess:
-    """Clusters first where there are no labels, then the stages; `mean_shift` is what one record may lose."""
+    """Clusters first where there are several and no labels, then the stages; `mean_shift` is what a record may lose."""
     left = for_stages(mean_shift)
     start = None
-    if passes.group is None:
+    if passes.group is None and classes > 1:
         start, left = find_clusters(
             passes, classes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size
         )
-    return run_stages(passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start)
+    return run_stages(
+        passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start, shares=shares
+    )

@@ -76,6 +76,23 @@ def james_stein(squares: Floats | float, noise_variance: Floats | float, coordin
     return np.asarray(np.maximum(0.0, 1 - excess / np.maximum(squares, 1e-300)))
 
 
+def denoised(shape: Floats, noise_variance: float) -> tuple[Floats, float]:
+    """A traceless shape without most of its noise, and the share of the noise that is left in it.
+
+    Noise alone has eigenvalues up to r = sqrt(2 d v). One above r is a direction in which the data stretch, and stands
+    for sqrt(l^2 - r^2) (Gavish and Donoho 2017); below zero there is room for noise alone. The others are shrunk alike.
+    """
+    values, vectors = np.linalg.eigh(shape)
+    edge = 2 * len(shape) * noise_variance
+    stretched = (values > 0) & (values**2 > edge)
+    left = int(np.sum(~stretched))
+    kept = float(
+        james_stein(float(np.sum(values[~stretched] ** 2)), noise_variance, max(left * (left + 1) // 2 - 1, 1))
+    )
+    cleaned = np.where(stretched, np.maximum(np.sqrt(np.maximum(values**2 - edge, 0.0)), kept * values), kept * values)
+    return np.asarray((vectors * cleaned) @ vectors.T), kept
+
+
 def shape_factors(shapes: Floats, noise_variances: Floats) -> Floats:
     """How much of each class's traceless shape is kept: mostly empirical Bayes, partly James-Stein."""
     d = shapes.shape[-1]

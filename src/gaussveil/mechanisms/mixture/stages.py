@@ -6,9 +6,11 @@ Whatever is not a call of `PrivatePasses` here is post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import gammainc
 
 from gaussveil.mechanisms.mixture.budget import (
     FIRST_SHARE,
@@ -26,7 +28,7 @@ from gaussveil.mechanisms.mixture.debias import (
 from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.passes import PrivatePasses, RefinedSums
 from gaussveil.mechanisms.mixture.shrinkage import (
-    james_stein,
+    denoised,
     lifted,
     positive,
     shape_factors,
@@ -38,7 +40,18 @@ from gaussveil.typing import Floats
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
 MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
+TAIL_DEVIATIONS = 3.0  # of its noise by which a histogram must exceed a Gaussian's to count
 WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
+
+
+@dataclass(frozen=True)
+class SeenDistances:
+    """Noisy histograms of the distances to the first centres, as they were released."""
+
+    counts: Floats
+    scale: float
+    edges: Floats
+    centres: Floats
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ class Guess:
     covariances: Floats
     seen: RefinedSums | None = None
     """The sums last released, of which the rest was made."""
+    distances: SeenDistances | None = None
 
     @property
     def records(self) -> Floats:
@@ -83,19 +97,20 @@ def run_stages(
     middle: Floats,
     nominal_size: int | None,
     start: Guess | None = None,
-    inflation: float = MEAN_INFLATION,
+    shares: Sequence[float] | None = None,
 ) -> Guess:
     """All passes of one fit, in order; `mean_shift` is what one record may lose. `start` saves the first pass."""
     classes, d = passes.groups, passes.dimension
-    first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None else None
-    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, radius, first)
+    first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None and shares is None else None
+    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, radius, first, shares)
     guess = find_centres(passes, budget, middle, radius) if start is None else start
     if nominal_size is None:
-        budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, radius, first)
+        budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, radius, first, shares)
     guess = find_radii(passes, guess, budget, radius)
     for place in range(len(budget.refinements)):
         guess = refine(passes, guess, budget, place, mean_shift)
-    return replace(guess, covariances=guess.covariances + inflation * guess.mean_noise)
+    covariances = guess.covariances * heavy_tails(guess, radius)[:, None, None]
+    return replace(guess, covariances=covariances + MEAN_INFLATION * guess.mean_noise)
 
 
 def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Floats, radius: float) -> Guess:
@@ -129,6 +144,7 @@ def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius:
     edges = 2 * radius * 2.0 ** (np.arange(-RADIUS_BINS + 1, 1) / 2)
     scale = budget.histogram_scale
     histogram = passes.distances(guess.means, np.concatenate([[0.0], edges]), scale)
+    seen = SeenDistances(histogram, scale, edges, guess.means)
     together = np.maximum(histogram.sum(axis=0), 0.0)
     together = together / together.sum() if together.sum() > 0 else np.full(RADIUS_BINS, 1 / RADIUS_BINS)
     prior = PRIOR_RECORDS * scale * math.sqrt(RADIUS_BINS / 2)
@@ -140,8 +156,34 @@ def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius:
     variances = np.square(radii / radius_from_quantile(target, d))
     counts, count_variances = guess.with_counts(histogram.sum(axis=1), RADIUS_BINS * scale**2)
     return replace(
-        guess, counts=counts, count_variances=count_variances, covariances=variances[:, None, None] * np.eye(d)
+        guess,
+        counts=counts,
+        count_variances=count_variances,
+        covariances=variances[:, None, None] * np.eye(d),
+        distances=seen,
     )
+
+
+def heavy_tails(guess: Guess, radius: float) -> Floats:
+    """Factors on the covariances of classes whose distances reach farther than a Gaussian's, beyond all noise.
+
+    Refinements see what lies inside their ellipsoids and take the rest for Gaussian. Squared distances of a Gaussian
+    are nearly gamma distributed; what the histogram has above that law, each record moved to the ball, was missed.
+    """
+    assert guess.distances is not None
+    seen, gaps = guess.distances, guess.means - guess.distances.centres
+    moved = np.einsum("ki,kij,kj->k", gaps, guess.covariances, gaps)
+    traces = np.trace(guess.covariances, axis1=1, axis2=2)
+    mean = traces + np.sum(gaps**2, axis=1)
+    spread = 2 * np.sum(guess.covariances**2, axis=(1, 2)) + 4 * moved
+    below = gammainc((mean**2 / spread)[:, None], seen.edges**2 * (mean / spread)[:, None])
+    expected = np.diff(below, axis=1, prepend=0.0)
+    expected[:, -1] += 1 - below[:, -1]
+    lengths = np.minimum(seen.edges**2 * (0.5 / math.log(2)), radius**2)  # mean square of a bin's logarithmic middle
+    excess = (seen.counts / guess.records[:, None] - expected) @ lengths
+    doubt = TAIL_DEVIATIONS * seen.scale / guess.records * float(np.linalg.norm(lengths))
+    believed = 1 - np.square(doubt / np.maximum(excess, doubt))
+    return np.asarray(1 + believed * excess / traces)
 
 
 def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int, mean_shift: float) -> Guess:
@@ -196,12 +238,11 @@ def _shapes(sums: RefinedSums, gained: Floats, pool: bool) -> Floats:
     d = raw.shape[-1]
     variances = np.square(sums.scales.shape / gained)
     shared, shared_variance = np.zeros((d, d)), 0.0
-    if pool and len(raw) > 1:
+    if pool or len(raw) == 1:
         weights = 1 / variances
-        shared = np.tensordot(weights / weights.sum(), raw, axes=1)
-        shared_variance = float(1 / weights.sum())
-        factor = float(james_stein(float(np.sum(shared**2)), shared_variance, max(d * (d + 1) // 2 - 1, 1)))
-        shared, shared_variance = factor * shared, factor * shared_variance
-    kept = shape_factors(raw - shared, variances)
+        together = np.tensordot(weights / weights.sum(), raw, axes=1)
+        shared, left = denoised(together, float(1 / weights.sum()))
+        shared_variance = left / float(weights.sum())
+    kept = shape_factors(raw - shared, variances) if len(raw) > 1 else np.zeros(1)
     estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
     return lifted(estimate, kept * variances + shared_variance + 1e-4)

@@ -113,7 +113,8 @@ def uses(options: Options, progress: Progress) -> Part:
     return Part(
         "Households, private directions, synthetic profiles",
         (
-            "A household has up to four rows, and all of them are hidden: four times the noise. Directions from a "
+            "A household has up to four rows, and all of them are hidden: four times the noise. By the rules one class "
+            "is released, of as many rows as help. Directions from a "
             "private Gram matrix are paid for by the same epsilon 1. Synthetic profiles are drawn from the model "
             "released.",
         ),
@@ -124,7 +125,7 @@ def uses(options: Options, progress: Progress) -> Part:
                 (
                     "epsilon; unit: privacy unit; released_fitted: released || fitted; released_fitted_error: "
                     "standard error; fitted_released: fitted || released; fitted_released_error: standard error ; "
-                    "held_out: held-out log-likelihood; draws"
+                    "held_out: held-out log-likelihood; by_rule: by the rules; classes: their classes; draws"
                 ),
             ),
             Table.of("private-directions", found, "size: images; epsilon; accuracy"),

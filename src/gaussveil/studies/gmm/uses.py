@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -73,37 +74,46 @@ def digits_with_private_directions(
 def households(
     setting: Setting, epsilons: Iterable[float] = EPSILONS, seed: int = 0, repeats: int = 1
 ) -> list[dict[str, float | str | None]]:
-    """Profiles with the home as the privacy unit: up to four rows each, so four times the noise."""
+    """Profiles with the home as the privacy unit: six classes of up to four rows each, and what the rules choose."""
     hours = {f"h{hour}": column for hour, column in zip(range(12, 24), setting.rows.T)}
     frame = pa.table({**hours, "home": setting.homes, "class": setting.codes})
     fitted = setting.fitted
+    homes = 0 if setting.homes is None else len(np.unique(setting.homes))
+    public: dict[str, Any] = {"delta": DELTA, "radius": setting.radius, "centre": setting.centre, "unit": "home"}
     rows: list[dict[str, float | str | None]] = []
     for epsilon in epsilons:
         found = []
         for repeat in range(repeats):
             made = PrivateGaussianMixture(
+                **public,
                 epsilon=epsilon,
-                delta=DELTA,
-                radius=setting.radius,
-                centre=setting.centre,
-                unit="home",
                 rows_per_unit=ROWS_PER_HOME,
                 classes=list(range(setting.classes)),
                 nominal_size=len(setting.rows),
                 generator=SeededGenerator(seed + repeat),
             ).fit(frame, "class")
+            ruled = PrivateGaussianMixture(
+                **public,
+                epsilon=epsilon,
+                rows_per_unit="auto",
+                classes="auto",
+                nominal_size=homes,
+                columns=list(hours),
+                generator=SeededGenerator(seed + repeat),
+            ).fit(frame)
             found.append(
                 (
                     made.model_.joint_divergence(fitted),
                     fitted.joint_divergence(made.model_),
                     float(made.model_.log_density(setting.held_out).mean()),
+                    float(ruled.model_.log_density(setting.held_out).mean()),
                 )
             )
         row: dict[str, float | str | None] = {"epsilon": epsilon, "unit": made.certificate_.adjacency.unit}
-        for name, values in zip(("released_fitted", "fitted_released", "held_out"), np.array(found).T):
+        for name, values in zip(("released_fitted", "fitted_released", "held_out", "by_rule"), np.array(found).T):
             error = float(values.std(ddof=1)) / math.sqrt(repeats) if repeats > 1 else None
             row |= {name: float(values.mean()), f"{name}_error": error}
-        rows.append(row | {"draws": repeats})
+        rows.append(row | {"classes": len(ruled.classes_), "draws": repeats})
     return rows
 
 
