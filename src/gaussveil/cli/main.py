@@ -56,8 +56,13 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Memory for tables before they spill to disk, such as 4GB (default 2GB).")
+    ] = None,
 ) -> None:
     """Exact differential privacy for Gaussian releases."""
+    if memory_limit is not None:
+        os.environ["GAUSSVEIL_MEMORY_LIMIT"] = memory_limit
 
 
 for _command_name, _command in spectrum.COMMANDS.items():
@@ -73,7 +78,8 @@ app.command("studio", epilog=EXIT_CODE_HELP)(import_module("gaussveil.studio.com
 
 def main() -> None:
     """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
-    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    words = sys.argv[3:] if sys.argv[1:2] == ["--memory-limit"] else sys.argv[1:]
+    command = words[0] if words else ""
     if command and command not in MANY_PAIRS:
         # Loading the compiled kernel takes seconds, which a process that evaluates a few pairs never gets back.
         os.environ.setdefault("GAUSSVEIL_COMPILED", "0")

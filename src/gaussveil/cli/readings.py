@@ -26,17 +26,18 @@ def read_table(address: str, engine: Engine) -> Any:
     """The table of a Parquet or CSV file, as Arrow; what cannot be read is named. Other tables go through an engine."""
     import pyarrow as pa
     from pyarrow import csv
-    from pyarrow import parquet as pq
 
     from gaussveil.engines.csv_files import require_header
+    from gaussveil.engines.whole_files import read_parquet, require_fitting
 
     path = local_file(address)
     if engine is not Engine.duckdb or path is None or not path.name.lower().endswith(TABLES):
         return open_table(address, engine)
     try:
-        with path.open("rb") as stream:  # an unreadable file fails here, with the system's own words
+        with path.open("rb"):  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":
-                return pq.read_table(stream)
+                return read_parquet(path)
+        require_fitting(str(path))
         table = csv.read_csv(path)
     except pa.ArrowException:
         raise FormatError(f"{path}: not a table of that format") from None

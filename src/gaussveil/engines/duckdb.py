@@ -6,7 +6,6 @@ import contextlib
 import inspect
 import itertools
 import os
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -16,17 +15,21 @@ import pyarrow as pa
 import pyarrow.dataset
 from duckdb.func import ARROW, SPECIAL
 
+from gaussveil.checks import refuse
 from gaussveil.engines.csv_files import require_csv, require_declared, require_header, require_same_headers
 from gaussveil.engines.extension import loaded
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.pieces import mixed_columns, refuse_mixed
+from gaussveil.engines.spill import spill_folder
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.sqlite import SqliteTable
+from gaussveil.engines.whole_files import require_whole
 from gaussveil.errors import MissingDependencyError, SourceError
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
 
 _BATCH_ROWS = 2**17
+MEMORY_LIMIT = "2GB"
 _NAMES = itertools.count()
 _WHOLE_NUMBERS = {
     prefix + size for prefix in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
@@ -38,7 +41,8 @@ class DuckDBSource(Source):
 
     ``types`` declares column types of a CSV file (SQL names); where absent they are sniffed from the head of the file
     and the schema so found counts as public. Cells that do not parse as their column's type are missing values.
-    Sorting and bounding spill to ``temp_directory`` above ``memory_limit``: the folder then holds rows of the table.
+    Sorting and bounding spill above ``memory_limit`` (2GB, or GAUSSVEIL_MEMORY_LIMIT) to a folder of their own below
+    ``temp_directory``, which nobody else can read and which goes with the connection.
     """
 
     def __init__(
@@ -46,24 +50,26 @@ class DuckDBSource(Source):
         uri: str | os.PathLike[str],
         *,
         types: Mapping[str, str] | None = None,
-        memory_limit: str = "512MB",
+        memory_limit: str | None = None,
         temp_directory: str | None = None,
     ) -> None:
         self._location = locate(uri)
         require_csv(self._location, types)
-        spill = temp_directory or tempfile.gettempdir()
-        self._connection = duckdb.connect(
-            config={
-                "memory_limit": memory_limit,
-                "temp_directory": spill,
+        if self._location.local:
+            require_whole(self._location.files())
+        self.watch = Watch()
+        self._memory_limit = memory_limit or os.environ.get("GAUSSVEIL_MEMORY_LIMIT") or MEMORY_LIMIT
+        self._connection = _connect(
+            {
+                "memory_limit": self._memory_limit,
+                "temp_directory": spill_folder(self.watch, temp_directory),
                 "preserve_insertion_order": False,
                 # A table that is not there must be missing, not whatever Python variable has its name.
                 "python_enable_replacements": False,
             }
         )
-        self.watch = Watch()
         weakref.finalize(self.watch, self._connection.close)  # all views share the watch
-        with _readable():
+        with _readable(self._memory_limit):
             self._table, self._arrow = _attach(self._connection, self._location, types or {})
             parquet = self._location.local and self._location.kind == "parquet"
             self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
@@ -84,7 +90,7 @@ class DuckDBSource(Source):
         """Stamps of the files; of a database elsewhere, a hash of the table's rows."""
         if self._location.local:
             return self._location.stamp()
-        with _readable():
+        with _readable(self._memory_limit):
             sums = "SELECT count(*), bit_xor(hash(t)), sum(hash(t)::HUGEINT) FROM"
             return repr(self._cursor().sql(f"{sums} {self._table} AS t").fetchall())
 
@@ -94,7 +100,7 @@ class DuckDBSource(Source):
         query = select_rows(self.view, self._rows, _names, columns, order)
         if not self.watch.begun:
             self.watch.check(self.fingerprint())  # what changes during the first pass must not go unseen
-        with _readable():
+        with _readable(self._memory_limit):
             yield from self._cursor().sql(query).to_arrow_reader(_BATCH_ROWS)
 
     def _with_view(self, view: View) -> Self:
@@ -118,6 +124,13 @@ class DuckDBSource(Source):
         if self._arrow is not None:
             cursor.register("gaussveil_arrow", self._arrow())
         return cursor
+
+
+def _connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    try:
+        return duckdb.connect(config=config)
+    except duckdb.Error:
+        refuse("memory_limit", "a size such as 2GB", config["memory_limit"])
 
 
 def _attach(
@@ -198,10 +211,15 @@ def _cast(cell: str, kind: str, form: str | None) -> str:
 
 
 @contextlib.contextmanager
-def _readable() -> Iterator[None]:
+def _readable(memory_limit: str) -> Iterator[None]:
     """Say that a table cannot be read without repeating DuckDB's message, which may quote a value of it."""
     try:
         yield
+    except duckdb.OutOfMemoryException:
+        raise SourceError(
+            f"the table needs more memory than the limit of {memory_limit}: give more with memory_limit, "
+            "gaussveil --memory-limit or GAUSSVEIL_MEMORY_LIMIT."
+        ) from None
     except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # the last from DuckDB's extensions
         raise SourceError(
             f"the table could not be read ({type(error).__name__}): "

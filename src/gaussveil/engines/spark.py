@@ -21,6 +21,7 @@ from gaussveil.engines.csv_files import require_csv, require_declared, require_h
 from gaussveil.engines.location import Location, locate, refuse_wildcards
 from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
 from gaussveil.engines.sql import kept_rows, select_rows
+from gaussveil.engines.whole_files import require_whole
 from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError
 from gaussveil.statistics.block import Reader
 from gaussveil.statistics.fixed_point import carry
@@ -67,6 +68,8 @@ class SparkSource(Source):
     ) -> None:
         self._location = locate(uri)
         require_csv(self._location, types)
+        if self._location.local:
+            require_whole(self._location.files())
         self._session = session or start_session(master)
         self.watch = Watch()
         with _readable():

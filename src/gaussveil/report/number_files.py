@@ -118,13 +118,10 @@ def _read_npy(path: Path) -> Numbers:
 def _read_parquet(path: Path) -> Numbers:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        with path.open("rb") as stream:
-            table = pq.read_table(stream)
-    except pa.ArrowException:
-        raise FormatError(f"{path}: not a Parquet file") from None
+    from gaussveil.engines.whole_files import read_parquet
+
+    table = read_parquet(path)
     for field in table.schema:
         if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type)):
             raise FormatError(f"{path}: column {field.name!r} must hold numbers. Got {field.type}.")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gaussveil.engines.location import public_name, spoken_name
-from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.engines.whole_files import require_fitting
+from gaussveil.errors import FormatError, GaussveilError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
 ENDINGS = (".csv", ".parquet", ".npy")
@@ -122,6 +123,11 @@ class TableCatalogue:
         if target.stat().st_size > self._limit:
             target.unlink()
             raise SourceError("the upload is too large")
+        try:
+            require_fitting(str(target))  # a small file may unpack to more than any memory
+        except GaussveilError:
+            target.unlink()
+            raise
         self._uploads[identifier] = ListedTable(identifier, shown, str(target), uploaded=True)
         return self._uploads[identifier]
 
