@@ -16,6 +16,7 @@ java|java -version|default-jre-headless|the tests of the Spark engine|test
 chromium|command -v chromium|chromium|the tests of reports and studio in a real browser|test
 postgresql|test -n "\$(find /usr/lib/postgresql /usr/bin /usr/local/bin -name initdb)"|postgresql|the tests of tables in PostgreSQL|test
 mosquitto|command -v mosquitto /usr/sbin/mosquitto|mosquitto|the tests of the MQTT gateway|test
+systemd-analyze|command -v systemd-analyze|systemd|checking the hardened service unit|test
 EOF
 }
 

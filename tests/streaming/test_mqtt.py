@@ -33,11 +33,13 @@ Brokers = Callable[..., Mosquitto]
 class Receiver:
     """Somebody who may see private readings, and who can also send readings."""
 
-    def __init__(self, port: int, password: str | None = None, authority: Path | None = None) -> None:
+    def __init__(
+        self, port: int, password: str | None = None, authority: Path | None = None, user: str = "gateway"
+    ) -> None:
         self.seen: queue.Queue[tuple[str, bytes]] = queue.Queue()
         self.client = Client(CallbackAPIVersion.VERSION2)
         if password is not None and authority is not None:
-            self.client.username_pw_set("gateway", password)
+            self.client.username_pw_set(user, password)
             self.client.tls_set(ca_certs=str(authority))
         self.client.on_message = lambda _c, _d, message: self.seen.put((message.topic, message.payload))
         self.client.connect("127.0.0.1", port)
