@@ -34,10 +34,15 @@ class Receiver:
     """Somebody who may see private readings, and who can also send readings."""
 
     def __init__(
-        self, port: int, password: str | None = None, authority: Path | None = None, user: str = "gateway"
+        self,
+        port: int,
+        password: str | None = None,
+        authority: Path | None = None,
+        user: str = "gateway",
+        name: str | None = None,
     ) -> None:
         self.seen: queue.Queue[tuple[str, bytes]] = queue.Queue()
-        self.client = Client(CallbackAPIVersion.VERSION2)
+        self.client = Client(CallbackAPIVersion.VERSION2, client_id=name or "", clean_session=name is None)
         if password is not None and authority is not None:
             self.client.username_pw_set(user, password)
             self.client.tls_set(ca_certs=str(authority))

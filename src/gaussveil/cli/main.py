@@ -15,6 +15,7 @@ import typer
 from gaussveil.cli import spectrum
 from gaussveil.cli.accountant import accountant
 from gaussveil.cli.audit import audit
+from gaussveil.cli.backup import backup, restore
 from gaussveil.cli.budget import budget_app
 from gaussveil.cli.certificates import key_app, verify
 from gaussveil.cli.demo import demo
@@ -67,7 +68,22 @@ def _root(
 
 for _command_name, _command in spectrum.COMMANDS.items():
     app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
-for _command in (accountant, query, sketch, logistic, gp, mixture, sample, forecast, audit, verify, demo, study):
+for _command in (
+    accountant,
+    query,
+    sketch,
+    logistic,
+    gp,
+    mixture,
+    sample,
+    forecast,
+    audit,
+    verify,
+    demo,
+    study,
+    backup,
+    restore,
+):
     app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
 app.command("label-mixture", epilog=EXIT_CODE_HELP)(label_mixture)
 for _group in (release_app, stream_app, budget_app, key_app):

@@ -12,6 +12,8 @@ from gaussveil.streaming.gateway import LONGEST_JUMP, Gateway
 from gaussveil.streaming.meters import read_meters
 from gaussveil.streaming.state import Reset, StreamState
 
+RESTORED = "restored"  # begins the mark of a state that comes from a backup
+
 
 def open_gateway(
     meters_file: str | os.PathLike[str],
@@ -63,6 +65,11 @@ def _claim(mark: Path, identity: str, *, anew: bool) -> None:
         found = mark.read_text()
         if found == "":  # of an earlier version
             os.replace(part, mark)
+        elif found.startswith(RESTORED):
+            raise AssumptionError(
+                f"this state was {found}, and what was answered since is not known. Reset from a sequence number that "
+                "was never answered: filters and noise then start anew together."
+            ) from None
         elif found != identity:
             raise SourceError(
                 "these meters are served from another state folder: two would answer one reading with two noises. "
