@@ -22,10 +22,14 @@ from gaussveil.mechanisms import Mean as Mean
 from gaussveil.mechanisms import MeterStream as MeterStream
 from gaussveil.mechanisms import MixtureModel as MixtureModel
 from gaussveil.mechanisms import PrivateBayesianLogisticRegression as PrivateBayesianLogisticRegression
+from gaussveil.mechanisms import PrivateCovariance as PrivateCovariance
 from gaussveil.mechanisms import PrivateForecaster as PrivateForecaster
 from gaussveil.mechanisms import PrivateGaussianMixture as PrivateGaussianMixture
 from gaussveil.mechanisms import PrivateGaussianProcessRegressor as PrivateGaussianProcessRegressor
 from gaussveil.mechanisms import PrivateLabelMixture as PrivateLabelMixture
+from gaussveil.mechanisms import PrivateLinearRegression as PrivateLinearRegression
+from gaussveil.mechanisms import PrivateLogisticRegression as PrivateLogisticRegression
+from gaussveil.mechanisms import PrivatePCA as PrivatePCA
 from gaussveil.mechanisms import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms import Quantile as Quantile

@@ -15,6 +15,13 @@ from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture as Pri
 from gaussveil.mechanisms.mixture.model import MixtureModel as MixtureModel
 from gaussveil.mechanisms.random_projection.estimates import Sketch as Sketch
 from gaussveil.mechanisms.random_projection.private_sketch import PrivateSketch as PrivateSketch
+from gaussveil.mechanisms.regression.components import PrivateCovariance as PrivateCovariance
+from gaussveil.mechanisms.regression.components import PrivatePCA as PrivatePCA
+from gaussveil.mechanisms.regression.linear import LinearFit as LinearFit
+from gaussveil.mechanisms.regression.linear import PrivateLinearRegression as PrivateLinearRegression
+from gaussveil.mechanisms.regression.linear import regress as regress
+from gaussveil.mechanisms.regression.logistic import PrivateLogisticRegression as PrivateLogisticRegression
+from gaussveil.mechanisms.regression.moments import NoisyMoments as NoisyMoments
 from gaussveil.mechanisms.spectral import PrivateSpectrum as PrivateSpectrum
 from gaussveil.mechanisms.spectral import calibrate_ball as calibrate_ball
 from gaussveil.mechanisms.table.answers import CDF as CDF

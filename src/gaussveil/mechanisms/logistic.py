@@ -108,7 +108,7 @@ class PrivateBayesianLogisticRegression(Mechanism, ClassifierMixin, BaseEstimato
         classes: list[NDArray[Any]] = []
 
         def signs(labels: NDArray[Any]) -> Floats:
-            classes.append(self._classes(labels))
+            classes.append(public_classes(self.classes, labels))
             return class_signs(labels, classes[0])
 
         records = Records.of(self, X, y, read_target=signs)
@@ -142,21 +142,6 @@ class PrivateBayesianLogisticRegression(Mechanism, ClassifierMixin, BaseEstimato
         second = expit(self.decision_function(X))
         return np.stack((1 - second, second), axis=1)
 
-    def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """The two public labels; those of y, which the owner then takes for public, where none are named."""
-        if self.classes is None:
-            labels = np.asarray([label for label in labels.tolist() if not is_missing(label)])
-            check_classification_targets(labels)
-            if (kind := type_of_target(labels, input_name="y")) != "binary":
-                raise ParameterError(
-                    f"Only binary classification is supported. The type of the target is {kind}. "
-                    "Give the two public labels as classes."
-                )
-        found = np.unique(labels if self.classes is None else np.asarray(self.classes))
-        if len(found) != 2:
-            raise ParameterError(f"classes must be two public labels. Got {len(found)} class(es).")
-        return np.asarray(found)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -164,6 +149,22 @@ class PrivateBayesianLogisticRegression(Mechanism, ClassifierMixin, BaseEstimato
         tags.non_deterministic = True
         tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
         return tags
+
+
+def public_classes(classes: Any, labels: NDArray[Any] | None) -> NDArray[Any]:
+    """The two public labels; those found, which the owner then takes for public, where none are named."""
+    if classes is None and labels is not None:
+        classes = np.asarray([label for label in labels.tolist() if not is_missing(label)])
+        check_classification_targets(classes)
+        if (kind := type_of_target(classes, input_name="y")) != "binary":
+            raise ParameterError(
+                f"Only binary classification is supported. The type of the target is {kind}. "
+                "Give the two public labels as classes."
+            )
+    found = np.unique(np.asarray(classes))
+    if len(found) != 2:
+        raise ParameterError(f"classes must be two public labels. Got {len(found)} class(es).")
+    return np.asarray(found)
 
 
 def class_signs(labels: NDArray[Any], classes: NDArray[Any]) -> Floats:

@@ -55,10 +55,10 @@ class Records:
             return cls._of_source(estimator, X, read)
         if y is None:
             raise ParameterError(f"requires y to be passed, but the target y is None: {type(estimator).__name__} fits.")
-        X, unit = _apart(X, estimator.unit)
-        with _no_values_quoted("X"):
+        X, unit = unit_apart(X, estimator.unit)
+        with no_values_quoted("X"):
             given = validate_data(estimator, X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
-        with _no_values_quoted("y"):
+        with no_values_quoted("y"):
             labels = check_array(y, dtype=None, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0)
             check_consistent_length(given, labels)
             made = cls(cells_as_numbers(given), read(column_or_1d(labels, warn=True)), "row")
@@ -105,7 +105,7 @@ class Records:
 
 def new_rows(estimator: Any, X: Any) -> Floats:
     """Rows to predict for, a missing feature counting as 0."""
-    with _no_values_quoted("X"):
+    with no_values_quoted("X"):
         rows = validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
         return np.asarray(np.nan_to_num(cells_as_numbers(rows)))
 
@@ -148,7 +148,7 @@ def _columns(table: pa.Table, names: list[str]) -> Floats:
     return np.stack([numbers(table.column(name).combine_chunks()).astype(np.float64) for name in names], axis=1)
 
 
-def _apart(X: Any, unit: Any) -> tuple[Any, Any]:
+def unit_apart(X: Any, unit: Any) -> tuple[Any, Any]:
     """The features without the unit's column, and the identifiers."""
     if not isinstance(unit, str):
         return X, unit
@@ -159,7 +159,7 @@ def _apart(X: Any, unit: Any) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _no_values_quoted(name: str) -> Iterator[None]:
+def no_values_quoted(name: str) -> Iterator[None]:
     """Our error for what other libraries refuse, and our words where theirs quote cells or whole arrays."""
     try:
         yield

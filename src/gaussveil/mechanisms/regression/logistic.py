@@ -1,0 +1,183 @@
+"""Private logistic regression: noisy gradient steps, whose mean shifts add up exactly.
+
+Released: the weighted number and mean of the rows, then STEPS gradients of the logistic loss at released coefficients,
+each a bounded exact sum with Gaussian noise. A row is a = (LIFT r, x), x centred, in public units and clipped to r, so
+its gradient is no longer than r sqrt(1 + LIFT^2) wherever it is taken: the steps are adaptive, their mean shifts are
+not, and one pair N(t, 1) against N(0, 1) dominates them all (docs/math/spectrum.md). No regularisation is needed for
+privacy, so none is there; the number of steps does its work.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.logistic import class_signs, public_classes
+from gaussveil.mechanisms.noisy_sums import noise_design
+from gaussveil.mechanisms.records import new_rows, no_values_quoted
+from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
+from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.statistics import Block, ExactSum, FixedPoint, Labels, Source, Statistic
+from gaussveil.statistics.fixed_point import column_norms, scaled, sum_columns
+from gaussveil.statistics.statistic import State
+from gaussveil.typing import Floats
+
+STEPS, STEP = 20, 5.0  # gradient steps, each this multiple of the inverse curvature bound
+MEAN_SHARE = 0.1  # of t^2, for the mean
+LIFT = 0.3  # of the row norm: the constant column of the intercept
+KNOTS = np.linspace(-16.0, 16.0, 4097)
+WRONG = expit(-KNOTS)  # a table, since exponentials may round by where in memory a row lies
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticRows(Statistic[ExactSum]):
+    """Sum of rows a = (LIFT r, x), or of their gradients at `coefficients`; groups 0 and 1 are the labels."""
+
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    row_norm: float
+    coefficients: tuple[float, ...] | None = None
+
+    @property
+    def length(self) -> float:
+        """No row or gradient is longer."""
+        return self.row_norm * math.sqrt(1 + LIFT**2) * (1 + 2.0**-40)
+
+    @property
+    def fixed_point(self) -> FixedPoint:
+        """The public number format of a gradient."""
+        return FixedPoint(self.length)
+
+    def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
+        """One vector."""
+        return {"total": (dimension + 1,)}
+
+    def partial(self, block: Block) -> State:
+        """Sum one block, every row by itself in one fixed order."""
+        total = np.zeros(len(block.values) + 1, dtype=np.int64)
+        for group, values in block.by_group():
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                rows = (values - np.asarray(self.centre)[:, None]) / np.asarray(self.scale)[:, None]
+                norm = column_norms(rows)
+                rows *= np.where(norm > self.row_norm, self.row_norm / norm, 1.0)
+            rows = np.concatenate((np.full((1, rows.shape[1]), LIFT * self.row_norm), rows))
+            rows[:, ~np.isfinite(norm)] = 0.0
+            if self.coefficients is not None:
+                sign = 2.0 * group - 1.0
+                margin = np.zeros(rows.shape[1])
+                for coefficient, row in zip(self.coefficients, rows):
+                    margin += coefficient * row
+                rows *= sign * np.interp(sign * margin, KNOTS, WRONG)
+            total += sum_columns(self.fixed_point.truncate(rows))
+        return {"total": scaled(total, 0)}
+
+    def finish(self, state: State) -> ExactSum:
+        """The sum."""
+        return ExactSum(state["total"], self.fixed_point.unit)
+
+    def sensitivity(self, rows: int = 1) -> dict[str, float]:
+        """By the triangle inequality."""
+        return {"total": rows * self.length}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateLogisticRegression(BoundedMechanism, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Binary classifier fitted by a few noisy gradient steps.
+
+    Args:
+        bounds, row_norm, unit, rows_per_unit, epsilon, delta, account, generator: as in `PrivateLinearRegression`.
+        classes: the two labels, public; records with another label are left out. By default the labels found in y,
+            which must then be public knowledge; of a `Source` they must be named.
+        target: name of the label's column where X is a `Source`.
+
+    Attributes: `coef_`, `intercept_`, `classes_`, `certificate_`.
+    """
+
+    mechanism = "logistic-regression"
+    classes: Any = None
+    target: str = "label"
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Bound the rows, debit the account, take the steps."""
+        if isinstance(X, Source):
+            if self.classes is None:
+                raise ParameterError("classes must name the two public labels of a Source. Got None.")
+            classes = public_classes(self.classes, None)
+            table, group = Table.of(self, X, supervised=True, labelled=True), Labels(self.target, classes.tolist())
+        else:
+            if y is None:
+                raise ParameterError("requires y to be passed, but the target y is None: a classifier has labels.")
+            with no_values_quoted("y"):
+                labels = column_or_1d(np.asarray(y), warn=True)
+                classes = public_classes(self.classes, labels)
+            table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
+        release = self._steps(table.without_targets(), group)
+        self.classes_, self.intercept_, self.coef_ = classes, release[:1], release[None, 1:]
+        return self
+
+    def _steps(self, table: Table, group: Labels) -> Floats:
+        size = len(table.features)
+        norm, whole = self._norm(size), math.sqrt(size)
+
+        def draw(draws: Draws, units: Floats, left: float) -> Floats:
+            def noisy(centre: Floats, radius: float, share: float, point: Floats | None = None) -> Floats:
+                statistic = LogisticRows(
+                    centre=tuple(centre.tolist()),
+                    scale=tuple(units[:, 1].tolist()),
+                    row_norm=radius,
+                    coefficients=None if point is None else tuple(point.tolist()),
+                )
+                draws.spend_row(share * left**2)
+                sums = table.source.aggregate(statistic, columns=table.features, group=group)
+                return draws.noisy(
+                    noise_design(statistic.length / (math.sqrt(share) * left), sums.shape, size + 1), sums
+                )
+
+            first = noisy(units[:, 0], whole, MEAN_SHARE)
+            count = max(first[0] / (LIFT * whole), 10.0)
+            middle = units[:, 0] + units[:, 1] * np.clip(first[1:] / count, -1.0, 1.0)
+            point = np.zeros(size + 1)
+            for _ in range(STEPS):
+                slope = noisy(middle, norm, (1 - MEAN_SHARE) / STEPS, point)
+                point = point + STEP / (count * norm**2 / 4) * slope
+            raw = point[1:] / units[:, 1]
+            return np.concatenate(([point[0] * LIFT * norm - raw @ middle], raw))
+
+        return self._publish_sums(
+            table,
+            draw,
+            released=f"{size + 1} coefficients of a logistic regression",
+            coordinates=(STEPS + 1) * (size + 1),
+            parameters=lambda left: {"row_norm": norm, "steps": STEPS},
+        ).value
+
+    def decision_function(self, X: Any) -> Floats:
+        """Log-odds of the second class."""
+        check_is_fitted(self, "coef_")
+        return np.asarray(new_rows(self, X) @ self.coef_[0] + self.intercept_[0])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likelier class."""
+        second = self.decision_function(X) > 0
+        return np.asarray(self.classes_[second.astype(int)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of both classes."""
+        second = expit(self.decision_function(X))
+        return np.stack((1 - second, second), axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # noise for privacy drowns a toy problem
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
+        return tags

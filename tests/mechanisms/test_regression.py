@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.utils.estimator_checks import check_estimator
+
+from gaussveil.accounting import Ledger, verify
+from gaussveil.errors import GaussveilError, SchemaError
+from gaussveil.mechanisms import (
+    PrivateCovariance,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePCA,
+    regress,
+)
+from gaussveil.mechanisms.regression.logistic import LogisticRows
+from gaussveil.mechanisms.regression.moments import block_energies, block_scales
+from gaussveil.mechanisms.regression.rows import WeightedRows
+from gaussveil.noise import SeededGenerator
+from gaussveil.statistics import Block, as_source
+
+RNG = np.random.default_rng(4)
+ROWS = RNG.uniform(-1, 1, size=(3000, 3))
+TARGET = ROWS @ [0.5, -0.3, 0.0] + 0.1 + 0.2 * RNG.normal(size=3000)
+GIVEN: dict[str, Any] = {"bounds": (-1.0, 1.0), "target_bounds": (-1.5, 1.5)}
+
+DRAWN = "two fits draw differently"
+RELEASED = {
+    "check_dtype_object": "a cell that is no number is a missing one: a refusal would tell of it",
+    "check_estimators_empty_data_messages": "no rows are released like any other number of them",
+}
+EXEMPT: dict[type, dict[str, str]] = {
+    PrivateLinearRegression: {
+        "check_regressor_data_not_an_array": DRAWN,
+        "check_supervised_y_2d": DRAWN,
+        "check_fit_idempotent": DRAWN,
+        "check_regressors_int": DRAWN,
+        "check_supervised_y_no_nan": "a record without a target is left out: a refusal would tell of it",
+    },
+    PrivateLogisticRegression: {
+        "check_classifier_data_not_an_array": DRAWN,
+        "check_supervised_y_2d": DRAWN,
+        "check_fit_idempotent": DRAWN,
+        "check_supervised_y_no_nan": "a record without a label is left out: a refusal would tell of it",
+    },
+    PrivateCovariance: {"check_fit_idempotent": DRAWN},
+    PrivatePCA: {
+        "check_fit_idempotent": DRAWN,
+        "check_transformer_general": DRAWN,
+        "check_transformer_data_not_an_array": DRAWN,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", EXEMPT, ids=lambda kind: kind.__name__)
+def test_scikit_learn_checks_pass(kind: type) -> None:
+    exempt = EXEMPT[kind] | RELEASED
+    check_estimator(kind(), expected_failed_checks=exempt, on_skip=None, on_fail="raise")
+
+
+def test_no_row_moves_the_blocks_by_more_than_was_charged() -> None:
+    """Independent of the formula: whiten what random and wild rows add by the noise itself."""
+    norm, targets, size, shift = 1.3, 2, 4, 0.7
+    energies = block_energies(norm, targets)
+    scales = block_scales(dict.fromkeys(energies, 2.0) | {"xx": 0.3}, energies, shift)
+    statistic = WeightedRows(centre=(0.1,) * 6, scale=(2.0,) * 6, row_norm=norm, targets=targets)
+    rng, worst = np.random.default_rng(3), 0.0
+    wild = np.array([[1e308, -1e308, 1e300, 0, 1e9, -1e9], [np.finfo(float).max] * 6, [2.7, 0.1, 0.1, 0.1, 9.0, 9.0]])
+    for row in np.concatenate((rng.normal(size=(300, 6)) * 10, wild)):
+        sums = statistic.finish(statistic.partial(Block(row[:, None].copy()))).to_float()
+        moved = 0.0
+        for i in range(7):
+            for j in range(i, 7):
+                kinds = ["1" if k == 0 else "x" if k <= size else "y" for k in (i, j)]
+                name = kinds[1] if kinds[0] == "1" else "".join(kinds)
+                variance = scales[name] ** 2 * (2.0 if i == j and i > 0 else 1.0)
+                moved += sums[i, j] ** 2 / variance
+        worst = max(worst, math.sqrt(moved))
+    assert 0.99 * shift <= worst <= shift
+
+
+def test_no_gradient_is_longer_than_was_charged() -> None:
+    rng = np.random.default_rng(5)
+    for coefficients in (None, (0.0,) * 4, (3.0, -50.0, 1e4, 0.1)):
+        statistic = LogisticRows(centre=(0.0,) * 3, scale=(1.0,) * 3, row_norm=1.2, coefficients=coefficients)
+        for row in np.concatenate((rng.normal(size=(50, 3)) * 9, [[1e308, -1e308, 1e308]])):
+            for group in (0, 1):
+                block = Block(row[:, None].copy(), np.array([group]), 2)
+                moved = statistic.finish(statistic.partial(block)).to_float()
+                assert np.linalg.norm(moved) <= 1.2 * math.sqrt(1.09) * (1 + 1e-9)
+
+
+def test_one_record_is_one_number_whatever_stands_beside_it() -> None:
+    """Sums of parts are the sum of the whole, to the bit: rounding knows nothing of a row's neighbours."""
+    rows = np.random.default_rng(6).normal(size=(3, 501))
+    for statistic in (
+        WeightedRows(centre=(0.3,) * 3, scale=(1.7,) * 3, row_norm=1.0, targets=1),
+        LogisticRows(centre=(0.3,) * 3, scale=(1.7,) * 3, row_norm=1.0, coefficients=(0.1, 0.7, -3.0, 0.2)),
+    ):
+        whole = statistic.finish(statistic.partial(Block(rows.copy()))).integers()
+        parts = [statistic.finish(statistic.partial(Block(rows[:, i : i + 1].copy()))).integers() for i in range(501)]
+        assert np.array_equal(whole, sum(parts[1:], parts[0]))
+
+
+@pytest.mark.parametrize("given", [GIVEN, {}], ids=["bounds", "auto"])
+def test_intervals_cover_what_they_promise(given: dict[str, Any]) -> None:
+    truth, covered, level = np.array([0.5, -0.3, 0.0]), 0, 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rows = rng.uniform(-1, 1, size=(1500, 3))
+        target = rows @ truth + 0.1 + 0.2 * rng.normal(size=1500)
+        model = PrivateLinearRegression(**given, epsilon=1.0, delta=1e-6, generator=SeededGenerator(seed))
+        interval = model.fit(rows, target).interval_
+        covered += int(np.sum((interval[:, 0] <= truth) & (truth <= interval[:, 1])))
+        low, high = model.fits_[0].interval[0]
+        level += low <= 0.1 <= high
+        assert model.fits_[0].trusted
+    assert 0.9 * 180 <= covered <= 0.99 * 180  # 95 % within two and a half standard errors
+    assert level >= 52
+
+
+def test_with_much_budget_it_is_least_squares_and_the_summary_says_so() -> None:
+    model = PrivateLinearRegression(**GIVEN, epsilon=30.0, delta=1e-6, row_norm=2.0).fit(ROWS, TARGET)
+    design = np.column_stack((np.ones(3000), ROWS))
+    exact = np.linalg.lstsq(design, TARGET, rcond=None)[0]
+    assert np.concatenate(([model.intercept_], model.coef_)) == pytest.approx(exact, abs=0.01)
+    residual = TARGET - design @ exact
+    classical = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * residual.var() * 3000 / 2996)
+    assert model.std_error_ == pytest.approx(classical[1:], rel=0.1)
+    assert "std err" in model.summary()
+    assert "do not trust" not in model.summary()
+    value, interval = model.predict(ROWS[:5], return_interval=True)
+    assert np.all((interval[:, 0] < value) & (value < interval[:, 1]))
+
+
+def test_noise_above_the_signal_is_said() -> None:
+    model = PrivateLinearRegression(**GIVEN, epsilon=0.01, delta=1e-9, generator=SeededGenerator(1))
+    assert "do not trust" in model.fit(ROWS[:50], TARGET[:50]).summary()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.empty((0, 3)),
+        ROWS[:2],
+        np.zeros((40, 3)),
+        np.repeat(ROWS[:500, :1], 3, axis=1),
+        np.full((30, 3), 1e300),
+        np.full((30, 3), np.nan),
+    ],
+    ids=["none", "few", "constant", "collinear", "clipped", "missing"],
+)
+def test_no_table_is_refused(rows: Any) -> None:
+    target = np.arange(len(rows), dtype=float)
+    labels = np.where(np.arange(len(rows)) % 2, 1, 0)
+    for given in (GIVEN, {}):
+        model = PrivateLinearRegression(**given).fit(rows, target)
+        assert np.all(np.isfinite(model.coef_))
+        assert np.all(np.isfinite(model.interval_))
+        assert model.summary()
+    assert np.all(np.isfinite(PrivatePCA(bounds=(-1, 1)).fit(rows).explained_variance_interval_))
+    assert np.all(np.isfinite(PrivateLogisticRegression(classes=[0, 1]).fit(rows, labels).coef_))
+
+
+def test_one_release_serves_several_targets_and_regressions(tmp_path: Path) -> None:
+    account = Ledger.create(tmp_path / "spent.ledger").open_account("people", epsilon=2.0, delta=0.1)
+    both = pd.DataFrame({"up": TARGET, "down": -TARGET})
+    frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
+    model = PrivateLinearRegression(**GIVEN, epsilon=1.0, delta=1e-6, account=account).fit(frame, both)
+    assert model.coef_.shape == (2, 3)
+    assert model.interval_.shape == (2, 3, 2)
+    assert model.predict(frame).shape == (3000, 2)
+    few = regress(model.moments_, target=1, features=(0, 2))
+    assert few.names == ("intercept", "a", "c")
+    assert few.target == "down"
+    assert few.coefficients[1] == pytest.approx(-0.5, abs=0.15)
+    assert len(Ledger(account.ledger).entries("people")) == 1
+    assert verify(model.certificate_).private
+
+
+def test_units_sources_and_frames_agree() -> None:
+    homes = np.repeat(np.arange(1000), 3)
+    frame = pd.DataFrame(ROWS, columns=["a", "b", "c"]).assign(home=homes)
+    settings = {**GIVEN, "epsilon": 1.0, "delta": 1e-6}
+    named = PrivateLinearRegression(**settings, unit="home", rows_per_unit=2, generator=SeededGenerator(1)).fit(
+        frame, TARGET
+    )
+    assert list(named.feature_names_in_) == ["a", "b", "c"]
+    assert named.certificate_.adjacency.unit == "home"
+    assert any("at most 2 rows" in line for line in named.certificate_.assumptions)
+    loose = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(frame[["a", "b", "c"]], TARGET)
+    ratio = named.moments_.variance[1, 2] / loose.moments_.variance[1, 2]
+    assert ratio == pytest.approx(4.0, rel=1e-4)
+    source = as_source(frame[["a", "b", "c"]].assign(label=TARGET))
+    same = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(source)
+    assert np.array_equal(same.coef_, loose.coef_)
+    wild = np.concatenate((ROWS, [[1e9, -1e9, 1e9]])), np.concatenate((TARGET, [1e12]))
+    robust = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(*wild)
+    assert np.max(np.abs(robust.coef_ - loose.coef_)) < 0.01
+    with pytest.raises(SchemaError, match="numbers"):
+        PrivateCovariance().fit(as_source(pd.DataFrame({"a": ["x"]})))
+
+
+def test_covariance_and_components_find_the_spread() -> None:
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(5, 5)))[0]
+    rows = np.random.default_rng(3).normal(size=(20_000, 5)) * [3.0, 2.0, 0.5, 0.5, 0.5] @ turn.T + [9, 0, 0, 0, 0]
+    settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "row_norm": 2.0, "generator": SeededGenerator(1)}
+    found = PrivateCovariance(**settings, bounds=(-20.0, 20.0)).fit(rows)
+    exact = np.cov(rows.T)
+    inside = (found.interval_[..., 0] <= exact) & (exact <= found.interval_[..., 1])
+    assert inside.mean() >= 0.8
+    assert found.location_ == pytest.approx(rows.mean(axis=0), abs=0.3)
+    components = PrivatePCA(**settings, bounds=(-20.0, 20.0), n_components=2).fit(rows)
+    overlap = np.linalg.svd(components.components_ @ turn[:, :2])[1]
+    assert np.min(overlap) > 0.98
+    low, high = components.explained_variance_interval_[0]
+    assert low <= np.linalg.eigvalsh(exact)[-1] <= high
+    back = components.inverse_transform(components.transform(rows))
+    assert np.mean((rows - back) ** 2) < 0.5
+
+
+def test_logistic_regression_beats_the_posterior_draw() -> None:
+    rows, labels = load_breast_cancer(return_X_y=True)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    scores = [
+        PrivateLogisticRegression(
+            epsilon=1.0, delta=1e-6, bounds=(low, high), classes=[0, 1], generator=SeededGenerator(seed)
+        )
+        .fit(rows[:455], labels[:455])
+        .score(rows[455:], labels[455:])
+        for seed in range(5)
+    ]
+    assert np.mean(scores) > 0.88
+
+
+def test_logistic_sources_take_named_classes() -> None:
+    frame = pd.DataFrame(ROWS, columns=["a", "b", "c"]).assign(label=np.where(TARGET > 0.1, "high", "low"))
+    with pytest.raises(GaussveilError, match="classes"):
+        PrivateLogisticRegression().fit(as_source(frame))
+    model = PrivateLogisticRegression(bounds=(-1, 1), classes=["low", "high"], epsilon=2.0).fit(as_source(frame))
+    assert model.score(frame[["a", "b", "c"]], frame["label"]) > 0.75
+    assert verify(model.certificate_).private
+
+
+def test_diabetes_is_fitted_with_searched_bounds() -> None:
+    rows, target = load_diabetes(return_X_y=True, scaled=False)
+    model = PrivateLinearRegression(epsilon=10.0, delta=1e-6, generator=SeededGenerator(0)).fit(rows, target)
+    assert model.score(rows, target) > 0.2
+    assert model.certificate_.parameters["bounds"] == ["searched"] * 11
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bounds": (1.0, -1.0)},
+        {"bounds": "wide"},
+        {"bounds": 3.0},
+        {"bounds": {"z": (0, 1)}},
+        {"bounds": (0.0, math.inf)},
+        {"row_norm": 0.0},
+        {"unit": "home"},
+        {"rows_per_unit": 2},
+        {"epsilon": 600.0},
+        {"delta": 0.0},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
+    frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
+    with pytest.raises(GaussveilError):
+        PrivateLinearRegression(**{**GIVEN, **changes}).fit(frame, TARGET)
