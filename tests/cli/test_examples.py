@@ -134,4 +134,4 @@ def test_the_help_holds_the_example_json_and_the_exit_codes(run: Run, command: s
 def test_every_command_is_in_the_changelog() -> None:
     text = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
     line = next(part for part in text.split("\n- ") if part.startswith("Command line:"))
-    assert {name.split()[0] for name in DOCS} <= set(re.findall(r"`([a-z]+)`", line))
+    assert {name.split()[0] for name in DOCS} <= set(re.findall(r"`([a-z-]+)`", line))

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, Release
-from gaussveil.mechanisms import GaussianRelease
+from gaussveil.mechanisms import GaussianRelease, PrivateCovariance, PrivateLinearRegression, PrivatePCA
 
 from .class_label_cases import class_label
 from .forecast_cases import forecast
 from .label_mixture_cases import label_mixture
 from .mixture_cases import mixture
 from .posteriors import lifted, logistic, process
+from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
 from .spectral_cases import spectral, stream, trajectory
 from .table_cases import table_profile, table_rows
@@ -103,6 +104,10 @@ CASES = (
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**sketch("sketch")),
+    MechanismCase(**moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy"))),
+    MechanismCase(**moments("covariance", PrivateCovariance, ("1", "x", "xx"))),
+    MechanismCase(**moments("components", PrivatePCA, ("1", "x", "xx"))),
+    MechanismCase(**logistic_steps("logistic regression")),
     MechanismCase(**mixture("mixture")),
     MechanismCase(**label_mixture("label mixture")),
     MechanismCase(**class_label("class label")),

@@ -24,6 +24,7 @@ from gaussveil.cli.mixture import label_mixture, mixture, sample
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
 from gaussveil.cli.posterior import gp, logistic
 from gaussveil.cli.query import query
+from gaussveil.cli.regression import pca, regress
 from gaussveil.cli.release import release_app
 from gaussveil.cli.sketch import sketch
 from gaussveil.cli.stream import stream_app
@@ -72,6 +73,8 @@ for _command in (
     accountant,
     query,
     sketch,
+    regress,
+    pca,
     logistic,
     gp,
     mixture,

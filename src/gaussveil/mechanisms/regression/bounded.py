@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -103,6 +104,10 @@ class BoundedMechanism(Mechanism):
     row_norm: float | None = None
     unit: Any = None
     rows_per_unit: int | None = None
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Bound the rows, debit the account, draw."""
 
     def _norm(self, size: int) -> float:
         """Radius, in units of half a range, beyond which a row is weighted down."""

@@ -116,7 +116,9 @@ def _in_units(
     covariance[0, 0] += unit**2 * level_variance
     raw = slopes * unit / scale
     intercept = float(moments.centre[place] + unit * level - raw @ moments.centre[chosen])
-    trusted = float(np.trace(spread)) < UNTRUSTED * prior * len(chosen) and count > 3 * math.sqrt(float(noise[0, 0]))
+    trusted = bool(
+        float(np.trace(spread)) < UNTRUSTED * prior * len(chosen) and count > 3 * math.sqrt(float(noise[0, 0]))
+    )
     names = ("intercept", *(moments.feature_names[j] for j in chosen))
     target = moments.target_names[place - len(moments.feature_names)]
     return LinearFit(

@@ -119,45 +119,18 @@ class PrivateLogisticRegression(BoundedMechanism, ClassifierMixin, BaseEstimator
                 labels = column_or_1d(np.asarray(y), warn=True)
                 classes = public_classes(self.classes, labels)
             table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
-        release = self._steps(table.without_targets(), group)
-        self.classes_, self.intercept_, self.coef_ = classes, release[:1], release[None, 1:]
-        return self
-
-    def _steps(self, table: Table, group: Labels) -> Floats:
+        table = table.without_targets()
         size = len(table.features)
-        norm, whole = self._norm(size), math.sqrt(size)
-
-        def draw(draws: Draws, units: Floats, left: float) -> Floats:
-            def noisy(centre: Floats, radius: float, share: float, point: Floats | None = None) -> Floats:
-                statistic = LogisticRows(
-                    centre=tuple(centre.tolist()),
-                    scale=tuple(units[:, 1].tolist()),
-                    row_norm=radius,
-                    coefficients=None if point is None else tuple(point.tolist()),
-                )
-                draws.spend_row(share * left**2)
-                sums = table.source.aggregate(statistic, columns=table.features, group=group)
-                return draws.noisy(
-                    noise_design(statistic.length / (math.sqrt(share) * left), sums.shape, size + 1), sums
-                )
-
-            first = noisy(units[:, 0], whole, MEAN_SHARE)
-            count = max(first[0] / (LIFT * whole), 10.0)
-            middle = units[:, 0] + units[:, 1] * np.clip(first[1:] / count, -1.0, 1.0)
-            point = np.zeros(size + 1)
-            for _ in range(STEPS):
-                slope = noisy(middle, norm, (1 - MEAN_SHARE) / STEPS, point)
-                point = point + STEP / (count * norm**2 / 4) * slope
-            raw = point[1:] / units[:, 1]
-            return np.concatenate(([point[0] * LIFT * norm - raw @ middle], raw))
-
-        return self._publish_sums(
+        norm = self._norm(size)
+        found = self._publish_sums(
             table,
-            draw,
+            lambda draws, units, left: gradient_steps(draws, group, units, norm, left),
             released=f"{size + 1} coefficients of a logistic regression",
             coordinates=(STEPS + 1) * (size + 1),
-            parameters=lambda left: {"row_norm": norm, "steps": STEPS},
+            parameters=lambda left: {"row_norm": norm, "steps": STEPS, "row_mean_shift": left},
         ).value
+        self.classes_, self.intercept_, self.coef_ = classes, found[:1], found[None, 1:]
+        return self
 
     def decision_function(self, X: Any) -> Floats:
         """Log-odds of the second class."""
@@ -181,3 +154,30 @@ class PrivateLogisticRegression(BoundedMechanism, ClassifierMixin, BaseEstimator
         tags.non_deterministic = True
         tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
         return tags
+
+
+def gradient_steps(draws: Draws, group: Labels, units: Floats, norm: float, left: float) -> Floats:
+    """Intercept and coefficients after all steps; `units` are centre and scale, `left` is a row's mean shift in all."""
+    size = len(units)
+    whole = math.sqrt(size)
+
+    def noisy(centre: Floats, radius: float, share: float, point: Floats | None = None) -> Floats:
+        statistic = LogisticRows(
+            centre=tuple(centre.tolist()),
+            scale=tuple(units[:, 1].tolist()),
+            row_norm=radius,
+            coefficients=None if point is None else tuple(point.tolist()),
+        )
+        draws.spend_row(share * left**2)
+        sums = draws.table.source.aggregate(statistic, columns=draws.table.features, group=group)
+        return draws.noisy(noise_design(statistic.length / (math.sqrt(share) * left), sums.shape, size + 1), sums)
+
+    first = noisy(units[:, 0], whole, MEAN_SHARE)
+    count = max(first[0] / (LIFT * whole), 10.0)
+    middle = units[:, 0] + units[:, 1] * np.clip(first[1:] / count, -1.0, 1.0)
+    point = np.zeros(size + 1)
+    for _ in range(STEPS):
+        slope = noisy(middle, norm, (1 - MEAN_SHARE) / STEPS, point)
+        point = point + STEP / (count * norm**2 / 4) * slope
+    raw = point[1:] / units[:, 1]
+    return np.concatenate(([point[0] * LIFT * norm - raw @ middle], raw))

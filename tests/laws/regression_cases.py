@@ -1,0 +1,159 @@
+"""Regressions under the laws: the output of the linear ones is the noisy matrix, of the logistic one all its draws."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gaussveil.accounting import Certificate, Release
+from gaussveil.mechanisms import PrivateLogisticRegression
+from gaussveil.mechanisms.noisy_sums import noise_design
+from gaussveil.mechanisms.regression.bounded import Draws
+from gaussveil.mechanisms.regression.logistic import LIFT, MEAN_SHARE, STEPS, gradient_steps
+from gaussveil.mechanisms.regression.moments import draw_moments
+from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.noise import GaussianNoise
+from gaussveil.statistics import Block, ExactSum, Labels, Statistic
+from gaussveil.typing import Floats
+
+Matrix = NDArray[np.float64]
+MALFORMED = (
+    (np.zeros(3), np.zeros(3)),
+    (np.zeros((1, 1)) * 1j, np.zeros(1)),
+    (np.zeros((1, 0)), np.zeros(1)),
+)
+
+
+class OneBlock:
+    """Rows that every pass reads as one block."""
+
+    rows_per_unit = 1
+
+    def __init__(self, values: Matrix, codes: NDArray[np.int64] | None = None) -> None:
+        self.values, self.codes = values, codes
+
+    def aggregate(self, statistic: Statistic[Any], **_: Any) -> Any:
+        block = Block(self.values.copy(), self.codes, 2 if self.codes is not None else 1)
+        return statistic.finish(statistic.partial(block))
+
+
+def number(certificate: Certificate, name: str) -> float:
+    return float(certificate.parameters[name])  # type: ignore[arg-type]
+
+
+def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
+    """One column, and one target where there are blocks of it: no row against one that fills every block."""
+    supervised = "y" in blocks
+    columns = 1 + supervised
+    places = np.triu_indices(1 + columns)
+    nobody, somebody = (np.empty((0, 1)), np.empty(0)), (np.ones((1, 1)), np.ones(1))
+    filled = np.ones(len(blocks)) * (1 - 2.0**-50)  # the x-part leaves room for its rounding
+
+    def build(**changes: Any) -> Any:
+        bounds = {"bounds": (-1.0, 1.0)} | ({"target_bounds": (-1.0, 1.0)} if supervised else {})
+        return kind(**{**bounds, **changes})
+
+    def scales(certificate: Certificate) -> Matrix:
+        declared: Any = certificate.parameters["noise_deviations"]
+        return np.array([declared[block] * (math.sqrt(2) if block in ("xx", "yy") else 1.0) for block in blocks])
+
+    def draws(mechanism: Any, data: Any, count: int) -> Matrix:
+        certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*nobody).certificate_
+        declared: Any = certificate.parameters["noise_deviations"]
+        targets = ("y",) * supervised
+        rows = np.repeat(data[0].T, columns, axis=0)
+        table = Table(OneBlock(rows), ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
+        units, shift = np.array([[0.0, 1.0]] * columns), number(certificate, "mean_shift")
+        passes = (Draws(table, shift, mechanism.generator) for _ in range(count))
+        return np.stack([draw_moments(each, units, 1.0, dict(declared))[0][places] for each in passes])
+
+    def release(mechanism: Any, data: Any) -> Release[Any]:
+        mechanism.fit(*data)
+        return Release(mechanism.moments_, mechanism.certificate_)
+
+    return {
+        "name": name,
+        "build": build,
+        "value": nobody,
+        "neighbour": somebody,
+        "centre": lambda data: filled * len(data[0]),
+        "draws": draws,
+        "residuals": lambda certificate, noise: noise / scales(certificate),
+        "score": lambda certificate, noise: noise @ (filled / scales(certificate) ** 2),
+        "grid": lambda certificate: min(noise_design(each, (1,), 1).grid for each in scales(certificate)),
+        "release": release,
+        "malformed": MALFORMED,
+        "bad_records": ((np.array([[np.nan], [np.inf], [0.5]]), np.array([0.0, 0.0, np.nan])), nobody),
+    }
+
+
+SIDES = np.repeat([-1.0, 1.0], 100)
+
+
+class WithoutTheCommonRows(Draws):
+    """Draws that remember what they handed out, less what the rows that both neighbours share gave at that step."""
+
+    def noisy(self, noise: GaussianNoise, *sums: ExactSum) -> Floats:
+        handed = super().noisy(noise, *sums)
+        shared: ExactSum = self.table.source.shared  # type: ignore[attr-defined]
+        self.__dict__.setdefault("outputs", []).append(handed - shared.on_grid(noise.grid))
+        return handed
+
+
+class SharedRows(OneBlock):
+    """A block that also knows the sum over the first 200 rows of its last pass."""
+
+    def aggregate(self, statistic: Statistic[Any], **_: Any) -> Any:
+        assert self.codes is not None
+        self.shared = OneBlock(self.values[:, :200], self.codes[:200]).aggregate(statistic)
+        return super().aggregate(statistic)
+
+
+def logistic_steps(name: str) -> dict[str, Any]:
+    """Rows on two sides, against one more that is on the wrong side at every step but the first: all its gradient."""
+    common = (SIDES[:, None], (SIDES < 0).astype(np.int64))
+    wrong = (np.append(SIDES, 1e9)[:, None], np.append(common[1], 1))
+    row = np.array([LIFT, 1.0])
+    moved = np.concatenate([row, row / 2, *[row] * (STEPS - 1)])
+
+    def build(**changes: Any) -> PrivateLogisticRegression:
+        return PrivateLogisticRegression(**{"bounds": (-1.0, 1.0), "classes": [0, 1], **changes})
+
+    def release(mechanism: PrivateLogisticRegression, data: Any) -> Release[Any]:
+        mechanism.fit(*data)
+        return Release(mechanism.coef_, mechanism.certificate_)
+
+    def draws(mechanism: PrivateLogisticRegression, data: Any, count: int) -> Matrix:
+        certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*common).certificate_
+        source = SharedRows(data[0].T.copy(), np.asarray(data[1]))
+        table = Table(source, ("x",), (), ("x",), (), "row")  # type: ignore[arg-type]
+        made = []
+        for _ in range(count):
+            passes = WithoutTheCommonRows(table, number(certificate, "mean_shift"), mechanism.generator)
+            left = number(certificate, "row_mean_shift")
+            gradient_steps(passes, Labels("y", [0, 1]), np.array([[0.0, 1.0]]), 1.0, left)
+            made.append(np.concatenate(passes.__dict__["outputs"]))
+        return np.stack(made)
+
+    def scales(certificate: Certificate) -> Matrix:
+        length, left = math.sqrt(1 + LIFT**2), number(certificate, "row_mean_shift")
+        shares = np.repeat([MEAN_SHARE, *[(1 - MEAN_SHARE) / STEPS] * STEPS], 2)
+        return length / (np.sqrt(shares) * left)
+
+    return {
+        "name": name,
+        "build": build,
+        "value": common,
+        "neighbour": wrong,
+        "centre": lambda data: moved * (len(data[0]) - 200),
+        "draws": draws,
+        "residuals": lambda certificate, noise: noise / scales(certificate),
+        "score": lambda certificate, noise: noise @ (moved / scales(certificate) ** 2),
+        "grid": lambda certificate: min(noise_design(each, (2,), 2).grid for each in scales(certificate)),
+        "release": release,
+        "malformed": (*MALFORMED[:2], (np.zeros((2, 1)), None)),
+        "bad_records": ((np.array([[np.nan], [np.inf], [0.5]]), np.array([0, 1, 7])), (np.empty((0, 1)), np.empty(0))),
+    }
