@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gaussveil.cli import options
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
-from gaussveil.cli.options import (
-    Delta,
-    Epsilon,
-    Force,
-    Json,
-    PayingAccount,
-    PayingLedger,
-    RowsPerUnit,
-    UnitColumn,
-    listed,
-    paying_account,
-)
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
@@ -43,8 +32,8 @@ Method = Literal["auto", "response", "clusters", "both", "sums"]
 
 def mixture(
     source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
     out: Out,
     radius: Annotated[float, typer.Option(help="Public ball that records are clipped to.", show_default=False)],
     label: Annotated[str | None, typer.Option(help="Label column; without it clusters are found.")] = None,
@@ -55,14 +44,14 @@ def mixture(
     centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
     size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
     columns: Columns = None,
-    unit: UnitColumn = None,
-    rows_per_unit: RowsPerUnit = None,
+    unit: options.UnitColumn = None,
+    rows_per_unit: options.RowsPerUnit = None,
     engine: EngineOption = Engine.duckdb,
     report: Page = None,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    force: Force = False,
-    json: Json = False,
+    ledger: options.PayingLedger = None,
+    account: options.PayingAccount = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Release one Gaussian per class: a distribution to sample from and to classify with.
 
@@ -74,7 +63,7 @@ def mixture(
     """
     from gaussveil.mechanisms import PrivateGaussianMixture
 
-    payer = paying_account(ledger, account)
+    payer = options.paying_account(ledger, account)
     check_ending(out, ".json")
     check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
     table = open_table(source, engine)
@@ -85,7 +74,7 @@ def mixture(
         nominal_size=size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes),
-        columns=None if columns is None else listed(columns),
+        columns=None if columns is None else options.listed(columns),
         unit=unit,
         rows_per_unit=rows_per_unit,
         account=payer,
@@ -95,8 +84,8 @@ def mixture(
 
 def label_mixture(
     source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
     out: Out,
     label: Annotated[str, typer.Option(help="Label column.", show_default=False)],
     classes: Annotated[str, typer.Option(help="Public labels, separated by commas.", show_default=False)],
@@ -104,10 +93,10 @@ def label_mixture(
     columns: Columns = None,
     engine: EngineOption = Engine.duckdb,
     report: Page = None,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    force: Force = False,
-    json: Json = False,
+    ledger: options.PayingLedger = None,
+    account: options.PayingAccount = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Release one Gaussian per class where labels alone are private: the features are used as they are.
 
@@ -120,16 +109,16 @@ def label_mixture(
     from gaussveil.mechanisms import PrivateLabelMixture
     from gaussveil.mechanisms.mixture.records import classes_from_words
 
-    payer = paying_account(ledger, account)
+    payer = options.paying_account(ledger, account)
     check_ending(out, ".json")
     check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
     table = open_table(source, engine)
     estimator = PrivateLabelMixture(
         epsilon=epsilon,
         delta=delta,
-        classes=classes_from_words(table, label, listed(classes)),
+        classes=classes_from_words(table, label, options.listed(classes)),
         method=method,
-        columns=None if columns is None else listed(columns),
+        columns=None if columns is None else options.listed(columns),
         account=payer,
     )
     _released(estimator, table, label, out, report, json)
@@ -169,8 +158,8 @@ def sample(
     count: Annotated[int, typer.Option("-n", "--count", help="Rows to draw.")] = 1000,
     out: Annotated[Path | None, typer.Option(help="File to write: .csv or .parquet; CSV on stdout without.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable rows.")] = None,
-    force: Force = False,
-    json: Json = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Draw synthetic rows from a released mixture; free, as often as you like.
 
@@ -221,7 +210,7 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
         if given != "auto" and not given.isdecimal():
             raise ParameterError(f"--classes must be a whole number or auto without --label. Got {given!r}.")
         return given if given == "auto" else int(given)
-    return classes_from_words(table, label, listed(given))
+    return classes_from_words(table, label, options.listed(given))
 
 
 def _most(classes: Any) -> int:

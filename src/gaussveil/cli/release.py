@@ -13,18 +13,8 @@ from typing import Annotated
 
 import typer
 
+from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
-from gaussveil.cli.options import (
-    Delta,
-    Epsilon,
-    Force,
-    Json,
-    PayingAccount,
-    PayingLedger,
-    Relation,
-    listed,
-    paying_account,
-)
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
 from gaussveil.errors import ParameterError, ShapeError
@@ -38,8 +28,8 @@ release_app = typer.Typer(
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
 def vector(
     source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
     sensitivity: Annotated[
         float, typer.Option(help="Public bound on the l2 distance between neighbouring inputs.", show_default=False)
     ],
@@ -47,17 +37,17 @@ def vector(
         str, typer.Option(help="Where that bound comes from; written on the certificate.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    adjacency: Annotated[Relation, typer.Option(help="Which inputs are neighbours.")] = "add-remove",
+    ledger: options.PayingLedger = None,
+    account: options.PayingAccount = None,
+    adjacency: Annotated[options.Relation, typer.Option(help="Which inputs are neighbours.")] = "add-remove",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
     engine: EngineOption = Engine.duckdb,
     order: Annotated[
         str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
     ] = None,
     rows: Annotated[int, typer.Option(help="Most rows that IN may have: a table of everybody's rows has more.")] = 1000,
-    force: Force = False,
-    json: Json = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
 
@@ -70,11 +60,11 @@ def vector(
     """
     from gaussveil.mechanisms import GaussianRelease
 
-    payer = paying_account(ledger, account)
+    payer = options.paying_account(ledger, account)
     if not because.strip():
         raise ParameterError("--because must say where the sensitivity comes from; nothing here can check it")
-    numbers = read_rows(source, engine, listed(order))
-    _refuse_rows(numbers, listed(order), rows)
+    numbers = read_rows(source, engine, options.listed(order))
+    _refuse_rows(numbers, options.listed(order), rows)
     check_release(out, endings=ENDINGS, inputs=[local_file(source)], ledger=ledger, force=force)
     if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
         raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")

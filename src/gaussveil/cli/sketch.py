@@ -7,20 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
-from gaussveil.cli.options import (
-    Delta,
-    Epsilon,
-    Force,
-    Json,
-    PayingAccount,
-    PayingLedger,
-    RowNorm,
-    RowsPerUnit,
-    UnitColumn,
-    listed,
-    paying_account,
-)
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
 from gaussveil.errors import ParameterError
@@ -28,22 +16,22 @@ from gaussveil.errors import ParameterError
 
 def sketch(
     source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
-    row_norm: RowNorm,
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    row_norm: options.RowNorm,
     components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
     out: Annotated[Path | None, typer.Option(help="File to write: .npz. Without it only the plan is shown.")] = None,
     variant: Annotated[Literal["ridge", "subsampled", "tested"], typer.Option(help="NDIS Figure 1, 3 or 4.")] = "ridge",
     rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
     row_bound: Annotated[float | None, typer.Option(help="Public bound on the number of rows.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
-    unit: UnitColumn = None,
-    rows_per_unit: RowsPerUnit = None,
+    unit: options.UnitColumn = None,
+    rows_per_unit: options.RowsPerUnit = None,
     engine: EngineOption = Engine.duckdb,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    force: Force = False,
-    json: Json = False,
+    ledger: options.PayingLedger = None,
+    account: options.PayingAccount = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Sketch a table: second moments, regression and principal components can be estimated from it.
 
@@ -54,7 +42,7 @@ def sketch(
     """
     from gaussveil.mechanisms import PrivateSketch
 
-    payer = paying_account(ledger, account)
+    payer = options.paying_account(ledger, account)
     if components != "auto" and not components.isdecimal():
         raise ParameterError(f"--components must be auto or a whole number. Got {components!r}.")
     table = open_table(source, engine)
@@ -66,7 +54,7 @@ def sketch(
         rate=rate,
         row_bound=row_bound,
         n_components=components if components == "auto" else int(components),
-        columns=None if columns is None else tuple(listed(columns)),
+        columns=None if columns is None else tuple(options.listed(columns)),
         unit=unit,
         rows_per_unit=rows_per_unit,
         account=payer,

@@ -19,28 +19,19 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from gaussveil.errors import (
-    AccountNotFoundError,
-    GaussveilError,
-    InputError,
-    LedgerError,
-    LedgerUnavailableError,
-    NumericalError,
-    PrivacyError,
-    SourceError,
-)
+from gaussveil import errors
 from gaussveil.files import json_values
 
 LOGGER = logging.getLogger("gaussveil.studio")
 
-_STATUS: tuple[tuple[type[GaussveilError], int], ...] = (
-    (AccountNotFoundError, 404),
-    (LedgerUnavailableError, 503),
-    (LedgerError, 409),
-    (PrivacyError, 409),
-    (InputError, 422),
-    (SourceError, 422),
-    (NumericalError, 422),
+_STATUS: tuple[tuple[type[errors.GaussveilError], int], ...] = (
+    (errors.AccountNotFoundError, 404),
+    (errors.LedgerUnavailableError, 503),
+    (errors.LedgerError, 409),
+    (errors.PrivacyError, 409),
+    (errors.InputError, 422),
+    (errors.SourceError, 422),
+    (errors.NumericalError, 422),
 )
 
 
@@ -116,7 +107,7 @@ def answered(request: Request, template: str, value: Mapping[str, Any], status: 
     return JSONResponse(json_values(value, not_finite_as_null=True), status)
 
 
-def status_of(error: GaussveilError) -> int:
+def status_of(error: errors.GaussveilError) -> int:
     """The HTTP status that stands for an error."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 422)
 
@@ -132,7 +123,7 @@ def problem(request: Request, status: int, code: str, message: str) -> Response:
 
 async def on_our_error(request: Request, error: Exception) -> Response:
     """One of our own errors: its message holds no value of the data."""
-    assert isinstance(error, GaussveilError)
+    assert isinstance(error, errors.GaussveilError)
     return problem(request, status_of(error), error.code, str(error))
 
 

@@ -7,17 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gaussveil.studies.gmm.releases import (
-    EPSILONS,
-    FIGURES,
-    LABEL_RELEASES,
-    PLAIN_RELEASES,
-    Case,
-    compare,
-    public_cases,
-    real_cases,
-    summary,
-)
+from gaussveil.studies.gmm import releases
 from gaussveil.studies.study import Claim, Options, Part, Row, Table, judged
 from gaussveil.typing import Progress
 
@@ -31,22 +21,22 @@ COLUMNS = (
 
 def public_labels(options: Options, progress: Progress) -> Part:
     """Synthetic sets and Iris."""
-    cases = public_cases(options, options.pick(2, 10, 100), options.pick(2, 12, 200))
+    cases = releases.public_cases(options, options.pick(2, 10, 100), options.pick(2, 12, 200))
     return _beside_plain("Label adjacency: synthetic and Iris", cases, options, progress)
 
 
 def real_labels(options: Options, progress: Progress) -> Part:
     """Real profiles and digits."""
-    cases = real_cases(options, options.pick(2, 4, 20), options.pick(2, 2, 10))
+    cases = releases.real_cases(options, options.pick(2, 4, 20), options.pick(2, 2, 10))
     return _beside_plain("Label adjacency: profiles and MNIST", cases, options, progress)
 
 
-def _beside_plain(title: str, cases: Sequence[Case], options: Options, progress: Progress) -> Part:
+def _beside_plain(title: str, cases: Sequence[releases.Case], options: Options, progress: Progress) -> Part:
     rows: list[Row] = []
-    epsilons = options.pick((4.0,), EPSILONS, EPSILONS)
+    epsilons = options.pick((4.0,), releases.EPSILONS, releases.EPSILONS)
     for place, (name, settings, repeats) in enumerate(cases):
         progress(name, place / len(cases))
-        rows += compare(name, settings, repeats, epsilons, LABEL_RELEASES)
+        rows += releases.compare(name, settings, repeats, epsilons, releases.LABEL_RELEASES)
     return Part(
         title,
         (
@@ -55,7 +45,7 @@ def _beside_plain(title: str, cases: Sequence[Case], options: Options, progress:
             "were given. Both are as private as ours. The same seeds throughout: where ours draws answers alone, they "
             "are F4's.",
         ),
-        (Table.of("divergences", rows, COLUMNS), summary(rows)),
+        (Table.of("divergences", rows, COLUMNS), releases.summary(rows)),
         (),
         tuple(no_worse_than_plain(name, rows) for name, _, _ in cases),
     )
@@ -67,7 +57,7 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
     excesses = [
         excess_over_plain([row for row in own if row["epsilon"] == epsilon], figure)
         for epsilon in dict.fromkeys(row["epsilon"] for row in own)
-        for figure in FIGURES
+        for figure in releases.FIGURES
     ]
     ratio = max(ratio for ratio, _ in excesses)
     worst = float(np.max([errors for _, errors in excesses]))  # NaN, where an error is unknown, agrees with nothing
@@ -83,7 +73,7 @@ def no_worse_than_plain(name: str, rows: Sequence[Row]) -> Claim:
 def excess_over_plain(rows: Sequence[Row], figure: str) -> tuple[float, float]:
     """Ours over the better plain release at one epsilon: the ratio, and the difference in standard errors."""
     ours = next(row for row in rows if row["release"] == "label")
-    best = min((row for row in rows if row["release"] in PLAIN_RELEASES), key=lambda row: float(row[figure]))
+    best = min((row for row in rows if row["release"] in releases.PLAIN_RELEASES), key=lambda row: float(row[figure]))
     error = math.hypot(float(ours[f"{figure}_error"]), float(best[f"{figure}_error"]))
     gap = float(ours[figure]) - float(best[figure])
     return float(ours[figure]) / float(best[figure]), gap / error

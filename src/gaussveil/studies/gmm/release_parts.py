@@ -16,19 +16,7 @@ from gaussveil.audit import audit_mechanism
 from gaussveil.calibration import mean_shift_for
 from gaussveil.report.style import INK, SERIES, drawing
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies.gmm.releases import (
-    DELTA,
-    EPSILONS,
-    FIGURES,
-    RECORD_RELEASES,
-    TARGETS,
-    Case,
-    by_record,
-    compare,
-    public_cases,
-    real_cases,
-    summary,
-)
+from gaussveil.studies.gmm import releases
 from gaussveil.studies.gmm.settings import Setting, profiles
 from gaussveil.studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
 from gaussveil.studies.study import Claim, Options, Paper, Part, Picture, Row, Table, judged, shown
@@ -48,24 +36,24 @@ GOAL_COLUMNS = (
 
 def public_goals(options: Options, progress: Progress) -> Part:
     """Both divergences and held-out likelihood beside Algorithm 1's, on settings that need no real data."""
-    cases = public_cases(options, options.pick(2, 20, 200), options.pick(2, 20, 200))
+    cases = releases.public_cases(options, options.pick(2, 20, 200), options.pick(2, 20, 200))
     return _goals("Goals: synthetic and Iris", cases, options, progress)
 
 
 def real_goals(options: Options, progress: Progress) -> Part:
     """The same on real profiles and digits."""
-    cases = real_cases(options, options.pick(2, 6, 40), options.pick(2, 3, 20))
+    cases = releases.real_cases(options, options.pick(2, 6, 40), options.pick(2, 3, 20))
     return _goals("Goals: profiles and MNIST", cases, options, progress)
 
 
-def _goals(title: str, cases: Sequence[Case], options: Options, progress: Progress) -> Part:
+def _goals(title: str, cases: Sequence[releases.Case], options: Options, progress: Progress) -> Part:
     rows: list[Row] = []
-    epsilons = options.pick((4.0,), EPSILONS, EPSILONS)
-    releases = options.pick(("record",), RECORD_RELEASES, RECORD_RELEASES)
+    epsilons = options.pick((4.0,), releases.EPSILONS, releases.EPSILONS)
+    chosen = options.pick(("record",), releases.RECORD_RELEASES, releases.RECORD_RELEASES)
     for place, (name, settings, repeats) in enumerate(cases):
         progress(name, place / len(cases))
-        for row in compare(name, settings, repeats, epsilons, releases):
-            there, back = TARGETS[name][EPSILONS.index(float(row["epsilon"]))]
+        for row in releases.compare(name, settings, repeats, epsilons, chosen):
+            there, back = releases.TARGETS[name][releases.EPSILONS.index(float(row["epsilon"]))]
             goal = f"{there:g} / {back:g}" if row["release"] == "record" else ""
             rows.append({**row, "goal": goal})
     return Part(
@@ -75,7 +63,7 @@ def _goals(title: str, cases: Sequence[Case], options: Options, progress: Progre
             "synthetic setting's Wishart covariances have inverses of infinite mean, so the mean over data sets rests "
             "on a few of them: the median stands beside.",
         ),
-        (Table.of("divergences", rows, GOAL_COLUMNS), summary(rows)),
+        (Table.of("divergences", rows, GOAL_COLUMNS), releases.summary(rows)),
         (),
         tuple(_reached(name, rows) for name, _, _ in cases),
     )
@@ -86,8 +74,8 @@ def _reached(name: str, rows: Sequence[Row]) -> Claim:
     ratios: list[float] = []
     for row in rows:
         if row["setting"] == name and row["release"] == "record":
-            goals = TARGETS[name][EPSILONS.index(float(row["epsilon"]))]
-            for key, goal in zip(FIGURES, goals):
+            goals = releases.TARGETS[name][releases.EPSILONS.index(float(row["epsilon"]))]
+            for key, goal in zip(releases.FIGURES, goals):
                 ratios.append((float(row[key]) - 2 * float(row[f"{key}_error"])) / goal)
     worst = float(np.max(ratios))  # NaN, where an error is unknown, stays NaN and agrees with nothing
     return judged(
@@ -102,7 +90,7 @@ def _reached(name: str, rows: Sequence[Row]) -> Claim:
 def uses(options: Options, progress: Progress) -> Part:
     """Households as the privacy unit, directions from a private Gram matrix, synthetic profiles."""
     folder, load = options.folder(), profiles(options.folder())
-    epsilons = options.pick((2.0,), EPSILONS, EPSILONS)
+    epsilons = options.pick((2.0,), releases.EPSILONS, releases.EPSILONS)
     progress("households", 0.0)
     homes = households(load, epsilons, options.seed, options.pick(1, 4, 40))
     drawn = [synthetic_profiles(load, epsilon, options.seed) for epsilon in epsilons]
@@ -152,7 +140,7 @@ def uses(options: Options, progress: Progress) -> Part:
 
 def two_samples(setting: Setting, epsilon: float, seed: int) -> list[Row]:
     """Synthetic rows of the released model against the real ones, hour by hour."""
-    drawn, _ = by_record(setting, epsilon, seed).sample(len(setting.rows), seed)
+    drawn, _ = releases.by_record(setting, epsilon, seed).sample(len(setting.rows), seed)
     rows: list[Row] = []
     for hour, (ours, real) in enumerate(zip(drawn.T, setting.rows.T), start=12):
         test = ks_2samp(ours, real)
@@ -194,9 +182,9 @@ def composition(options: Options, progress: Progress) -> Part:
     draws = options.pick(400_000, 400_000, 2_000_000)
     generator = np.random.default_rng(options.seed)
     rows: list[Row] = []
-    for place, epsilon in enumerate(EPSILONS):
-        progress(f"two classes at epsilon {epsilon:g}", place / len(EPSILONS))
-        claimed = GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(epsilon, DELTA)).dp_delta(epsilon)
+    for place, epsilon in enumerate(releases.EPSILONS):
+        progress(f"two classes at epsilon {epsilon:g}", place / len(releases.EPSILONS))
+        claimed = GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(epsilon, releases.DELTA)).dp_delta(epsilon)
         scale = 1 / mean_shift_for(epsilon, AUDITED_DELTA)
         found = audit_mechanism(
             partial(_two_classes, scale, generator),
@@ -209,7 +197,7 @@ def composition(options: Options, progress: Progress) -> Part:
         rows.append(
             {
                 "epsilon": epsilon,
-                "claimed": DELTA,
+                "claimed": releases.DELTA,
                 "exact": float(claimed),
                 "audited": AUDITED_DELTA,
                 "refuted": str(found.refuted).lower(),
@@ -231,7 +219,7 @@ def composition(options: Options, progress: Progress) -> Part:
             PAPER.judged(
                 "g-b-composition",
                 shown(one["exact"]),
-                printed=shown(DELTA),
+                printed=shown(releases.DELTA),
                 refuted=all(row["refuted"] == "true" for row in rows),
             ),
         ),

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from gaussveil.calibration.random_projection import (
-    approximate_excess,
-    propose_test_release,
-    subsampled_excess,
-    tight_ridge,
-)
+from gaussveil.calibration import random_projection
 from gaussveil.studies.ndis import refutations, sketch
 from gaussveil.studies.ndis.figures import improvement_figure
 from gaussveil.studies.study import Options, Paper, Part, Picture, Table, Value, shown
@@ -84,16 +79,16 @@ def sketches(options: Options, progress: Progress) -> Part:
     rows: list[dict[str, Value]] = []
     for place, epsilon in enumerate(epsilons):
         progress(f"epsilon {epsilon:g}", place / len(epsilons))
-        excess = approximate_excess(epsilon, DELTA, 100)
-        sampled = subsampled_excess(epsilon, DELTA, 100, RATE)
-        tested = propose_test_release(epsilon, DELTA, 100)
+        excess = random_projection.approximate_excess(epsilon, DELTA, 100)
+        sampled = random_projection.subsampled_excess(epsilon, DELTA, 100, RATE)
+        tested = random_projection.propose_test_release(epsilon, DELTA, 100)
         rows.append(
             {
                 "epsilon": epsilon,
-                "printed": 1.0 + tight_ridge(1.0, excess),
-                "tight": tight_ridge(1.0, excess),
-                "subsampled": tight_ridge(1.0, sampled),
-                "subsampled_scaled": tight_ridge(1.0, sampled) / RATE,
+                "printed": 1.0 + random_projection.tight_ridge(1.0, excess),
+                "tight": random_projection.tight_ridge(1.0, excess),
+                "subsampled": random_projection.tight_ridge(1.0, sampled),
+                "subsampled_scaled": random_projection.tight_ridge(1.0, sampled) / RATE,
                 "tested": 1.0 + 1.0 / tested.excess,
                 "test_noise": 1.0 / tested.shift,
             }

@@ -11,14 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from gaussveil.calibration import mean_shift_for
-from gaussveil.calibration.random_projection import (
-    LARGEST_EXCESS,
-    SMALLEST_EXCESS,
-    approximate_excess,
-    sketch_loss,
-    tight_ridge,
-)
+from gaussveil.calibration import mean_shift_for, random_projection
 from gaussveil.mechanisms import PrivateSketch
 from gaussveil.mechanisms.random_projection.estimates import Sketch
 from gaussveil.noise import SeededGenerator
@@ -42,7 +35,7 @@ def improvement_factor(
     rows = []
     for count in components:
         for epsilon in epsilons:
-            excess = approximate_excess(epsilon, delta, count)
+            excess = random_projection.approximate_excess(epsilon, delta, count)
             level = math.log(4 / delta)
             singular = epsilon / (4 * (math.sqrt(2 * count * level) + level))
             leverage = excess / (1 + excess)
@@ -67,13 +60,13 @@ def renyi_excess(epsilon: float, delta: float, components: int) -> float:
     """
 
     def log_delta(log_excess: float) -> float:
-        loss = sketch_loss(math.exp(log_excess), components)
+        loss = random_projection.sketch_loss(math.exp(log_excess), components)
         return max(
             _renyi_log_delta(pair.cumulant, epsilon, limit)
             for pair, limit in ((loss, math.exp(-log_excess)), (loss.reversed(), math.inf))
         )
 
-    low, high = math.log(SMALLEST_EXCESS), math.log(LARGEST_EXCESS)
+    low, high = math.log(random_projection.SMALLEST_EXCESS), math.log(random_projection.LARGEST_EXCESS)
     return math.exp(float(brentq(lambda x: log_delta(x) - math.log(delta), low, high, xtol=1e-10)))
 
 
@@ -104,8 +97,11 @@ def other_calibrations(
     rows = []
     for count in components:
         for epsilon in epsilons:
-            excess = approximate_excess(epsilon, delta, count)
-            exact, renyi = tight_ridge(1.0, excess), tight_ridge(1.0, renyi_excess(epsilon, delta, count))
+            excess = random_projection.approximate_excess(epsilon, delta, count)
+            exact, renyi = (
+                random_projection.tight_ridge(1.0, excess),
+                random_projection.tight_ridge(1.0, renyi_excess(epsilon, delta, count)),
+            )
             rows.append(
                 {
                     "epsilon": epsilon,

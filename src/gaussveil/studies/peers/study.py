@@ -8,20 +8,8 @@ from dataclasses import asdict
 from matplotlib.figure import Figure
 
 from gaussveil.report.style import INK, SERIES, drawing, legend_above
+from gaussveil.studies.peers import questions
 from gaussveil.studies.peers.environments import Peer
-from gaussveil.studies.peers.questions import (
-    ACCOUNTANTS,
-    CALIBRATORS,
-    COMPOSITIONS,
-    PROMISES,
-    Calibration,
-    Composition,
-    calibrations,
-    compositions,
-    peers_present,
-    quadratic_forms,
-    survey,
-)
 from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, Verdict, judged, shown
 from gaussveil.typing import Progress
 
@@ -29,8 +17,12 @@ from gaussveil.typing import Progress
 def promises(options: Options, progress: Progress) -> Part:
     """Noise calibrated by each library, audited exactly."""
     progress("calibrating", 0.1)
-    rows = calibrations(promises=options.pick(PROMISES[1:2], PROMISES, PROMISES))
-    claims = [_calibration_claim(name, [row for row in rows if row.peer == name]) for name in _names(CALIBRATORS)]
+    rows = questions.calibrations(
+        promises=options.pick(questions.PROMISES[1:2], questions.PROMISES, questions.PROMISES)
+    )
+    claims = [
+        _calibration_claim(name, [row for row in rows if row.peer == name]) for name in _names(questions.CALIBRATORS)
+    ]
     columns = (
         "peer: library; version; epsilon; delta; sigma; exact_delta: exact delta; times_too_much: times the promise; "
         "verdict: audit"
@@ -55,7 +47,7 @@ def promises(options: Options, progress: Progress) -> Part:
     )
 
 
-def _calibration_claim(name: str, rows: Sequence[Calibration]) -> Claim:
+def _calibration_claim(name: str, rows: Sequence[questions.Calibration]) -> Claim:
     text = f"{name} calibrates Gaussian noise that keeps its promise"
     answered = [row for row in rows if row.times_too_much is not None]
     if not answered:
@@ -74,8 +66,8 @@ def _calibration_claim(name: str, rows: Sequence[Calibration]) -> Claim:
     )
 
 
-def _promises_figure(rows: Sequence[Calibration]) -> Figure:
-    names = ["gaussveil", *_names(CALIBRATORS)]
+def _promises_figure(rows: Sequence[questions.Calibration]) -> Figure:
+    names = ["gaussveil", *_names(questions.CALIBRATORS)]
     points = sorted({(row.epsilon, row.delta) for row in rows})
     with drawing(6.4, 0.45 * len(names) + 1.1) as (figure, axes):
         for index, (epsilon, delta) in enumerate(points):
@@ -105,8 +97,13 @@ def _promises_figure(rows: Sequence[Calibration]) -> Figure:
 def accountants(options: Options, progress: Progress) -> Part:
     """Composed Gaussians, where the closed form is known."""
     progress("composing", 0.1)
-    rows = compositions(cases=options.pick(COMPOSITIONS[:1], COMPOSITIONS, COMPOSITIONS))
-    claims = [_accountant_claim(name, [row for row in rows if row.peer == name], rows) for name in _names(ACCOUNTANTS)]
+    rows = questions.compositions(
+        cases=options.pick(questions.COMPOSITIONS[:1], questions.COMPOSITIONS, questions.COMPOSITIONS)
+    )
+    claims = [
+        _accountant_claim(name, [row for row in rows if row.peer == name], rows)
+        for name in _names(questions.ACCOUNTANTS)
+    ]
     columns = (
         "peer: library; sigma; count: composed; epsilon; delta; over_exact: over exact; seconds: CPU seconds; remark"
     )
@@ -122,7 +119,9 @@ def accountants(options: Options, progress: Progress) -> Part:
     )
 
 
-def _accountant_claim(name: str, rows: Sequence[Composition], everything: Sequence[Composition]) -> Claim:
+def _accountant_claim(
+    name: str, rows: Sequence[questions.Composition], everything: Sequence[questions.Composition]
+) -> Claim:
     text = f"{name} composes Gaussian mechanisms soundly and closely"
     if all("absent" in row.remark for row in rows):
         return Claim(f"accountant-{name}", text, "delta", "", Verdict.NOT_SHOWN, rows[0].remark)
@@ -149,9 +148,9 @@ def _accountant_claim(name: str, rows: Sequence[Composition], everything: Sequen
 def distributions(options: Options, progress: Progress) -> Part:
     """gx2 and Davies on named and on random pairs."""
     progress("named pairs", 0.1)
-    rows = quadratic_forms(count=options.pick(1, 3, 3))
+    rows = questions.quadratic_forms(count=options.pick(1, 3, 3))
     progress("random pairs", 0.4)
-    surveyed = survey(options.pick(4, 40, 200), options.seed)
+    surveyed = questions.survey(options.pick(4, 40, 200), options.seed)
     claims = []
     for row in surveyed[1:]:
         key, text = f"forms-{str(row['method']).lower()}", f"{row['method']} gives delta from two quadratic forms"
@@ -197,8 +196,8 @@ STUDY = Study(
     "Beside other privacy libraries",
     "dp_accounting, autodp, prv_accountant, OpenDP, diffprivlib, gx2, Davies: promises, accuracy, failures, speed.",
     (
-        Step("promises", "calibrations", promises, surroundings=peers_present),
-        Step("accountants", "accountants", accountants, surroundings=peers_present),
-        Step("distributions", "quadratic forms", distributions, surroundings=peers_present),
+        Step("promises", "calibrations", promises, surroundings=questions.peers_present),
+        Step("accountants", "accountants", accountants, surroundings=questions.peers_present),
+        Step("distributions", "quadratic forms", distributions, surroundings=questions.peers_present),
     ),
 )

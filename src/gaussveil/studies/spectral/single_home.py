@@ -13,15 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.studies.real_data import SINGLE_HOME, data_file
-from gaussveil.studies.spectral import stream_figures
+from gaussveil.studies.spectral import stream_figures, stream_tables
 from gaussveil.studies.spectral.stream_receiver import PERIOD, WEEK, Home
-from gaussveil.studies.spectral.stream_tables import (
-    PAPER_BALL,
-    POINTS,
-    AsPrinted,
-    spectrum_ball,
-    trajectory_balls,
-)
 from gaussveil.timeseries import welch_psd
 from gaussveil.typing import Floats
 
@@ -37,7 +30,7 @@ def distances(home: Home) -> list[dict[str, float]]:
     for weeks in (1, 2, 3, 4, 6, 8, 9):
         size = weeks * WEEK
         one, other = home.public[:size], home.public[size : 2 * size]
-        spectra = [welch_psd(part, POINTS, period=PERIOD) for part in (one, other)]
+        spectra = [welch_psd(part, stream_tables.POINTS, period=PERIOD) for part in (one, other)]
         rows.append(
             {
                 "weeks": weeks,
@@ -50,13 +43,15 @@ def distances(home: Home) -> list[dict[str, float]]:
 
 def figures(home: Home) -> dict[str, Figure]:
     """Figures 1 to 6 of the paper, and what a receiver makes of our streams."""
-    printed = AsPrinted.of(home, PAPER_BALL)
+    printed = stream_tables.AsPrinted.of(home, stream_tables.PAPER_BALL)
     return {
         "figure-1-demand": stream_figures.demand_figure(home, distances(home)),
         "figure-2-lengths": stream_figures.lengths_figure(home),
         "figure-3-distances": stream_figures.distance_figure(distances(home)),
-        "figure-4-private": stream_figures.private_figure(home, PAPER_BALL, spectrum_ball(home)),
+        "figure-4-private": stream_figures.private_figure(
+            home, stream_tables.PAPER_BALL, stream_tables.spectrum_ball(home)
+        ),
         "figure-5-filters": stream_figures.filters_figure(printed),
-        "figure-6-streams": stream_figures.streams_figure(home, printed, trajectory_balls(home)),
+        "figure-6-streams": stream_figures.streams_figure(home, printed, stream_tables.trajectory_balls(home)),
         "smoothed": stream_figures.smoothed_figure(home),
     }

@@ -23,19 +23,9 @@ from gaussveil.mechanisms import (
     PrivateSketch,
 )
 from gaussveil.noise import Generator
+from gaussveil.studies.town import tables
 from gaussveil.studies.town.audits import audit_charge, audit_sketch, audit_stream, shortened
 from gaussveil.studies.town.released import Checked, Spending, TownReleases
-from gaussveil.studies.town.tables import (
-    CENTRE,
-    DAY_KINDS,
-    PARTS,
-    PROFILE_DAYS,
-    day_quantiles,
-    day_table,
-    home_rows,
-    home_table,
-    whole_days,
-)
 from gaussveil.timeseries import Readings
 from gaussveil.typing import Floats, Progress
 
@@ -96,7 +86,7 @@ def run_town(
     `source` says in public words where the readings come from. A `SeededGenerator` makes the pictures repeatable and
     the guarantees void; the certificates then say so.
     """
-    town = whole_days(readings)
+    town = tables.whole_days(readings)
     progress("opening a ledger", 0.02)
     book = Ledger.create(ledger)
     forecast_account, homes_account, meter_account = (
@@ -113,7 +103,7 @@ def run_town(
     kw = stream.push_many(town.values[0])
     progress("sketching the homes", 0.75)
     sketch = _sketch(homes_account, generator)
-    released = sketch.release(home_table(town), released="sketch of the homes' profiles")
+    released = sketch.release(tables.home_table(town), released="sketch of the homes' profiles")
 
     progress("recomputing the certificates", 0.80)
     named = [(FORECAST, one.certificate) for one in evenings.releases]
@@ -124,7 +114,7 @@ def run_town(
         *(TownAudit(FORECAST, audit_charge(one.certificate)) for one in evenings.releases),
         TownAudit(MIXTURE, audit_charge(mixture.certificate_)),
         TownAudit(STREAM, audit_stream(stream.certificate, stream.design_, town.values[0])),
-        TownAudit(SKETCH, audit_sketch(released.certificate, released.value, home_rows(town))),
+        TownAudit(SKETCH, audit_sketch(released.certificate, released.value, tables.home_rows(town))),
     )
     day_kwh = np.array([energy.kwh for energy in stream.energies if energy.name == "day"])
     spent = _spending(book, [certificate for _, certificate in named])
@@ -187,14 +177,14 @@ def _mixture(town: Readings, account: Account, generator: Generator | None) -> P
         epsilon=MIXTURE_EPSILON,
         delta=DELTA,
         radius=PROFILE_RADIUS,
-        centre=[CENTRE] * len(PARTS),
-        classes=list(DAY_KINDS),
-        columns=list(PARTS),
+        centre=[tables.CENTRE] * len(tables.PARTS),
+        classes=list(tables.DAY_KINDS),
+        columns=list(tables.PARTS),
         unit="household",
-        rows_per_unit=PROFILE_DAYS,
+        rows_per_unit=tables.PROFILE_DAYS,
         account=account,
         generator=generator,
-    ).fit(day_table(town), "kind")
+    ).fit(tables.day_table(town), "kind")
 
 
 def _stream(town: Readings, account: Account, generator: Generator | None) -> MeterStream:
@@ -217,7 +207,7 @@ def _sketch(account: Account, generator: Generator | None) -> PrivateSketch:
         n_components=COMPONENTS,
         account=account,
         generator=generator,
-        columns=PARTS,
+        columns=tables.PARTS,
         unit="household",
         rows_per_unit=1,
     )
@@ -248,13 +238,13 @@ def _diagnostics(
     town: Readings, evenings: _Evenings, mixture: PrivateGaussianMixture, audits: Sequence[TownAudit]
 ) -> PrivateDiagnostics:
     """The truth beside every release, and how far off each is."""
-    rows = home_rows(town)
+    rows = tables.home_rows(town)
     kept = shortened(rows, ROW_NORM)
-    measured = mixture.diagnose(day_table(town), "kind")
+    measured = mixture.diagnose(tables.day_table(town), "kind")
     return PrivateDiagnostics(
         plain_kw=evenings.plain,
         truth_kw=evenings.truth,
-        day_quantiles=day_quantiles(town),
+        day_quantiles=tables.day_quantiles(town),
         mixture_divergence=measured["fitted_released"],
         meter_kw=town.values[0].copy(),
         moments=np.sum(rows**2, axis=0),
