@@ -20,7 +20,14 @@ from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
-from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.profiles import (
+    DiscreteLaplace,
+    Laplace,
+    PoissonSubsampled,
+    PrivacyProfile,
+    RandomisedResponse,
+)
+from gaussveil.spectrum.subsampled.profile import FixedSizeBatch, ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_NODES = 4000
@@ -28,17 +35,18 @@ MOST_NODES = 4000
 
 def _library() -> ModuleType:
     try:
-        import dp_accounting
+        from dp_accounting import dp_event
     except ImportError as error:
         raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[studies]'") from error
-    module: ModuleType = dp_accounting
+    module: ModuleType = dp_event  # some kinds of events are found there only
     return module
 
 
-def charges_from_event(event: Any) -> list[tuple[Charge, int]]:
-    """Read a dp_accounting event as charges and counts, for add/remove adjacency.
+def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charge, int]]:
+    """Read a dp_accounting event as charges and counts, for add/remove adjacency or for a replaced record.
 
-    Gaussian, Laplace, their Poisson-sampled versions (DP-SGD), self-composed, composed and no-op events are known.
+    Events that only a Renyi curve is known of (zCDP, repeat and select), truncated batches and batches drawn with
+    replacement have no pair that dominates them here and are refused, as is what is not private.
     """
     library = _library()
     if isinstance(event, library.NoOpDpEvent):
@@ -47,27 +55,50 @@ def charges_from_event(event: Any) -> list[tuple[Charge, int]]:
         times = int(event.count)
         if times != event.count or times < 0:
             raise ParameterError(f"an event must be composed a whole number of times, not negative, got {event.count}")
-        return [(charge, count * times) for charge, count in charges_from_event(event.event) if times]
+        return [(charge, n * times) for charge, n in charges_from_event(event.event, replace=replace) if times]
     if isinstance(event, library.ComposedDpEvent):
-        return [found for inner in event.events for found in charges_from_event(inner)]
+        return [found for inner in event.events for found in charges_from_event(inner, replace=replace)]
     if isinstance(event, library.PoissonSampledDpEvent):
-        base = _single(event.event)
         rate = float(event.sampling_probability)
         if rate == 0:
             return []
+        gaussian = isinstance(event.event, library.GaussianDpEvent)
+        if replace and gaussian and rate < 1:
+            return [(Charge(ReplacedInBatch(_scale(event.event.noise_multiplier), rate)), 1)]
+        if replace and rate < 1:
+            raise InputError("sampled events other than Gaussian ones have no counterpart here for a replaced record")
+        base = _single(event.event, replace)
         return [(Charge(PoissonSubsampled(base, rate) if rate < 1 else base), 1)]
-    return [(Charge(_single(event)), 1)]
+    return [(Charge(_single(event, replace)), 1)]
 
 
-def _single(event: Any) -> PrivacyLoss | PrivacyProfile:
+def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
     library = _library()
+    moved = 2.0 if replace else 1.0  # a replaced record moves a sum twice as far
     if isinstance(event, library.GaussianDpEvent):
-        return GaussianPair.mean_shift(1.0 / _scale(event.noise_multiplier))
+        return GaussianPair.mean_shift(moved / _scale(event.noise_multiplier))
     if isinstance(event, library.LaplaceDpEvent):
-        return Laplace(1.0 / _scale(event.noise_multiplier))
+        return Laplace(moved / _scale(event.noise_multiplier))
+    if isinstance(event, library.DiscreteLaplaceDpEvent):
+        return DiscreteLaplace(int(moved) * int(event.sensitivity), 1.0 / _scale(event.noise_parameter))
+    if isinstance(event, library.RandomizedResponseDpEvent) and replace:
+        share = _scale(event.noise_parameter) / event.num_buckets
+        return RandomisedResponse(math.log((1.0 - event.noise_parameter) / share + 1.0), int(event.num_buckets))
+    batch = isinstance(event, library.SampledWithoutReplacementDpEvent) and replace
+    if batch and isinstance(event.event, library.GaussianDpEvent):
+        return FixedSizeBatch(_scale(event.event.noise_multiplier), event.sample_size / event.source_dataset_size)
+    if isinstance(event, library.SingleEpochTreeAggregationDpEvent):
+        counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+        depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
+        return GaussianPair.mean_shift(moved * math.sqrt(depth) / _scale(event.noise_multiplier) * (1.0 + 1e-15))
+    if isinstance(event, library.MixtureOfGaussiansDpEvent) and not replace:
+        found = sorted(zip(event.sensitivities, event.sampling_probs))
+        if len(found) == 2 and found[0][0] == 0.0:
+            shift = GaussianPair.mean_shift(found[1][0] / _scale(event.standard_deviation))
+            return PoissonSubsampled(shift, float(found[1][1]))
     raise InputError(
-        f"{type(event).__name__} has no counterpart here; known are Gaussian, Laplace, Poisson-sampled, composed, "
-        "self-composed and no-op events. Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
+        f"{type(event).__name__} has no counterpart here{' for a replaced record' if replace else ''}. "
+        "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
     )
 
 

@@ -1,0 +1,57 @@
+"""A drop-in for dp_accounting: its PrivacyAccountant on our exact curves.
+
+    event = dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 1000)
+    ExactAccountant().compose(event).get_epsilon(1e-5)
+
+The class itself, or a lambda that names the relation, is what jax_privacy takes as `accountant_fn`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gaussveil.accounting.accountant import RELATIONS, Accountant
+from gaussveil.accounting.exchange.events import charges_from_event
+from gaussveil.errors import GaussveilError, MissingDependencyError
+
+try:
+    import dp_accounting
+    from dp_accounting import NeighboringRelation
+except ImportError as missing:
+    raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[studies]'") from missing
+
+
+class ExactAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
+    """Epsilon and delta of composed events, on the private side; what is not private has epsilon infinity."""
+
+    def __init__(self, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
+        super().__init__(neighboring_relation)
+        self._replace = neighboring_relation is NeighboringRelation.REPLACE_ONE
+        self._accountant = Accountant(RELATIONS[1] if self._replace else RELATIONS[0])
+        self._open = False
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        if isinstance(event, dp_accounting.ComposedDpEvent | dp_accounting.SelfComposedDpEvent):
+            several = isinstance(event, dp_accounting.ComposedDpEvent)
+            inner, times = (event.events, count) if several else ([event.event], count * event.count)
+            found = [self._maybe_compose(one, times, do_compose) for one in inner]
+            return next((problem for problem in found if problem is not None), None)
+        if isinstance(event, dp_accounting.NonPrivateDpEvent):
+            self._open = self._open or (do_compose and count > 0)
+            return None
+        try:
+            charges = charges_from_event(event, replace=self._replace)
+        except GaussveilError as error:
+            return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
+        if do_compose and count:
+            for charge, uses in charges:
+                self._accountant.add(charge, uses * count)
+        return None
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """Smallest epsilon at the delta."""
+        return float("inf") if self._open else self._accountant.epsilon(target_delta)
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """Smallest delta at the epsilon."""
+        return 1.0 if self._open else self._accountant.delta(target_epsilon)

@@ -1,0 +1,79 @@
+"""Drop-in accountants against the packages whose contract they keep."""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting
+import pytest
+from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+
+from gaussveil.accounting.exchange.google import ExactAccountant
+
+REPLACE = NeighboringRelation.REPLACE_ONE
+SPECIAL = NeighboringRelation.REPLACE_SPECIAL
+STEP = dp_event.PoissonSampledDpEvent(0.02, dp_event.GaussianDpEvent(1.1))
+EVENTS = [
+    (dp_event.GaussianDpEvent(2.0), NeighboringRelation.ADD_OR_REMOVE_ONE),
+    (dp_event.GaussianDpEvent(4.0), REPLACE),
+    (dp_event.SelfComposedDpEvent(STEP, 100), NeighboringRelation.ADD_OR_REMOVE_ONE),
+    (dp_event.SelfComposedDpEvent(STEP, 100), REPLACE),
+    (dp_event.LaplaceDpEvent(3.0), NeighboringRelation.ADD_OR_REMOVE_ONE),
+    (dp_event.DiscreteLaplaceDpEvent(0.4, 2), NeighboringRelation.ADD_OR_REMOVE_ONE),
+    (dp_event.RandomizedResponseDpEvent(0.6, 4), REPLACE),
+    (dp_event.MixtureOfGaussiansDpEvent(1.2, [0.0, 1.0], [0.9, 0.1]), NeighboringRelation.ADD_OR_REMOVE_ONE),
+    (dp_event.ComposedDpEvent([STEP, dp_event.GaussianDpEvent(3.0)]), NeighboringRelation.ADD_OR_REMOVE_ONE),
+]
+
+
+@pytest.mark.parametrize(("event", "relation"), EVENTS, ids=lambda value: type(value).__name__)
+def test_never_above_their_upper_ends_and_close(event: object, relation: object) -> None:
+    ours = ExactAccountant(relation).compose(event)
+    theirs = PLDAccountant(relation).compose(event)
+    for epsilon in (0.3, 1.0):
+        found, upper = ours.get_delta(epsilon), theirs.get_delta(epsilon)
+        assert found <= upper * (1 + 1e-6) + 1e-12
+        assert found == pytest.approx(upper, rel=1e-2, abs=1e-12)
+    assert ours.get_epsilon(1e-4) <= theirs.get_epsilon(1e-4) + 1e-9
+    assert ours.ledger == theirs.ledger
+
+
+def test_fixed_size_batches_and_trees_are_within_their_renyi_bounds() -> None:
+    def batch(noise: float) -> dp_event.DpEvent:
+        return dp_event.SampledWithoutReplacementDpEvent(1000, 50, dp_event.GaussianDpEvent(noise))
+
+    # Their Renyi accountant takes the noise over how far a replaced record moves the sum; we, like their other
+    # accountant, over how far a single record does, which is half of it.
+    ours = ExactAccountant(REPLACE).compose(batch(4.0), 20).get_epsilon(1e-5)
+    theirs = RdpAccountant(neighboring_relation=REPLACE).compose(batch(2.0), 20).get_epsilon(1e-5)
+    assert 0.3 * theirs <= ours <= theirs
+    tree = dp_event.SingleEpochTreeAggregationDpEvent(5.0, [7, 15])
+    ours = ExactAccountant(SPECIAL).compose(tree).get_epsilon(1e-5)
+    theirs = RdpAccountant(neighboring_relation=SPECIAL).compose(tree).get_epsilon(1e-5)
+    assert 0.8 * theirs <= ours <= theirs
+
+
+def test_nothing_and_everything() -> None:
+    ours = ExactAccountant()
+    assert ours.compose(dp_event.NoOpDpEvent()).get_epsilon(1e-5) == 0.0
+    assert ours.supports(STEP)
+    assert not ours.supports(dp_event.UnsupportedDpEvent())
+    assert not ours.supports(dp_event.ComposedDpEvent([STEP, dp_event.ZCDpEvent(0.1)]))
+    with pytest.raises(dp_accounting.UnsupportedEventError):
+        ours.compose(dp_event.ZCDpEvent(0.1))
+    assert ours.get_epsilon(1e-5) == 0.0
+    ours.compose(dp_event.NonPrivateDpEvent())
+    assert math.isinf(ours.get_epsilon(1e-5))
+    assert ours.get_delta(1.0) == 1.0
+    assert not ExactAccountant().supports(dp_event.RandomizedResponseDpEvent(0.5, 3))
+
+
+def test_a_factory_of_it_calibrates_their_mechanisms() -> None:
+    def make(noise: float) -> dp_accounting.DpEvent:
+        return dp_event.PoissonSampledDpEvent(0.05, dp_event.GaussianDpEvent(noise))
+
+    bracket = dp_accounting.ExplicitBracketInterval(0.4, 2.0)
+    noise = dp_accounting.calibrate_dp_mechanism(ExactAccountant, make, 0.5, 1e-6, bracket, tol=1e-4)
+    assert ExactAccountant().compose(make(noise)).get_epsilon(1e-6) <= 0.5
