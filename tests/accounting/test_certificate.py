@@ -165,6 +165,15 @@ def test_signatures(certificate: Certificate, tmp_path: Path) -> None:
     assert not verify(altered(again, signature={**dict(again.signature or {}), "algorithm": "none"}))
 
 
+def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    private, _ = new_key(tmp_path / "k")
+    load_private_key(private)
+    for mode in (0o640, 0o604):
+        private.chmod(mode)
+        with pytest.raises(ParameterError, match="owner only"):
+            load_private_key(private)
+
+
 def test_key_files_are_never_overwritten_or_confused(tmp_path: Path) -> None:
     private, public = new_key(tmp_path / "k")
     with pytest.raises(ParameterError, match="exist"):

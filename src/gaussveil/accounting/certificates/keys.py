@@ -50,16 +50,16 @@ def new_key(path: Location) -> tuple[Path, Path]:
 def load_private_key(path: Location) -> Ed25519PrivateKey:
     """Read a private key that `new_key` wrote; one that others can read is refused, since they can sign with it."""
     body, exceptions = _read(path), _cryptography("exceptions")
-    if os.stat(path).st_mode & 0o077:
-        raise ParameterError(
-            f"a private key must be readable by its owner only. Run chmod 600 {Path(path).name}, or make a new one if "
-            "others may have read it"
-        )
     try:
         key = _cryptography("hazmat.primitives.serialization").load_pem_private_key(body, password=None)
     except (ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:
         raise FormatError(f"{Path(path).name} is not a private key file; make one with `gaussveil key new`") from error
     private: Ed25519PrivateKey = _of_kind(key, "Ed25519PrivateKey", path)
+    if os.stat(path).st_mode & 0o077:
+        raise ParameterError(
+            f"a private key must be readable by its owner only. Run chmod 600 {Path(path).name}, or make a new one if "
+            "others may have read it"
+        )
     return private
 
 
