@@ -44,6 +44,8 @@ BEFORE = {
     "budget history": ("budget new",),
     "budget export": ("budget new",),
     "budget void": ("budget new",),
+    "backup": ("budget new",),
+    "restore": ("budget new", "backup"),
 }
 
 

@@ -25,7 +25,7 @@ def backup(
 ) -> None:
     """Write a ledger, a gateway's meters and state, or all of them to one archive, also while they are in use.
 
-    Example: gaussveil backup monday.tar --ledger homes.ledger --meters meter.json
+    Example: gaussveil backup monday.tar --ledger home.ledger
     """
     from gaussveil.streaming.backup import write_backup
 
@@ -54,7 +54,7 @@ def restore(
 
     A restored gateway answers nothing before `stream run --reset-from`, unless nothing was answered since (--moved).
 
-    Example: gaussveil restore monday.tar --verify --certificate out.csv.certificate.json
+    Example: gaussveil restore monday.tar --verify --ledger home.ledger
     """
     from gaussveil.streaming.backup import restore_backup, verify_backup
 
