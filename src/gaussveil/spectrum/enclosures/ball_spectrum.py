@@ -6,14 +6,19 @@ A source is either a list of reduced terms, or two means and two covariances, al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 from flint import acb, arb
+from numpy.typing import NDArray
 
 from gaussveil.spectrum.enclosures.exact_doubles import TermDoubles
+
+GROUP = 8  # factors multiplied before a logarithm is taken: each turn of a rectangle makes it wider
 
 
 class Term(NamedTuple):
@@ -57,11 +62,17 @@ class BallSpectrum:
 
     def cumulant(self, s: acb) -> acb:
         """K on a ball s that is nearly a point, term by term; not finite on a cut or where the residual is large."""
-        logs, quadratic, exact = acb(0), acb(self.flat_energy), self.exact
+        angles = self._angles(s)
+        logs, quadratic, together, held, exact = acb(0), acb(self.flat_energy), acb(1), 0, self.exact
         sizes = []
         for gap, multiplicity, energy in self.terms:
             w = s * gap + 1
-            logs += w.log(analytic=True) * multiplicity
+            if angles and multiplicity == 1:
+                together, held = together * w, held + 1
+                if held % GROUP == 0 or held == len(self._single_gaps):
+                    logs, together = logs + _log_at(together, angles[(held - 1) // GROUP]), acb(1)
+            else:
+                logs += w.log(analytic=True) * multiplicity
             if not energy.is_zero():
                 quadratic += energy / w
             if not exact:
@@ -69,6 +80,25 @@ class BallSpectrum:
         curve = s * (s + 1) / 2
         value = curve * quadratic - (s * self.log_ratio + logs) / 2
         return value if exact else value + self._residual(s, curve, sizes)
+
+    @cached_property
+    def _single_gaps(self) -> NDArray[np.float64]:
+        return np.array([float(term.gap) for term in self.terms if term.multiplicity == 1])
+
+    def _angles(self, s: acb) -> list[float]:
+        """Sums of the angles of 1 + s g, group by group of the terms that count once: each then needs one logarithm.
+
+        None where there are no terms, or doubles might miscount: off the upper half plane, or next to a branch point.
+        """
+        gaps = self._single_gaps
+        if len(gaps) == 0 or not s.imag > 0:
+            return []
+        place = complex(s)
+        factors = 1 + place * gaps
+        if not np.max((1 + abs(place) * np.abs(gaps)) / np.abs(factors)) < 1e6:
+            return []
+        sums: list[float] = np.add.reduceat(np.angle(factors), np.arange(0, len(gaps), GROUP)).tolist()
+        return sums
 
     def bend(self, s: acb) -> tuple[arb, acb]:
         """A bound on |K''| over the ball s, and a ball around zero for what the residual adds to K there.
@@ -118,6 +148,17 @@ class BallSpectrum:
         error += len(self.terms) * self.residual_gram / (1 - self.residual_gram)
         spread = arb(0, error.abs_upper())
         return acb(spread, spread)
+
+
+def _log_at(z: acb, angle: float) -> acb:
+    """The logarithm of z whose imaginary part is near `angle`; not finite where that is none of its values."""
+    behind = bool(z.real < 0)
+    base = -z if behind else z  # off the cut
+    found = base.log()
+    turns = (angle - float(found.imag)) / math.pi
+    if not abs(turns - np.rint(turns)) < 0.1 or bool(np.rint(turns) % 2) != behind:
+        return acb("nan", "nan")
+    return found + acb(0, arb.pi() * int(np.rint(turns)))
 
 
 def _square(x: arb) -> arb:

@@ -11,6 +11,7 @@ near-equal covariances and rank-one differences are nothing special (derived: do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -20,17 +21,24 @@ from flint import arb, arb_mat
 from gaussveil.errors import NotPositiveDefiniteError
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
+from gaussveil.spectrum.enclosures.sliced_products import Sum, congruence, product, two_sum
 from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.typing import Floats
 
 ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
 CLOSE = 2.0**-26  # rotations beyond this angle are not first-order: such gaps form a cluster
+LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
+QUICK_BITS = 256  # precision up to which products of doubles in slices are tried first, above EXACT_FACTOR dimensions
 EXACT_FACTOR = 40  # dimension up to which the first factor is computed at full precision
 
 
 @lru_cache(maxsize=64)
 def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
     """Spectrum of a pair of matrices at the working precision `bits`; None when that does not decide definiteness."""
+    if source.size > LARGEST_IN_BALLS or (source.size > EXACT_FACTOR and bits <= QUICK_BITS):
+        quick = _large_spectrum(source)
+        if quick is not None or source.size > LARGEST_IN_BALLS:
+            return quick
     cov_x, cov_y = _symmetric(source.cov_x), _symmetric(source.cov_y)
     difference = cov_y - cov_x
     rows = _whitener(source, cov_y)
@@ -41,26 +49,70 @@ def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
     columns = rows.transpose()
     gram, gap = rows * cov_y * columns, rows * difference * columns
     mean = rows * arb_mat([[arb(x) - arb(y)] for x, y in zip(source.mean_x, source.mean_y)])
-    size = len(source.mean_x)
     gram_entries, gap_entries = gram.entries(), gap.entries()
-    for i in range(size):
-        gram_entries[i * size + i] -= 1
-    gaps = gap_entries[:: size + 1]
-    residual_gram = _frobenius(gram_entries)
-    residual_gap = _frobenius([entry for place, entry in enumerate(gap_entries) if place % (size + 1)])
+    for i in range(source.size):
+        gram_entries[i * source.size + i] -= 1
+    gaps = gap_entries[:: source.size + 1]
+    left_gap = _frobenius([entry for place, entry in enumerate(gap_entries) if place % (source.size + 1)])
+    found = _spectrum(gaps, mean.entries(), _frobenius(gram_entries), left_gap)
+    if found is None:
+        _refuse_indefinite(source)
+    return found
+
+
+def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, residual_gap: arb) -> BallSpectrum | None:
+    """From the diagonal of N, b, and bounds on |M2 - I| and |N - diag N|; None where they decide nothing."""
     narrowest = min((1 - one for one in gaps), key=float).lower()
     share = (residual_gap + residual_gram) / narrowest
     if not (residual_gram < 0.5 and narrowest > 0 and share < 0.5):
-        _refuse_indefinite(source)
         return None
-    terms = tuple(Term(one, arb(1), mean[i, 0] * mean[i, 0]) for i, one in enumerate(gaps))
+    terms = tuple(Term(gap, arb(1), mean * mean) for gap, mean in zip(gaps, means))
     # log det(I + F) is at most d |F| / (1 - |F|), of X and of Y.
-    rest = size * (share / (1 - share) + residual_gram / (1 - residual_gram))
+    rest = len(gaps) * (share / (1 - share) + residual_gram / (1 - residual_gram))
     log_ratio = sum(((-one).log1p() for one in gaps), arb(0, rest.abs_upper()))
     # Weyl: the true gaps are the eigenvalues of M2^-1/2 N M2^-1/2, and |M2^-1/2 - I| <= |M2 - I| below one half.
     largest = _frobenius(gaps) + residual_gap
     gap_error = (residual_gap + 3 * residual_gram * largest).upper()
     return BallSpectrum(terms, arb(0), log_ratio, residual_gram, residual_gap, gap_error)
+
+
+@lru_cache(maxsize=8)
+@np.errstate(all="ignore")
+def _large_spectrum(source: MatrixDoubles) -> BallSpectrum | None:
+    """The same to some 25 digits by sliced products of doubles; None where those do not suffice."""
+    cov_x, cov_y = np.array(source.cov_x), np.array(source.cov_y)
+    start = _double_whitener(cov_y)
+    if start is None or not (np.array_equal(cov_x, cov_x.T) and np.array_equal(cov_y, cov_y.T)):
+        return None
+    whiten, scale = start
+    square = np.multiply.outer(scale, scale)  # powers of two
+    cov_y, none = cov_y * square, np.zeros_like(cov_y)
+    difference = two_sum(cov_y, -cov_x * square)
+    _, axes = np.linalg.eigh(whiten @ difference.hi @ whiten.T)
+    rows = Sum(axes.T @ whiten, none)
+    for last in (False, True):
+        gram, _, gram_norm = congruence(rows, Sum(cov_y, none))
+        gap, gap_errors, gap_norm = congruence(rows, difference)
+        across, gaps = (gram.hi - np.eye(source.size)) + gram.lo, np.diagonal(gap.hi)
+        along = gap.hi - np.diag(gaps) + gap.lo * (1 - np.eye(source.size))
+        if last:
+            break
+        left, apart = along - np.add.outer(gaps, gaps) / 2 * across, gaps[None, :] - gaps[:, None]
+        turn = np.where(np.abs(left) < CLOSE * np.abs(apart), left / np.where(apart == 0, 1.0, apart), 0.0)
+        rows = two_sum(rows.hi, (-across / 2 - turn) @ rows.hi)
+    shift = two_sum(np.array(source.mean_x), -np.array(source.mean_y))
+    mean, (first, across_mean) = product(rows, Sum((shift.hi * scale)[:, None], (shift.lo * scale)[:, None]))
+    norms = (_ball_norm(across, gram_norm), _ball_norm(along, gap_norm))
+    if not all(math.isfinite(norm) for norm in norms):
+        return None
+    balls = [arb(hi, error) + arb(lo) for hi, lo, error in zip(gaps, np.diagonal(gap.lo), gap_errors)]
+    means = [arb(hi, e * across_mean[0]) + arb(lo) for hi, lo, e in zip(mean.hi[:, 0], mean.lo[:, 0], first)]
+    return _spectrum(balls, means, arb(norms[0]), arb(norms[1]))
+
+
+def _ball_norm(left: Floats, error: float) -> float:
+    """At least the Frobenius norm of a residual known in doubles up to `error`."""
+    return (float(np.linalg.norm(left)) + error) * (1 + 1e-9)
 
 
 def _refuse_indefinite(source: MatrixDoubles) -> None:
@@ -88,19 +140,23 @@ def _frobenius(entries: Sequence[arb]) -> arb:
 
 def _whitener(source: MatrixDoubles, cov_y: arb_mat) -> arb_mat | None:
     """Rows W with W S2 W' near the identity; from doubles where the matrix is large."""
-    if len(source.mean_x) > EXACT_FACTOR:
-        cov = np.array(source.cov_y)
-        scale = 2.0 ** -np.round(np.log2(np.diagonal(cov)) / 2)
-        try:
-            return _exact(
-                np.linalg.inv(np.linalg.cholesky((cov + cov.T) / 2 * np.multiply.outer(scale, scale))) * scale
-            )
-        except np.linalg.LinAlgError:
-            pass
+    if source.size > EXACT_FACTOR:
+        start = _double_whitener(np.array(source.cov_y))
+        if start is not None:
+            return _exact(start[0] * start[1])
     factor = _cholesky(cov_y.mid().table())
     try:
         return None if factor is None else arb_mat(factor).inv().mid()
     except ZeroDivisionError:
+        return None
+
+
+def _double_whitener(cov: Floats) -> tuple[Floats, Floats] | None:
+    """In doubles: W with W S W' near the identity where S is scaled by the powers of two that come with it."""
+    scale = 2.0 ** -np.round(np.log2(np.diagonal(cov)) / 2)
+    try:
+        return np.linalg.inv(np.linalg.cholesky((cov + cov.T) / 2 * np.multiply.outer(scale, scale))), scale
+    except np.linalg.LinAlgError:
         return None
 
 
