@@ -65,21 +65,27 @@ class BallSpectrum:
         angles = self._angles(s)
         logs, quadratic, together, held, exact = acb(0), acb(self.flat_energy), acb(1), 0, self.exact
         sizes = []
-        for gap, multiplicity, energy in self.terms:
+        grouped, last = bool(angles), len(self._single_gaps)
+        for (gap, multiplicity, energy), (single, moved) in zip(self.terms, self._kinds):
             w = s * gap + 1
-            if angles and multiplicity == 1:
+            if grouped and single:
                 together, held = together * w, held + 1
-                if held % GROUP == 0 or held == len(self._single_gaps):
+                if held % GROUP == 0 or held == last:
                     logs, together = logs + _log_at(together, angles[(held - 1) // GROUP]), acb(1)
             else:
                 logs += w.log(analytic=True) * multiplicity
-            if not energy.is_zero():
+            if moved:
                 quadratic += energy / w
             if not exact:
                 sizes.append(w.abs_lower())
         curve = s * (s + 1) / 2
         value = curve * quadratic - (s * self.log_ratio + logs) / 2
         return value if exact else value + self._residual(s, curve, sizes)
+
+    @cached_property
+    def _kinds(self) -> list[tuple[bool, bool]]:
+        """Of each term whether it counts once, and whether it has energy."""
+        return [(term.multiplicity == 1, not term.energy.is_zero()) for term in self.terms]
 
     @cached_property
     def _single_gaps(self) -> NDArray[np.float64]:
