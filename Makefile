@@ -93,4 +93,6 @@ $(PEERS_STAMP): $(DEV_STAMP)
 	$(PYTHON) -m venv .venv-peers
 	$(call INSTALL,$(VENV)) $(PEERS_INSIDE)
 	$(call INSTALL,.venv-peers) $(PEERS_OUTSIDE)
+	$(PYTHON) -m venv .venv-peers-opendp
+	.venv-peers-opendp/bin/python -m pip install --quiet "opendp[polars]==0.16.0" # its polars is older than ours
 	touch $@

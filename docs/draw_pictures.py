@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import gaussveil
 from gaussveil.calibration import white_noise_scale
+from gaussveil.calibration.boxes import box_noise
 from gaussveil.noise import SeededGenerator
 from gaussveil.published.ndis_calibrated import published_logistic_sensitivity, published_variance
 from gaussveil.report.figures import save
@@ -31,6 +32,21 @@ def canvas(panels: int = 1, size: tuple[float, float] = (6.4, 3.2)) -> tuple[Fig
     """An empty figure with its axes side by side."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, list(np.atleast_1d(figure.subplots(1, panels)))
+
+
+def table() -> Figure:
+    """Noise of counts where a unit may touch all cells, and a tenth of them: with a shared part, and white."""
+    figure, (axes,) = canvas()
+    cells = np.unique(np.geomspace(2, 1000, 40).astype(int))
+    for colour, share, words in zip(SERIES, (1, 10), ("all cells", "a tenth of them")):
+        touched = [max(int(d) // share, 1) for d in cells]
+        ours = [box_noise(int(d), k).count_variance ** 0.5 for d, k in zip(cells, touched)]
+        axes.loglog(cells, ours, color=colour, label=f"a unit touches {words}")
+        axes.loglog(cells, np.sqrt(touched), color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4)
+    axes.set_xlabel("cells")
+    axes.set_title("standard deviation of a count per unit of 1/t   dashed: white noise", color=FAINT)
+    legend_above(figure, axes)
+    return figure
 
 
 def gaussian() -> Figure:
@@ -277,6 +293,7 @@ def follow_the_page(path: Path) -> None:
 
 
 PICTURES = (
+    table,
     gaussian,
     random_projection,
     mixture,

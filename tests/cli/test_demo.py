@@ -47,9 +47,9 @@ def answer(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_four_kinds_are_released_verified_and_audited(answer: dict[str, Any]) -> None:
+def test_five_kinds_are_released_verified_and_audited(answer: dict[str, Any]) -> None:
     names = [item["name"] for item in answer["releases"]]
-    assert names == ["forecast", "forecast", "forecast", "mixture", "stream", "sketch"]
+    assert names == ["profile", "forecast", "forecast", "forecast", "mixture", "stream", "sketch"]
     for item in answer["releases"]:
         assert item["verified"]
         assert item["audit"] == "holds-on-these-neighbours"

@@ -89,6 +89,17 @@ def test_answers_are_those_of_the_rows_where_the_promise_costs_nothing() -> None
     assert totals["quantile_kw_0.5"] == pytest.approx(table.kw.median(), abs=0.05)
 
 
+@pytest.mark.parametrize("answers", [EVERYTHING, [Mean("kw", bounds="auto")], [Sum("kw", between=(0, 8))]], ids=len)
+def test_a_whole_table_is_one_group(answers: list[Any]) -> None:
+    made = request(epsilon=55.0, delta=0.5, by=None, answers=answers, generator=SeededGenerator(1))
+    found = made.release(readings(2000)).value
+    assert len(found) == 1
+    for name, value in {"mean_kw": readings(2000).kw.mean(), "count": 2000}.items():
+        if name in found:
+            assert found[name][0] == pytest.approx(value, rel=0.02)
+    assert not any(math.isinf(one) for one in made.plan().deviations().values())
+
+
 def test_a_unit_weighs_as_many_rows_as_it_may_and_no_more() -> None:
     greedy = pd.DataFrame({"home": ["greedy"] * 100_000, "zone": "a", "kw": 1e300})
     table = pd.concat([readings(500)[["home", "zone", "kw"]], greedy])

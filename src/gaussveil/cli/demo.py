@@ -45,7 +45,7 @@ def demo(
     curves: Annotated[Path | None, typer.Option(help="Also write the privacy curves (.svg, .png or .pdf).")] = None,
     json: Json = False,
 ) -> None:
-    """Do a utility's whole job on a town: private forecast, mixture, stream and sketch, audited and accounted for.
+    """Do a utility's whole job on a town: average day, forecast, mixture, stream and sketch, audited and accounted for.
 
     OUT/demo.html is the report to share; OUT/private-diagnostics.html shows the truth beside every release and is for
     the owner alone. Your own readings are a long table (household, time, kw) or a wide one (time and a column per
@@ -85,7 +85,7 @@ def demo(
         files = write_run(run, out, ledger, f"Made by gaussveil {__version__} with `gaussveil demo`.")
     if picture is not None:
         town = run.releases
-        save(overview_figure(town.forecasts[-1], town.synthetic, town.day_kwh, town.spending), picture)
+        save(overview_figure(town.profile, town.forecasts[-1], town.synthetic, town.spending), picture)
     if curves is not None:
         save(compared_curves(example_panels(), DELTA, labelled=LABELLED), curves)
     if json:

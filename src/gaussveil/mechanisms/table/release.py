@@ -13,6 +13,7 @@ shifts fixed beforehand, whose squares add up to t^2.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -280,12 +281,10 @@ def _frame(
 ) -> Any:
     """One row per group; keys, then every answer with its deviation and interval."""
     keys = [key for key in request.keys.values() if isinstance(key, Key)]
-    sizes = [len(key.values) for key in keys]
-    places = np.indices(sizes).reshape(len(sizes), -1)[:, :rows]
-    found = {}
-    for name, key, place in zip(request.keys, keys, places):
-        values = list(key.values)
-        found[name] = pa.array([values[at] for at in place] + [None] * totals)
+    groups = list(itertools.product(*(key.values for key in keys)))[:rows]
+    found = {
+        name: pa.array([group[place] for group in groups] + [None] * totals) for place, name in enumerate(request.keys)
+    }
     for name, one in columns.items():
         parts = {"": one.value, "_sd": one.deviation, "_low": one.low, "_high": one.high}
         found |= {f"{name}{suffix}": pa.array(numbers) for suffix, numbers in parts.items()}

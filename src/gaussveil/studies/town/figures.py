@@ -47,6 +47,22 @@ def draw_budget(axes: Axes, spending: Sequence[Spending]) -> None:
     axes.set_title("epsilon spent, at the same delta")
 
 
+def profile_figure(profile: Any) -> Figure:
+    """The town's average day with its band."""
+    with drawing(WIDTH, 2.9) as (figure, axes):
+        draw_profile(axes, profile)
+        return figure
+
+
+def draw_profile(axes: Axes, profile: Any) -> None:
+    """The same inside a panel."""
+    hours, kw, low, high = (np.asarray(profile[name]) for name in ("hour", "mean_kw", "mean_kw_low", "mean_kw_high"))
+    axes.fill_between(hours + 0.5, low, high, color=SERIES[3], alpha=0.2, linewidth=0)
+    axes.plot(hours + 0.5, kw, color=SERIES[3])
+    axes.set(xlim=(0.0, 24.0), xlabel="hour of the day")
+    axes.set_xticks(range(0, 25, 6))
+
+
 def evenings_figure(
     forecasts: Sequence[PrivateForecast], plain: Sequence[Floats] = (), truth: Sequence[Floats] = ()
 ) -> Figure:
@@ -165,20 +181,20 @@ def sketch_figure(sketch: Sketch, truth: Floats | None = None, clipped: Floats |
         return figure
 
 
-def overview_figure(forecast: PrivateForecast, rows: Floats, day_kwh: Floats, spending: Sequence[Spending]) -> Figure:
-    """The demo in one picture: forecast, synthetic days, energies of a stream, and what was spent."""
+def overview_figure(profile: Any, forecast: PrivateForecast, rows: Floats, spending: Sequence[Spending]) -> Figure:
+    """The demo in one picture: the town's day, a forecast, synthetic days, and what was spent."""
     with drawing(7.6, 5.4, 2, 2) as (figure, grid):
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)  # type: ignore[union-attr, call-arg]
         panels = grid.ravel()
-        draw_evening(panels[0], forecast)
-        draw_days(panels[1], rows, 1)
-        draw_energies(panels[2], day_kwh)
+        draw_profile(panels[0], profile)
+        draw_evening(panels[1], forecast)
+        draw_days(panels[2], rows, 1)
         draw_budget(panels[3], spending)
-        titles = ("A private forecast of one home", "Synthetic days", "A private meter", "What it cost, exactly")
+        titles = ("The town's average day", "A private forecast of one home", "Synthetic days", "What it cost, exactly")
         notes = (
+            "mean kW by hour, every home hidden; 95 % band",
             "kW, with the band for a reading",
             "kW, drawn from a private mixture",
-            "energy of every day, kWh",
             "epsilon: promises summed, and composed exactly",
         )
         for axes, title, note in zip(panels, titles, notes):

@@ -8,7 +8,15 @@ from typing import Any
 from gaussveil.accounting import Certificate
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.studies.town.figures import budget_figure, days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil.report.table import BAND
+from gaussveil.studies.town.figures import (
+    budget_figure,
+    days_figure,
+    evenings_figure,
+    profile_figure,
+    sketch_figure,
+    stream_figure,
+)
 from gaussveil.studies.town.released import TownReleases
 
 
@@ -17,8 +25,9 @@ def town_report(town: TownReleases, curves: Sequence[Section] = (), footer: str 
     note = " Drawn from a seed, so that it can be repeated: no privacy is promised." if town.repeatable else ""
     return Report(
         title="What a town's meters may tell",
-        summary=f"Four private releases from {town.source}, what they cost, and the proof of it.{note}",
+        summary=f"Five private releases from {town.source}, what they cost, and the proof of it.{note}",
         sections=(
+            _profile(town),
             _budget(town),
             _forecasts(town),
             _days(town),
@@ -28,6 +37,18 @@ def town_report(town: TownReleases, curves: Sequence[Section] = (), footer: str 
             *curves,
         ),
         footer=footer,
+    )
+
+
+def _profile(town: TownReleases) -> Section:
+    return Section(
+        heading="The town's average day",
+        paragraphs=(
+            "Mean power by hour over all homes; it hides whether a home is in the town at all, with all that it drew. "
+            "How much a home may draw was not told: the bounds were learnt within the same budget.",
+        ),
+        figure=svg(profile_figure(town.profile), "profile", "Mean power of the town by hour, with its 95 % band."),
+        caption=f"kW. {BAND}",
     )
 
 
@@ -62,7 +83,7 @@ def _budget(town: TownReleases) -> Section:
 
 
 def _forecasts(town: TownReleases) -> Section:
-    known = town.checked[0].certificate.parameters
+    known = town.checked[_place(town, "forecast")].certificate.parameters
     kept = float(str(known["retained_variance"]))
     meaning = "the rest was given up so that they look alike"
     if kept < 0.01:

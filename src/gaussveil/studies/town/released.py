@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from gaussveil.accounting import Certificate, Verification
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
 from gaussveil.typing import Floats, Integers, Times
@@ -42,6 +44,7 @@ class TownReleases:
 
     source: str
     repeatable: bool
+    profile: pa.Table
     forecasts: tuple[PrivateForecast, ...]
     model: MixtureModel
     synthetic: Floats

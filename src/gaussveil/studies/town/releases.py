@@ -1,8 +1,9 @@
 """The main job, start to end, on a town of homes: what `gaussveil demo` does.
 
-A ledger is opened with a budget; three evening forecasts of one home, a mixture of load profiles, a stream of one meter
-and a sketch of the homes' profiles are released, each debited first; every certificate is recomputed and every release
-audited on its real neighbours. What may be shared (`TownReleases`) and what only the owner may see come back apart.
+A ledger is opened with a budget; the town's average day, three evening forecasts of one home, a mixture of load
+profiles, a stream of one meter and a sketch of the homes' profiles are released, each debited first; every certificate
+is recomputed and every release audited on its real neighbours. What may be shared (`TownReleases`) and what only the
+owner may see come back apart.
 """
 
 from __future__ import annotations
@@ -16,21 +17,25 @@ import numpy as np
 from gaussveil.accounting import Account, Certificate, Ledger, PrivateDiagnostics, Release, verify
 from gaussveil.audit import Audit
 from gaussveil.mechanisms import (
+    Mean,
     MeterStream,
     PrivateForecast,
     PrivateForecaster,
     PrivateGaussianMixture,
     PrivateSketch,
+    TableRelease,
 )
 from gaussveil.noise import Generator
+from gaussveil.statistics import hour_of
 from gaussveil.studies.town import tables
 from gaussveil.studies.town.audits import audit_charge, audit_sketch, audit_stream, shortened
 from gaussveil.studies.town.released import Checked, Spending, TownReleases
 from gaussveil.timeseries import Readings
 from gaussveil.typing import Floats, Progress
 
-BUDGET = (3.0, 1e-5)  # of every account
+BUDGET = (4.0, 1e-5)  # of every account
 DELTA = 1e-6  # of every release
+PROFILE_EPSILON = 1.0
 FORECAST_EPSILON = 1.0
 MIXTURE_EPSILON = 2.0
 SKETCH_EPSILON = 1.0
@@ -44,7 +49,7 @@ ROW_NORM = 4.0
 COMPONENTS = 256
 EVENT = (0.5, "1h")  # what the stream hides: half a kilowatt for an hour
 SYNTHETIC_DAYS = 2000
-FORECAST, MIXTURE, STREAM, SKETCH = "forecast", "mixture", "stream", "sketch"
+PROFILE, FORECAST, MIXTURE, STREAM, SKETCH = "profile", "forecast", "mixture", "stream", "sketch"
 _PROTECTS = {
     "one home's forecast": "which home of its cluster is forecast",
     "all homes": "whether a home is in the town at all",
@@ -93,6 +98,8 @@ def run_town(
         book.open_account(name, epsilon=BUDGET[0], delta=BUDGET[1], dataset=source, filter=rule, sampler_share=0.05)
         for name, rule in zip(_PROTECTS, ("mean-shift", "renyi", "mean-shift"))
     )
+    progress("averaging the town's day", 0.03)
+    profile = _profile(homes_account, generator).release(tables.reading_table(town))
     progress("forecasting three evenings of one home", 0.05)
     evenings = _forecast(town, forecast_account, generator, progress)
     progress("fitting a mixture of load profiles", 0.60)
@@ -106,11 +113,13 @@ def run_town(
     released = sketch.release(tables.home_table(town), released="sketch of the homes' profiles")
 
     progress("recomputing the certificates", 0.80)
-    named = [(FORECAST, one.certificate) for one in evenings.releases]
+    named = [(PROFILE, profile.certificate)]
+    named += [(FORECAST, one.certificate) for one in evenings.releases]
     named += [(MIXTURE, mixture.certificate_), (STREAM, stream.certificate), (SKETCH, released.certificate)]
     checked = tuple(Checked(name, certificate, verify(certificate)) for name, certificate in named)
     progress("auditing every release on its real neighbours", 0.88)
     audits = (
+        TownAudit(PROFILE, audit_charge(profile.certificate)),
         *(TownAudit(FORECAST, audit_charge(one.certificate)) for one in evenings.releases),
         TownAudit(MIXTURE, audit_charge(mixture.certificate_)),
         TownAudit(STREAM, audit_stream(stream.certificate, stream.design_, town.values[0])),
@@ -121,6 +130,7 @@ def run_town(
     releases = TownReleases(
         source=source,
         repeatable=generator is not None and not generator.is_secure,
+        profile=profile.value,
         forecasts=tuple(one.value for one in evenings.releases),
         model=mixture.model_,
         synthetic=synthetic,
@@ -170,6 +180,19 @@ def _forecast(town: Readings, account: Account, generator: Generator | None, pro
         found.plain.append(np.asarray(forecaster.diagnostics(home, past)["plain_kw"]))
         found.truth.append(district.values[0, begin : begin + steps])
     return found
+
+
+def _profile(account: Account, generator: Generator | None) -> TableRelease:
+    """The town's average day by hour; not even how much a home draws is assumed to be known."""
+    return TableRelease(
+        unit="household",
+        epsilon=PROFILE_EPSILON,
+        delta=DELTA,
+        by={"hour": hour_of("time")},
+        answers=Mean("kw", bounds="auto"),
+        account=account,
+        generator=generator,
+    )
 
 
 def _mixture(town: Readings, account: Account, generator: Generator | None) -> PrivateGaussianMixture:

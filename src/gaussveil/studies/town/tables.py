@@ -87,6 +87,17 @@ def home_table(readings: Readings) -> Any:
     return pa.table({**columns, "household": list(readings.households)})
 
 
+def reading_table(readings: Readings) -> Any:
+    """One row per reading: whose it is, when, how many kW."""
+    import pyarrow as pa
+
+    homes = pa.DictionaryArray.from_arrays(
+        np.repeat(np.arange(len(readings)), readings.count), list(readings.households)
+    )
+    times = np.tile(readings.times.astype("datetime64[us]"), len(readings))
+    return pa.table({"household": homes, "time": times, "kw": readings.values.ravel()})
+
+
 def day_quantiles(readings: Readings) -> dict[str, Floats]:
     """Private: the quantiles 5, 50 and 95 % of the last week's days in log kW, for each kind of day."""
     parts, kinds = log_parts(readings)[:, -PROFILE_DAYS:], day_kinds(readings)[-PROFILE_DAYS:]

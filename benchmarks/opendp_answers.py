@@ -1,0 +1,110 @@
+"""OpenDP's side of bench_table.py, in an environment of its own: `python opendp_answers.py TABLE ROWS_PER_CELL...`.
+
+Each workload is asked as OpenDP's documentation shows: identifier, truncation per group, keys, aggregates. Printed is
+the standard deviation that OpenDP itself states for each noise (`summarize`), the better of its (epsilon, delta) and of
+zero-concentrated privacy converted to the same (epsilon, delta); quantiles are drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import warnings
+from typing import Any
+
+import opendp.prelude as dp
+import polars as pl
+
+EPSILON, DELTA = 1.0, 1e-6
+DRAWS = 3
+EDGES = [0.0, 0.5, 1.0, 2.0, 4.0, 10.0]
+
+dp.enable_features("contrib")
+warnings.simplefilter("ignore")
+
+
+def rho() -> float:
+    """Largest rho whose conversion (Canonne, Kamath and Steinke 2020) gives (epsilon, delta)."""
+
+    def delta(value: float) -> float:
+        orders = [1 + 10 ** (k / 200) for k in range(-400, 800)]
+        return min(
+            math.exp((a - 1) * (a * value - EPSILON) + a * math.log1p(-1 / a)) / (a - 1)
+            for a in orders
+            if (a - 1) * (a * value - EPSILON) < 700
+        )
+
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta(middle) <= DELTA else (low, middle)
+    return low
+
+
+LOSSES = (dp.loss_of(epsilon=EPSILON, delta=DELTA), dp.loss_of(rho=rho()))
+
+
+MOST_ROWS = [10**8]
+
+
+def query(table: pl.LazyFrame, loss: Any) -> Any:
+    margins = [dp.polars.Margin(max_length=MOST_ROWS[0])]  # enters the noise of sums of floats
+    unit = dp.unit_of(contributions=1, identifier=pl.col("home"))
+    return dp.Context.compositor(
+        data=table, privacy_unit=unit, privacy_loss=loss, split_evenly_over=1, margins=margins
+    ).query()
+
+
+def deviations(table: pl.LazyFrame, keys: dict[str, list[int]], rows: int, aggregates: list[Any]) -> list[float]:
+    """Standard deviation of each aggregate's noise."""
+    names = list(keys)
+    listed = pl.LazyFrame({"__": [0]})
+    for name, values in keys.items():
+        listed = listed.join(pl.LazyFrame({name: pl.Series(values, dtype=pl.Int32)}), how="cross")
+    groups = math.prod(map(len, keys.values()))
+    found = []
+    table = table.head(10)  # what is stated does not depend on the rows
+    for loss in LOSSES:
+        asked = query(table, loss).truncate_per_group(rows, by=names).truncate_num_groups(groups, by=names)
+        asked = asked.group_by(names).agg(*aggregates).with_keys(listed.select(names))
+        stated = asked.summarize()
+        laplace = [1.4142135623730951 if "Laplace" in one else 1.0 for one in stated["distribution"]]
+        found.append([scale * factor for scale, factor in zip(stated["scale"], laplace)])
+    return min(found, key=sum)
+
+
+def quantiles(table: pl.LazyFrame, rows: int, wanted: list[float]) -> list[list[list[float]]]:
+    """Draws of quantiles of the whole table; zero-concentrated privacy serves them better."""
+    candidates = [10.0 * k / 128 for k in range(1, 128)]
+    asked = [pl.col("kw").fill_null(0.0).dp.quantile(q, candidates).alias(f"q{k}") for k, q in enumerate(wanted)]
+    drawn = []
+    for loss in LOSSES[1:]:
+        made = [query(table, loss).truncate_per_group(rows).select(*asked) for _ in range(DRAWS)]
+        drawn.append([list(one.release().collect().row(0)) for one in made])
+    return drawn
+
+
+def main(path: str, per_hour: int, per_day_hour: int, per_day: int) -> None:
+    table = pl.read_parquet(path).lazy()
+    MOST_ROWS[0] = 2 * pl.read_parquet(path).height
+    binned = table.with_columns(
+        pl.col("kw").cut(EDGES[1:-1], labels=list("abcde")).to_physical().cast(pl.Int32).alias("bin")
+    )
+    hours, days = list(range(24)), list(range(7))
+    total = pl.col("kw").fill_null(0.0).dp.sum(bounds=(0.0, 10.0))
+    answer = {
+        "count by hour": deviations(table, {"hour": hours}, per_hour, [dp.len()]),
+        "sum by hour": deviations(table, {"hour": hours}, per_hour, [total]),
+        "mean by hour": deviations(table, {"hour": hours}, per_hour, [dp.len(), total]),
+        "mean by hour of the week": deviations(table, {"day": days, "hour": hours}, per_day_hour, [dp.len(), total]),
+        "count and sum by weekday": deviations(table, {"day": days}, per_day, [dp.len(), total]),
+        "histogram by hour": deviations(binned, {"hour": hours, "bin": list(range(5))}, per_hour, [dp.len()]),
+        "median": quantiles(table, 7 * per_day, [0.5]),
+        "nine deciles": quantiles(table, 7 * per_day, [k / 10 for k in range(1, 10)]),
+    }
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))
