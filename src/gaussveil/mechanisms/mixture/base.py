@@ -46,6 +46,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         records = self._records(X, y)
         release = self._publish(*self._design(records))
         self.model_ = MixtureModel(*release.value, records.classes, records.columns, release.certificate)
+        self.weights_, self.means_, self.covariances_ = self.model_.weights, self.model_.means, self.model_.covariances
         self.classes_ = np.array(records.classes)
         self.n_features_in_ = len(records.columns)
         self._library = library_of(X)
@@ -82,24 +83,6 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         records = read_records(X, y, classes=self.model_.classes, columns=columns)
         return diagnose(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
 
-    @property
-    def weights_(self) -> Floats:
-        """Released class weights."""
-        check_is_fitted(self, "model_")
-        return np.asarray(self.model_.weights)
-
-    @property
-    def means_(self) -> Floats:
-        """Released class means, K x d."""
-        check_is_fitted(self, "model_")
-        return np.asarray(self.model_.means)
-
-    @property
-    def covariances_(self) -> Floats:
-        """Released class covariances, K x d x d."""
-        check_is_fitted(self, "model_")
-        return np.asarray(self.model_.covariances)
-
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Any, Any]:
         """Synthetic rows and their classes; free, being post-processing.
 
@@ -115,7 +98,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> Floats:
         """Log density of every row under the released mixture, of its known columns where some are missing."""
         rows = self._rows(X)
-        return np.asarray(self.model_.log_density(rows))
+        return self.model_.log_density(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy where labels are given, else the mean log-likelihood."""
@@ -126,7 +109,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, in the order of `classes_`."""
         rows = self._rows(X)
-        return np.asarray(self.model_.probabilities(rows))
+        return self.model_.probabilities(rows)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
