@@ -94,6 +94,17 @@ def test_both_relations_agree_with_another_accountant(replace: bool, epsilon: fl
     assert found.dp_delta(epsilon) == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=1e-4)
 
 
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.1, 4), (2.0, 0.3, 3), (0.8, 0.02, 20)])
+def test_the_bound_for_replaced_records_is_one(noise: float, rate: float, steps: int) -> None:
+    """Where no contour settles, a composition on a grid answers; it was that of added records, which is too small."""
+    added = SubsampledLoss([(Step(noise, rate), steps)])
+    replaced = SubsampledLoss([(Step(noise, rate, replace=True), steps)])
+    for epsilon in (0.1, 0.5, 1.0, 2.0):
+        upper = float(replaced.enclose(epsilon).upper)
+        assert float(replaced.delta(epsilon)) <= upper
+        assert float(added.delta(epsilon)) < upper
+
+
 def test_the_smaller_direction_too() -> None:
     theirs = peer.from_gaussian_mechanism(0.9, sampling_prob=0.2, value_discretization_interval=1e-4).self_compose(30)
     back = loss(0.9, 0.2, 30).reversed()

@@ -27,7 +27,8 @@ from gaussveil.spectrum.profiles import (
     PrivacyProfile,
     RandomisedResponse,
 )
-from gaussveil.spectrum.subsampled.profile import FixedSizeBatch, ReplacedInBatch
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
+from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_NODES = 4000

@@ -18,6 +18,7 @@ from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, nodes_for, saddle
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
 from gaussveil.typing import Floats
 
@@ -209,8 +210,10 @@ def _guess(parts: Parts, goal: float) -> float:
     return epsilon
 
 
-def _stored(step: Step) -> PoissonSubsampled:
-    """The step as a profile, whose shift is rounded up."""
+def _stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
+    """The step as a profile, whose shift is rounded up; of a replaced record a bound of both directions."""
+    if step.replace:
+        return FixedSizeBatch(step.noise_multiplier, step.sampling_rate)
     shift = 1.0 / step.noise_multiplier * (1.0 + 4.0 * UNIT)
     return PoissonSubsampled(GaussianPair.mean_shift(shift), step.sampling_rate, step.backward)
 

@@ -1,12 +1,11 @@
-"""Stored forms of steps in which one record is replaced by another: random batches, and batches of a fixed size."""
+"""The stored form of steps on random batches in which one record is replaced by another."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gaussveil.spectrum.pair import GaussianPair
-from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile, _number, _set
+from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
 from gaussveil.spectrum.subsampled.loss import cached_loss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
@@ -34,24 +33,3 @@ class ReplacedInBatch(PrivacyProfile):
 
     def _divergence(self, epsilon: Floats) -> Any:
         return cached_loss(((Step(self.noise_multiplier, self.rate, replace=True), 1),)).delta(epsilon)
-
-
-@dataclass(frozen=True)
-class FixedSizeBatch(PrivacyProfile):
-    """Gaussian noise on the sum over a batch of a fixed size, drawn without replacement; one record is replaced.
-
-    With q the batch's share of all records and (P, Q) the pair of a replaced record in the batch, whose means are 2
-    apart, H_a <= q H_{(a-1+q)/q}(P||Q) for a >= 1 in both directions (Balle, Barthe, Gaboardi 2018, Theorem 9).
-    """
-
-    name: ClassVar[str] = "fixed-size-batch"
-    noise_multiplier: float
-    rate: float
-
-    def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
-        _set(self, "rate", _number("rate", self.rate, low=1e-9, high=1.0))
-
-    def _divergence(self, epsilon: Floats) -> Any:
-        shift = 2.0 / self.noise_multiplier * (1.0 + 1e-15)
-        return PoissonSubsampled(GaussianPair.mean_shift(shift), self.rate).delta(epsilon)
