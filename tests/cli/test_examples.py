@@ -44,6 +44,7 @@ BEFORE = {
     "budget history": ("budget new",),
     "budget export": ("budget new",),
     "budget void": ("budget new",),
+    "budget check": ("budget new",),
     "backup": ("budget new",),
     "restore": ("budget new", "backup"),
 }
@@ -82,6 +83,8 @@ def prepare(command: str, folder: Path) -> None:
         (meter,) = json.loads((folder / "meter.json").read_text(encoding="utf-8"))["meters"]
         reading = json.dumps({"meter": meter["name"], "seq": 0, "kw": 0.4})
         (folder / "readings.jsonl").write_text(reading + "\n", encoding="utf-8")
+    if command == "budget check":
+        (folder / "certificates").mkdir()
     if command in ("forecast", "demo", "query"):
         town = simulate_households(10, 16, step_minutes=60, seed=1)
         table = {

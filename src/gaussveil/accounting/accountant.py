@@ -166,10 +166,10 @@ class Accountant:
         """Draw delta against epsilon, down to 1e-10."""
         if axes is None:
             try:
-                from matplotlib import pyplot
+                from matplotlib.figure import Figure
             except ImportError as error:
                 raise MissingDependencyError("plots need matplotlib: pip install 'gaussveil[standard]'") from error
-            axes = pyplot.figure(figsize=(6.0, 4.0)).add_subplot()
+            axes = Figure(figsize=(6.0, 4.0)).add_subplot()
         levels = np.linspace(0.0, max(self.epsilon(SMALLEST_DRAWN_DELTA), 1e-6), 65)
         worst = np.maximum(self.loss.delta(levels), self.loss.reversed().delta(levels))
         axes.semilogy(levels, np.maximum(worst, SMALLEST_DRAWN_DELTA / 10.0))
