@@ -36,7 +36,7 @@ def reference(gap: np.ndarray, count: np.ndarray, energy: np.ndarray, epsilon: f
         s = mpc(c, t)
         return (exp(exponent(s) - exponent(c)) / (s * (s + 1))).real
 
-    nodes = [width * k for k in (0, 1, 2, 4, 6, 8, 11, 14, 18, 24)]
+    nodes = [width * k for k in (0, 1, 2, 4, 6, 8, 11, 14, 18, 24, 40, 80, 200, 600)]
     return quad(height, nodes) / pi * exp(exponent(c).real)
 
 
