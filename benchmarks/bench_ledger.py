@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Adjacency, Charge, Ledger
-from gaussveil.accounting.ledger.database import now, record_event
+from gaussveil.accounting.ledger.journal import now, record_event
 from gaussveil.accounting.ledger.records import insert_entry
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 

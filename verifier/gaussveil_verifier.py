@@ -289,6 +289,8 @@ def read_part(item: Any) -> Part:
     edges = [read_terms(*edge) for edge in zip(*rows, strict=True)]
     if len({len(edge) for edge in edges}) != 1:
         raise Refuted("the label edges of a pair have different numbers of terms")
+    if any(many * count > LARGEST_COUNT for edge in edges for _, many, _ in edge):
+        raise Undecided("a multiplicity times its count is beyond what doubles count")
     return Part(edges, None, batched, count)
 
 

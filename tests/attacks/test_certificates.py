@@ -129,12 +129,12 @@ def test_both_verify_what_is_true(recorded: Certificate) -> None:
 # --- mutations --------------------------------------------------------------------------------------------------------
 
 NUMBERS: tuple[Callable[[float], Any], ...] = (
-    lambda value: value * (1 - 1e-9),
-    lambda value: value * (1 + 1e-9),
-    lambda value: value / 2,
+    lambda value: float(min(value, 1e300)) * (1 - 1e-9),
+    lambda value: float(min(value, 1e300)) * (1 + 1e-9),
+    lambda value: value * 0.5 if isinstance(value, float) else value // 2,
     lambda value: value * 2,
-    lambda value: value * 1e-6,
-    lambda value: value * 1e6,
+    lambda value: float(min(value, 1e300)) * 1e-6,
+    lambda value: float(min(value, 1e300)) * 1e6,
     lambda value: -value,
     lambda value: 0,
     lambda value: 1,

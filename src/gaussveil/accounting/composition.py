@@ -124,8 +124,8 @@ class Composition:
             return (Directed([*free, *((part.source, part.count) for part in self._fixed)]),)
         patterns = [Directed([(part.source, part.count) for part in pattern]) for pattern in self._orientations()]
         # Enumerated patterns already hold each pattern's opposite; oriented ones need both directions explicitly.
-        if self._asymmetric:
-            return tuple(patterns)
+        if self._asymmetric or not any(is_asymmetric(part.source) for part in self.parts):
+            return tuple(patterns)  # what is its own reverse needs one direction only
         return (*patterns, Directed([(part.source.reversed(), part.count) for part in self.parts]))
 
     def directions(self) -> list[tuple[Directed, Directed]]:
@@ -137,7 +137,7 @@ class Composition:
             )
         if self._asymmetric:
             return [(directed, directed) for directed in self._directed]
-        return [(self._directed[0], self._directed[1])]
+        return [(self._directed[0], self._directed[-1])]
 
     def delta(self, epsilon: float) -> float:
         """Guaranteed delta at `epsilon`, sampler error included."""

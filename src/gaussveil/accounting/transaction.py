@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 from importlib.metadata import version
 from typing import TypeVar
 from uuid import uuid4
@@ -28,9 +27,12 @@ from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_edges
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
+from gaussveil.spectrum import PrivacyLoss
 
 Value = TypeVar("Value")
 
+CERTIFIED = 4096  # upper ends that are remembered: a design is released many times, and enclosed once
+_CERTIFIED: dict[tuple[str, str, float, bool], float] = {}
 _VERSION = version("gaussveil")
 _GIVEN_ID: ContextVar[str | None] = ContextVar("release_id", default=None)
 
@@ -185,8 +187,16 @@ def transaction(
 
 def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     """Rigorous upper end for the pair and for the reduced form that the certificate stores; refused if too large."""
-    own = Composition.of([(charge, 1)], symmetric=draft.adjacency.symmetric).delta_upper(draft.epsilon)
-    upper = max(own, _stored_delta_upper(charge.to_json(), draft.epsilon, draft.adjacency.symmetric))
+    gaps = [part.source.exact_mean_gap for part in charge.parts if isinstance(part.source, PrivacyLoss)]
+    key = (charge.digest, repr(gaps), draft.epsilon, draft.adjacency.symmetric)
+    upper = _CERTIFIED.get(key) if None not in gaps else None
+    if upper is None:
+        # Exact mean gaps first, then the rounded squares that the certificate stores.
+        forms = [charge, Charge.from_dict(charge.cost())] if any(gap != () for gap in gaps) else [charge]
+        upper = max(Composition.of([(one, 1)], symmetric=key[3]).delta_upper(draft.epsilon) for one in forms)
+        if len(_CERTIFIED) >= CERTIFIED:
+            _CERTIFIED.clear()
+        _CERTIFIED[key] = upper
     if upper > draft.delta:
         raise AssumptionError(
             f"the charge allows delta {upper:.17g} at epsilon {draft.epsilon:g}, sampler error included, but the "
@@ -194,8 +204,3 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
             "Calibrate to delta minus (1 + e^epsilon) times the sampler error"
         )
     return upper
-
-
-@lru_cache(maxsize=4096)
-def _stored_delta_upper(stored: str, epsilon: float, symmetric: bool) -> float:
-    return Composition.of([(Charge.from_json(stored), 1)], symmetric=symmetric).delta_upper(epsilon)

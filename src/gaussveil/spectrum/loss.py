@@ -87,6 +87,15 @@ class PrivacyLoss(AttackRisk):
         return self._terms.energy
 
     @property
+    def exact_mean_gap(self) -> tuple[float, ...] | None:
+        """Mean gaps of which the terms hold rounded squares; () where the terms are exact, None for anything else."""
+        origins = [source.origin for source in self._sources if (source.count, source.swapped) == (1, False)]
+        if len(self._sources) != 1 or not origins or not isinstance(origins[0], ExactTerms):
+            return None
+        gap = origins[0].mean_gap
+        return () if gap is None else tuple(np.asarray(gap, dtype=np.float64).ravel().tolist())
+
+    @property
     def batch_shape(self) -> tuple[int, ...]:
         """Shape of the batch; () for a single loss."""
         return self._terms.batch_shape

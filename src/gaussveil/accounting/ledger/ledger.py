@@ -205,7 +205,7 @@ class Ledger:
             checks.refuse("release_id", "text and not empty", identifier)
         with self._database.held():
             while True:
-                known = self._known(name, charge, adjacency, guarantee, identifier)
+                known = self._known(name, charge, adjacency, guarantee, identifier) if release_id is not None else None
                 if known is not None:
                     return known
                 prepared = self._prepared(name, charge, adjacency)
@@ -272,7 +272,8 @@ class Ledger:
             else:
                 total = admit(prepared.offer, used if used is not None else prepared.used, charge)
                 records.store_balance(connection, number, total)
-            records.settle(connection, number, prepared.offer.after, adjacency)
+            if prepared.offer.after != terms or terms.adjacency is None:
+                records.settle(connection, number, prepared.offer.after, adjacency)
             made_at = now()
             row = (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at)
             records.insert_entry(connection, row, charge)

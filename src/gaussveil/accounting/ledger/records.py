@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
@@ -191,13 +192,18 @@ def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]
         known = [other for (other,) in connection.execute("SELECT name FROM accounts ORDER BY id LIMIT 10")]
         raise AccountNotFoundError(f"the ledger has no account {name!r}; it has {', '.join(known) or 'none'}")
     check_account(connection, name)
-    number, dataset, adjacency, epsilon, delta, share, rule, *rest = row
+    return row[0], _terms(name, row[1:])
+
+
+@lru_cache(maxsize=256)
+def _terms(name: str, row: tuple[Any, ...]) -> Terms:
+    dataset, adjacency, epsilon, delta, share, rule, *rest = row
     try:
         budget = Budget(epsilon, delta, share)
         relation = Adjacency.from_dict(parse_json(adjacency, "an adjacency")) if adjacency is not None else None
     except (ParameterError, FormatError) as error:
         raise LedgerCorruptError(f"the terms of account {name!r} are damaged: {error}; restore a backup") from error
-    return number, Terms(name, dataset, relation, budget, rule, *rest)
+    return Terms(name, dataset, relation, budget, rule, *rest)
 
 
 def settle(connection: sqlite3.Connection, number: int, terms: Terms, adjacency: Adjacency) -> None:

@@ -1,0 +1,154 @@
+"""Adversaries that every mechanism meets by being a law case: reuse, refusals, interrupts, forks, edited ledgers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import multiprocessing
+import random
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gaussveil.accounting import Account, Certificate, Ledger, verify
+from gaussveil.accounting.transaction import release_id_given
+from gaussveil.errors import GaussveilError, LedgerCorruptError, LedgerStateError
+from gaussveil.noise import SecureGenerator
+from gaussveil.noise.generator import default_generator
+from gaussveil.noise.keyed import KeyedGenerator
+
+from ..laws.registry import CASES, MechanismCase
+
+pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+PROMISE = {"epsilon": 1.0, "delta": 0.2}
+FORK = multiprocessing.get_context("fork")
+VERIFIER = Path(__file__).parents[2] / "verifier" / "gaussveil_verifier.py"
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return Ledger.create(tmp_path / "spent.ledger").open_account("homes", epsilon=3.0, delta=0.5)
+
+
+def states(account: Account) -> list[str]:
+    return [entry.state for entry in Ledger(account.ledger).entries(account.name)]
+
+
+class Watched(SecureGenerator):
+    """Counts what is drawn; on request breaks off in the middle."""
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__()
+        self.reads, self.broken = 0, broken
+
+    def _read(self, count: int) -> bytearray:
+        self.reads += 1
+        if self.broken:
+            raise KeyboardInterrupt
+        return super()._read(count)
+
+
+def test_an_edited_ledger_releases_nothing(case: MechanismCase, account: Account) -> None:
+    case.release(case.build(**PROMISE, account=account), case.value)
+    with closing(sqlite3.connect(account.ledger)) as connection, connection:
+        connection.execute("UPDATE entries SET state = 'void'")
+        connection.execute("UPDATE accounts SET epsilon = 100.0")
+    generator = Watched()
+    with pytest.raises(LedgerCorruptError):
+        case.release(case.build(**PROMISE, account=account, generator=generator), case.neighbour)
+    assert generator.reads == 0
+
+
+def test_an_interrupted_draw_stays_paid_and_certifies_nothing(case: MechanismCase, account: Account) -> None:
+    mechanism = case.build(**PROMISE, account=account, generator=Watched(broken=True))
+    with pytest.raises(KeyboardInterrupt):
+        case.release(mechanism, case.value)
+    assert states(account) == ["drawing"]
+    assert not hasattr(mechanism, "certificate_")
+    ledger = Ledger(account.ledger)
+    with pytest.raises(LedgerStateError):
+        ledger.void(ledger.entries("homes")[0].id, "I did not look")
+
+
+def test_one_id_is_drawn_once_whatever_the_data(case: MechanismCase, account: Account) -> None:
+    generator = Watched()
+    with release_id_given("once"):
+        case.release(case.build(**PROMISE, account=account), case.value)
+        for data in (case.value, case.neighbour):
+            with pytest.raises(LedgerStateError):
+                case.release(case.build(**PROMISE, account=account, generator=generator), data)
+    assert generator.reads == 0
+    assert states(account) == ["released"]
+
+
+def test_noise_under_a_key_is_marked(case: MechanismCase) -> None:
+    certificate = case.release(case.build(**PROMISE, generator=KeyedGenerator(bytes(32))), case.value).certificate
+    assert certificate.guarantee.kind == "none"
+    assert not verify(certificate).private
+
+
+def test_forked_releases_share_neither_noise_nor_ids(case: MechanismCase, account: Account) -> None:
+    """Two children, forked with one generator: equal noise would show the difference of two data sets."""
+    mechanism = case.build(**PROMISE, account=account)
+    parent, child = FORK.Pipe()
+
+    def run() -> None:
+        found = case.release(mechanism, case.value)
+        child.send((found.certificate.release_id, default_generator().random_bytes(16)))
+
+    processes = [FORK.Process(target=run) for _ in range(2)]
+    for process in processes:
+        process.start()
+    found = [parent.recv() for _ in processes if parent.poll(120)]
+    for process in processes:
+        process.join()
+    assert len(found) == 2
+    assert all(one != other for one, other in zip(*found))
+
+
+def test_refusals_say_the_same_of_a_data_set_and_its_neighbour(case: MechanismCase, tmp_path: Path) -> None:
+    """A refusal is an output: it must follow from public parameters alone."""
+    poor = Ledger.create(tmp_path / "poor.ledger").open_account("homes", epsilon=0.1, delta=1e-9)
+    for changes in ({"epsilon": 600.0}, {"delta": 0.0}, {"account": poor}, {"epsilon": "1"}):
+        said = []
+        for data in (case.value, case.neighbour):
+            with pytest.raises(GaussveilError) as caught:
+                case.release(case.build(**{**PROMISE, **changes}), data)
+            said.append((type(caught.value), str(caught.value)))
+        assert said[0] == said[1]
+    assert states(poor) == []
+
+
+def test_forged_figures_never_divide_the_two_verifiers(case: MechanismCase) -> None:
+    record = json.loads(case.release(case.build(**PROMISE), case.value).certificate.to_json())
+    chance = random.Random(11)
+    for _ in range(4):
+        forged = json.loads(json.dumps(record))
+        name = chance.choice(("epsilon", "delta", "delta_upper"))
+        forged[name] = float(np.clip(forged[name] * chance.choice((0.5, 0.99, 1 - 1e-9, 1.01, 1e-3)), 0.0, 1.0))
+        body = json.dumps(forged)
+        assert {ours(body), independent().verify(body.encode(), None, 2.0).outcome} != {"verified", "refuted"}
+
+
+def ours(body: str) -> str:
+    try:
+        return verify(Certificate.from_json(body)).outcome
+    except GaussveilError:
+        return "refuted"
+
+
+def independent() -> Any:
+    """The independent verifier, from its file."""
+    if "gaussveil_verifier" not in sys.modules:
+        specification = importlib.util.spec_from_file_location("gaussveil_verifier", VERIFIER)
+        assert specification is not None
+        assert specification.loader is not None
+        sys.modules["gaussveil_verifier"] = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(sys.modules["gaussveil_verifier"])
+    return sys.modules["gaussveil_verifier"]
