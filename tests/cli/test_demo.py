@@ -92,7 +92,7 @@ def test_the_report_holds_no_private_value_and_the_owners_page_is_marked(folder:
     for path in (private, folder / "town" / "private-diagnostics.json"):
         assert path.stat().st_mode & 0o077 == 0
     # The three tables of the report: spending, certificates, and the exact curves of the three pairs.
-    assert shared.count("<svg ") == 7
+    assert shared.count("<svg ") == 8
     assert "5.5069" in shared
 
 
