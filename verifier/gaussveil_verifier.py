@@ -142,6 +142,8 @@ def number(record: dict[str, Any], name: str, low: float = 0.0, high: float = ma
     value = record[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise Refuted(f"{name!r} is not a number from {low:g} to {high:g}")
+    if value == 0 and math.copysign(1.0, value) < 0:
+        raise Undecided(f"{name!r} is minus zero, which no two readers write alike")
     return float(value)
 
 
@@ -307,6 +309,8 @@ def read_terms(gaps: list[Any], multiplicities: list[Any], energies: list[Any]) 
         gap, multiplicity, energy = (Fraction(float(value)) for value in triple)
         if not gap < 1 or multiplicity < 0 or energy < 0:
             raise Refuted("a variance gap is not below 1, or a multiplicity or energy is negative")
+        if not multiplicity and not energy:
+            raise Undecided("a term of a pair weighs nothing, and gaussveil writes none such")
         terms.append((gap, multiplicity, energy))
     return terms
 
@@ -805,7 +809,7 @@ def as_floats(record: dict[str, Any]) -> dict[str, Any]:
         (charge, ("sampler_error",)),
     ):
         for name in names:
-            place[name] = float(place[name]) + 0.0  # minus zero is zero
+            place[name] = float(place[name])
     for part in charge["parts"]:
         for name, column in part.get("gaussian", {}).items():
             part["gaussian"][name] = [
