@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gaussveil.accounting.charge import Charge, Source
+from gaussveil.accounting.charge import Charge, LossOrProfile
 from gaussveil.checks import one_of, real, refuse, whole
 from gaussveil.errors import MissingDependencyError, ParameterError
 from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
@@ -50,7 +50,7 @@ class Gaussian:
 
     noise_multiplier: float | None = None
 
-    def source(self, relation: str) -> Source:
+    def source(self, relation: str) -> LossOrProfile:
         """A mean shift of 1 / noise_multiplier."""
         return GaussianPair.mean_shift(_shift(self))
 
@@ -66,7 +66,7 @@ class DPSGD:
     noise_multiplier: float | None = None
     sampling_rate: float
 
-    def source(self, relation: str) -> Source:
+    def source(self, relation: str) -> LossOrProfile:
         """A mixture against the noise alone; against another mixture where a record is replaced."""
         shift, rate = _shift(self), real("sampling_rate", self.sampling_rate, "(0, 1]")
         if rate == 1.0:
@@ -85,10 +85,10 @@ class Accountant:
 
     def __init__(self, relation: str = RELATIONS[0]) -> None:
         self.relation = one_of("relation", relation, RELATIONS)
-        self._parts: list[tuple[Source, int]] = []
+        self._parts: list[tuple[LossOrProfile, int]] = []
         self._loss: PrivacyLoss | Curve | None = None
 
-    def add(self, mechanism: Gaussian | DPSGD | Charge | Source, steps: int = 1) -> Accountant:
+    def add(self, mechanism: Gaussian | DPSGD | Charge | LossOrProfile, steps: int = 1) -> Accountant:
         """Count `steps` uses of a mechanism, a loss, a profile or a charge; the accountant itself is returned."""
         steps = whole("steps", steps, "[1, 9007199254740992]")
         if isinstance(mechanism, Charge):

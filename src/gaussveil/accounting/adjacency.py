@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gaussveil import checks
-from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, tame, text
+from gaussveil.accounting.canonical import FrozenRecord, canonical_json, fields, text, within_limits
 from gaussveil.errors import FormatError, ParameterError
 
 _KINDS = {
@@ -134,7 +134,9 @@ class Adjacency:
     @classmethod
     def from_dict(cls, record: object) -> Adjacency:
         """Inverse of `to_dict`."""
-        found = fields(tame(record, "an adjacency"), "an adjacency", ("kind", "unit", "symmetric", "parameters"))
+        found = fields(
+            within_limits(record, "an adjacency"), "an adjacency", ("kind", "unit", "symmetric", "parameters")
+        )
         parameters, symmetric = found["parameters"], found["symmetric"]
         if not isinstance(parameters, Mapping) or not isinstance(symmetric, bool):
             raise FormatError("an adjacency needs 'parameters' as an object and 'symmetric' as true or false")

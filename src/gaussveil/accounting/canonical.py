@@ -36,7 +36,7 @@ def parse_json(body: str, what: str) -> object:
     except ValueError as error:
         # Besides bad JSON: integers of thousands of digits.
         raise FormatError(f"{what} must be JSON: {error}") from error
-    return tame(record, what)
+    return within_limits(record, what)
 
 
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -46,7 +46,7 @@ def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def tame(record: object, what: str) -> object:
+def within_limits(record: object, what: str) -> object:
     """Give the record back unless it is too deep, holds a number that is no finite float, or text that is none."""
     waiting = [(record, 0)]
     while waiting:

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil import checks
-from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, tame
+from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, within_limits
 from gaussveil.errors import FormatError, InputError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 
-Source = PrivacyLoss | PrivacyProfile
+LossOrProfile = PrivacyLoss | PrivacyProfile
 SMALLEST_RATIO = 1e-7
 LARGEST_COUNT = 2**53  # beyond it a float no longer counts
 COUNTS = f"[1, {LARGEST_COUNT}]"
@@ -37,7 +37,7 @@ _ONCE = "answers to one draw are not independent; charge them once, for the pair
 class Part:
     """One loss or profile, repeated `count` times."""
 
-    source: Source
+    source: LossOrProfile
     count: int
 
     def to_dict(self) -> dict[str, object]:
@@ -97,7 +97,7 @@ class Charge:
     digest: str
 
     def __init__(
-        self, source: Source, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
+        self, source: LossOrProfile, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
     ) -> None:
         if not isinstance(source, PrivacyLoss | PrivacyProfile):
             raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
@@ -244,7 +244,7 @@ class Charge:
     @classmethod
     def from_dict(cls, record: object) -> Charge:
         """Inverse of `to_dict`."""
-        found = fields(tame(record, "a charge"), "a charge", ("parts", "sampler_error"))
+        found = fields(within_limits(record, "a charge"), "a charge", ("parts", "sampler_error"))
         listed = found["parts"]
         if not isinstance(listed, list) or not listed:
             raise FormatError("a charge needs a list of at least one part")
@@ -273,7 +273,7 @@ def fold(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(merged.values())
 
 
-def _own(source: Source) -> Source:
+def _own(source: LossOrProfile) -> LossOrProfile:
     """A copy that nobody else holds, read-only where its arrays can be."""
     mine = copy.deepcopy(source)
     if isinstance(mine, PrivacyLoss):

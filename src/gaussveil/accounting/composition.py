@@ -8,7 +8,7 @@ Rules (mathematics, section 3):
   orientations is found by counting how many of each folded group are reversed, up to `PATTERNS` cases; beyond that the
   Chernoff bound on sum_j max(K_j(s), K_j reversed(s)) covers every pattern at once (derived: docs/ledger).
 - Over several releases (`adaptive`) the way round may follow earlier outputs, which no fixed pattern covers: then each
-  entry composes by the larger of its two curves (`EitherWay`), or by that Chernoff bound, which holds as well.
+  entry composes by the larger of its two curves (`WorseOrientation`), or by that Chernoff bound, which holds as well.
 - Named profiles compose as a pessimistic discretised distribution.
 - A sampler with total variation eta adds (1 + e^epsilon) eta (mathematics, section 6).
 """
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil import checks
-from gaussveil.accounting.charge import Charge, Part, Source, fold
+from gaussveil.accounting.charge import Charge, LossOrProfile, Part, fold
 from gaussveil.accounting.cumulants import cumulants_at, log_chernoff
-from gaussveil.accounting.either_way import EitherWay
+from gaussveil.accounting.worse_orientation import WorseOrientation
 from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Curve, worst_delta
@@ -120,7 +120,7 @@ class Composition:
     @cached_property
     def _directed(self) -> tuple[Directed, ...]:
         if self._free:
-            free = [(EitherWay(part.source), part.count) for part in self._asymmetric]
+            free = [(WorseOrientation(part.source), part.count) for part in self._asymmetric]
             return (Directed([*free, *((part.source, part.count) for part in self._fixed)]),)
         patterns = [Directed([(part.source, part.count) for part in pattern]) for pattern in self._orientations()]
         # Enumerated patterns already hold each pattern's opposite; oriented ones need both directions explicitly.
@@ -240,13 +240,13 @@ class Composition:
 class Directed:
     """Parts that all stand in one direction: a composed Gaussian loss, or a pessimistic distribution with profiles."""
 
-    def __init__(self, parts: Sequence[tuple[Source | EitherWay, int]]) -> None:
+    def __init__(self, parts: Sequence[tuple[LossOrProfile | WorseOrientation, int]]) -> None:
         profiles = [(source, count) for source, count in parts if not isinstance(source, PrivacyLoss)]
         # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
         self._pure = _largest_loss(profiles) if len(profiles) == len(parts) else math.inf
         found = composed(parts, interval=INTERVAL, max_bins=MAX_BINS)
         self._loss = found if isinstance(found, PrivacyLoss) else None
-        self._curve: Curve | EitherWay | None = None if isinstance(found, PrivacyLoss) else found
+        self._curve: Curve | WorseOrientation | None = None if isinstance(found, PrivacyLoss) else found
 
     def delta(self, epsilon: float) -> float:
         """Largest delta over the label edges, in floating point or already an upper end."""
@@ -283,7 +283,7 @@ class Directed:
         return max(float(end.lower) for end in ends), max(float(end.upper) for end in ends)
 
 
-def _largest_loss(profiles: Sequence[tuple[PrivacyProfile | EitherWay, int]]) -> Fraction | float:
+def _largest_loss(profiles: Sequence[tuple[PrivacyProfile | WorseOrientation, int]]) -> Fraction | float:
     """Sum of the largest losses of all profiles, exactly: rounded down it would promise delta 0 too early."""
     if any(item.infinity > 0.0 or math.isinf(item.largest_loss) for item, _ in profiles):
         return math.inf
@@ -297,7 +297,7 @@ def _distinct_edges(loss: PrivacyLoss, rows: NDArray[np.intp]) -> list[PrivacyLo
     return [PrivacyLoss.from_terms(*edge) for edge in np.unique(table, axis=0)]
 
 
-def is_asymmetric(source: Source) -> bool:
+def is_asymmetric(source: LossOrProfile) -> bool:
     """Whether exchanging X and Y changes the source."""
     if isinstance(source, PrivacyLoss):
         return bool(np.any(np.asarray(source.variance_gap) != 0))

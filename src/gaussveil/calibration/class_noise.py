@@ -82,11 +82,11 @@ def design_class_noise(
     search = Search(models, pairs, epsilon, noise_means, common_covariance, swap, device, report or _silent)
     if accuracy is not None:
         if not 0 < accuracy < math.inf:
-            raise ParameterError(f"accuracy must be positive and finite. Got {accuracy!r} instead.")
+            raise ParameterError(f"accuracy must be positive and finite. Got {accuracy!r}.")
         return _finished(models, epsilon, search.best(accuracy * models.means.shape[1]))
     assert delta is not None
     if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie strictly between 0 and 1. Got {delta!r} instead.")
+        raise ParameterError(f"delta must lie strictly between 0 and 1. Got {delta!r}.")
     return _finished(models, epsilon, search.cheapest(delta))
 
 
@@ -94,12 +94,12 @@ def checked_models(means: ArrayLike, covariances: ArrayLike | None) -> LabelMode
     """Query models as arrays, or an error that says which rule they break."""
     centres = np.asarray(float_array("means", means))
     if centres.ndim != 2 or len(centres) < 2 or centres.shape[1] < 1:
-        raise ShapeError(f"means must have shape (labels, k) with at least 2 labels. Got {centres.shape} instead.")
+        raise ShapeError(f"means must have shape (labels, k) with at least 2 labels. Got {centres.shape}.")
     count, size = centres.shape
     given = np.zeros((count, size, size)) if covariances is None else covariances
     spreads = np.asarray(float_array("covariances", given))
     if spreads.shape != (count, size, size):
-        raise ShapeError(f"covariances must have shape {(count, size, size)}. Got {spreads.shape} instead.")
+        raise ShapeError(f"covariances must have shape {(count, size, size)}. Got {spreads.shape}.")
     if not (np.isfinite(centres).all() and np.isfinite(spreads).all()):
         raise NotFiniteError("means and covariances must be finite. Got NaN or infinity.")
     transposed = spreads.transpose(0, 2, 1)

@@ -162,7 +162,7 @@ class Search:
         self.report("done", 1.0)
         reached = {name: noise for name, noise in found.items() if noise.figure <= target}
         if not reached:
-            raise ParameterError(f"delta must be larger: no noise looked at reaches it. Got {delta!r} instead.")
+            raise ParameterError(f"delta must be larger: no noise looked at reaches it. Got {delta!r}.")
         kind = min(reached, key=lambda name: reached[name].cost)
         return {kind: reached[kind]}
 

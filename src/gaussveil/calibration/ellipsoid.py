@@ -86,9 +86,9 @@ def covering_ellipsoid(
     count, dim = rows.shape
     root = _checked_weight(weight, dim)
     if not 1e-10 <= relative_gap <= 0.1:
-        raise ParameterError(f"relative_gap must lie in [1e-10, 0.1]. Got {relative_gap!r} instead.")
+        raise ParameterError(f"relative_gap must lie in [1e-10, 0.1]. Got {relative_gap!r}.")
     if not (np.isfinite(floor) and floor >= 0):
-        raise ParameterError(f"floor must be a finite variance >= 0. Got {floor!r} instead.")
+        raise ParameterError(f"floor must be a finite variance >= 0. Got {floor!r}.")
     size = float(np.abs(rows).max())
     if size == 0.0:
         return _only_floor(count, dim, weight, floor)
@@ -123,7 +123,7 @@ def _checked_vectors(vectors: ArrayLike) -> Floats:
     rows = np.array(float_array("vectors", vectors), order="C")
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise ShapeError(
-            f"vectors must be a matrix of N >= 1 rows and d >= 1 columns. Got shape {rows.shape} instead; "
+            f"vectors must be a matrix of N >= 1 rows and d >= 1 columns. Got shape {rows.shape}; "
             "write one vector as [[...]]."
         )
     if not np.isfinite(rows).all():
@@ -137,7 +137,7 @@ def _checked_weight(weight: ArrayLike | None, dim: int) -> Floats | None:
         return None
     matrix = np.asarray(float_array("weight", weight))
     if matrix.shape != (dim, dim):
-        raise ShapeError(f"weight must have shape ({dim}, {dim}) to fit the vectors. Got {matrix.shape} instead.")
+        raise ShapeError(f"weight must have shape ({dim}, {dim}) to fit the vectors. Got {matrix.shape}.")
     if not np.isfinite(matrix).all():
         raise NotFiniteError("weight must be finite. Got NaN or infinity.")
     if not np.array_equal(matrix, matrix.T):

@@ -118,7 +118,7 @@ def variance_for_dominating_pair(
     `wider` must be "X" or "Y": a pair has one orientation.
     """
     if wider not in ("X", "Y"):
-        raise ParameterError(f"wider must be X or Y for a single pair. Got {wider!r} instead.")
+        raise ParameterError(f"wider must be X or Y for a single pair. Got {wider!r}.")
 
     def pair(variance: float) -> PrivacyLoss:
         gap, log_ratio = _checked(sensitivity, variance)

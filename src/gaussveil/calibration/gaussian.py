@@ -120,7 +120,7 @@ def covariance_for_shifts(
     s^2 I and r is `rounding_l2` plus what the division loses: together t' + r/s = t.
     """
     if not 0 <= rounding_l2 < math.inf:
-        raise ParameterError(f"rounding_l2 must be finite and not negative. Got {rounding_l2!r} instead.")
+        raise ParameterError(f"rounding_l2 must be finite and not negative. Got {rounding_l2!r}.")
     rows = _checked_shifts(shifts)
     floor = smallest_deviation(rows, mean_shift, shape)
     reach = rounding_l2 + 2 * ULP * _longest(rows)
@@ -128,7 +128,7 @@ def covariance_for_shifts(
     if left <= 0:
         raise ParameterError(
             f"rounding_l2 must be small against the noise, below {mean_shift * floor:.3g}. "
-            f"Got {rounding_l2:.3g} instead: choose a finer grid."
+            f"Got {rounding_l2:.3g}: choose a finer grid."
         )
     if shape is None:
         return covering_ellipsoid(rows / left, floor=floor * floor).covariance
@@ -164,7 +164,7 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
     matrix = _matrix("covariance_shape", shape)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0 or (size and len(matrix) != size):
         wanted = "square" if size is None else f"of shape ({size}, {size}), like the shifts"
-        raise ShapeError(f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape} instead.")
+        raise ShapeError(f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape}.")
     if np.max(np.abs(matrix - matrix.T)) > 1e-12 * np.max(np.abs(matrix)):
         raise NotSymmetricError("covariance_shape must be symmetric. Pass (S + S.T) / 2.")
     symmetric = (matrix + matrix.T) / 2
@@ -180,7 +180,7 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
 def _checked_shifts(shifts: ArrayLike) -> Floats:
     rows = _matrix("shifts", shifts)
     if rows.ndim != 2 or rows.size == 0:
-        raise ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape} instead.")
+        raise ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape}.")
     if not np.any(rows):
         raise ParameterError("shifts must hold a vector other than zero; otherwise there is nothing to hide.")
     return rows

@@ -13,7 +13,7 @@ from gaussveil.errors import ParameterError
 
 Graph = str | tuple[str, float] | Iterable[tuple[Any, Any]]
 
-RULES = "'complete', ('nearest', how many), ('distance', how far), or pairs of labels"
+GRAPH_FORMS = "'complete', ('nearest', how many), ('distance', how far), or pairs of labels"
 
 
 def label_edges(graph: Graph, labels: Sequence[Any], means: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -25,7 +25,7 @@ def label_edges(graph: Graph, labels: Sequence[Any], means: NDArray[np.float64])
     count = len(labels)
     if isinstance(graph, str):
         if graph != "complete":
-            raise ParameterError(f"graph must be {RULES}. Got {graph!r} instead.")
+            raise ParameterError(f"graph must be {GRAPH_FORMS}. Got {graph!r}.")
         pairs = set(combinations(range(count), 2))
     else:
         listed = tuple(graph)
@@ -47,15 +47,15 @@ def _by_rule(rule: str, size: Any, means: NDArray[np.float64]) -> set[tuple[int,
     count = len(means)
     if rule == "nearest":
         if int(size) != size or not 1 <= size < count:
-            raise ParameterError(f"('nearest', c) needs a whole number c from 1 to {count - 1}. Got {size!r} instead.")
+            raise ParameterError(f"('nearest', c) needs a whole number c from 1 to {count - 1}. Got {size!r}.")
         ranked = np.argsort(distance + np.diag(np.full(count, np.inf)), axis=1, kind="stable")[:, : int(size)]
         found = {(place, int(other)) for place in range(count) for other in ranked[place]}
     elif rule == "distance":
         if not size > 0:
-            raise ParameterError(f"('distance', r) needs a positive number r. Got {size!r} instead.")
+            raise ParameterError(f"('distance', r) needs a positive number r. Got {size!r}.")
         found = set(zip(*(axis.tolist() for axis in np.nonzero(distance <= size)), strict=True))
     else:
-        raise ParameterError(f"graph must be {RULES}. Got the rule {rule!r} instead.")
+        raise ParameterError(f"graph must be {GRAPH_FORMS}. Got the rule {rule!r}.")
     return {(min(pair), max(pair)) for pair in found if pair[0] != pair[1]}
 
 

@@ -49,10 +49,10 @@ def largest_excess(epsilon: float, delta: float, components: int, rank: int = 1)
 
 def _check_promise(epsilon: float, delta: float, components: int, rank: int = 1) -> None:
     if not (0 <= epsilon < math.inf and 0 < delta < 1):
-        raise ParameterError(f"epsilon must be finite, delta inside (0, 1). Got {epsilon!r} and {delta!r} instead.")
+        raise ParameterError(f"epsilon must be finite, delta inside (0, 1). Got {epsilon!r} and {delta!r}.")
     for name, count in (("components", components), ("rank", rank)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ParameterError(f"{name} must be a whole number of at least 1. Got {count!r} instead.")
+            raise ParameterError(f"{name} must be a whole number of at least 1. Got {count!r}.")
 
 
 @lru_cache(maxsize=256)
@@ -107,7 +107,7 @@ def subsampled_excess(epsilon: float, delta: float, components: int, rate: float
     """Largest a for the projection of a Poisson sample (NDIS Figure 3), by the exact profile of both directions."""
     _check_promise(epsilon, delta, components, rank)
     if not delta < rate <= 1:
-        raise ParameterError(f"rate must lie above delta = {delta:g} and be at most 1. Got {rate!r} instead.")
+        raise ParameterError(f"rate must lie above delta = {delta:g} and be at most 1. Got {rate!r}.")
 
     def worst(excess: float) -> float:
         profile = PoissonSubsampled(sketch_loss(excess, components, rank), rate)
@@ -153,7 +153,7 @@ def propose_test_release(
     """
     _check_promise(epsilon, delta, components)
     if shift is not None and not 0 < shift < math.inf:
-        raise ParameterError(f"shift must be positive and finite. Got {shift!r} instead.")
+        raise ParameterError(f"shift must be positive and finite. Got {shift!r}.")
     return _propose_test_release(float(epsilon), float(delta), int(components), shift, shares)
 
 

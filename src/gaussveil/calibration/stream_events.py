@@ -89,7 +89,7 @@ def repeated_events(energy: Floats, length: int, spacing: int, count: int) -> fl
     """
     reach = (count - 1) * spacing + length
     if energy.size < reach:
-        raise ParameterError(f"energy must hold {reach} coefficients for so many events. Got {energy.size} instead.")
+        raise ParameterError(f"energy must hold {reach} coefficients for so many events. Got {energy.size}.")
     size = np.abs(energy)
     inside = length - np.abs(np.arange(-length + 1, length))
     total = 0.0

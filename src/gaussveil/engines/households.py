@@ -135,12 +135,12 @@ def _account_of(account: Account | None, household: Any) -> Account | None:
 
 def _packed(release: Release[Any]) -> Drawn:
     if not isinstance(release, Release):
-        raise ParameterError(f"release must return a mechanism's Release. Got {type(release).__name__} instead.")
+        raise ParameterError(f"release must return a mechanism's Release. Got {type(release).__name__}.")
     if release.certificate.account != "not recorded":
         raise AssumptionError("release must not pay by itself: give the account to release_households instead.")
     value = np.asarray(release.value)
     if value.dtype.kind not in "biuf":
-        raise ParameterError(f"a household's release must be an array of numbers. Got {value.dtype} instead.")
+        raise ParameterError(f"a household's release must be an array of numbers. Got {value.dtype}.")
     buffer = io.BytesIO()
     np.save(buffer, value, allow_pickle=False)
     return buffer.getvalue(), release.certificate.to_json()

@@ -153,7 +153,7 @@ class ClassLabelPlan:
         """Query plus noise mean, ready for the grid; the design's own centre for a constant query."""
         value = np.asarray(query, dtype=np.float64)
         if value.shape != self.models.means[position].shape:
-            raise ShapeError(f"query must have shape {self.models.means[position].shape}. Got {value.shape} instead.")
+            raise ShapeError(f"query must have shape {self.models.means[position].shape}. Got {value.shape}.")
         if not self.models.constant:
             return np.asarray(value + self.shifts[position])
         scale = float(np.max(np.abs(self.models.means))) + 1

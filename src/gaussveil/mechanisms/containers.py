@@ -21,14 +21,14 @@ def real_array(name: str, value: Any) -> NDArray[Any]:
     except ValueError:
         raise ShapeError(f"{name} must be rectangular: every row of the same length.") from None
     if array.dtype.kind not in "biuf":
-        raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype} instead.")
+        raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
     return array
 
 
 def real_number(name: str, value: Any) -> float:
     """A parameter as a float; refuses text, arrays and truth values."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a real number. Got {type(value).__name__} instead.")
+        raise ParameterError(f"{name} must be a real number. Got {type(value).__name__}.")
     return float(value)
 
 

@@ -42,11 +42,11 @@ def steps_ahead(horizon: int | str, step_minutes: int) -> int:
         if not minutes or minutes % step_minutes:
             raise ParameterError(
                 f"horizon must be a number of steps, or text such as '3h' that is a multiple of the readings' step of "
-                f"{step_minutes} min. Got {horizon!r} instead."
+                f"{step_minutes} min. Got {horizon!r}."
             )
         return int(minutes / step_minutes)
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ParameterError(f"horizon must be at least 1 step, or text such as '3h'. Got {horizon!r} instead.")
+        raise ParameterError(f"horizon must be at least 1 step, or text such as '3h'. Got {horizon!r}.")
     return int(horizon)
 
 

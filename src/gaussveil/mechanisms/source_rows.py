@@ -37,7 +37,7 @@ def ordered_vector(name: str, value: Any, order: Sequence[str]) -> Any:
         return value
     if table.num_columns != 1:
         raise ParameterError(
-            f"{name} must be one column beside the order: select it first. Got {table.num_columns} columns instead."
+            f"{name} must be one column beside the order: select it first. Got {table.num_columns} columns."
         )
     return table.column(0).to_numpy()
 

@@ -50,7 +50,7 @@ def calibrate_ball(history: Sequence[ArrayLike], *, points: int = 288, sample_pe
     """
     spectra = [welch_psd(series, points, period=sample_period) for series in history]
     if len(spectra) < 2:
-        raise ParameterError(f"history must hold at least two series to compare. Got {len(spectra)} instead.")
+        raise ParameterError(f"history must hold at least two series to compare. Got {len(spectra)}.")
     return CalibratedBall(max(np.linalg.norm(one - other) for i, one in enumerate(spectra) for other in spectra[:i]))
 
 
@@ -133,7 +133,7 @@ class PrivateSpectrum(Mechanism):
         library = library_of(series)
         plan, density = self.plan(), self.density(series)
         if density.ndim != 1:
-            raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes instead.")
+            raise ParameterError(f"series must be one vector of readings. Got {density.ndim} axes.")
         self.post_process(density)  # refuses here a smoothing that could not be applied later
         to_lattice(density, plan.noise.shape, plan.noise.grid)
         release = self._publish(self._said(plan), lambda: self.post_process(plan.draw(density, self.generator)))

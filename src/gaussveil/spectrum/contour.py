@@ -32,7 +32,7 @@ from gaussveil.spectrum.rules import (
     NEWTON_STEPS,
     PENALTY,
     PROBES,
-    RULES,
+    TRAPEZOID_RULES,
     Integral,
     Region,
 )
@@ -139,7 +139,7 @@ def choose_bend(
     first_grown = xp.where(xp.any(grown, axis=-1), xp.argmax(xp.astype(grown, xp.int8), axis=-1), count)
     ends = xp.any(quiet, axis=-1) & (first_quiet < first_grown)
     extent = xp.reshape(xp.take(xp.asarray(spots, **device), xp.reshape(first_quiet, (-1,))), shape[:2])
-    if reach == RULES[0][1]:
+    if reach == TRAPEZOID_RULES[0][1]:
         depth = xp.take_along_axis(level, first_quiet[:, :, None], axis=-1)[:, :, 0]
         extent = formulas.shortened(xp, extent, depth)
     extent = xp.where(ends, extent, xp.full_like(extent, xp.inf))
@@ -193,7 +193,7 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
     def evaluate(part: Terms, at: Array) -> Integral:
         return _integrate_rows(part, at, region, *saddle(part, at, region))
 
-    return _in_chunks(terms, threshold, evaluate, RULES[0][0])
+    return _in_chunks(terms, threshold, evaluate, TRAPEZOID_RULES[0][0])
 
 
 @np.errstate(all="ignore")
@@ -202,7 +202,7 @@ def log_hockey_stick(terms: Terms, threshold: Array) -> Integral:
     compiled = compiled_contour(threshold)
     if compiled is not None:
         return Integral(*compiled.log_hockey_stick(terms, threshold))
-    return _in_chunks(terms, threshold, _log_hockey_stick_rows, RULES[0][0])
+    return _in_chunks(terms, threshold, _log_hockey_stick_rows, TRAPEZOID_RULES[0][0])
 
 
 def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
@@ -263,8 +263,8 @@ def _in_chunks(terms: Terms, threshold: Array, evaluate: Callable[[Terms, Array]
 
 def _integrate_rows(terms: Terms, threshold: Array, region: Region, centre: Array, width: Array) -> Integral:
     xp = array_namespace(threshold)
-    found = _trapezoid(terms, threshold, region, centre, width, *RULES[0])
-    for count, reach in RULES[1:]:
+    found = _trapezoid(terms, threshold, region, centre, width, *TRAPEZOID_RULES[0])
+    for count, reach in TRAPEZOID_RULES[1:]:
         rows = where(xp.isinf(found.log_error))
         if rows.shape[0] == 0:
             return found

@@ -25,7 +25,7 @@ import numpy as np
 from array_api_compat import is_numpy_namespace
 
 from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
-from gaussveil.spectrum.rules import HOCKEY_STICK, RULES
+from gaussveil.spectrum.rules import HOCKEY_STICK, TRAPEZOID_RULES
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
 from gaussveil.typing import Array
@@ -137,7 +137,7 @@ def _moments(gap: Array, ratio: Array, mean_gap: Array, epsilon: float, parts: i
     xp = array_namespace(gap)
     terms = Terms(gap, xp.log(ratio), xp.ones_like(gap), energy_of(mean_gap))
     budget = CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS
-    rows = max(1, budget // (gap.shape[-1] * RULES[0][0]))
+    rows = max(1, budget // (gap.shape[-1] * TRAPEZOID_RULES[0][0]))
     count = gap.shape[0]
     pieces = [_moments_of(terms.span(at, min(at + rows, count)), epsilon, parts) for at in range(0, count, rows)]
     return tuple(xp.concat(list(column)) for column in zip(*pieces)) if len(pieces) > 1 else pieces[0]
@@ -157,8 +157,8 @@ def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
     terms = terms.rows(possible)
     threshold = xp.full_like(terms.variance_gap[:, 0], epsilon)
     centre, width = saddle(terms, threshold, HOCKEY_STICK)
-    *found, settled = _rule(terms, threshold, centre, width, *RULES[0], parts)
-    for nodes, reach in RULES[1:]:
+    *found, settled = _rule(terms, threshold, centre, width, *TRAPEZOID_RULES[0], parts)
+    for nodes, reach in TRAPEZOID_RULES[1:]:
         rows = where(~settled)
         if rows.shape[0] == 0:
             break

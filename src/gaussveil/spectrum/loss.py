@@ -18,7 +18,7 @@ from gaussveil.spectrum import contour, cumulants, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.attack_risk import AttackRisk
 from gaussveil.spectrum.enclosures.enclosure import dominate, enclose_at, enclose_loss
-from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactTerms, Source
+from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
@@ -43,7 +43,7 @@ class PrivacyLoss(AttackRisk):
     in floats. Proven are `epsilon`, `dp_epsilon`, `enclose`, and `dominating`, which is what accounts keep.
     """
 
-    def __init__(self, terms: Terms, sources: Sequence[Source]) -> None:
+    def __init__(self, terms: Terms, sources: Sequence[ExactSource]) -> None:
         self._terms = terms.read_only()
         self._sources = tuple(sources)
         self._dominating: dict[int, tuple[PrivacyLoss, float]] = {}
@@ -69,7 +69,7 @@ class PrivacyLoss(AttackRisk):
         if not bool(xp.all((count >= 0) & (energies >= 0))):
             raise ParameterError("'multiplicity' and 'energy' must be >= 0. Got a negative value.")
         gap, count, energies = (xp.asarray(column, copy=True) for column in (gap, count, energies))
-        return PrivacyLoss(Terms.from_gaps(gap, count, energies), [Source(ExactTerms(gap, count, energies))])
+        return PrivacyLoss(Terms.from_gaps(gap, count, energies), [ExactSource(ExactTerms(gap, count, energies))])
 
     @property
     def variance_gap(self) -> Array:
@@ -101,7 +101,7 @@ class PrivacyLoss(AttackRisk):
         return self._terms.batch_shape
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[ExactSource, ...]:
         """The exact numbers that the loss was made from."""
         return self._sources
 
@@ -235,7 +235,7 @@ class PrivacyLoss(AttackRisk):
                 total += variation
             xp = array_namespace(self._terms.variance_gap)
             columns = [xp.concat(list(column), axis=-1) for column in zip(*(piece.columns() for piece in pieces))]
-            exact = Source(ExactTerms(columns[0], columns[2], columns[3]))
+            exact = ExactSource(ExactTerms(columns[0], columns[2], columns[3]))
             self._dominating[bits] = PrivacyLoss(Terms(*columns), [exact]), total * (1 + 2.0**-40)
         return self._dominating[bits]
 
@@ -365,7 +365,7 @@ def _folded(gap: Array, log_ratio: Array, multiplicity: Array, energy: Array) ->
     return Terms(gap[starts], log_ratio[starts], np.add.reduceat(multiplicity, starts), np.add.reduceat(energy, starts))
 
 
-def _dominating_terms(source: Source, batch_shape: tuple[int, ...], like: Array, bits: int) -> tuple[Terms, float]:
+def _dominating_terms(source: ExactSource, batch_shape: tuple[int, ...], like: Array, bits: int) -> tuple[Terms, float]:
     """Terms of one source, repeated as it is, and the total variation they leave out; energies rounded up."""
     xp = array_namespace(like)
     origin, count, variation = source.origin, source.count, 0.0

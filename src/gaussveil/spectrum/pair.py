@@ -6,7 +6,7 @@ from typing import Any
 
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.spectrum.arguments import float_array, require_finite
-from gaussveil.spectrum.enclosures.exact import ExactTerms, Source
+from gaussveil.spectrum.enclosures.exact import ExactSource, ExactTerms
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.reduction import exact_matrices, reduce_pair
 from gaussveil.spectrum.selection import array_namespace
@@ -31,7 +31,7 @@ class GaussianPair(PrivacyLoss):
         gap, log_ratio, mean_gap = reduce_pair(exact)
         xp = array_namespace(gap)
         ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
-        super().__init__(Terms(gap, log_ratio, ones, energy_of(mean_gap)), [Source(exact)])
+        super().__init__(Terms(gap, log_ratio, ones, energy_of(mean_gap)), [ExactSource(exact)])
 
     @classmethod
     def from_reduced(cls, variance_gap: Any, mean_gap: Any) -> PrivacyLoss:
@@ -55,7 +55,7 @@ class GaussianPair(PrivacyLoss):
         gap, mean = xp.asarray(gap, copy=True), xp.asarray(mean, copy=True)  # the caller may change theirs
         energy = energy_of(mean)
         require_finite("mean_gap squared", energy)
-        return PrivacyLoss(Terms.from_gaps(gap, ones, energy), [Source(ExactTerms(gap, ones, energy, mean))])
+        return PrivacyLoss(Terms.from_gaps(gap, ones, energy), [ExactSource(ExactTerms(gap, ones, energy, mean))])
 
     @classmethod
     def mean_shift(cls, shift: Any) -> PrivacyLoss:

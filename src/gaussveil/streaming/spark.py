@@ -117,7 +117,7 @@ class SparkStream:
     def _agreed(self, key_path: Path, reset_from: int | None, bundles: int) -> tuple[bytes, int, int]:
         """Key, first sequence number and keys of state, after making sure that key and checkpoint belong together."""
         if reset_from is not None and reset_from < 0:
-            raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from} instead.")
+            raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from}.")
         digest = digest_of(tuple(self.meters.values()))
         started = self._files("gaussveil-key-*")
         if reset_from is None and bool(started) != key_path.exists():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, tame, text
+from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, text, within_limits
 from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
@@ -183,7 +183,7 @@ class Certificate:
     def from_dict(cls, record: object) -> Certificate:
         """Inverse of `to_dict`."""
         what = "a certificate"
-        found = fields(tame(record, what), what, ("format", "version"))
+        found = fields(within_limits(record, what), what, ("format", "version"))
         if found["format"] != FORMAT:
             raise FormatError(f"not a certificate: the field 'format' must be {FORMAT!r}")
         version = found["version"]

@@ -35,7 +35,7 @@ _DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WH
 _COLUMNS = ", ".join(_DRAWS if name == "draws" else f"e.{name}" for name in ENTRY)
 LINE = "at, account, entry, event, detail, account_state"
 
-Row = Mapping[str, object]
+LogRow = Mapping[str, object]
 
 
 def now() -> str:
@@ -168,5 +168,5 @@ class Replay:
         return None
 
 
-def _fits(row: Row, said: Row) -> bool:
+def _fits(row: LogRow, said: LogRow) -> bool:
     return all(row.get(name) == value for name, value in said.items())

@@ -38,7 +38,7 @@ from gaussveil.mechanisms.label_mixture.maximisation import (
     moments,
 )
 from gaussveil.mechanisms.label_mixture.search import likely_classes, named_each, starting_points
-from gaussveil.mechanisms.mixture.budget import ENOUGH, records_per_class
+from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
 from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.noise import Generator, response_probabilities
 from gaussveil.typing import Floats, Integers
@@ -63,7 +63,7 @@ def choose_method(size: int, classes: int, dimension: int, epsilon: float, mean_
     columns are too many for the features to show classes, counts by cell stand in for the helped labels.
     """
     strength = records_per_class(size, mean_shift / math.sqrt(2), classes)
-    if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= ENOUGH:
+    if size >= LARGE_CLASSES * classes and 2 * strength / (dimension * (dimension + 1)) >= RECORDS_PER_MOMENT:
         return "sums"
     named = _named(size, classes, epsilon)
     if not well_shaped(size, classes, dimension):

@@ -49,9 +49,9 @@ def hours(name: str, value: Any) -> float:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         length = float(value)
     else:
-        raise ParameterError(f'{name} must be hours, or text such as "5min", "1h" or "2d". Got {value!r} instead.')
+        raise ParameterError(f'{name} must be hours, or text such as "5min", "1h" or "2d". Got {value!r}.')
     if not 0 < length < math.inf:
-        raise ParameterError(f"{name} must be longer than nothing and finite. Got {value!r} instead.")
+        raise ParameterError(f"{name} must be longer than nothing and finite. Got {value!r}.")
     return length
 
 
@@ -297,7 +297,7 @@ def _balance(sample_period: float, samples: int) -> tuple[float, float]:
 def _energy_shape(hidden: HiddenChange, rho: float, low_share: float) -> StreamFilter:
     """Design B for a unit shift: R = r0 + b P_rho hides the all-ones event exactly; its noise filter in closed form."""
     if not 0 < rho < 1 or not 0 <= low_share < 1:
-        raise ParameterError(f"balance must hold rho in (0, 1) and p in [0, 1). Got {(rho, low_share)} instead.")
+        raise ParameterError(f"balance must hold rho in (0, 1) and p in [0, 1). Got {(rho, low_share)}.")
     length = hidden.samples
     lags = np.arange(1, length)
     closeness = length + 2 * float(np.sum((length - lags) * rho**lags))
@@ -337,7 +337,7 @@ def _low_pass(gain: float, coefficient: float) -> tuple[int, ...]:
     if not gain * coefficient >= 2.0**-SIGNAL_BITS:
         raise ParameterError(
             f"reduction must let something through: gain times coefficient must be at least 2^-{SIGNAL_BITS}. "
-            f"Got {(gain, coefficient)} instead."
+            f"Got {(gain, coefficient)}."
         )
     length = (
         max(1, min(64, math.ceil(math.log(2.0**-SIGNAL_BITS) / math.log1p(-coefficient)))) if coefficient < 1 else 1
@@ -365,7 +365,7 @@ def _registers(sample_period: float, hidden: HiddenChange, mean_shift: float) ->
     for name, days in REGISTER_DAYS.items():
         window = days * 24.0 / sample_period
         if abs(window - round(window)) > 1e-9:
-            raise ParameterError(f"sample_period must divide a day for billing. Got {sample_period!r} hours instead.")
+            raise ParameterError(f"sample_period must divide a day for billing. Got {sample_period!r} hours.")
         sd = hidden.samples * hidden.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
         made.append(RegisterDesign(name=name, samples=round(window), noise_sd=sd))
     return tuple(made)

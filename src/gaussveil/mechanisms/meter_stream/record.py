@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from gaussveil.accounting import Adjacency, Certificate
-from gaussveil.accounting.canonical import fields, number, tame, text
+from gaussveil.accounting.canonical import fields, number, text, within_limits
 from gaussveil.errors import FormatError
 from gaussveil.mechanisms.meter_stream.design import REGISTER_DAYS, HiddenChange, RegisterDesign, StreamDesign
 from gaussveil.mechanisms.release_path import Plan
@@ -33,7 +33,7 @@ def design_to_dict(design: StreamDesign) -> dict[str, Any]:
 def design_from_dict(record: object) -> StreamDesign:
     """Inverse of `design_to_dict`; the record may come from a stranger, so every field is checked."""
     what = "the design of a meter stream"
-    plain = fields(tame(record, what), what, (*_SIMPLE, "limits", "promise", "filter", "registers"))
+    plain = fields(within_limits(record, what), what, (*_SIMPLE, "limits", "promise", "filter", "registers"))
     promise = fields(plain["promise"], "its promise", ("size", "samples", "l2_ball"))
     registers = plain["registers"]
     if not isinstance(registers, list) or len(registers) > len(REGISTER_DAYS):

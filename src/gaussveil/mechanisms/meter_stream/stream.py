@@ -243,7 +243,7 @@ class MeterStream(Mechanism):
             readings = [math.nan if reading is None else reading for reading in readings]
         values = real_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
-            raise ParameterError(f"readings must be one vector. Got {values.ndim} axes instead.")
+            raise ParameterError(f"readings must be one vector. Got {values.ndim} axes.")
         if self._index + values.size > self.design_.sample_limit:
             raise AssumptionError(
                 f"the certificate covers {self.design_.sample_limit} readings, not more. Design a new stream."

@@ -22,7 +22,7 @@ FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
 MANY = (0.18, 0.03, 0.12, 0.14, 0.18, 0.35)  # centres, radii, four refinements
 FIRST_SHARE = 0.25  # of the centres, where their counts must tell the size
 TILT_ONE = (-0.8, 0.0, -0.2, 0.4)  # of a single class: powers for centres, radii, refinements but the last, the last
-ENOUGH = 2.5
+RECORDS_PER_MOMENT = 2.5
 MOST_CLUSTERS, MOST_ROWS_PER_UNIT = 8, 4  # that a rule chooses
 SAMPLING_PART = 0.05  # of the noise's variance that a sampling error may have
 CAPS = {2: (0.90, 0.99), 4: (0.90, 0.93, 0.96, 0.99)}  # largest share left unclipped, per refinement
@@ -129,7 +129,7 @@ def centre_radius(strength: float, radius: float) -> float:
 
 def classes_for(size: float, mean_shift: float, dimension: int) -> int:
     """How many clusters to look for: as many as have enough records each for a shape of their own, one at least."""
-    return int(np.clip(2 * size * mean_shift / (ENOUGH * dimension * (dimension + 1)), 1, MOST_CLUSTERS))
+    return int(np.clip(2 * size * mean_shift / (RECORDS_PER_MOMENT * dimension * (dimension + 1)), 1, MOST_CLUSTERS))
 
 
 def rows_per_unit_for(units: float, mean_shift: float, dimension: int) -> int:
@@ -173,7 +173,7 @@ def stage_budget(
     `given` shares of centres, radii and two or four refinements stand before the rule's.
     """
     strength = records_per_class(size, mean_shift, classes)
-    many = 2 * strength / (dimension * (dimension + 1)) >= ENOUGH
+    many = 2 * strength / (dimension * (dimension + 1)) >= RECORDS_PER_MOMENT
     shares: tuple[float, ...] = MANY if many else FEW
     if given is not None:
         shares = tuple(given)

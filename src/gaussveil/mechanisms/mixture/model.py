@@ -90,7 +90,7 @@ class MixtureModel:
     def sample(self, count: int, seed: int | np.random.Generator | None = None) -> tuple[Floats, NDArray[np.int64]]:
         """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release."""
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ParameterError(f"count must be a positive integer. Got {count!r} instead.")
+            raise ParameterError(f"count must be a positive integer. Got {count!r}.")
         generator = np.random.default_rng(seed)
         index = generator.choice(len(self.weights), size=int(count), p=self.weights / self.weights.sum())
         factors = np.linalg.cholesky(self.covariances)

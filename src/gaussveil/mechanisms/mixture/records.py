@@ -176,9 +176,9 @@ def _public_classes(
 ) -> tuple[tuple[Any, ...], bool]:
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         if label is not None:
-            raise ParameterError("classes must be the list of labels where there are labels. Got a number instead.")
+            raise ParameterError("classes must be the list of labels where there are labels. Got a number.")
         if classes < 1:
-            raise ParameterError(f"classes must be at least 1. Got {classes} instead.")
+            raise ParameterError(f"classes must be at least 1. Got {classes}.")
         return tuple(range(int(classes))), True
     if classes is not None:
         listed = tuple(np.asarray(classes).tolist()) if not isinstance(classes, str) else ()

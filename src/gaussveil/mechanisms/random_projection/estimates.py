@@ -137,7 +137,7 @@ class Sketch:
         A sketch holds no means. Centre by public means first, or release the means with `GaussianRelease`.
         """
         if not (math.isfinite(rows) and rows > 0):
-            raise ParameterError(f"rows must be a positive number of records. Got {rows!r} instead.")
+            raise ParameterError(f"rows must be a positive number of records. Got {rows!r}.")
         gram = self.gram()
         return replace(gram, value=gram.value / rows, standard_error=gram.standard_error / rows)
 
@@ -164,7 +164,7 @@ class Sketch:
         own = self.ridge / self.rate
         weight = own if penalty is None else float(penalty)
         if not (math.isfinite(weight) and weight >= 0):
-            raise ParameterError(f"penalty must be finite and not negative. Got {penalty!r} instead.")
+            raise ParameterError(f"penalty must be finite and not negative. Got {penalty!r}.")
         moment = self.second_moment
         inside, across = moment[np.ix_(chosen, chosen)], moment[chosen, place]
         removed = self.ridge - self.rate * weight
@@ -192,7 +192,7 @@ class Sketch:
         """
         size = len(self.columns)
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= size:
-            raise ParameterError(f"k must be a whole number between 1 and the {size} columns. Got {k!r} instead.")
+            raise ParameterError(f"k must be a whole number between 1 and the {size} columns. Got {k!r}.")
         values, vectors = np.linalg.eigh(self.second_moment)
         values, vectors = values[::-1], vectors[:, ::-1]
         # fewer components than columns leave eigenvalues of 0, which rounding makes a little more or less
@@ -217,4 +217,4 @@ class Sketch:
             return self.columns.index(column)
         if isinstance(column, int | np.integer) and -len(self.columns) <= column < len(self.columns):
             return int(column) % len(self.columns)
-        raise ShapeError(f"columns are {', '.join(self.columns)} or their numbers. Got {column!r} instead.")
+        raise ShapeError(f"columns are {', '.join(self.columns)} or their numbers. Got {column!r}.")

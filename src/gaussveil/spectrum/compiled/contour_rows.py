@@ -15,21 +15,21 @@ from gaussveil.spectrum.compiled import one_number
 from gaussveil.spectrum.compiled import row as rows
 from gaussveil.spectrum.compiled.entry import Numbers, Table, compiled, entry_point, revision_of
 from gaussveil.spectrum.compiled.integrand import Factors, Nodes, factors_at, first_nodes, growth_above, integrand
-from gaussveil.spectrum.compiled.row import Row, cumulant, load, saddle
+from gaussveil.spectrum.compiled.row import TermRow, cumulant, load, saddle
 from gaussveil.spectrum.rules import (
     BENDS,
     HOCKEY_STICK,
     HOCKEY_STICK_COMPLEMENT,
     PENALTY,
     PROBES,
-    RULES,
+    TRAPEZOID_RULES,
     Region,
 )
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
 
 FIELDS = len(Nodes._fields)
-LONGEST = max(count for count, _ in RULES) + 1
+LONGEST = max(count for count, _ in TRAPEZOID_RULES) + 1
 
 decayed = compiled(formulas.decayed)
 exponent_rounding = compiled(formulas.exponent_rounding)
@@ -45,7 +45,7 @@ verdict = compiled(formulas.verdict)
 
 @compiled
 def choose_bend(
-    row: Row, factors: Factors, centre: float, width: float, reach: float, room: Array
+    row: TermRow, factors: Factors, centre: float, width: float, reach: float, room: Array
 ) -> tuple[float, float]:
     """The bend with the shortest contour, and its length; `reach` where none falls off."""
     count = 0
@@ -68,7 +68,7 @@ def choose_bend(
                 break
             if decayed(level, 0.0) and decayed(level, growth_above(row, nodes.offset[k], nodes.imag[k])):
                 extent = PROBES[spot]
-                if reach == RULES[0][1]:
+                if reach == TRAPEZOID_RULES[0][1]:
                     extent = shortened(one_number, extent, level)
                 if extent * PENALTY[b] < least:
                     chosen, shortest, least = BENDS[b], extent, extent * PENALTY[b]
@@ -78,7 +78,7 @@ def choose_bend(
 
 @compiled
 def integrate_at(
-    row: Row, factors: Factors, direction: float, centre: float, width: float, room: Array
+    row: TermRow, factors: Factors, direction: float, centre: float, width: float, room: Array
 ) -> tuple[float, float, float]:
     """log |integral|, slope and error by the first rule that settles; else Chernoff's bound and an infinite error."""
     magnitude, mean_sum, peak = 0.0, 0.0, 0.0
@@ -86,7 +86,7 @@ def integrate_at(
         magnitude += row.multiplicity[term] * abs(row.log_ratio[term])
         mean_sum += row.energy[term] / max(abs(1 + centre * row.gap[term]), 1e-300)
     rounding = exponent_rounding(one_number, row.threshold, centre, magnitude, mean_sum)
-    for count, reach in RULES:
+    for count, reach in TRAPEZOID_RULES:
         bend, extent = choose_bend(row, factors, centre, width, reach, room)
         step = extent / count
         nodes = first_nodes(room, count + 1)
@@ -115,13 +115,13 @@ def integrate_at(
 
 
 @compiled
-def integrate_row(row: Row, region: Region, centre: float, width: float, room: Array) -> tuple[float, float, float]:
+def integrate_row(row: TermRow, region: Region, centre: float, width: float, room: Array) -> tuple[float, float, float]:
     """The integral over a contour through `centre`."""
     return integrate_at(row, factors_at(row, region.poles, centre), region.direction, centre, width, room)
 
 
 @compiled
-def log_hockey_stick_row(row: Row, room: Array) -> tuple[float, float, float]:
+def log_hockey_stick_row(row: TermRow, room: Array) -> tuple[float, float, float]:
     """log delta, its slope and error, through 1 - delta where delta is large."""
     centre, width = saddle(row, HOCKEY_STICK)
     if not looks_large(one_number, row.threshold, centre, width, cumulant(row, centre)):
@@ -132,7 +132,7 @@ def log_hockey_stick_row(row: Row, room: Array) -> tuple[float, float, float]:
 
 
 @compiled
-def log_tail_row(row: Row, pole: float, direction: float, room: Array) -> tuple[float, float, float]:
+def log_tail_row(row: TermRow, pole: float, direction: float, room: Array) -> tuple[float, float, float]:
     """log of a tail, its slope and error: a region next to its only pole."""
     region = Region((pole,), pole, direction, math.inf)
     centre, width = saddle(row, region)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gaussveil.spectrum import formulas
 from gaussveil.spectrum.compiled import one_number
 from gaussveil.spectrum.compiled.entry import compiled
-from gaussveil.spectrum.compiled.row import Row
+from gaussveil.spectrum.compiled.row import TermRow
 from gaussveil.typing import Array
 
 FEW = (0.0, 1.0, 2.0, 3.0, 4.0)  # multiplicities for which a product is the faster sum
@@ -71,7 +71,7 @@ def first_nodes(room: Array, count: int) -> Nodes:
 
 
 @compiled
-def sum_means(row: Row, nodes: Nodes) -> None:
+def sum_means(row: TermRow, nodes: Nodes) -> None:
     """Sum energy (1 + s g) / |1 + s g|^2 over terms."""
     nodes.mean_real[:] = 0.0
     nodes.mean_imag[:] = 0.0
@@ -84,7 +84,7 @@ def sum_means(row: Row, nodes: Nodes) -> None:
 
 
 @compiled
-def factors_at(row: Row, poles: tuple[float, ...], centre: float) -> Factors:
+def factors_at(row: TermRow, poles: tuple[float, ...], centre: float) -> Factors:
     """The factors around a crossing; a pole is one of multiplicity two."""
     room = row.factor_room
     count, few = 0, not row.many
@@ -155,7 +155,7 @@ def sum_logs(factors: Factors, start: int, stop: int, many: bool, centre: float,
 
 
 @compiled
-def integrand(row: Row, factors: Factors, centre: float, nodes: Nodes, phases: int) -> None:
+def integrand(row: TermRow, factors: Factors, centre: float, nodes: Nodes, phases: int) -> None:
     """log |integrand| at all nodes, and its phase at the first so many of them."""
     sum_means(row, nodes)
     nodes.log_size[:] = 0.0
@@ -172,7 +172,7 @@ def integrand(row: Row, factors: Factors, centre: float, nodes: Nodes, phases: i
 
 
 @compiled
-def growth_above(row: Row, offset: float, imag: float) -> float:
+def growth_above(row: TermRow, offset: float, imag: float) -> float:
     """How much log |integrand| may still grow straight up from a place."""
     growth = 0.0
     for term in range(row.gap.size):

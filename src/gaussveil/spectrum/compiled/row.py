@@ -21,7 +21,7 @@ newton_step = compiled(formulas.newton_step)
 slope_parts = compiled(formulas.slope_parts)
 
 
-class Row(NamedTuple):
+class TermRow(NamedTuple):
     """The terms of one loss, and what its integrals need of them again and again."""
 
     gap: Array
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 @compiled
 def load(
     gap: Array, log_ratio: Array, multiplicity: Array, energy: Array, row: int, threshold: float, room: Array
-) -> Row:
+) -> TermRow:
     """The terms of a row of a batch; those of equal variances (gap zero), which are many at times, merge."""
     count, equal = 0, -1
     drift, total = 0.0, 0.0
@@ -60,7 +60,7 @@ def load(
         room[2, count] = multiplicity[row, term]
         room[3, count] = energy[row, term]
         count += 1
-    return Row(
+    return TermRow(
         room[0, :count],
         room[1, :count],
         room[2, :count],
@@ -76,7 +76,7 @@ def load(
 
 
 @compiled
-def cumulant(row: Row, order: float) -> float:
+def cumulant(row: TermRow, order: float) -> float:
     """K at a real order."""
     total = 0.0
     for term in range(row.gap.size):
@@ -87,7 +87,7 @@ def cumulant(row: Row, order: float) -> float:
 
 
 @compiled
-def cumulant_slopes(row: Row, order: float) -> tuple[float, float]:
+def cumulant_slopes(row: TermRow, order: float) -> tuple[float, float]:
     """K' and K'' at a real order."""
     slope, curvature = 0.0, 0.0
     for term in range(row.gap.size):
@@ -99,7 +99,7 @@ def cumulant_slopes(row: Row, order: float) -> tuple[float, float]:
 
 
 @compiled
-def saddle(row: Row, region: Region) -> tuple[float, float]:
+def saddle(row: TermRow, region: Region) -> tuple[float, float]:
     """Where the contour crosses the real axis, and its width."""
     if region.direction > 0:
         reach = highest_order(one_number, row.lowest) - region.base

@@ -17,7 +17,7 @@ from gaussveil.spectrum.arguments import epsilon_array
 from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
 from gaussveil.spectrum.enclosures.dominating import dominating_terms
-from gaussveil.spectrum.enclosures.exact import ExactMatrices, Source
+from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
 from gaussveil.spectrum.enclosures.exact_doubles import Doubles, MatrixDoubles, TermDoubles
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
 from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectrum
@@ -40,7 +40,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def enclose_loss(sources: Sequence[Source], batch_shape: tuple[int, ...], epsilon: Any) -> Enclosure:
+def enclose_loss(sources: Sequence[ExactSource], batch_shape: tuple[int, ...], epsilon: Any) -> Enclosure:
     """Enclosure of delta(epsilon) of a loss from its exact sources; arrays of ends for a batch or many epsilons."""
     levels = host(epsilon_array(epsilon, np.zeros(0)))
     shape = np.broadcast_shapes(batch_shape, levels.shape)
@@ -52,7 +52,7 @@ def enclose_loss(sources: Sequence[Source], batch_shape: tuple[int, ...], epsilo
 
 
 def enclose_at(
-    sources: Sequence[Source],
+    sources: Sequence[ExactSource],
     batch_shape: tuple[int, ...],
     index: tuple[Any, ...],
     shape: tuple[int, ...],
@@ -116,7 +116,7 @@ def _spectra(active: Sequence[tuple[Doubles, int]], precision: int) -> list[tupl
 
 
 def dominate(
-    source: Source, batch_shape: tuple[int, ...], bits: int
+    source: ExactSource, batch_shape: tuple[int, ...], bits: int
 ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], float]:
     """Gaps, logs of ratios and energies that dominate a pair of matrices, and the total variation they leave out.
 
@@ -146,7 +146,7 @@ def host(array: Any) -> NDArray[np.float64]:
 class _Origin:
     """A source of a batch of losses, read one loss at a time."""
 
-    def __init__(self, source: Source, batch_shape: tuple[int, ...]) -> None:
+    def __init__(self, source: ExactSource, batch_shape: tuple[int, ...]) -> None:
         self._source = source
         origin = source.origin
         if isinstance(origin, ExactMatrices):

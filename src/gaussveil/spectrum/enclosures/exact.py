@@ -28,17 +28,17 @@ class ExactMatrices:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ExactSource:
     """One exact origin, how often it is composed, and whether X and Y are exchanged."""
 
     origin: ExactTerms | ExactMatrices
     count: int = 1
     swapped: bool = False
 
-    def reversed(self) -> Source:
+    def reversed(self) -> ExactSource:
         """The same origin read as Y against X."""
         return replace(self, swapped=not self.swapped)
 
-    def repeated(self, count: int) -> Source:
+    def repeated(self, count: int) -> ExactSource:
         """The same origin composed `count` times as often."""
         return replace(self, count=self.count * count)

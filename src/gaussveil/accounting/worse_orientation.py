@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.accounting.charge import Source
+from gaussveil.accounting.charge import LossOrProfile
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, worst_delta
 
 
 @dataclass(frozen=True, eq=False)
-class EitherWay:
+class WorseOrientation:
     """The larger of both directions of a loss or profile; of label edges the worst. Its own reverse."""
 
-    base: Source
+    base: LossOrProfile
 
     @property
     def relative_error(self) -> float:
@@ -43,7 +43,7 @@ class EitherWay:
         levels = np.asarray(epsilon, dtype=np.float64)
         return np.maximum(worst_delta(self.base, levels), worst_delta(self.base.reversed(), levels))
 
-    def reversed(self) -> EitherWay:
+    def reversed(self) -> WorseOrientation:
         """Itself: exchanging X and Y changes nothing."""
         return self
 
