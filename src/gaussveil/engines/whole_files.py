@@ -140,4 +140,4 @@ class _told:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _MAY_FAIL) and not isinstance(error, FileNotFoundError | PermissionError):
-            raise FormatError(f"{Path(self._file).name}: not a whole table of that format; it is damaged") from None
+            raise FormatError(f"{Path(self._file).name}: not a table of that format, or a damaged one") from None
