@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +20,13 @@ UNBOUNDED: Range = (-(2.0**20), 2.0**20)  # where only norms of units are bounde
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(ABC):
     """One number, or several, per group."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The answer's column in the frame."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,9 @@ class _OfBins(Answer):
     column: str
 
     @property
+    @abstractmethod
     def bins(self) -> Bins:
         """The public bins that rows are counted in."""
-        raise NotImplementedError
 
     @property
     def name(self) -> str:
