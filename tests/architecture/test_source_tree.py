@@ -21,7 +21,7 @@ LAYERS = [
     ("accounting",),
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
-    ("checks", "files", "lazy_exports"),
+    ("checks", "figure_style", "files", "lazy_exports"),
     ("errors", "logs", "typing", "version"),
 ]
 

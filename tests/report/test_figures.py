@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import FormatError
+from gaussveil.figure_style import house_style
 from gaussveil.report.figures import Comparison, compared_curves, privacy_curves, save, svg, tradeoff_curves
-from gaussveil.report.style import house_style
 from gaussveil.spectrum import GaussianPair
 
 SHIFT = GaussianPair.mean_shift(1.0)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from gaussveil.figure_style import FAINT, GRID, INK
 from gaussveil.report.figures import privacy_curves, svg
 from gaussveil.report.html import Report, Section, Table, render, write
-from gaussveil.report.style import FAINT, GRID, INK
 from gaussveil.spectrum import GaussianPair
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}

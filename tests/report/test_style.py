@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gaussveil
-from gaussveil.report.style import FAINT, INK, PAPER, SERIES
+from gaussveil.figure_style import FAINT, INK, PAPER, SERIES
 
 Floats = NDArray[np.float64]
 SOURCE = Path(gaussveil.__file__).parent
@@ -111,7 +111,7 @@ def test_every_figure_is_drawn_in_the_house_style() -> None:
 
 def test_no_other_colours_and_no_pyplot() -> None:
     for path in SOURCE.rglob("*.py"):
-        if path.name == "style.py":
+        if path.name == "figure_style.py":
             continue
         text = path.read_text(encoding="utf-8")
         assert "pyplot" not in text, path

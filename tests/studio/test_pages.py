@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gaussveil import figure_style as style
 from gaussveil.accounting import Adjacency, Charge
-from gaussveil.report import style
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studio.curves import PairState, summary
 

@@ -166,10 +166,11 @@ class Accountant:
         """Draw delta against epsilon, down to 1e-10."""
         if axes is None:
             try:
-                from matplotlib.figure import Figure
+                from gaussveil.figure_style import drawing
             except ImportError as error:
                 raise MissingDependencyError("plots need matplotlib: pip install 'gaussveil[standard]'") from error
-            axes = Figure(figsize=(6.0, 4.0)).add_subplot()
+            with drawing(6.0, 4.0) as (_, axes):
+                return self.plot(axes)
         levels = np.linspace(0.0, max(self.epsilon(SMALLEST_DRAWN_DELTA), 1e-6), 65)
         worst = np.maximum(self.loss.delta(levels), self.loss.reversed().delta(levels))
         axes.semilogy(levels, np.maximum(worst, SMALLEST_DRAWN_DELTA / 10.0))

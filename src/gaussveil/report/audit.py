@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.audit import Audit
-from gaussveil.report.style import INK, SERIES, drawing
+from gaussveil.figure_style import INK, SERIES, drawing
 
 _FLOOR = 1e-300
 

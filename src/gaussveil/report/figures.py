@@ -18,8 +18,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from numpy.typing import NDArray
 
 from gaussveil.errors import FormatError
+from gaussveil.figure_style import FAINT, INK, PAPER, SERIES, drawing, house_style
 from gaussveil.report.renyi import renyi_delta, renyi_epsilon
-from gaussveil.report.style import FAINT, INK, PAPER, SERIES, drawing, house_style
 from gaussveil.spectrum import PrivacyLoss
 
 Floats: TypeAlias = NDArray[np.float64]

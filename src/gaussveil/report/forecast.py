@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, PrivateDiagnostics
 from gaussveil.accounting.diagnostics import MARK
+from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import PrivateForecast
 from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import Floats, svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.spectrum import GaussianPair
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)

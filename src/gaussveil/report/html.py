@@ -11,8 +11,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from gaussveil.figure_style import FAINT, GRID, INK, PAPER, SERIES
 from gaussveil.files import write_whole
-from gaussveil.report.style import FAINT, GRID, INK, PAPER, SERIES
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gaussveil.accounting import Certificate
+from gaussveil.figure_style import SERIES, drawing
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.report.style import SERIES, drawing
 
 MOST_PICTURES = 12
 MOST_ROWS = 200

@@ -171,10 +171,10 @@ class BallIntegral:
         for spectrum, _ in self.spectra:
             if any(not 1 + c * (term.gap - spectrum.gap_error) > 0 for term in spectrum.terms):
                 return None
-        curvature = (1.0 / c_float) ** 2 + (1.0 / (1.0 + c_float)) ** 2 + self.flat  # no overflow at c = 1e300
-        curvature += float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
-        curvature += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
-        return c, opening, 1.0 / math.sqrt(curvature) if curvature > 0.0 else math.inf
+        rest = self.flat + float(np.sum(0.5 * self.number * (self.gap / opening) ** 2))
+        rest += float(np.sum(self.shift * (1.0 - self.gap) / opening**3))
+        steepness = math.hypot(1.0 / c_float, 1.0 / (1.0 + c_float), math.sqrt(rest))  # no overflow at c = 1e-200
+        return c, opening, 1.0 / steepness if steepness > 0.0 else math.inf
 
     def _exponent(self, s: acb) -> acb:
         """K(s) - s eps on the ball s; on wide balls around a second-order expansion, so that slopes cancel.

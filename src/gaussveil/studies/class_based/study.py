@@ -8,10 +8,10 @@ from dataclasses import asdict
 import numpy as np
 from matplotlib.figure import Figure
 
+from gaussveil.figure_style import SERIES, drawing
 from gaussveil.mechanisms import PrivateForecaster
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.forecast import forecast_figure
-from gaussveil.report.style import SERIES, drawing
 from gaussveil.studies.class_based import homes as class_homes
 from gaussveil.studies.class_based.home_parts import kinds_of_noise, season_of_a_forecast
 from gaussveil.studies.class_based.synthetic import (

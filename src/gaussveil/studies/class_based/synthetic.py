@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
 from gaussveil.calibration.class_noise import design_class_noise
+from gaussveil.figure_style import FAINT, INK, SERIES, drawing
 from gaussveil.published.class_based import algorithm_1, surrogates
-from gaussveil.report.style import FAINT, INK, SERIES, drawing
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.typing import Floats, Progress
 

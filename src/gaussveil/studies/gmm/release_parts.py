@@ -14,7 +14,7 @@ from scipy.stats import ks_2samp
 
 from gaussveil.audit import audit_mechanism
 from gaussveil.calibration import mean_shift_for
-from gaussveil.report.style import INK, SERIES, drawing
+from gaussveil.figure_style import INK, SERIES, drawing
 from gaussveil.spectrum import GaussianPair
 from gaussveil.studies.gmm import releases
 from gaussveil.studies.gmm.settings import Setting, profiles

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gaussveil.audit import audit_mechanism
+from gaussveil.figure_style import INK, SERIES, drawing
 from gaussveil.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
 from gaussveil.published.gmm_kl import printed_design
-from gaussveil.report.style import INK, SERIES, drawing
 from gaussveil.studies.gmm.label_parts import public_labels, real_labels
 from gaussveil.studies.gmm.release_parts import composition, public_goals, real_goals, uses
 from gaussveil.studies.gmm.releases import DELTA, EPSILONS, as_printed, by_record

@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
+from gaussveil.figure_style import GRID, INK, SERIES, drawing
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.published.gmm_kl import Parameters, draw_coloured, draw_independent
-from gaussveil.report.style import GRID, INK, SERIES, drawing
 from gaussveil.studies.gmm.releases import DELTA, Release, as_printed, by_label, by_record
 from gaussveil.studies.gmm.settings import Setting
 from gaussveil.studies.study import Row

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 
-from gaussveil.report.style import FAINT, INK, SERIES, drawing, legend_above
+from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.studies.ndis.bounds import SPECTRUM, joint_pair, lemma_2, theorem_4_2
 from gaussveil.studies.ndis.variances import Variances
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from matplotlib.figure import Figure
 
-from gaussveil.report.style import INK, SERIES, drawing, legend_above
+from gaussveil.figure_style import INK, SERIES, drawing, legend_above
 from gaussveil.studies.peers import questions
 from gaussveil.studies.peers.environments import Peer
 from gaussveil.studies.study import Claim, Options, Part, Picture, Step, Study, Table, Verdict, judged, shown

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from gaussveil.report.style import INK, SERIES, house_style
+from gaussveil.figure_style import INK, SERIES, house_style
 from gaussveil.timeseries import simulate_households
 from gaussveil.typing import Floats
 

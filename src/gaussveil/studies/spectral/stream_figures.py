@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gaussveil.figure_style import INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.noise import SeededGenerator
 from gaussveil.noise.stream_filter import turn
-from gaussveil.report.style import INK, SERIES, drawing, legend_above
 from gaussveil.studies.spectral.stream_receiver import DAY, PERIOD, WEEK, Home, receive
 from gaussveil.studies.spectral.stream_tables import FINE, OUR_EVENT_KW, OURS, POINTS, TABLE_I, AsPrinted
 from gaussveil.studies.spectral.stream_utility import energies

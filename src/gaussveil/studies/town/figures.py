@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
-from gaussveil.report.style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.studies.town.released import Spending
 from gaussveil.typing import Floats, Times
 
