@@ -11,6 +11,7 @@ N5).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -56,8 +57,36 @@ class LogisticSensitivity:
         return gap * (1 + 1e-12), math.log1p(shrinkage / (variance + 1 / precision)) * (1 + 1e-12)
 
 
+class TwoClasses(ClassifierMixin):  # type: ignore[misc]
+    """What classifiers by log-odds share; a subclass gives `decision_function` and sets `classes_`."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def decision_function(self, X: Any) -> Floats:
+        """Log-odds of the second class."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likelier class."""
+        second = self.decision_function(X) > 0
+        return np.asarray(self.classes_[second.astype(int)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of both classes."""
+        second = expit(self.decision_function(X))
+        return np.stack((1 - second, second), axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True  # noise for privacy drowns a toy problem
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
+        return tags
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateBayesianLogisticRegression(Mechanism, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):  # type: ignore[misc]
     """Binary classifier whose coefficients are one private posterior draw.
 
     Args:
@@ -131,24 +160,6 @@ class PrivateBayesianLogisticRegression(Mechanism, ClassifierMixin, BaseEstimato
         """Log-odds of the second class."""
         check_is_fitted(self, "coef_")
         return np.asarray(new_rows(self, X) @ self.coef_[0])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class."""
-        second = self.decision_function(X) > 0
-        return np.asarray(self.classes_[second.astype(int)])
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of both classes under the drawn coefficients."""
-        second = expit(self.decision_function(X))
-        return np.stack((1 - second, second), axis=1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # noise for privacy drowns a toy problem
-        tags.non_deterministic = True
-        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
-        return tags
 
 
 def public_classes(classes: Any, labels: NDArray[Any] | None) -> NDArray[Any]:

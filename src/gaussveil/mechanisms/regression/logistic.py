@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.logistic import class_signs, public_classes
+from gaussveil.mechanisms.logistic import TwoClasses, class_signs, public_classes
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.records import new_rows, no_values_quoted
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
@@ -89,7 +88,7 @@ class LogisticRows(Statistic[ExactSum]):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(BoundedMechanism, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):  # type: ignore[misc]
     """Binary classifier fitted by a few noisy gradient steps.
 
     Args:
@@ -136,24 +135,6 @@ class PrivateLogisticRegression(BoundedMechanism, ClassifierMixin, BaseEstimator
         """Log-odds of the second class."""
         check_is_fitted(self, "coef_")
         return np.asarray(new_rows(self, X) @ self.coef_[0] + self.intercept_[0])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likelier class."""
-        second = self.decision_function(X) > 0
-        return np.asarray(self.classes_[second.astype(int)])
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of both classes."""
-        second = expit(self.decision_function(X))
-        return np.stack((1 - second, second), axis=1)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # noise for privacy drowns a toy problem
-        tags.non_deterministic = True
-        tags.input_tags.allow_nan = True  # such records are left out: a refusal would depend on the data
-        return tags
 
 
 def gradient_steps(draws: Draws, group: Labels, units: Floats, norm: float, left: float) -> Floats:
