@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := standard,dev,docs,fast,postgres,spark,sqlite,studies,studio
+EXTRAS := standard,dev,docs,exchange,fast,postgres,spark,sqlite,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
@@ -17,7 +17,7 @@ export PYTHON
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-INPUTS := pyproject.toml constraints.txt scripts/setup.sh
+INPUTS := pyproject.toml studies/pyproject.toml constraints.txt scripts/setup.sh
 USER_STAMP := $(VENV)/.installed-user
 DEV_STAMP := $(VENV)/.installed-dev
 PEERS_STAMP := .venv-peers/.installed
@@ -86,7 +86,7 @@ $(USER_STAMP): $(INPUTS)
 	touch $@
 
 $(DEV_STAMP): $(INPUTS)
-	scripts/setup.sh $(VENV) $(EXTRAS)
+	scripts/setup.sh $(VENV) $(EXTRAS) ./studies
 	touch $(USER_STAMP) $@
 
 $(PEERS_STAMP): $(DEV_STAMP)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from gaussveil.calibration.class_noise import ClassNoise, design_class_noise
 from gaussveil.mechanisms.progress import shown_progress
-from gaussveil.published.class_based import algorithm_1
 from gaussveil.spectrum import GaussianPair
+from gaussveil_studies.published.class_based import algorithm_1
 
 Array = NDArray[np.float64]
 

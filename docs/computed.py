@@ -16,8 +16,8 @@ from gaussveil.mechanisms.label_mixture.search import LAST_RECORDS
 from gaussveil.noise import SeededGenerator
 from gaussveil.noise.alias_table import AliasTable
 from gaussveil.noise.discrete_gaussian import smoothing_error
-from gaussveil.studies.gmm.releases import SYNTHETIC_SETS
-from gaussveil.studies.gmm.settings import synthetic
+from gaussveil_studies.gmm.releases import SYNTHETIC_SETS
+from gaussveil_studies.gmm.settings import synthetic
 
 EVENT = 12  # readings of five minutes in the hour that streams of these pages hide
 

@@ -18,10 +18,10 @@ from gaussveil.calibration import white_noise_scale
 from gaussveil.calibration.boxes import box_noise
 from gaussveil.figure_style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.noise import SeededGenerator
-from gaussveil.published.ndis_calibrated import published_logistic_sensitivity, published_variance
 from gaussveil.report.figures import save
 from gaussveil.report.forecast import forecast_figure
 from gaussveil.timeseries import welch_psd
+from gaussveil_studies.published.ndis_calibrated import published_logistic_sensitivity, published_variance
 
 FOLDER = Path(__file__).parent / "images"
 STYLES = Path(gaussveil.__file__).parent / "report" / "templates" / "report.css"

@@ -16,27 +16,31 @@ fi
 ls "$work/dist"
 
 wheel=$(ls "$work"/dist/*.whl)
-# The light core alone, then with everything the README's examples need.
-for extra in core standard; do
-  "$venv/bin/python" -m venv "$work/$extra"
-  asked="$wheel"
-  [ "$extra" = core ] || asked="$wheel[$extra]"
+install() { # environment, then what to install into it
+  local environment=$1
+  shift
   if [ -x "$venv/bin/uv" ]; then
-    "$venv/bin/uv" pip install --quiet --python "$work/$extra/bin/python" -c constraints.txt "$asked"
+    "$venv/bin/uv" pip install --quiet --python "$environment/bin/python" -c constraints.txt "$@"
   else
-    "$work/$extra/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$asked"
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$@"
   fi
-done
+}
 
-# The independent verifier, alone in an environment of its own: it must not need the package whose word it checks.
-"$venv/bin/python" -m venv "$work/verifier"
-if [ -x "$venv/bin/uv" ]; then
-  "$venv/bin/uv" pip install --quiet --python "$work/verifier/bin/python" -c constraints.txt ./verifier
-else
-  "$work/verifier/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt ./verifier
-fi
+# The light core alone, then with everything the README's examples need; the verifier alone in an environment of its
+# own, since it must not need the package whose word it checks.
+for name in core standard verifier; do "$venv/bin/python" -m venv "$work/$name"; done
+install "$work/core" "$wheel"
+install "$work/standard" "$wheel[standard]"
+install "$work/verifier" ./verifier
+
 "$venv/bin/python" scripts/sample_certificate.py "$work/certificate.json" "$work/owner.key"
 "$work/verifier/bin/gaussveil-verifier" "$work/certificate.json" --public-key "$work/owner.key.pub"
 
 "$work/core/bin/python" scripts/check_core.py
 "$work/standard/bin/python" scripts/run_examples.py "$work/standard" README.md
+
+# The studies are a package of their own: one sentence without it, all of them with it.
+if "$work/standard/bin/gaussveil" study list 2>"$work/refusal"; then exit 1; fi
+grep "study needs gaussveil_studies: pip install gaussveil-studies" "$work/refusal"
+install "$work/standard" ./studies
+"$work/standard/bin/gaussveil" study list

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Create the virtual environment $1 and install this project with the extras $2 (may be empty), pinned by constraints.txt.
+# Create the virtual environment $1 and install this project with the extras $2 (may be empty) and the folder $3 of a
+# package beside it (may be left out), pinned by constraints.txt.
 # uv where it has a wheel, otherwise pip: the same packages either way, uv is about five times faster.
 set -euo pipefail
 
 venv=$1
 extras=${2:-}
+beside=${3:-}
 python=${PYTHON:-python3}
 
 if [ ! -x "$venv/bin/python" ]; then
@@ -25,7 +27,7 @@ if [ ! -x "$venv/bin/uv" ]; then
 fi
 
 if [ -x "$venv/bin/uv" ]; then
-  "$venv/bin/uv" pip install --python "$venv/bin/python" -c constraints.txt -e ".${extras:+[$extras]}"
+  "$venv/bin/uv" pip install --python "$venv/bin/python" -c constraints.txt -e ".${extras:+[$extras]}" ${beside:+-e "$beside"}
 else
-  "$venv/bin/python" -m pip install --disable-pip-version-check -c constraints.txt -e ".${extras:+[$extras]}"
+  "$venv/bin/python" -m pip install --disable-pip-version-check -c constraints.txt -e ".${extras:+[$extras]}" ${beside:+-e "$beside"}
 fi

@@ -190,9 +190,9 @@ def from_pages(root: Path) -> Store:
 
 def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
     """Run a quick study; its claims and tables as text, and whether nothing was missing."""
-    from gaussveil.studies.catalogue import study_named
-    from gaussveil.studies.study import Options, shown
-    from gaussveil.studies.study_run import default_cache, run_study
+    from gaussveil_studies.catalogue import study_named
+    from gaussveil_studies.study import Options, shown
+    from gaussveil_studies.study_run import default_cache, run_study
 
     store: Store = {"numbers": {}, "tables": {}}
     outcome = run_study(study_named(name), Options(data), default_cache(), lambda _word, _share: None)
@@ -242,7 +242,7 @@ def rerun(root: Path, parts: list[str], data: Path | None) -> None:
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
     """Do what the command line asks."""
-    from gaussveil.studies.catalogue import names
+    from gaussveil_studies.catalogue import names
 
     parts = [*names(), COMPUTED]
     options = [argument for argument in arguments if argument.startswith("-")]

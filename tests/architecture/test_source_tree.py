@@ -11,13 +11,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "gaussveil"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+STUDIES = sorted((ROOT / "studies" / "gaussveil_studies").rglob("*.py"))
 LAYERS = [
     ("command",),
     ("cli", "studio"),
-    ("studies",),
+    ("town",),
     ("report",),
     ("streaming",),
-    ("mechanisms", "published", "audit", "engines"),
+    ("mechanisms", "audit", "engines"),
     ("accounting",),
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
@@ -31,9 +32,9 @@ def name_of(path: Path) -> str:
 
 
 def sources() -> Iterator[tuple[Path, str, ast.Module]]:
-    for path in MODULES:
+    for path in [*MODULES, *STUDIES]:
         text = path.read_text(encoding="utf-8")
-        yield path.relative_to(PACKAGE), text, ast.parse(text)
+        yield path.relative_to(ROOT), text, ast.parse(text)
 
 
 def identifiers(tree: ast.AST) -> Iterator[str]:
@@ -93,8 +94,7 @@ def test_imports_go_downwards_even_inside_functions() -> None:
 
 
 def test_no_module_touches_a_global_or_hidden_generator() -> None:
-    for path in MODULES:
-        text = path.read_text(encoding="utf-8")
+    for path, text, _ in sources():
         assert not re.search(r"^(import random|from random)\b", text, re.MULTILINE), path
         assert not re.search(r"np\.random\.(?!Generator|default_rng|SeedSequence|BitGenerator|Philox|PCG64)", text), (
             path
@@ -104,6 +104,7 @@ def test_no_module_touches_a_global_or_hidden_generator() -> None:
 def test_nothing_names_the_machine_it_was_written_on() -> None:
     pages = [
         *MODULES,
+        *STUDIES,
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "scripts").iterdir(),
@@ -123,12 +124,15 @@ def test_constraints_are_names_and_versions_only() -> None:
 
 
 def test_every_dependency_has_its_reason_and_its_pin() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project, studies = (
+        tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for folder in (ROOT, ROOT / "studies")
+    )
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     optional = project["optional-dependencies"]
-    extras = [r for extra in optional.values() for r in extra if not r.startswith("gaussveil[")]
-    for requirement in [*project["dependencies"], *extras]:
+    wanted = [*project["dependencies"], *studies["dependencies"], *(r for extra in optional.values() for r in extra)]
+    for requirement in (r for r in wanted if not r.startswith("gaussveil[")):
         name = re.split(r"[<>=\[ ]", requirement, maxsplit=1)[0]
         assert re.search(rf"\b{re.escape(name)}\b", page), f"{name} is not explained in docs/dependencies.md"
         if requirement not in optional["gpu"]:

@@ -12,11 +12,11 @@ from scipy.linalg import toeplitz
 
 from gaussveil import GaussianPair, PrivacyLoss
 from gaussveil.audit import audit, audit_mechanism, audit_scores
-from gaussveil.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
-from gaussveil.published.ndis_calibrated import published_process_sensitivity, published_variance
-from gaussveil.published.ptr import PublishedTestedSketch
-from gaussveil.published.spdp_stream import PublishedStream
 from gaussveil.timeseries import Filter
+from gaussveil_studies.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
+from gaussveil_studies.published.ndis_calibrated import published_process_sensitivity, published_variance
+from gaussveil_studies.published.ptr import PublishedTestedSketch
+from gaussveil_studies.published.spdp_stream import PublishedStream
 
 # --- additive Wishart (G-a): claimed (epsilon, 0)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gaussveil.studies.catalogue import names
-from gaussveil.studies.study import Verdict
+from gaussveil_studies.catalogue import names
+from gaussveil_studies.study import Verdict
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -122,3 +123,14 @@ def test_mistakes_are_named(run: Run, arguments: tuple[str, ...], words: str) ->
     code, _, err = run("study", *arguments)
     assert code == 2
     assert words in err
+
+
+def test_without_its_package_the_command_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "gaussveil_studies.command", None)  # what Python itself uses for "cannot be found"
+    code, out, err = run("study", "ndis", "--full", "--out", tmp_path)
+    assert (code != 0, out) == (True, "")
+    assert err.endswith(
+        "study needs gaussveil_studies: pip install gaussveil-studies (in a checkout: pip install ./studies)\n"
+    )

@@ -12,7 +12,7 @@ from gaussveil import errors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCES = sorted(path for folder in ("src", "studies") for path in (ROOT / folder).rglob("*.py"))
 
 
 def text(page: str) -> str:

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.published.class_based import algorithm_1, lemma_2_step, surrogates
 from gaussveil.spectrum import GaussianPair
+from gaussveil_studies.published.class_based import algorithm_1, lemma_2_step, surrogates
 
 Array = NDArray[np.float64]
 

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from gaussveil.published.additive_wishart import escape_probability, wishart_rate
-from gaussveil.published.gmm_kl import (
+from gaussveil_studies.gmm.settings import iris, synthetic
+from gaussveil_studies.published.additive_wishart import escape_probability, wishart_rate
+from gaussveil_studies.published.gmm_kl import (
     draw_coloured,
     draw_independent,
     draw_printed,
     empirical_parameters,
     printed_design,
 )
-from gaussveil.studies.gmm.settings import iris, synthetic
 
 
 def test_the_printed_weights_have_no_probability_mass_function() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import PrivateGaussianProcessRegressor
-from gaussveil.published.ndis_calibrated import (
+from gaussveil.spectrum import GaussianPair
+from gaussveil_studies.published.ndis_calibrated import (
     published_covariance_bound,
     published_logistic_sensitivity,
     published_process_sensitivity,
     published_variance,
 )
-from gaussveil.spectrum import GaussianPair
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from scipy.signal import lfilter
 
 from gaussveil.errors import ParameterError
-from gaussveil.published.spdp_stream import PublishedStream, low_pass, recovered_spectrum
 from gaussveil.timeseries import welch_psd
+from gaussveil_studies.published.spdp_stream import PublishedStream, low_pass, recovered_spectrum
 
 POINTS = 16
 

@@ -12,10 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 import gaussveil
+import gaussveil_studies
 from gaussveil.figure_style import FAINT, INK, PAPER, SERIES
 
 Floats = NDArray[np.float64]
 SOURCE = Path(gaussveil.__file__).parent
+MODULES = [*SOURCE.rglob("*.py"), *Path(gaussveil_studies.__file__).parent.rglob("*.py")]
 CSS = (SOURCE / "report" / "templates" / "report.css").read_text(encoding="utf-8")
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
@@ -88,7 +90,7 @@ def test_the_page_knows_the_figures_colours() -> None:
 
 def drawing_functions() -> list[tuple[str, bool]]:
     found = []
-    for path in SOURCE.rglob("*.py"):
+    for path in MODULES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         inside = [
             node
@@ -97,7 +99,7 @@ def drawing_functions() -> list[tuple[str, bool]]:
         ]
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Figure", "drawing"):
-                place = f"{path.relative_to(SOURCE)}:{node.lineno}"
+                place = f"{path}:{node.lineno}"
                 styled = ast.unparse(node.func) == "drawing"  # which is in the style itself
                 found.append((place, styled or any(node in ast.walk(block) for block in inside)))
     return found
@@ -110,7 +112,7 @@ def test_every_figure_is_drawn_in_the_house_style() -> None:
 
 
 def test_no_other_colours_and_no_pyplot() -> None:
-    for path in SOURCE.rglob("*.py"):
+    for path in MODULES:
         if path.name == "figure_style.py":
             continue
         text = path.read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ import pytest
 
 from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
-from gaussveil.studies.class_based.homes import read_homes, table
 from gaussveil.timeseries import simulate_households
+from gaussveil_studies.class_based.homes import read_homes, table
 
 
 def test_our_noise_beats_white_noise_in_every_row(full: bool, request: pytest.FixtureRequest) -> None:

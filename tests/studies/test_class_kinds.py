@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gaussveil.studies.class_based.homes import read_homes
-from gaussveil.studies.class_based.kinds import SETS, SHARES, compared, forecasts, nearest
 from gaussveil.timeseries import simulate_households
+from gaussveil_studies.class_based.homes import read_homes
+from gaussveil_studies.class_based.kinds import SETS, SHARES, compared, forecasts, nearest
 
 
 def test_a_design_is_no_worse_than_any_kind_of_noise(full: bool, request: pytest.FixtureRequest) -> None:

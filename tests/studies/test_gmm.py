@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gaussveil.studies.gmm.label_parts import excess_over_plain
-from gaussveil.studies.gmm.releases import EPSILONS, FIGURES, LABEL_RELEASES, TARGETS, by_record, compare, summary
-from gaussveil.studies.gmm.settings import iris, mnist, profiles, synthetic
-from gaussveil.studies.gmm.uses import accuracy, households
+from gaussveil_studies.gmm.label_parts import excess_over_plain
+from gaussveil_studies.gmm.releases import EPSILONS, FIGURES, LABEL_RELEASES, TARGETS, by_record, compare, summary
+from gaussveil_studies.gmm.settings import iris, mnist, profiles, synthetic
+from gaussveil_studies.gmm.uses import accuracy, households
 
 
 def test_iris_is_as_good_as_the_design_in_both_directions(full: bool) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gaussveil.studies.ndis.posteriors import breast_cancer, linnerud
+from gaussveil_studies.ndis.posteriors import breast_cancer, linnerud
 
 
 def test_both_experiments_beat_the_published_noise(full: bool) -> None:

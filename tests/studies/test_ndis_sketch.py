@@ -5,7 +5,7 @@ import math
 import mpmath
 import pytest
 
-from gaussveil.studies.ndis.sketch import improvement_factor, other_calibrations, renyi_excess, utility_bound
+from gaussveil_studies.ndis.sketch import improvement_factor, other_calibrations, renyi_excess, utility_bound
 
 
 def published_delta(leverage: float, epsilon: float, components: int) -> float:

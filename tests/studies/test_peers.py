@@ -14,9 +14,9 @@ from scipy.stats import norm
 from gaussveil.audit import audit
 from gaussveil.errors import MissingDependencyError
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studies.peers import script
-from gaussveil.studies.peers.environments import SCRIPT, Peer
-from gaussveil.studies.peers.questions import ACCOUNTANTS, CALIBRATORS, chi_square_forms
+from gaussveil_studies.peers import script
+from gaussveil_studies.peers.environments import SCRIPT, Peer
+from gaussveil_studies.peers.questions import ACCOUNTANTS, CALIBRATORS, chi_square_forms
 
 RECORDED = [  # peer, epsilon, delta, the noise it calibrated, how many times too large delta is
     ("diffprivlib 0.6.6", 5.0, 1e-17, 1.5976763621852599, 60.4),

@@ -10,10 +10,10 @@ from scipy.stats import norm
 from gaussveil.errors import MissingDataError
 from gaussveil.mechanisms import MeterStream
 from gaussveil.report.figures import svg
-from gaussveil.studies.spectral.single_home import distances, figures, read_home
-from gaussveil.studies.spectral.stream_receiver import MONTH, PERIOD, Home
-from gaussveil.studies.spectral.stream_tables import PAPER_BALL, TABLE_I, AsPrinted, tables_2_and_3, trajectory_balls
-from gaussveil.studies.spectral.stream_utility import EPSILONS, energies, measure, snr_db
+from gaussveil_studies.spectral.single_home import distances, figures, read_home
+from gaussveil_studies.spectral.stream_receiver import MONTH, PERIOD, Home
+from gaussveil_studies.spectral.stream_tables import PAPER_BALL, TABLE_I, AsPrinted, tables_2_and_3, trajectory_balls
+from gaussveil_studies.spectral.stream_utility import EPSILONS, energies, measure, snr_db
 
 # Noise sd, smoothed correlation, daily %, 28-day %, peak hour %, for 0.5 kW for 1 h at epsilon 1, 2 and 5, as measured
 # when the streams were designed.

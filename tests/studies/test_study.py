@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gaussveil.studies.study import Options, Part, Picture, Progress, Size, Step, Study, Table, Verdict, judged, shown
-from gaussveil.studies.study_output import write_outcome
-from gaussveil.studies.study_run import MOST_KEPT, content_key, run_study
+from gaussveil_studies.study import Options, Part, Picture, Progress, Size, Step, Study, Table, Verdict, judged, shown
+from gaussveil_studies.study_output import write_outcome
+from gaussveil_studies.study_run import MOST_KEPT, content_key, run_study
 
 CALLS: list[int] = []
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import ParameterError
-from gaussveil.studies.real_data import swiss_homes
-from gaussveil.studies.simulator.resemblance import NAMES, figure, run, statistics
 from gaussveil.timeseries import fit_weekly_season, read_readings, simulate_households
+from gaussveil_studies.real_data import swiss_homes
+from gaussveil_studies.simulator.resemblance import NAMES, figure, run, statistics
 
 # The same figures of the 404 real homes, rounded; test_statistics_of_the_real_homes checks them against the data.
 REAL = {"mean": 1.822, "q05": 0.100, "q50": 0.924, "q95": 5.96, "day": 0.423}

@@ -18,9 +18,9 @@ from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.audit import Audit
-    from gaussveil.studies.town.files import TownFiles
-    from gaussveil.studies.town.releases import TownRun
     from gaussveil.timeseries import Readings
+    from gaussveil.town.files import TownFiles
+    from gaussveil.town.releases import TownRun
 
 DAYS = 21
 MOST_HOMES = 5000
@@ -63,9 +63,9 @@ def demo(
     from gaussveil.noise import SeededGenerator
     from gaussveil.report.exact_curves import DELTA, LABELLED, example_panels
     from gaussveil.report.figures import compared_curves, save
-    from gaussveil.studies.town.figures import overview_figure
-    from gaussveil.studies.town.files import NAMES, new_ledger, write_run
-    from gaussveil.studies.town.releases import run_town
+    from gaussveil.town.figures import overview_figure
+    from gaussveil.town.files import NAMES, new_ledger, write_run
+    from gaussveil.town.releases import run_town
 
     private_input = None if data is None else local_file(data)
     check_targets(picture, curves, inputs=[private_input], force=True)
@@ -95,8 +95,8 @@ def demo(
 
 
 def _town(homes: int, seed: int) -> tuple[Readings, str]:
-    from gaussveil.studies.town.files import SIMULATED
     from gaussveil.timeseries import simulate_households
+    from gaussveil.town.files import SIMULATED
 
     return simulate_households(homes, DAYS, seed=seed), f"{SIMULATED} of {homes} homes (seed {seed})"
 

@@ -38,7 +38,7 @@ def _library() -> ModuleType:
     try:
         from dp_accounting import dp_event
     except ImportError as error:
-        raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[studies]'") from error
+        raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[exchange]'") from error
     module: ModuleType = dp_event  # some kinds of events are found there only
     return module
 

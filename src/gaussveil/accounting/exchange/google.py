@@ -18,7 +18,7 @@ try:
     import dp_accounting
     from dp_accounting import NeighboringRelation
 except ImportError as missing:
-    raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[studies]'") from missing
+    raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[exchange]'") from missing
 
 
 class ExactAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]

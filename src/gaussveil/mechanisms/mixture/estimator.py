@@ -10,7 +10,7 @@ on earlier outputs only, and the passes' squared mean shifts add up to mu^2 at m
 whole fit is therefore dominated by the single pair N(mu, 1) against N(0, 1) (adaptive composition of Gaussian releases:
 Dong, Roth and Su 2022, composition theorem), and its delta(epsilon) is exact.
 
-The published algorithm for this job (GMM paper, Algorithm 1) is not private as printed: see published/gmm_kl.py.
+The published algorithm for this job (GMM paper, Algorithm 1) is not private as printed: see the studies.
 """
 
 from __future__ import annotations

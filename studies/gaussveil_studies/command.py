@@ -1,0 +1,111 @@
+"""What `gaussveil study` does: experiments and refutations recomputed, with a verdict claim by claim."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from gaussveil.cli.output import print_json, print_line
+from gaussveil.errors import ParameterError, SourceError
+from gaussveil.mechanisms.progress import shown_progress
+from gaussveil_studies.catalogue import names, study_named
+from gaussveil_studies.peers.questions import install_peers as install
+from gaussveil_studies.study import Options, Outcome, Size, shown
+from gaussveil_studies.study_output import as_json, write_outcome
+from gaussveil_studies.study_run import default_cache, run_study
+
+PIPED_WIDTH = 160  # of tables that go to a file or a pipe
+COLOURS = {"refuted": "red", "agrees": "green", "differs": "yellow", "not shown": ""}
+
+
+def answer(
+    name: str,
+    data: Path | None,
+    out: Path,
+    *,
+    full: bool,
+    tiny: bool,
+    seed: int,
+    cache: Path | None,
+    no_cache: bool,
+    install_peers: bool,
+    json: bool,
+) -> None:
+    """Do what `gaussveil study` asks; its options say what each argument is."""
+    if name == "list":
+        studies = [study_named(each) for each in names()]
+        if json:
+            print_json({"studies": [{"name": s.name, "summary": s.summary, "data": s.files} for s in studies]})
+        else:
+            rows = [[Text(s.name), Text(s.summary)] for s in studies]
+            _console().print(_table("", ("study", "about"), rows, right=False))
+        return
+    wanted = study_named(name)
+    if full and tiny:
+        raise ParameterError("--full and --tiny exclude each other; give one of them")
+    if data is not None and not data.is_dir():
+        raise SourceError(f"{data}: is no folder; name the folder of the real data sets")
+    size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
+    options = Options(data or _data_from_environment(), size, seed)
+    if install_peers:
+        install(Path())
+    kept = None if no_cache else cache or default_cache()
+    with shown_progress(sys.stderr.isatty() and not json, f"study {name}") as progress:
+        outcome = run_study(wanted, options, kept, progress)
+    page = write_outcome(outcome, out)
+    if json:
+        print_json({**as_json(outcome), "report": str(page)})
+        return
+    _print(outcome)
+    print_line(f"\nreport, tables and pictures: {page}")
+
+
+def _data_from_environment() -> Path | None:
+    named = os.environ.get("GAUSSVEIL_DATA")
+    return Path(named) if named else None
+
+
+def _print(outcome: Outcome) -> None:
+    console = _console()
+    print_line(outcome.study.title)
+    for part in outcome.parts.values():
+        print_line(f"\n{part.title}")
+        for paragraph in part.paragraphs:
+            print_line(f"  {paragraph}")
+        for table in part.tables:
+            rows = [[Text(shown(value)) for value in row] for row in table.rows]
+            console.print(_table(table.caption, table.columns, rows, right=True))
+    if outcome.missing:
+        print_line(f"\nMissing, and so not shown in full: {', '.join(outcome.missing)}.")
+    print_line("")
+    lines = [
+        [
+            *map(Text, (claim.claim, claim.printed, claim.ours)),
+            Text(claim.verdict.value, style=f"bold {COLOURS[claim.verdict.value]}"),
+            Text(claim.because),
+        ]
+        for claim in outcome.claims
+    ]
+    console.print(_table("Verdict", ("claim", "printed", "ours", "", "because"), lines, right=False))
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, right: bool) -> RichTable:
+    """A table that folds long text instead of cutting it; numbers to the right."""
+    heading = Text(title, style="bold") if title else None
+    table = RichTable(title=heading, title_justify="left", box=None, padding=(0, 2, 0 if right else 1, 0))
+    for index, column in enumerate(columns):
+        table.add_column(Text(column), justify="right" if right and index else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table

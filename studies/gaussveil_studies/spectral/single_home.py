@@ -1,0 +1,57 @@
+"""The SpDP paper on a single home at five minutes: its figures and tables, with its parameters and with ours.
+
+The paper's home is not public; this is another one, so shapes compare, not digits. "Published" rows use calibrations
+and streams as printed: SpDP's stream is refuted here by recovering the protected spectrum (docs/corrections, S4b), and
+by the distance of a single event (S4). Table III's decibels are computed correctly (S6).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gaussveil.timeseries import welch_psd
+from gaussveil.typing import Floats
+from gaussveil_studies.real_data import SINGLE_HOME, data_file
+from gaussveil_studies.spectral import stream_figures, stream_tables
+from gaussveil_studies.spectral.stream_receiver import PERIOD, WEEK, Home
+
+
+def read_home(folder: Path | None = None) -> Floats:
+    """The single home, kW every five minutes."""
+    return np.loadtxt(data_file(folder, SINGLE_HOME), delimiter=",", skiprows=1, usecols=1)
+
+
+def distances(home: Home) -> list[dict[str, float]]:
+    """Figures 1b and 3: consecutive stretches drift apart in time, their spectra do not."""
+    rows = []
+    for weeks in (1, 2, 3, 4, 6, 8, 9):
+        size = weeks * WEEK
+        one, other = home.public[:size], home.public[size : 2 * size]
+        spectra = [welch_psd(part, stream_tables.POINTS, period=PERIOD) for part in (one, other)]
+        rows.append(
+            {
+                "weeks": weeks,
+                "time_kw": float(np.linalg.norm(one - other)),
+                "spectrum_kw2h": float(np.linalg.norm(spectra[0] - spectra[1])),
+            }
+        )
+    return rows
+
+
+def figures(home: Home) -> dict[str, Figure]:
+    """Figures 1 to 6 of the paper, and what a receiver makes of our streams."""
+    printed = stream_tables.AsPrinted.of(home, stream_tables.PAPER_BALL)
+    return {
+        "figure-1-demand": stream_figures.demand_figure(home, distances(home)),
+        "figure-2-lengths": stream_figures.lengths_figure(home),
+        "figure-3-distances": stream_figures.distance_figure(distances(home)),
+        "figure-4-private": stream_figures.private_figure(
+            home, stream_tables.PAPER_BALL, stream_tables.spectrum_ball(home)
+        ),
+        "figure-5-filters": stream_figures.filters_figure(printed),
+        "figure-6-streams": stream_figures.streams_figure(home, printed, stream_tables.trajectory_balls(home)),
+        "smoothed": stream_figures.smoothed_figure(home),
+    }
