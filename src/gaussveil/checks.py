@@ -6,15 +6,14 @@ The sentence quotes the value, so these are for public parameters only, never fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from functools import lru_cache, wraps
+from collections.abc import Iterable
+from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 from gaussveil.errors import ParameterError
 
 Choice = TypeVar("Choice")
-Checked = TypeVar("Checked")
 
 LARGEST_EPSILON = 500.0  # beyond it a promise is none, and doubles no longer tell epsilons from their neighbours
 SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
@@ -62,24 +61,6 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
     """The one sentence."""
     plain = value is None or isinstance(value, str | int | float)
     raise ParameterError(f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}.")
-
-
-def former(**remedies: str) -> Callable[[type[Checked]], type[Checked]]:
-    """Class decorator: parameters that a constructor once had are refused with what to write instead."""
-
-    def decorated(cls: type[Checked]) -> type[Checked]:
-        construct = cls.__init__
-
-        @wraps(construct)
-        def checked(self: Checked, /, *given: Any, **named: Any) -> None:
-            for name in remedies.keys() & named.keys():
-                raise ParameterError(f"{name} is no parameter of {cls.__name__} any more: {remedies[name]}.")
-            construct(self, *given, **named)
-
-        cls.__init__ = checked  # type: ignore[assignment]
-        return cls
-
-    return decorated
 
 
 def _inside(value: float, interval: str) -> bool:

@@ -25,8 +25,10 @@ from gaussveil.mechanisms.forecast import PrivateForecaster
 from gaussveil.mechanisms.forecast_models import HouseholdModels, PowerScale, steps_ahead
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum import GaussianPair
-from gaussveil.timeseries import Readings, conditional_forecast, fit_arma, fit_weekly_season, simulate_households
+from gaussveil.timeseries import Readings, fit_arma, fit_weekly_season, simulate_households
 from gaussveil.timeseries.arma_process import autocovariance
+
+from ..timeseries.conditional_forecast import conditional_forecast
 
 HOME = "home00002"
 ROUGH = {"order": (2, 1), "horizon": 2, "epsilon": 1.0, "clusters": 3, "smallest_cluster": 3}

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaussveil.errors import NotFiniteError, NumericalError, ParameterError
-from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift, log_delta_one_dimension
+from gaussveil.errors import NotFiniteError, ParameterError
+from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
 from gaussveil.spectrum.enclosures.enclosure import Enclosure, enclose_delta
 from gaussveil.spectrum.enclosures.exact_doubles import TermDoubles
 
@@ -42,12 +42,6 @@ def assert_close(log_delta: float, truth: float, error: float) -> None:
 def edge(case: dict[str, Any]) -> bool:
     """eps within 1e-9 of sup L: the rounding of log and eps alone moves delta by 1e-7."""
     return "edge" in case["id"] and case["d"] == 1
-
-
-@pytest.mark.parametrize("case", [c for c in CASES if c["d"] == 1], ids=lambda c: str(c["id"]))
-def test_one_dimension_on_the_tables(case: dict[str, Any]) -> None:
-    value = log_delta_one_dimension(float(case["nu"][0]), float(case["b"][0]), case["eps"])
-    assert_close(float(value), reference_log(case), 1e-6 if edge(case) else 1e-13)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not any(map(float, c["nu"]))], ids=lambda c: str(c["id"]))
@@ -88,22 +82,6 @@ def test_equal_ratios_in_the_enclosure(power: int, degrees: int, eps: float) -> 
     assert_in(value, found, 1e-12 + 4e-16 * abs(value) if math.isfinite(value) else 0.0)
 
 
-@settings(derandomize=True, deadline=None, max_examples=15)
-@given(st.floats(-50.0, 0.98), st.floats(-6.0, 6.0), st.sampled_from([0.0, 0.5, 4.0]))
-def test_one_dimension_in_the_enclosure(gap: float, shift: float, eps: float) -> None:
-    if 0.0 < abs(gap) < 1e-100 or 0.0 < abs(shift) < 1e-100:
-        gap, shift = 0.0, 1.0
-    value = float(log_delta_one_dimension(gap, shift, eps))
-    found = enclose_delta([(TermDoubles.of([gap], mean_gap=[shift]), 1)], eps)
-    if found.upper > 0.0:
-        # Next to sup L the value is ill-conditioned: allow for an ulp of eps and of log(1 - gap).
-        nearby = enclose_delta([(TermDoubles.of([gap], mean_gap=[shift]), 1)], eps + 1e-15 * (1.0 + eps))
-        wobble = found.log_upper - nearby.log_lower if nearby.lower > 0.0 else math.inf
-        assert_in(value, found, 1e-13 + 1e-15 * abs(value) + 4.0 * wobble)
-    else:
-        assert value == -math.inf
-
-
 def test_far_ends_of_the_range() -> None:
     shifts = np.array([0.0, 1e-300, 1e-100, 1e-8, 1.0, 1e8, 1e100])
     values = log_delta_mean_shift(shifts[:, None], np.array([0.0, 1e-10, 1.0, 1e3, 1e10]))
@@ -111,9 +89,6 @@ def test_far_ends_of_the_range() -> None:
     assert np.all(values <= 0.0)
     assert np.all(values[:, 1:] <= values[:, :-1])  # nonincreasing in eps
     assert np.all(values[1:] >= values[:-1])  # nondecreasing in the shift
-    gaps = np.array([-1e300, -1e10, -1.0, -1e-10, 0.0, 1e-10, 0.5, 1.0 - 1e-16])
-    both = log_delta_one_dimension(gaps[:, None], np.array([0.0, 1e-10, 1.0, 1e5]), 1.0)
-    assert np.all(both <= 0.0)
     ratios = np.array([1e-300, 1e-10, 0.5, 1.0, 2.0, 1e10, 1e300])
     assert np.all(log_delta_equal_ratios(ratios[:, None], np.array([1, 2, 7, 1000, 10**6]), 1.0) <= 0.0)
 
@@ -134,7 +109,3 @@ def test_bad_input() -> None:
         log_delta_equal_ratios(0.0, 3, 1.0)
     with pytest.raises(ParameterError, match="degrees"):
         log_delta_equal_ratios(2.0, 0, 1.0)
-    with pytest.raises(ParameterError, match="variance_gap"):
-        log_delta_one_dimension(1.0, 0.0, 1.0)
-    with pytest.raises(NumericalError, match="enclose"):
-        log_delta_one_dimension(1e-300, 0.0, 0.0)

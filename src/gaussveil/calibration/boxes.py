@@ -46,11 +46,6 @@ class BoxNoise:
         """Variance of the noise of one count."""
         return self.own + self.shared
 
-    def total_variance(self, cells: int | None = None) -> float:
-        """Variance of the noise of a sum of several counts, all by default."""
-        summed = self.cells if cells is None else cells
-        return summed * self.own + summed**2 * self.shared
-
     def squared_loss(self) -> Fraction:
         """The largest squared loss of one unit, exactly, for these very doubles."""
         own, shared = Fraction(self.own), Fraction(self.shared)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,6 @@ def real_array(name: str, value: Any) -> NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
     return array
-
-
-def real_number(name: str, value: Any) -> float:
-    """A parameter as a float; refuses text, arrays and truth values."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a real number. Got {type(value).__name__}.")
-    return float(value)
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:

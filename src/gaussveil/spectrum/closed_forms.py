@@ -1,10 +1,10 @@
-"""Pairs whose delta is known without a contour integral, in log space: mean shift, equal ratios, one dimension.
+"""Pairs whose delta is known without a contour integral, in log space: mean shift and equal ratios.
 
 Written as a difference of two probabilities these forms cancel for close pairs and underflow for small delta. Here each
 is one integral of a positive function. Where the loss crosses eps, the densities of X and e^eps Y agree; with v the
 distance from that point in standard deviations of X, delta is the density of X there times
 
-    int exp(-z v - v^2/2) (1 - exp(-(loss - eps))) dv,      loss - eps a polynomial in v that vanishes at v = 0,
+    int exp(-z v - v^2/2) (1 - exp(-(loss - eps))) dv,      loss - eps linear in v,
 
 and likewise with the gamma density for equal ratios (derived: docs/math). The integrand has one maximum in log v (in
 the logit of v where the range is finite) and is analytic around it, so that the trapezoidal rule is exact to rounding.
@@ -26,7 +26,6 @@ NODES = 320
 DEPTH = 45.0  # the rule stops where the integrand has fallen by e^-45
 SURE = 12.0  # standard deviations beyond which less than 1e-32 of a Gaussian lies
 FARTHEST = 800.0  # of log v, beyond the range of doubles
-UNDERFLOW = 1e-290
 LOG_ROOT_TWO_PI = 0.9189385332046727418
 
 
@@ -34,32 +33,6 @@ def log_delta_mean_shift(shift: Any, epsilon: Any) -> Floats:
     """log delta of N(shift, 1) against N(0, 1): Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) (NDIS Proposition 1)."""
     t, eps = _broadcast(np.abs(_finite("shift", shift)), _epsilon(epsilon))
     return _checked(_shift_value(t, eps))
-
-
-def log_delta_one_dimension(variance_gap: Any, mean_gap: Any, epsilon: Any) -> Floats:
-    """log delta of N(mean_gap, 1 - variance_gap) against N(0, 1): the loss is quadratic and exceeds eps between or
-    outside its two roots (derived: docs/math).
-    """
-    gap, shift, eps = _broadcast(_gap(variance_gap), np.abs(_finite("mean_gap", mean_gap)), _epsilon(epsilon))
-    with np.errstate(all="ignore"):
-        ratio = 1.0 - gap
-        scale = np.sqrt(ratio)
-        centre = 0.5 * shift * shift - 0.5 * np.log1p(-gap) - eps  # loss - eps at the mean of X
-        square = shift * shift + 2.0 * gap * centre / ratio
-        slope = np.sqrt(np.maximum(square, 0.0))  # of the loss at either root
-        near = -2.0 * centre / (shift + slope) / scale
-        distant = (shift + slope) * scale / gap
-        narrow, wide = (gap > 0.0) & (square > 0.0), gap < 0.0
-        step = slope * scale
-        # The root next to the mean of X, from which the loss rises by `step` per standard deviation.
-        between = _between(np.where(narrow, near, 0.0), np.where(narrow, step, 1.0), np.where(narrow, gap, 0.5))
-        growth = np.where(wide, -gap, 1.0)
-        upper = _tail(np.where(wide, near, 0.0), 0.0, np.where(wide, step, 1.0), growth)
-        lower = _tail(np.where(wide, -distant, 0.0), 0.0, np.where(wide, step, 1.0), growth)
-        value = np.where(narrow, between, np.where(wide, np.logaddexp(upper, lower), -np.inf))
-        value = np.where(gap == 0.0, _shift_value(shift, eps), np.minimum(value, 0.0))
-        value = np.where((gap > 0.0) & (centre > 0.0) & (square < UNDERFLOW), np.nan, value)
-    return _checked(value)
 
 
 def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
@@ -106,45 +79,26 @@ def _shift_value(t: Floats, eps: Floats) -> Floats:
         far, rest = _ratio(eps, safe)
         z = far - 0.5 * safe
         lost = ((far - z) - 0.5 * safe) + rest  # of z to rounding
-        value = _tail(z, lost, safe, np.zeros_like(safe))
+        value = _tail(z, lost, safe)
         return np.where(moved, np.minimum(value, 0.0), -np.inf)
 
 
-def _tail(z: Floats, correction: Floats | float, step: Floats, growth: Floats) -> Floats:
-    """log of int_0^inf phi(z + v) (1 - exp(-step v - growth v^2/2)) dv; `correction` is the low part of z."""
+def _tail(z: Floats, correction: Floats, step: Floats) -> Floats:
+    """log of int_0^inf phi(z + v) (1 - exp(-step v)) dv; `correction` is the low part of z."""
     low = np.minimum(z, 0.0)[..., None]
     high = np.maximum(z, 0.0)
-    b, g, up = step[..., None], growth[..., None], high[..., None]
+    b, up = step[..., None], high[..., None]
 
     def log_integrand(x: Floats) -> Floats:
         v = np.exp(x)
         exponent: Floats = x - up * v - 0.5 * (low + v) ** 2
-        return exponent + _log_one_minus(b * v + 0.5 * g * v * v)
+        return exponent + _log_one_minus(b * v)
 
     square, rest = _square(high)
     value = _log_integral(log_integrand, z.shape) - 0.5 * square - (0.5 * rest + high * correction) - LOG_ROOT_TWO_PI
     # Far below the mean of X nearly all its mass counts fully; there the logarithm of v would resolve it badly.
     first = -z - SURE
-    sure = (first > 0.0) & (step * first + 0.5 * growth * first * first > DEPTH)
-    return np.where(np.isposinf(square), -np.inf, np.where(sure, 0.0, value))
-
-
-def _between(z: Floats, step: Floats, gap: Floats) -> Floats:
-    """log of int_0^l phi(z + v) (1 - exp(-step v + gap v^2/2)) dv up to the other root, l = 2 step/gap."""
-    length = (2.0 * step / gap)[..., None]
-    b, low = step[..., None], np.minimum(z, 0.0)[..., None]
-    high = np.maximum(z, 0.0)
-    up = high[..., None]
-
-    def log_integrand(x: Floats) -> Floats:
-        v = length * expit(x)
-        exponent: Floats = np.log(length) + log_expit(x) + log_expit(-x) - up * v - 0.5 * (low + v) ** 2
-        return exponent + _log_one_minus(b * v * expit(-x))
-
-    square, rest = _square(high)
-    value = _log_integral(log_integrand, z.shape) - 0.5 * square - 0.5 * rest - LOG_ROOT_TWO_PI
-    ends = np.minimum(-z, length[..., 0] + z) - SURE  # room on both sides of the mean of X
-    sure = (ends > 0.0) & (0.5 * step * ends > DEPTH)
+    sure = (first > 0.0) & (step * first > DEPTH)
     return np.where(np.isposinf(square), -np.inf, np.where(sure, 0.0, value))
 
 
@@ -231,13 +185,6 @@ def _finite(name: str, value: Any) -> Floats:
 
 def _epsilon(epsilon: Any) -> Floats:
     return np.asarray(epsilon_array(epsilon, np.zeros(0)))
-
-
-def _gap(variance_gap: Any) -> Floats:
-    gap = _finite("variance_gap", variance_gap)
-    if np.any(gap >= 1.0):
-        raise ParameterError("'variance_gap' must be < 1: X has variance 1 - variance_gap. Got a value >= 1.")
-    return gap
 
 
 def _broadcast(*arrays: Floats) -> tuple[Floats, ...]:

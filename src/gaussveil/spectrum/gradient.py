@@ -77,14 +77,8 @@ def whiten(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array) -> Whitened
     return Whitened(axes, gap, 1 - gap, shift)
 
 
-def gradient_of(pair: Whitened, epsilon: float) -> PairGradient:
-    """log delta(epsilon) of X from Y and its gradient."""
-    log_delta, first, plain, tilted = _moments(pair.gap, pair.ratio, pair.mean_gap, epsilon, 1)
-    return PairGradient(log_delta, *_pull_back(pair, first, plain, tilted))
-
-
 def both_gradients(pair: Whitened, epsilon: float) -> tuple[PairGradient, PairGradient]:
-    """`gradient_of` the pair and of its reverse, in the pair's own X and Y, from one batch of integrals."""
+    """log delta(epsilon) and its gradient, X from Y and Y from X, both in the pair's X and Y, from one batch."""
     xp = array_namespace(pair.gap)
     back = pair.reversed()
     count = pair.gap.shape[0]
@@ -109,11 +103,6 @@ def swap_gradient(pair: Whitened, epsilon: float) -> PairGradient:
     there = _pull_back(pair, first[:, :size], plain[:, 0, :, :], tilted[:, 0, :, :])
     again = _pull_back(back, first[:, size:], plain[:, 1, :, :], tilted[:, 1, :, :])
     return PairGradient(log_delta, there[0] - again[0], there[1] + again[2], there[2] + again[1])
-
-
-def log_delta_gradient(mean_x: Array, cov_x: Array, mean_y: Array, cov_y: Array, epsilon: float) -> PairGradient:
-    """log delta(epsilon) of a flat batch of pairs, X from Y, and its gradient in means and covariances."""
-    return gradient_of(whiten(mean_x, cov_x, mean_y, cov_y), epsilon)
 
 
 def _pull_back(pair: Whitened, first: Array, plain: Array, tilted: Array) -> tuple[Array, Array, Array]:

@@ -21,7 +21,6 @@ from gaussveil.statistics.fixed_point import (
     sum_columns,
 )
 from gaussveil.statistics.statistic import State, Statistic, group_counts
-from gaussveil.typing import Floats
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,6 @@ class MomentSums:
     count: ExactSum
     total: ExactSum
     second: ExactSum | None
-
-    def svec(self) -> Floats:
-        """Second moments as vectors whose l2 norm is the Frobenius norm: off-diagonal entries times sqrt(2)."""
-        if self.second is None:
-            return np.empty((*self.total.shape[:1], 0))
-        rows, columns = np.triu_indices(self.total.shape[-1])
-        weights = np.where(rows == columns, 1.0, math.sqrt(2.0))
-        return np.asarray(self.second.to_float()[..., rows, columns] * weights)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ from gaussveil.timeseries.clusters import Clusters as Clusters
 from gaussveil.timeseries.clusters import cluster_households as cluster_households
 from gaussveil.timeseries.clusters import day_profiles as day_profiles
 from gaussveil.timeseries.forecast import Forecast as Forecast
-from gaussveil.timeseries.forecast import conditional_forecast as conditional_forecast
 from gaussveil.timeseries.forecast import mmse_forecast as mmse_forecast
 from gaussveil.timeseries.forecast import to_kw as to_kw
 from gaussveil.timeseries.likelihood import log_likelihood as log_likelihood

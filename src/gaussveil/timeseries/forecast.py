@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_toeplitz, toeplitz
+from scipy.linalg import toeplitz
 from scipy.signal import lfilter, lfiltic
 
 from gaussveil import checks
@@ -41,32 +41,8 @@ class Forecast:
         return int(self.mean.shape[1])
 
 
-def conditional_forecast(autocov: ArrayLike, past: ArrayLike, horizon: int) -> tuple[Floats, Floats, Floats]:
-    """Forecast, error covariance and forecast covariance of one zero-mean series from its autocovariance.
-
-    `autocov` holds the lags 0 .. len(past) + horizon - 1.
-    """
-    lags, observed = np.asarray(autocov, dtype=np.float64), np.asarray(past, dtype=np.float64)
-    checks.whole("horizon", horizon)
-    if observed.ndim != 1 or observed.size < 1 or lags.ndim != 1 or lags.size < observed.size + horizon:
-        raise ShapeError(
-            f"past must be a vector of K >= 1 values and autocov a vector of at least K + horizon lags. Got shapes "
-            f"{observed.shape} and {lags.shape} for horizon {horizon}"
-        )
-    count = observed.size
-    # Newest first: then value k of the past lies at lag k + 1 + t from future step t, and S_o stays Toeplitz.
-    cross = lags[1 + np.arange(count)[:, None] + np.arange(horizon)[None, :]]
-    weights = solve_toeplitz(lags[:count], cross)
-    explained = cross.T @ weights
-    explained = (explained + explained.T) / 2
-    return observed[::-1] @ weights, toeplitz(lags[:horizon]) - explained, explained
-
-
 def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast:
-    """Forecast the `horizon` steps after the past of every household, exactly and in time linear in the past.
-
-    Same answer as `conditional_forecast` on the model's autocovariance.
-    """
+    """Forecast the `horizon` steps after the past of every household, exactly and in time linear in the past."""
     rows = np.atleast_2d(np.asarray(past, dtype=np.float64))
     needed = max(models.ar.shape[1], models.ma.shape[1], 1)
     if rows.ndim != 2 or len(rows) != len(models) or rows.shape[1] < needed:

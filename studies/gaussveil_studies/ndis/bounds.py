@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.bounds import mean_and_covariance_bound, smaller_covariance_bound
+from gaussveil_studies.bounds import mean_and_covariance_bound, smaller_covariance_bound
 from gaussveil_studies.study import Row
 
 SPECTRUM = (0.6, 0.8, 0.9, 0.95)  # ratios of a narrow covariance to a wide one

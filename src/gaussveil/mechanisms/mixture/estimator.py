@@ -39,10 +39,6 @@ from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
 
 
-@checks.former(
-    adjacency="it is add-remove of one unit; PrivateLabelMixture protects labels alone",
-    method="it belongs to PrivateLabelMixture, which protects labels alone",
-)
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateGaussianMixture(MixtureEstimator):
     """A density and a classifier whose parameters may be published.

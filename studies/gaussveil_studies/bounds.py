@@ -47,23 +47,6 @@ def smaller_covariance_bound(ratios: Any, epsilon: float) -> float:
     return _lemma_two(-np.log(tau), _level(epsilon))
 
 
-def smaller_covariance_budget_bound(log_ratio: float, log_determinant: float, dimension: int, epsilon: float) -> float:
-    """Lemma 2 for every spectrum with log ratios in [-log_ratio, 0] whose sum is at least -log_determinant.
-
-    At fixed s and u the exponents are sums over l_i = -log(ratio_i) of phi_s(l) = s l - 1/2 log(1 + 2s(1 - e^-l)) and
-    psi_u(l) = -u l - 1/2 log(1 - 2u(e^l - 1)), both convex and increasing, so that the worst spectrum is the vertex: as
-    many entries at `log_ratio` as the determinant allows and one with what is left (docs/corrections, N2).
-    """
-    top, budget = _nonnegative("log_ratio", log_ratio), _nonnegative("log_determinant", log_determinant)
-    size = _whole("dimension", dimension)
-    level = _level(epsilon)
-    full = size if top * size <= budget else int(budget / top)
-    spectrum = [top] * full
-    if full < size:
-        spectrum.append(min(max(budget - full * top, 0.0), top))
-    return _lemma_two(np.array(spectrum), level)
-
-
 def sup_larger_covariance(log_ratio: float, rank: int, epsilon: float) -> float:
     """Largest delta of N(0, S_X) against N(0, S_Y) where S_X >= S_Y within (log_ratio, rank).
 
