@@ -19,6 +19,7 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum
 from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART, hours
+from gaussveil.mechanisms.meter_stream.registers import window_sums
 from gaussveil.noise import Generator, SecureGenerator, SeededGenerator
 from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, turn
 from gaussveil.spectrum import GaussianPair
@@ -264,6 +265,17 @@ def test_sampler_error_covers_the_lattice_exactly_known_parts(white: float, tap:
     assert 2**36 <= white / f.grid < 2**37
     assert f.total_variation(400) / f.total_variation(100) == pytest.approx(2, rel=1e-6)
     assert f.at_width(45).total_variation(100) < f.total_variation(100) / 100
+
+
+@given(st.lists(st.integers(-(2**62), 2**62), max_size=40), st.integers(0, 60), st.integers(1, 20), st.integers(-9, 9))
+def test_windows_are_summed_exactly_from_any_reading_on(steps: list[int], first: int, samples: int, open_: int) -> None:
+    expected, total = [], open_
+    for place, step in enumerate(steps, first + 1):
+        total += step
+        if place % samples == 0:
+            expected.append((place, total))
+            total = 0
+    assert window_sums(np.array(steps, np.int64), first, samples, open_) == (expected, total)
 
 
 def test_billing_registers_are_exact_sums_with_their_noise() -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gaussveil.errors import SourceError
-from gaussveil.mechanisms.meter_stream.registers import Energy, register_noise
+from gaussveil.mechanisms.meter_stream.registers import Energy, register_noise, window_sums
 from gaussveil.noise import DiscreteGaussian, Generator, default_generator
 from gaussveil.noise.stream_filter import to_steps
 from gaussveil.streaming.drawn import REGISTER, Drawn, Registers
@@ -250,20 +250,17 @@ class Gateway:
         """Add readings to the open registers; those whose whole window has passed are released."""
         arrays, closed = self.state.arrays, []
         for segment, own in zip(segments, steps):
-            row, totals = segment.row, np.concatenate([[0], np.cumsum(own)])
+            row = segment.row
             pieces_end = [offset + length for _, offset, length in segment.pieces]
             found = []
             for number, register in enumerate(self.meters[row].design.registers):
-                ends = np.arange(-(segment.first + 1) % register.samples, own.size, register.samples)
                 opened = int(arrays.sums[number, row])
-                for begin, end in zip([0, *(ends + 1).tolist()], ends.tolist()):
-                    sequence = segment.first + end
-                    total = opened + int(totals[end + 1] - totals[begin])
-                    opened = 0
-                    if sequence + 1 - register.samples >= arrays.started[row]:  # else a part only: not released
-                        found.append((sequence, number, self._register_output(row, number, total)))
-                begin = int(ends[-1]) + 1 if ends.size else 0
-                arrays.sums[number, row] = opened + int(totals[-1] - totals[begin])
+                sums, arrays.sums[number, row] = window_sums(own, segment.first, register.samples, opened)
+                found += [
+                    (end - 1, number, self._register_output(row, number, total))
+                    for end, total in sums
+                    if end - register.samples >= arrays.started[row]  # else a part only: not released
+                ]
             for sequence, number, output in sorted(found):
                 closed.append((row, number, sequence, output))
                 energy = self._energy(row, number, sequence, output)

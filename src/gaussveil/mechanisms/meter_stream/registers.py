@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -27,6 +28,18 @@ class Energy:
 def register_noise(register: RegisterDesign, grid: float) -> DiscreteGaussian:
     """Lattice noise of a register whose sum is in units of the grid."""
     return DiscreteGaussian((Fraction(register.noise_sd) / Fraction(grid)) ** 2 + LATTICE_VARIANCE)
+
+
+def window_sums(steps: Integers, first: int, samples: int, opened: int) -> tuple[list[tuple[int, int]], int]:
+    """Sums of the aligned windows that end in a block of readings from `first` on, each with the reading after its
+    last; and what stays open. `opened` is what the block finds open. Whole numbers of any size: nothing overflows.
+    """
+    ends = range(samples - first % samples, steps.size + 1, samples)
+    edges = [0, *ends, steps.size]
+    high, low = (np.concatenate([[0], np.cumsum(part)])[edges].tolist() for part in (steps >> 20, steps & (2**20 - 1)))
+    sums = [(after - before << 20) + rest for (before, after), rest in zip(pairwise(high), np.diff(low).tolist())]
+    sums[0] += opened
+    return [(first + end, total) for end, total in zip(ends, sums)], sums[-1]
 
 
 class RegisterBank:
@@ -62,14 +75,12 @@ class RegisterBank:
         """Add a part that ends before reading `index`; release the registers whose window ends there."""
         done = []
         for number, register in enumerate(self.registers):
-            # whole numbers of any size: a month's sum does not overflow
-            before, own = self.sums[number], int(np.sum(part >> 20)) * 2**20 + int(np.sum(part & (2**20 - 1)))
-            total = None if before is None else before + own
-            if index % register.samples == 0:
+            before = self.sums[number]
+            closed, opened = window_sums(part, index - part.size, register.samples, before or 0)
+            for _, total in closed:
                 noise = int(self.noise[number].draw((), generator))  # drawn in any case: one code path
-                if total is not None:
+                if before is not None:
                     kwh = (total + noise) * self.unit
                     done.append(Energy(register.name, index - register.samples, register.samples, kwh))
-                total = 0
-            self.sums[number] = total
+            self.sums[number] = opened if closed or before is not None else None
         return done
