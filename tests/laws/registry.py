@@ -19,7 +19,7 @@ from .mixture_cases import mixture
 from .posteriors import lifted, logistic, process
 from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
-from .spectral_cases import spectral, stream, trajectory
+from .spectral_cases import registers, spectral, stream, trajectory
 from .table_cases import table_profile, table_rows
 
 Matrix = NDArray[np.float64]
@@ -103,6 +103,7 @@ CASES = (
     MechanismCase(**logistic("Bayesian logistic regression")),
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
+    MechanismCase(**registers("stream, registers")),
     MechanismCase(**sketch("sketch")),
     MechanismCase(**moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy"))),
     MechanismCase(**moments("covariance", PrivateCovariance, ("1", "x", "xx"))),

@@ -10,6 +10,7 @@ from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
+from gaussveil.mechanisms.meter_stream.registers import NestedRegisters
 from gaussveil.noise import default_generator
 from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, to_steps
 from gaussveil.timeseries import welch_psd
@@ -126,5 +127,49 @@ def stream(name: str, **design: Any) -> dict[str, Any]:
         "score": score,
         "release": release,
         "malformed": (["a"] * 14, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(1001)),
+        "bad_records": (value * np.nan, value * np.inf, value * 1e300),
+    }
+
+
+def registers(name: str) -> dict[str, Any]:
+    """`MeterStream` of a day's energies, hour by hour, and of the day; an event of ten hours begins with the day."""
+    value = 1 + np.random.default_rng(6).random(24)
+    worst = np.concatenate([np.full(10, 0.5), np.zeros(14)])
+
+    def build(**changes: Any) -> MeterStream:
+        return MeterStream.design(
+            sample_period="1h", event=(0.5, "10h"), purpose="registers", registers=("hour", "day"), **changes
+        )
+
+    def energies(mechanism: MeterStream, data: Any) -> Matrix:
+        steps = to_steps(np.asarray(data), mechanism.design_.filter.input_grid, -100.0, 100.0, 0.0)
+        generator = mechanism.generator or default_generator()
+        bank = NestedRegisters(mechanism.design_)
+        bank.start(0, generator)
+        found = [bank.push(hour + 1, steps[hour : hour + 1], generator)[0].kwh for hour in range(24)]
+        return np.array(found)
+
+    def covariance(certificate: Certificate) -> Matrix:
+        hour, day = (register["noise_sd"] ** 2 for register in certificate.parameters["registers"])  # type: ignore
+        return np.asarray(hour * (np.eye(24) - 1 / 24) + day / 24**2)
+
+    def residuals(certificate: Certificate, noise: Matrix) -> Matrix:
+        return np.linalg.solve(np.linalg.cholesky(covariance(certificate)), noise.T)
+
+    def release(mechanism: MeterStream, data: Any) -> Release[Any]:
+        mechanism.push_many(data)
+        return Release(np.array([energy.kwh for energy in mechanism.energies[:24]]), mechanism.certificate_)
+
+    return {
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": value + worst,
+        "centre": np.asarray,
+        "draws": lambda mechanism, data, count: np.stack([energies(mechanism, data) for _ in range(count)]),
+        "residuals": residuals,
+        "score": lambda certificate, noise: np.asarray(noise @ np.linalg.solve(covariance(certificate), worst)),
+        "release": release,
+        "malformed": (["a"] * 24, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(90_000)),
         "bad_records": (value * np.nan, value * np.inf, value * 1e300),
     }

@@ -18,12 +18,13 @@ from gaussveil.accounting import Ledger, Release, verify
 from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError
 from gaussveil.mechanisms import MeterStream, PrivateSpectrum
-from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART, hours
+from gaussveil.mechanisms.meter_stream.design import SAMPLER_PART
 from gaussveil.mechanisms.meter_stream.registers import window_sums
 from gaussveil.noise import Generator, SecureGenerator, SeededGenerator
 from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, turn
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd
+from gaussveil.timeseries.durations import hours
 
 PROMISE = {"sample_period": "5min", "epsilon": 1.0, "delta": 1e-5}
 EVENT = {**PROMISE, "event": (0.5, "1h")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -38,7 +39,7 @@ def design(
     event_duration: Annotated[str | None, typer.Option(help='Hidden event: duration, such as "1h".')] = None,
     l2_ball: Annotated[float | None, typer.Option(help="Instead of an event: kW in l2 norm.")] = None,
     purpose: Annotated[
-        Literal["shape", "energy", "billing", "spectrum"], typer.Option(help="What the stream is for.")
+        Literal["shape", "energy", "billing", "registers", "spectrum"], typer.Option(help="What the stream is for.")
     ] = "shape",
     spectrum_epsilon: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_delta: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
@@ -123,7 +124,7 @@ def design(
         _open_all(streams, out)
     answer = {
         "meters": len(streams),
-        "noise_sd_kw": plan.noise_sd,
+        "noise_sd_kw": plan.noise_sd if isfinite(plan.noise_sd) else None,
         "daily_energy_sd_kwh": plan.daily_energy_sd,
         "monthly_energy_sd_kwh": plan.monthly_energy_sd,
         "repeated_events": plan.repeated_events,

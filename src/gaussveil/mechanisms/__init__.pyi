@@ -9,8 +9,8 @@ from gaussveil.mechanisms.gaussian_output import LiftedPlan as LiftedPlan
 from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor as PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.label_mixture.estimator import PrivateLabelMixture as PrivateLabelMixture
 from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression as PrivateBayesianLogisticRegression
+from gaussveil.mechanisms.meter_stream.figures import StreamPlan as StreamPlan
 from gaussveil.mechanisms.meter_stream.stream import MeterStream as MeterStream
-from gaussveil.mechanisms.meter_stream.stream import StreamPlan as StreamPlan
 from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture as PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.model import MixtureModel as MixtureModel
 from gaussveil.mechanisms.random_projection.estimates import Sketch as Sketch

@@ -32,6 +32,8 @@ class Meter:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        if not self.design.readings:
+            raise ParameterError("a gateway's meters must release readings. Got registers alone: use MeterStream.")
 
 
 def check_name(name: str) -> None:

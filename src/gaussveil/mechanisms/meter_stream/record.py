@@ -11,7 +11,7 @@ from typing import Any
 from gaussveil.accounting import Adjacency, Certificate
 from gaussveil.accounting.canonical import fields, number, text, within_limits
 from gaussveil.errors import FormatError
-from gaussveil.mechanisms.meter_stream.design import REGISTER_DAYS, HiddenChange, RegisterDesign, StreamDesign
+from gaussveil.mechanisms.meter_stream.design import REGISTER_HOURS, HiddenChange, RegisterDesign, StreamDesign
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.noise.stream_filter import StreamFilter
 
@@ -36,8 +36,8 @@ def design_from_dict(record: object) -> StreamDesign:
     plain = fields(within_limits(record, what), what, (*_SIMPLE, "limits", "promise", "filter", "registers"))
     promise = fields(plain["promise"], "its promise", ("size", "samples", "l2_ball"))
     registers = plain["registers"]
-    if not isinstance(registers, list) or len(registers) > len(REGISTER_DAYS):
-        raise FormatError(f"{what} has at most {len(REGISTER_DAYS)} registers in a list")
+    if not isinstance(registers, list) or len(registers) > len(REGISTER_HOURS):
+        raise FormatError(f"{what} has at most {len(REGISTER_HOURS)} registers in a list")
     try:
         return StreamDesign(
             purpose=text(plain, "purpose", what),
@@ -117,9 +117,10 @@ def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int)
     """What the certificate says of a stream: the trajectory's guarantee, the spectrum's, and their composition."""
     hidden = design.hidden
     total = math.hypot(design.mean_shift, design.spectrum_mean_shift)
+    what = "readings" if design.readings else "energies"
     return Plan(
         charge=design.charge,
-        released=f"stream of readings, purpose {design.purpose}, every {design.sample_period * 60:g} minutes",
+        released=f"stream of {what}, purpose {design.purpose}, every {design.sample_period * 60:g} minutes",
         adjacency=adjacency_of(hidden),
         built_from=() if spectrum is None else (spectrum,),
         assumptions=(
@@ -149,7 +150,7 @@ def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int)
             },
             "sample_limit": design.sample_limit,
             "sample_period_hours": design.sample_period,
-            "noise_sd": design.noise_sd,
+            "noise_sd": design.noise_sd if design.readings else None,
             "grid": design.filter.grid,
             "filter": _plain(design.filter.to_dict()),
             "registers": [asdict(register) for register in design.registers],

@@ -1,7 +1,12 @@
-"""Energy registers of a billing stream: exact sums over aligned windows, each released once with its own noise."""
+"""Energy registers of a stream: exact sums over aligned windows, each released once.
+
+Beside readings each register has its own noise. Registers alone are nested: only the shortest windows get noise, and
+the longer ones add up what was released of them.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,7 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gaussveil.mechanisms.meter_stream.design import RegisterDesign
+from gaussveil.mechanisms.meter_stream.design import RegisterDesign, StreamDesign
+from gaussveil.mechanisms.meter_stream.register_tree import bridge
 from gaussveil.noise import DiscreteGaussian, Generator
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
 from gaussveil.typing import Integers
@@ -48,11 +54,18 @@ class RegisterBank:
     A sum is None while the readings of its window are not all known: such a window is never released.
     """
 
-    def __init__(self, registers: Sequence[RegisterDesign], grid: float, sample_period: float) -> None:
-        self.registers = tuple(registers)
-        self.noise = [register_noise(register, grid) for register in registers]
-        self.unit = grid * sample_period
+    def __init__(self, design: StreamDesign) -> None:
+        self.registers = design.registers
+        self.noise = self._noise(design.registers, design.filter.input_grid)
+        self.unit = design.filter.input_grid * design.sample_period
         self.sums: list[int | None] = [0] * len(self.registers)
+        self.remainders: list[float] = []
+
+    def _noise(self, registers: Sequence[RegisterDesign], grid: float) -> list[DiscreteGaussian]:
+        return [register_noise(register, grid) for register in registers]
+
+    def start(self, index: int, generator: Generator) -> None:
+        """Noise from reading `index` on has nothing to do with the noise before it."""
 
     def forget(self, index: int) -> None:
         """Lose the windows that have begun before reading `index`: half an energy is no energy."""
@@ -84,3 +97,78 @@ class RegisterBank:
                     done.append(Energy(register.name, index - register.samples, register.samples, kwh))
             self.sums[number] = opened if closed or before is not None else None
         return done
+
+
+class NestedRegisters(RegisterBank):
+    """Registers alone. The noise of a window is drawn when it begins and handed down to the windows in it.
+
+    `remainders` holds, by level, the noise that the current window still has to hand down, in steps of the grid.
+    """
+
+    def __init__(self, design: StreamDesign) -> None:
+        super().__init__(design)
+        shortest = self.registers[0].samples
+        self.filter = design.filter
+        # What is left beside the white part on the lattice, by level.
+        self.spreads = [
+            math.sqrt(register.noise_sd**2 - register.samples / shortest * self.filter.white**2) / self.filter.grid
+            for register in self.registers
+        ]
+
+    def _noise(self, registers: Sequence[RegisterDesign], grid: float) -> list[DiscreteGaussian]:
+        return []
+
+    def start(self, index: int, generator: Generator) -> None:
+        """Draw the noise of all windows that have begun, and of what they handed down before reading `index`."""
+        self.remainders = [0.0] * len(self.registers)
+        first = index
+        for level in range(len(self.registers) - 1, -1, -1):  # windows that are over take their noise with them
+            window = self.registers[level].samples
+            for begun in range(first - first % window, index + 1, window):
+                self._hand_down(level, begun, generator)
+            first = index - index % window
+
+    def _begin(self, index: int, generator: Generator) -> None:
+        """Noise of the windows that begin with reading `index`, the longest first."""
+        for level in range(len(self.registers) - 1, -1, -1):
+            if index % self.registers[level].samples == 0:
+                self._hand_down(level, index, generator)
+
+    def _hand_down(self, level: int, index: int, generator: Generator) -> None:
+        shock = int(self.filter.inner.draw((), generator)) * 2.0**-self.filter.width
+        if level == len(self.registers) - 1:
+            self.remainders[level] = self.spreads[level] * shock
+            return
+        window, around = self.registers[level].samples, self.registers[level + 1].samples
+        left = (around - index % around) // window
+        part = bridge(self.remainders[level + 1], left, self.spreads[level], shock)
+        self.remainders[level + 1] -= part
+        self.remainders[level] = part
+
+    def push(self, index: int, part: Integers, generator: Generator) -> list[Energy]:
+        """Add a part that ends before reading `index`; what ends there is released, longer windows as sums of it."""
+        closed, opened = window_sums(part, index - part.size, self.registers[0].samples, self.sums[0] or 0)
+        total = None if self.sums[0] is None else closed[0][1] if closed else opened
+        if not closed:
+            self.sums[0] = total
+            return []
+        noise = int(self.filter.outer.draw((), generator)) + round(self.remainders[0])
+        done, known = [], None if total is None else total + noise
+        for level, register in enumerate(self.registers):
+            if level:
+                earlier = self.sums[level]
+                known = None if known is None or earlier is None else earlier + known
+                self.sums[level] = known
+            if index % register.samples:
+                break
+            if known is not None:
+                first = index - register.samples
+                done.append(Energy(register.name, first, register.samples, known * self.unit))
+            self.sums[level] = 0
+        self._begin(index, generator)
+        return done
+
+
+def register_bank(design: StreamDesign) -> RegisterBank:
+    """The registers of a stream."""
+    return RegisterBank(design) if design.readings else NestedRegisters(design)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,65 +26,37 @@ from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.accounting.canonical import parse_json
-from gaussveil.errors import AssumptionError, FormatError, ParameterError
+from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.containers import library_of, like, real_array
 from gaussveil.mechanisms.meter_stream.design import (
+    ALONE,
     HOURS_PER_YEAR,
-    REDUCTION,
+    PURPOSES,
     YEARS,
     HiddenChange,
     StreamDesign,
     StreamRequest,
     check_hides,
     design_stream,
-    hours,
 )
+from gaussveil.mechanisms.meter_stream.figures import StreamPlan, figures
+from gaussveil.mechanisms.meter_stream.filter_shapes import REDUCTION
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_plan
-from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank
+from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank, register_bank
 from gaussveil.mechanisms.release_path import Mechanism, Promise, check_generator
 from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator, default_generator
 from gaussveil.noise.stream_filter import FilterBank, to_steps
 from gaussveil.timeseries import NoisySum
+from gaussveil.timeseries.durations import hours
 from gaussveil.typing import Floats
 
 FORMAT = "gaussveil meter stream"
 VERSION = 1
 REPEATED_EVENTS = 30
 WARNING = "contains private state: whoever reads it can take the noise off the stream"
-
-
-@dataclass(frozen=True)
-class StreamPlan:
-    """What a stream would be like, before anything is spent; energies in kWh are standard deviations of the error."""
-
-    noise_sd: float
-    hourly_sd: float
-    daily_energy_sd: float
-    monthly_energy_sd: float
-    daily_energy_percent: float
-    monthly_energy_percent: float
-    repeated_events: int
-    repeated_epsilon: float
-    repeated_delta: float
-    good_for: tuple[str, ...]
-
-    def describe(self) -> str:
-        """Say it in plain text."""
-        verdict = (
-            ", ".join(self.good_for) or "nothing: ask for less, protect smaller events, or release registers alone"
-        )
-        return (
-            f"noise {self.noise_sd:.3g} kW per reading, {self.hourly_sd:.3g} kW on an hour's mean; energy error "
-            f"{self.daily_energy_sd:.3g} kWh a day ({self.daily_energy_percent:.0f} %), "
-            f"{self.monthly_energy_sd:.3g} kWh in 28 days ({self.monthly_energy_percent:.1f} %); a habit repeated on "
-            f"{self.repeated_events} days has epsilon {self.repeated_epsilon:.3g}, delta {self.repeated_delta:.2g}; "
-            f"good for: {verdict}"
-        )
-
-    __str__ = describe
 
 
 class MeterStream(Mechanism):
@@ -133,6 +105,7 @@ class MeterStream(Mechanism):
         spectrum: PrivateSpectrum | None = None,
         balance: tuple[float, float] | None = None,
         reduction: tuple[float, float] = REDUCTION,
+        registers: Sequence[str] | Mapping[str, float] = ALONE,
         limits: tuple[float, float] = (-100.0, 100.0),
         substitute: float = 0.0,
         sample_limit: int | None = None,
@@ -146,11 +119,13 @@ class MeterStream(Mechanism):
             epsilon, delta: the promise for the whole stream.
             event: (kW, duration) of the one event that is hidden, or
             l2_ball: kW, a bound on any change of the whole stream.
-            purpose: "shape", "energy", "billing" or "spectrum".
+            purpose: "shape", "energy", "billing", "registers" or "spectrum".
             history: for "spectrum", a release of `PrivateSpectrum`; or past readings, which `spectrum` then releases.
             spectrum: the `PrivateSpectrum` that protects `history`, with its own promise and account.
             balance: (rho, p) of "energy": how slow, and how much of the promise goes to, the low frequencies.
             reduction: (gain below 1, coefficient) of the first-order low pass F of "spectrum".
+            registers: of "registers": some of "hour", "day", "week" and "month" (28 days), or with what a relative
+                variance of each weighs.
             limits: public range in kW that readings are clipped to.
             substitute: public reading that stands for a missing one.
             sample_limit: how many readings the certificate covers; ten years by default.
@@ -167,6 +142,7 @@ class MeterStream(Mechanism):
             substitute=float(substitute),
             balance=balance,
             reduction=reduction,
+            registers=registers,
         )
         released = _released_spectrum(history, spectrum) if purpose == "spectrum" else None
         if released is None and (history is not None or spectrum is not None):
@@ -182,26 +158,12 @@ class MeterStream(Mechanism):
         """Noise, energy errors and what they are good for, against a public typical load; nothing is spent.
 
         Good for shape: an hour's mean is known to within the typical load. Good for daily energy: to within a quarter;
-        for monthly energy: to within a tenth.
+        for monthly energy: to within a tenth. `compared` holds the same for every purpose that this promise allows.
         """
-        design = self.design_
-        day, month = design.energy_sd(24.0), design.energy_sd(28 * 24.0)
-        hourly = design.energy_sd(1.0) if design.sample_period <= 1 else design.noise_sd
-        repeated = design.promise_of(design.repeated_shift(repeated_events))
-        percent = 100 * day / (24 * typical_kw), 100 * month / (28 * 24 * typical_kw)
-        uses = (("load shape", hourly <= typical_kw), ("daily energy", percent[0] <= 25), ("bills", percent[1] <= 10))
-        return StreamPlan(
-            noise_sd=design.noise_sd,
-            hourly_sd=hourly,
-            daily_energy_sd=day,
-            monthly_energy_sd=month,
-            daily_energy_percent=percent[0],
-            monthly_energy_percent=percent[1],
-            repeated_events=repeated_events,
-            repeated_epsilon=repeated[0],
-            repeated_delta=repeated[1],
-            good_for=tuple(name for name, good in uses if good),
-        )
+        own = self.design_
+        alike = [own if purpose == own.purpose else _alike(own, purpose) for purpose in PURPOSES]
+        found = {d.purpose: figures(d, typical_kw, repeated_events) for d in alike if d is not None}
+        return replace(found[own.purpose], compared=tuple(found.values()))
 
     def open(self) -> Certificate:
         """Debit and certify, then draw the filters' first state; the first `push` does it if nobody did."""
@@ -266,9 +228,12 @@ class MeterStream(Mechanism):
         steps = to_steps(values, self.design_.filter.input_grid, low, high, self.design_.substitute)
         outputs, source = [np.empty(0, np.int64)], self._source
         for part in self._registers.cuts(self._index, steps):  # a register draws between two readings, block or not
-            outputs.append(self._bank.push(part[:, None], source)[0][:, 0])
+            if self.design_.readings:
+                outputs.append(self._bank.push(part[:, None], source)[0][:, 0])
             self._index += part.size
             self.energies += self._registers.push(self._index, part, source)
+        if not self.design_.readings:
+            return np.full(steps.size, np.nan)
         return np.concatenate(outputs).astype(np.float64) * self.design_.filter.grid
 
     def noisy_sums(self) -> list[NoisySum]:
@@ -287,7 +252,6 @@ class MeterStream(Mechanism):
         self.open()
         self._start()
         self._registers.forget(self._index)
-        self._registers.forget(self._index)
 
     @property
     def _source(self) -> Generator:
@@ -301,12 +265,11 @@ class MeterStream(Mechanism):
 
     def _start(self) -> None:
         self._prepare().start(self._source)
+        self._registers.start(self._index, self._source)
 
     def _prepare(self) -> FilterBank:
         self._bank = FilterBank([self.design_.filter])
-        self._registers = RegisterBank(
-            self.design_.registers, self.design_.filter.input_grid, self.design_.sample_period
-        )
+        self._registers = register_bank(self.design_)
         return self._bank
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -327,6 +290,7 @@ class MeterStream(Mechanism):
                 "states": self._bank.states[:, 0].tolist(),
                 "past": self._bank.past[:, 0].tolist(),
                 "sums": self._registers.sums,
+                "remainders": self._registers.remainders,
             }
         return write_whole(path, json.dumps(record, allow_nan=False), PRIVATE)
 
@@ -350,6 +314,7 @@ class MeterStream(Mechanism):
                 bank.states[:, 0] = record["open"]["states"]
                 bank.past[:, 0] = record["open"]["past"]
                 made._registers.sums = [None if one is None else int(one) for one in record["open"]["sums"]]
+                made._registers.remainders = list(map(float, record["open"].get("remainders", [])))
             return made
         except FormatError:  # says itself what is wrong, and quotes nothing of the state
             raise
@@ -385,3 +350,23 @@ def _shift_of(certificate: Certificate) -> float:
     if energy is None:
         raise ParameterError("history must be a release of PrivateSpectrum; its certificate holds another loss.")
     return math.sqrt(float(np.max(energy)))
+
+
+def _alike(own: StreamDesign, purpose: str) -> StreamDesign | None:
+    """The same promise for another purpose, None where that needs more or is refused."""
+    if purpose == "spectrum":
+        return None
+    try:
+        return design_stream(
+            StreamRequest(
+                purpose=purpose,
+                sample_period=own.sample_period,
+                promise=Promise(own.epsilon, own.delta),
+                hidden=own.hidden,
+                sample_limit=own.sample_limit,
+                limits=own.limits,
+                substitute=own.substitute,
+            )
+        )
+    except (ParameterError, NumericalError):
+        return None
