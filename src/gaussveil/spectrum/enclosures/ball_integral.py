@@ -22,6 +22,7 @@ from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
+from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
 
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
@@ -29,7 +30,6 @@ TIGHT = 1e-10  # relative width at which no higher precision is tried
 NEAR_LARGEST = 1e-3  # of epsilon: how near the largest loss the formulas change that steer the contour
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
-NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
 FIRST_WORK, WORK_PER_TERM, MOST_WORK = 2e5, 600, 1.5e6  # ten times what ordinary pairs need; at most some ten seconds
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
@@ -56,8 +56,6 @@ class BallIntegral:
     def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float, budget: WorkBudget) -> None:
         self.spectra = spectra
         self._budget = budget
-        self._price = (5 + sum(len(spectrum.terms) for spectrum, _ in spectra)) * max(1.0, ctx.prec / 128)
-        self._terms = {id(spectrum): spectrum.terms_only() for spectrum, _ in spectra}
         self.epsilon = epsilon
         terms = [(term, count) for spectrum, count in spectra for term in spectrum.terms]
         # Plain floats steer the choice of contour; nothing rigorous depends on them.
@@ -90,12 +88,13 @@ class BallIntegral:
                 return UNKNOWN, False
             c, opening, width = saddle
             level = arb(float(self._log_size(np.zeros(1, dtype=np.complex128), c, opening).real[0]))
-        best = from_log(self._chernoff(c))
         exact = all(spectrum.exact for spectrum, _ in self.spectra)
-        if best.log_upper < (NEGLIGIBLE if exact else NEGLIGIBLE_OF_MATRICES):
-            return best, True
-        if not (level.is_finite() and 0.0 < width < math.inf):
-            return best, False
+        deep = NEGLIGIBLE if exact else NEGLIGIBLE_OF_MATRICES
+        if not (float(level) > deep / 2 and 0.0 < width < math.inf):
+            best = from_log(self._chernoff(c))
+            if best.log_upper < deep or not (level.is_finite() and 0.0 < width < math.inf):
+                return best, best.log_upper < deep
+        best = UNKNOWN
         for path in self._paths(c, opening, width, float(level)):
             scaled = self._integral(path, c, width, level)
             if scaled is None:
@@ -103,7 +102,7 @@ class BallIntegral:
             best = intersection(best, from_scaled(scaled, level))
             if scaled > 0 and scaled.rad() <= TIGHT / 2 * scaled:
                 return best, True
-        return best, False
+        return intersection(best, from_log(self._chernoff(c))), False
 
     def _mean_shift(self) -> tuple[Enclosure, bool]:
         """Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) for a shift of length t (Balle and Wang 2018, Theorem 8)."""
@@ -176,7 +175,7 @@ class BallIntegral:
         steepness = math.hypot(1.0 / c_float, 1.0 / (1.0 + c_float), math.sqrt(rest))  # no overflow at c = 1e-200
         return c, opening, 1.0 / steepness if steepness > 0.0 else math.inf
 
-    def _exponent(self, s: acb) -> acb:
+    def _exponent(self, cumulant: CompositionCumulant, s: acb) -> acb:
         """K(s) - s eps on the ball s; on wide balls around a second-order expansion, so that slopes cancel.
 
         The remainder bound also proves that no cut is met. acb.integral evaluates on its path and on balls that contain
@@ -186,22 +185,15 @@ class BallIntegral:
         spread = s - centre
         reach = spread.abs_upper()
         if reach <= arb(abs(complex(centre))) * NARROW:
-            return -s * self.epsilon + sum((one.cumulant(s) * count for one, count in self.spectra), acb(0))
-        value, slope = -centre * self.epsilon, acb(-self.epsilon)
-        curvature = arb(0)
-        for spectrum, count in self.spectra:
-            bend, residual = spectrum.bend(s)
-            if not bend.is_finite():
-                return acb("nan", "nan")
-            value += (self._terms[id(spectrum)].cumulant(centre) + residual) * count
-            slope += spectrum.slope(centre) * count
-            curvature += bend * count
-        rest = arb(0, (curvature * reach * reach / 2).abs_upper())
-        return value + slope * spread + acb(rest, rest)
+            return cumulant.value(s) - s * self.epsilon
+        value, slope, bend = cumulant.expanded(s, centre)
+        rest = arb(0, (bend * reach * reach / 2).abs_upper())
+        return value - centre * self.epsilon + (slope - self.epsilon) * spread + acb(rest, rest)
 
     def _chernoff(self, c: arb) -> arb:
         """log of E_X[e^{c(L-eps)}] c^c/(1+c)^(1+c): an upper bound, as (1-e^-z)e^-cz is at most that fraction."""
-        return self._exponent(acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
+        whole = CompositionCumulant(self.spectra, np.array([complex(float(c))]))
+        return self._exponent(whole, acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
 
     # --- the complex plane
 
@@ -220,16 +212,19 @@ class BallIntegral:
 
     def _paths(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> list[_Path]:
         """Candidate pieces, cheapest first: doublings of length, height above the saddle, oscillations."""
-        lengths = width * 2.0 ** np.arange(0.0, 130.0, 0.5)
         goal = -(GOAL_BITS + 6) * math.log(2.0)
         found = []
         for direction in DIRECTIONS:
-            z = np.asarray(lengths * direction, dtype=np.complex128)
-            with np.errstate(all="ignore"):
-                size = self._log_size(z, c, opening) - level
-                s = float(c) + z
-                rest = size.real + np.log(np.abs(s)) + np.log(np.abs(1.0 + s)) - np.log(z.imag) - math.log(width)
-            reached = np.flatnonzero(rest < goal)
+            for doublings in (10.0, 130.0):
+                lengths = width * 2.0 ** np.arange(0.0, doublings, 0.5)
+                z = np.asarray(lengths * direction, dtype=np.complex128)
+                with np.errstate(all="ignore"):
+                    size = self._log_size(z, c, opening) - level
+                    s = float(c) + z
+                    rest = size.real + np.log(np.abs(s)) + np.log(np.abs(1.0 + s)) - np.log(z.imag) - math.log(width)
+                reached = np.flatnonzero(rest < goal)
+                if reached.size:
+                    break
             end = int(reached[0]) if reached.size else len(lengths) - 1
             above = max(0.0, float(np.max(size.real[: end + 1])))
             turns = float(np.max(np.abs(size.imag[: end + 1]))) / (2.0 * math.pi)
@@ -245,16 +240,19 @@ class BallIntegral:
         if not all(self._single_branch(spectrum, c, points[-1], path.direction) for spectrum, _ in self.spectra):
             return None
 
-        def integrand(s: acb, _analytic: bool) -> acb:
-            self._budget.left -= self._price
-            return (self._exponent(s) - level).exp() / (s * (s + 1))
+        cumulant = CompositionCumulant(self.spectra, np.array([complex(point) for point in points]))
+        price = (5 + len(cumulant.hulls)) * max(1.0, ctx.prec / 128)
 
-        total = self._tail(points[-1], level)
+        def integrand(s: acb, _analytic: bool) -> acb:
+            self._budget.left -= price
+            return (self._exponent(cumulant, s) - level).exp() / (s * (s + 1))
+
+        total = self._tail(cumulant, points[-1], level)
         if not total.abs_upper() < 1e-12 * width:
             return None
         tolerance = arb(2) ** -GOAL_BITS
         for start, end in pairwise(points):
-            limit = int(min(EVALUATIONS, self._budget.left / self._price))
+            limit = int(min(EVALUATIONS, self._budget.left / price))
             if limit < 1:
                 return None
             total += acb.integral(
@@ -273,9 +271,9 @@ class BallIntegral:
         rest = spectrum.residual_gram + (c + abs(end)) * spectrum.residual_gap
         return all(rest < (1 + c * term.gap) * sine for term in spectrum.terms)
 
-    def _tail(self, end: acb, level: arb) -> acb:
+    def _tail(self, cumulant: CompositionCumulant, end: acb, level: arb) -> acb:
         """Ball around zero that holds the integral over the vertical half line above the end of the piece."""
-        exponent = (self._exponent(end) - level).real
+        exponent = (self._exponent(cumulant, end) - level).real
         height = end.imag
         for spectrum, count in self.spectra:
             rise = arb(0)

@@ -20,7 +20,7 @@ from gaussveil.spectrum.enclosures.dominating import dominating_terms
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
 from gaussveil.spectrum.enclosures.exact_doubles import Doubles, MatrixDoubles, TermDoubles
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
-from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectrum
+from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectra, matrix_spectrum
 
 NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
@@ -106,13 +106,9 @@ def _spectra(active: Sequence[tuple[Doubles, int]], precision: int) -> list[tupl
         terms = [(source, count) for source, count in active if isinstance(source, TermDoubles)]
         if terms:
             spectra.append((exact_spectrum(terms), 1))
-        for source, count in active:
-            if isinstance(source, MatrixDoubles):
-                spectrum = matrix_spectrum(source, bits)
-                if spectrum is None:
-                    return None
-                spectra.append((spectrum, count))
-    return spectra
+        matrices = [(source, count) for source, count in active if isinstance(source, MatrixDoubles)]
+        found = matrix_spectra(tuple(source for source, _ in matrices), bits)
+    return None if found is None else spectra + list(zip(found, (count for _, count in matrices)))
 
 
 def dominate(

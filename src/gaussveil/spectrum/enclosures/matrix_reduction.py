@@ -29,14 +29,33 @@ ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
 CLOSE = 2.0**-26  # rotations beyond this angle are not first-order: such gaps form a cluster
 LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
 QUICK_BITS = 256  # precision up to which products of doubles in slices are tried first, above EXACT_FACTOR dimensions
+MANY = 8  # pairs of one size from which on those are tried below it
+MEANS = (("mean_x", 1), ("mean_y", -1))
 EXACT_FACTOR = 40  # dimension up to which the first factor is computed at full precision
+
+
+@lru_cache(maxsize=16)
+def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSpectrum] | None:
+    """Spectra of pairs of matrices at the working precision `bits`; None when that does not decide definiteness."""
+    found: dict[MatrixDoubles, BallSpectrum | None] = {}
+    for size in {source.size for source in sources} if bits <= QUICK_BITS else ():
+        stack = tuple(dict.fromkeys(source for source in sources if source.size == size))
+        if len(stack) >= MANY and size <= EXACT_FACTOR:
+            found.update(zip(stack, _quick_spectra(stack)))
+    spectra = []
+    for source in sources:
+        spectrum = found.get(source) or matrix_spectrum(source, bits)
+        if spectrum is None:
+            return None
+        spectra.append(spectrum)
+    return spectra
 
 
 @lru_cache(maxsize=64)
 def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
-    """Spectrum of a pair of matrices at the working precision `bits`; None when that does not decide definiteness."""
+    """The same of one pair."""
     if source.size > LARGEST_IN_BALLS or (source.size > EXACT_FACTOR and bits <= QUICK_BITS):
-        quick = _large_spectrum(source)
+        (quick,) = _quick_spectra((source,))
         if quick is not None or source.size > LARGEST_IN_BALLS:
             return quick
     cov_x, cov_y = _symmetric(source.cov_x), _symmetric(source.cov_y)
@@ -78,41 +97,48 @@ def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, res
 
 @lru_cache(maxsize=8)
 @np.errstate(all="ignore")
-def _large_spectrum(source: MatrixDoubles) -> BallSpectrum | None:
-    """The same to some 25 digits by sliced products of doubles; None where those do not suffice."""
-    cov_x, cov_y = np.array(source.cov_x), np.array(source.cov_y)
+def _quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
+    """The same of pairs of one size, to some 25 digits by sliced products of doubles; None where those fail."""
+    cov_x, cov_y = (np.array([getattr(source, name) for source in sources]) for name in ("cov_x", "cov_y"))
     start = _double_whitener(cov_y)
-    if start is None or not (np.array_equal(cov_x, cov_x.T) and np.array_equal(cov_y, cov_y.T)):
-        return None
+    if start is None:
+        return [None] * len(sources)
     whiten, scale = start
-    square = np.multiply.outer(scale, scale)  # powers of two
-    cov_y, none = cov_y * square, np.zeros_like(cov_y)
-    difference = two_sum(cov_y, -cov_x * square)
-    _, axes = np.linalg.eigh(whiten @ difference.hi @ whiten.T)
-    rows = Sum(axes.T @ whiten, none)
+    square = scale[..., :, None] * scale[..., None, :]  # powers of two
+    x, y = (two_sum(half, np.swapaxes(half, -1, -2)) for half in (cov_x * square / 2, cov_y * square / 2))
+    hi, lo = two_sum(y.hi, -x.hi)
+    difference = two_sum(hi, lo + (y.lo - x.lo))
+    blur = 2.0**-102 * (np.abs(x.hi) + np.abs(y.hi)) + 1e-300  # what that sum and halves of tiny numbers lose
+    _, axes = np.linalg.eigh(whiten @ difference.hi @ np.swapaxes(whiten, -1, -2))
+    rows, unit = Sum(np.swapaxes(axes, -1, -2) @ whiten, np.zeros_like(whiten)), np.eye(whiten.shape[-1])
     for last in (False, True):
-        gram, _, gram_norm = congruence(rows, Sum(cov_y, none))
-        gap, gap_errors, gap_norm = congruence(rows, difference)
-        across, gaps = (gram.hi - np.eye(source.size)) + gram.lo, np.diagonal(gap.hi)
-        along = gap.hi - np.diag(gaps) + gap.lo * (1 - np.eye(source.size))
+        gram, _, gram_norm = congruence(rows, y, blur)
+        gap, gap_errors, gap_norm = congruence(rows, difference, blur)
+        gaps, lows = (np.diagonal(part, axis1=-2, axis2=-1) for part in gap)
+        across, along = (gram.hi - unit) + gram.lo, gap.hi * (1 - unit) + gap.lo * (1 - unit)
         if last:
             break
-        left, apart = along - np.add.outer(gaps, gaps) / 2 * across, gaps[None, :] - gaps[:, None]
+        left = along - (gaps[..., :, None] + gaps[..., None, :]) / 2 * across
+        apart = gaps[..., None, :] - gaps[..., :, None]
         turn = np.where(np.abs(left) < CLOSE * np.abs(apart), left / np.where(apart == 0, 1.0, apart), 0.0)
         rows = two_sum(rows.hi, (-across / 2 - turn) @ rows.hi)
-    shift = two_sum(np.array(source.mean_x), -np.array(source.mean_y))
-    mean, (first, across_mean) = product(rows, Sum((shift.hi * scale)[:, None], (shift.lo * scale)[:, None]))
-    norms = (_ball_norm(across, gram_norm), _ball_norm(along, gap_norm))
-    if not all(math.isfinite(norm) for norm in norms):
-        return None
-    balls = [arb(hi, error) + arb(lo) for hi, lo, error in zip(gaps, np.diagonal(gap.lo), gap_errors)]
-    means = [arb(hi, e * across_mean[0]) + arb(lo) for hi, lo, e in zip(mean.hi[:, 0], mean.lo[:, 0], first)]
-    return _spectrum(balls, means, arb(norms[0]), arb(norms[1]))
+    shift = two_sum(*(np.array([getattr(one, name) for one in sources]) * sign for name, sign in MEANS))
+    mean, (first, across_mean) = product(rows, Sum(*((part * scale)[..., None] for part in shift)))
+    mean_errors = first * across_mean
+    norms = _ball_norm(across, gram_norm), _ball_norm(along, gap_norm)
+    balls, means = (
+        [[arb(hi, e) + arb(lo) for hi, lo, e in zip(*row)] for row in zip(*(part.tolist() for part in parts))]
+        for parts in ((gaps, lows, gap_errors), (mean.hi[..., 0], mean.lo[..., 0], mean_errors))
+    )
+    return [
+        _spectrum(gap, mean, arb(one), arb(other)) if math.isfinite(one + other) else None
+        for gap, mean, one, other in zip(balls, means, *(norm.tolist() for norm in norms))
+    ]
 
 
-def _ball_norm(left: Floats, error: float) -> float:
-    """At least the Frobenius norm of a residual known in doubles up to `error`."""
-    return (float(np.linalg.norm(left)) + error) * (1 + 1e-9)
+def _ball_norm(left: Floats, error: Floats) -> Floats:
+    """At least the Frobenius norms of residuals known in doubles up to `error`."""
+    return np.asarray((np.linalg.norm(left, axis=(-2, -1)) + error) * (1 + 1e-9))
 
 
 def _refuse_indefinite(source: MatrixDoubles) -> None:
@@ -153,9 +179,10 @@ def _whitener(source: MatrixDoubles, cov_y: arb_mat) -> arb_mat | None:
 
 def _double_whitener(cov: Floats) -> tuple[Floats, Floats] | None:
     """In doubles: W with W S W' near the identity where S is scaled by the powers of two that come with it."""
-    scale = 2.0 ** -np.round(np.log2(np.diagonal(cov)) / 2)
+    scale = 2.0 ** -np.round(np.log2(np.diagonal(cov, axis1=-2, axis2=-1)) / 2)
+    scaled = (cov + np.swapaxes(cov, -1, -2)) / 2 * (scale[..., :, None] * scale[..., None, :])
     try:
-        return np.linalg.inv(np.linalg.cholesky((cov + cov.T) / 2 * np.multiply.outer(scale, scale))), scale
+        return np.linalg.inv(np.linalg.cholesky(scaled)), scale
     except np.linalg.LinAlgError:
         return None
 

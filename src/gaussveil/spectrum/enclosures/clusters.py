@@ -1,0 +1,247 @@
+"""K of a whole composition in balls, at the price of few terms.
+
+Gaps that lie close together are expanded together: with d = g - c and u = s / (1 + s c), over a cluster around c
+
+    1 + s g = (1 + s c)(1 + u d),
+    sum m log(1 + s g) = M log(1 + s c) + sum_k (-1)^(k-1) S_k u^k / k,    S_k = sum m d^k,
+    sum e / (1 + s g) = sum_k (-u)^k E_k / (1 + s c),                      E_k = sum e d^k,
+
+and what lies beyond the last power is a geometric series in q = |u| max|d|. The logarithms are the principal ones: the
+second factor turns by less than a quarter, and 1 + s g and 1 + s c lie on one side of the real line, as a cluster
+holds gaps of one sign or stands around zero. Other terms that count once share one logarithm of their product.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, acb_poly, arb
+
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
+from gaussveil.typing import Floats
+
+CLOSE = 0.25  # q up to which a series is used
+BITS = 80  # of what a series leaves out, against its second term
+FEWEST = 8  # terms that make a cluster worth its series, and factors that share a logarithm
+NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
+
+
+class Parts(NamedTuple):
+    """Sums of m log(1 + s g) and of e / (1 + s g), or their derivatives."""
+
+    logs: acb
+    quadratic: acb
+
+
+class Bundle:
+    """A few terms, evaluated one by one; those of a bundle of several count once each."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self.hulls = [Term(+term.gap, term.multiplicity, term.energy) for term in terms]  # at the working precision
+        self._energies = [None if term.energy.is_zero() else acb(term.energy) for term in terms]
+        self._gaps = [float(term.gap) for term in terms]
+
+    def values(self, s: acb) -> Parts:
+        """Both sums at a ball that is nearly a point; not finite on a cut."""
+        factors = [s * gap + 1 for gap, _, _ in self.hulls]
+        quadratic = sum((e / w for e, w in zip(self._energies, factors) if e is not None), acb(0))
+        angle = self._angle(s) if len(factors) > 1 else None
+        if angle is None:
+            return Parts(
+                sum((w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)), acb(0)), quadratic
+            )
+        return Parts(_log_at(math.prod(factors, start=acb(1)), angle), quadratic)
+
+    def slopes(self, s: acb) -> Parts:
+        """Derivatives of both sums."""
+        logs, quadratic = acb(0), acb(0)
+        for gap, multiplicity, energy in self.hulls:
+            w = s * gap + 1
+            step = gap / w
+            logs, quadratic = logs + multiplicity * step, quadratic - energy * step / w
+        return Parts(logs, quadratic)
+
+    def _angle(self, s: acb) -> float | None:
+        """Sum of the angles of all 1 + s g in doubles; None off the upper half plane, or next to a branch point."""
+        if not s.imag > 0:
+            return None
+        place = complex(s)
+        factors = [1 + place * gap for gap in self._gaps]
+        far = all(1 + abs(place) * abs(gap) < 1e6 * abs(w) for gap, w in zip(self._gaps, factors))
+        return math.fsum(map(cmath.phase, factors)) if far else None
+
+
+class Cluster:
+    """Many terms around a centre, by their power sums."""
+
+    def __init__(self, terms: Sequence[Term], centre: float, degree: int) -> None:
+        self.terms, self.centre, self.degree = Bundle(terms), arb(centre), degree
+        offsets = [term.gap - centre for term in terms]
+        numbers, energies = [term.multiplicity for term in terms], [term.energy for term in terms]
+        self.number, self.energy, self.reach = sum(numbers, arb(0)), sum(energies, arb(0)), arb(0)
+        for one in offsets:
+            self.reach = self.reach.max(one.abs_upper())
+        self.hulls = [Term(self.centre + arb(0, self.reach.upper()), self.number, self.energy)]
+        once, still = all(one == 1 for one in numbers), self.energy.is_zero()
+        logs, quadratic, powers = [arb(0)], [self.energy], offsets
+        for k in range(1, degree + 1):
+            sign = 1 - 2 * (k % 2)
+            logs.append(sum(powers if once else map(operator.mul, powers, numbers), arb(0)) * -sign / k)
+            quadratic.append(arb(0) if still else sum(map(operator.mul, powers, energies), arb(0)) * sign)
+            powers = list(map(operator.mul, powers, offsets))
+        self.spread = -2 * logs[2]  # S_2
+        self.logs, self.quadratic = acb_poly(logs), acb_poly(quadratic)
+        self.log_slope, self.quadratic_slope = self.logs.derivative(), self.quadratic.derivative()
+
+    def values(self, s: acb) -> Parts:
+        """As of a bundle."""
+        w = s * self.centre + 1
+        u = s / w
+        size = u.abs_upper()
+        q = size * self.reach
+        if not q < CLOSE:
+            return self.terms.values(s)
+        rest = q ** (self.degree - 1) / (1 - q)
+        logs = self.logs(u) + _around_zero(self.spread * size * size * rest / (self.degree + 1))
+        quadratic = self.quadratic(u) + _around_zero(self.energy * rest * q * q)
+        return Parts(logs + w.log(analytic=True) * self.number, quadratic / w)
+
+    def slopes(self, s: acb) -> Parts:
+        """As of a bundle."""
+        w = s * self.centre + 1
+        u = s / w
+        size = u.abs_upper()
+        q = size * self.reach
+        if not q < CLOSE:
+            return self.terms.slopes(s)
+        rest = q ** (self.degree - 1) / (1 - q)
+        logs = self.log_slope(u) + _around_zero(self.spread * size * rest)
+        beyond = self.energy * self.reach * q * rest * (self.degree + 1) / (1 - q)
+        quadratic = (self.quadratic_slope(u) + _around_zero(beyond)) / w
+        quadratic -= self.centre * (self.quadratic(u) + _around_zero(self.energy * rest * q * q))
+        square = w * w
+        return Parts(self.number * self.centre / w + logs / square, quadratic / square)
+
+
+def _log_at(z: acb, angle: float) -> acb:
+    """The logarithm of z whose imaginary part is near `angle`; not finite where that is none of its values."""
+    behind = bool(z.real < 0)
+    found = (-z if behind else z).log()  # off the cut
+    turns = (angle - float(found.imag)) / math.pi
+    if not abs(turns - round(turns)) < 0.1 or bool(round(turns) % 2) != behind:
+        return acb("nan", "nan")
+    return found + acb(0, arb.pi() * round(turns))
+
+
+def _around_zero(size: arb) -> acb:
+    spread = arb(0, size.abs_upper())
+    return acb(spread, spread)
+
+
+def clustered(terms: Sequence[Term], gaps: Floats, path: Floats) -> list[Bundle | Cluster]:
+    """The terms in groups that are small as seen from the points of a path; nothing rigorous depends on those."""
+    found: list[Bundle | Cluster] = []
+    left: list[int] = []
+    waiting = [np.argsort(gaps)] if len(gaps) else []
+    while waiting:
+        rows = waiting.pop()
+        low, high = float(gaps[rows[0]]), float(gaps[rows[-1]])
+        centre = 0.0 if low <= 0.0 <= high else (low + high) / 2
+        q = max(high - centre, centre - low) * float(np.max(np.abs(path / (1.0 + path * centre))))
+        if len(rows) < FEWEST:
+            left += rows.tolist()
+        elif q < CLOSE / 2:
+            degree = 4 + int(BITS / -math.log2(max(q, 2.0**-BITS)))
+            found.append(Cluster([terms[row] for row in rows], centre, degree))
+        elif low == high:
+            left += rows.tolist()
+        else:
+            middle = int(np.searchsorted(gaps[rows], (low + high) / 2, side="right"))
+            waiting += [rows[:middle], rows[middle:]]
+    alone = {row: not terms[row].multiplicity == 1 for row in left}  # noqa: SIM201 (a ball may be neither)
+    once = [terms[row] for row in left if not alone[row]]
+    found += [Bundle([terms[row]]) for row in left if alone[row]]
+    return found + [Bundle(once[start : start + FEWEST]) for start in range(0, len(once), FEWEST)]
+
+
+class CompositionCumulant:
+    """K of a composition, its residuals included, as seen from a path."""
+
+    def __init__(self, spectra: Sequence[tuple[BallSpectrum, int]], path: Floats) -> None:
+        terms = [
+            Term(term.gap, term.multiplicity * count, term.energy * count) if count > 1 else term
+            for spectrum, count in spectra
+            for term in spectrum.terms
+        ]
+        self.groups = clustered(terms, np.array([float(term.gap) for term in terms]), path)
+        self.hulls = [hull for group in self.groups for hull in group.hulls]
+        self._places = [(float(hull.gap), float(hull.gap.rad())) for hull in self.hulls]
+        self._flat = sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0))
+        self._log_ratio = sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0))
+        # A composition is one pair of block-diagonal matrices.
+        rough = [(spectrum, count) for spectrum, count in spectra if not spectrum.exact]
+        self._rough = sum(len(spectrum.terms) * count for spectrum, count in rough)
+        self._gram = _norm((one.residual_gram, count) for one, count in rough)
+        self._across = _norm((one.residual_gap, count) for one, count in rough)
+        self._energy = sum((one.energy * count for one, count in rough), arb(0))
+
+    def value(self, s: acb) -> acb:
+        """K on a ball that is nearly a point; not finite on a cut or where the residual is large."""
+        logs, quadratic = acb(0), acb(self._flat)
+        for group in self.groups:
+            part = group.values(s)
+            logs, quadratic = logs + part.logs, quadratic + part.quadratic
+        value = (s * (s + 1) * quadratic - s * self._log_ratio - logs) / 2
+        if not self._rough:
+            return value
+        place = complex(s)  # which the ball and its gaps stay so near to that doubles bound every |1 + s g|
+        far, close = abs(place), 8 * NARROW
+        smallest = min(abs(1 + place * g) - close * (1 + far * abs(g)) - 2 * far * reach for g, reach in self._places)
+        return value + self._residual(s, arb(smallest))
+
+    def expanded(self, s: acb, centre: acb) -> tuple[acb, acb, arb]:
+        """K and its slope at the centre of a ball, and a bound on |K''| over the ball; the residual is in the first.
+
+        Not finite where the ball meets a cut of the terms' logarithms: then nothing is said about K.
+        """
+        bend, smallest = self._flat, arb(1)
+        for gap, number, energy in self.hulls:
+            w = s * gap + 1
+            if not w.real > 0 and w.imag.contains(0):
+                return acb("nan", "nan"), acb(0), arb(0)
+            size = w.abs_lower()
+            smallest = smallest.min(size)
+            step = gap / size
+            bend += step * step * number / 2
+            if not energy.is_zero():
+                bend += energy * (1 - gap) / (size * size * size)
+        logs, quadratic, log_slope, quadratic_slope = acb(0), acb(self._flat), acb(0), acb(0)
+        for group in self.groups:
+            part, slope = group.values(centre), group.slopes(centre)
+            logs, quadratic = logs + part.logs, quadratic + part.quadratic
+            log_slope, quadratic_slope = log_slope + slope.logs, quadratic_slope + slope.quadratic
+        curve = centre * (centre + 1)
+        value = (curve * quadratic - centre * self._log_ratio - logs) / 2
+        steep = ((2 * centre + 1) * quadratic + curve * quadratic_slope - self._log_ratio - log_slope) / 2
+        return value + (self._residual(s, smallest) if self._rough else 0), steep, bend.abs_upper()
+
+    def _residual(self, s: acb, smallest: arb) -> acb:
+        """Ball around zero for the difference between K and its terms, where every |1 + s g| is at least `smallest`."""
+        ratio = (self._gram + s.abs_upper() * self._across) / smallest
+        if not (smallest > 0 and ratio < 1 and self._gram < 1):
+            return acb("nan", "nan")
+        room = 1 - ratio
+        # |log det(I + F)| <= sqrt(d) |F| / (1 - |F|), of X and, at s = 0, of M2.
+        error = (s * (s + 1) / 2).abs_upper() * self._energy * ratio / (smallest * room)
+        error += arb(self._rough).sqrt() * (ratio / room + self._gram / (1 - self._gram))
+        return _around_zero(error)
+
+
+def _norm(residuals: Iterable[tuple[arb, int]]) -> arb:
+    """Frobenius norm of blocks of such norms, each so often."""
+    return sum((size * size * count for size, count in residuals), arb(0)).sqrt().upper()
