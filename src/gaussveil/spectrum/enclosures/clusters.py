@@ -163,7 +163,7 @@ def clustered(terms: Sequence[Term], gaps: Floats, path: Floats) -> list[Bundle 
         else:
             middle = int(np.searchsorted(gaps[rows], (low + high) / 2, side="right"))
             waiting += [rows[:middle], rows[middle:]]
-    alone = {row: not terms[row].multiplicity == 1 for row in left}  # noqa: SIM201 (a ball may be neither)
+    alone = {row: not bool(terms[row].multiplicity == 1) for row in left}  # a ball may be neither
     once = [terms[row] for row in left if not alone[row]]
     found += [Bundle([terms[row]]) for row in left if alone[row]]
     return found + [Bundle(once[start : start + FEWEST]) for start in range(0, len(once), FEWEST)]
