@@ -27,8 +27,11 @@ def canonical_json(record: object) -> str:
         ) from error
 
 
-def parse_json(body: str, what: str) -> object:
-    """Read JSON that may come from a stranger: no repeated keys, no infinities, no depth or size that breaks us."""
+def parse_json(body: str, what: str, *, check: bool = True) -> object:
+    """Read JSON that may come from a stranger: no repeated keys, no infinities, no depth or size that breaks us.
+
+    Without `check`, whoever reads its parts must see to all but the repeated keys.
+    """
     try:
         record: object = json.loads(body, object_pairs_hook=_unrepeated)
     except RecursionError:
@@ -36,7 +39,7 @@ def parse_json(body: str, what: str) -> object:
     except ValueError as error:
         # Besides bad JSON: integers of thousands of digits.
         raise FormatError(f"{what} must be JSON: {error}") from error
-    return within_limits(record, what)
+    return within_limits(record, what) if check else record
 
 
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -48,22 +51,29 @@ def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def within_limits(record: object, what: str) -> object:
     """Give the record back unless it is too deep, holds a number that is no finite float, or text that is none."""
-    waiting = [(record, 0)]
-    while waiting:
-        value, depth = waiting.pop()
-        if depth > DEPTH:
-            raise FormatError(f"{what} must not be nested deeper than {DEPTH}")
-        if isinstance(value, Mapping):
-            waiting += [(item, depth + 1) for pair in value.items() for item in pair]
-        elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise FormatError(f"{what} must hold valid Unicode, got a lone surrogate")
-        elif isinstance(value, list | tuple):
-            waiting += [(item, depth + 1) for item in value]
-        elif isinstance(value, int) and value.bit_length() > LARGEST_BITS:
-            raise FormatError(f"{what} holds a whole number of {value.bit_length()} bits; at most {LARGEST_BITS} fit")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise FormatError(f"{what} must hold finite numbers only, got {value}")
-    return record
+    level: list[object] = [record]
+    for _ in range(DEPTH + 1):
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, str):
+                if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+                    raise FormatError(f"{what} must hold valid Unicode, got a lone surrogate")
+            elif isinstance(value, float):
+                if not math.isfinite(value):
+                    raise FormatError(f"{what} must hold finite numbers only, got {value}")
+            elif isinstance(value, int):
+                if value.bit_length() > LARGEST_BITS:
+                    bits = value.bit_length()
+                    raise FormatError(f"{what} holds a whole number of {bits} bits; at most {LARGEST_BITS} fit")
+            elif isinstance(value, list | tuple):
+                below += value
+            elif isinstance(value, dict | Mapping):
+                below += value
+                below += value.values()
+        if not below:
+            return record
+        level = below
+    raise FormatError(f"{what} must not be nested deeper than {DEPTH}")
 
 
 def digest(record: object) -> str:
@@ -73,6 +83,8 @@ def digest(record: object) -> str:
 
 def plain(value: object, where: str) -> object:
     """Turn a public parameter into plain JSON values (NumPy scalars and arrays become numbers and lists)."""
+    if type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value)):  # most are
+        return value
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
@@ -81,7 +93,7 @@ def plain(value: object, where: str) -> object:
         if not math.isfinite(value):
             raise ParameterError(f"{where} must be finite to be written down, got {value}")
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, where) for item in value]
@@ -112,7 +124,7 @@ class FrozenRecord(Mapping[str, object]):
 
 def fields(record: object, what: str, required: tuple[str, ...]) -> Mapping[str, object]:
     """Check that a parsed JSON value is an object that has the required fields."""
-    if not isinstance(record, Mapping):
+    if not isinstance(record, dict | Mapping):
         raise FormatError(f"{what} must be a JSON object, got {type(record).__name__}")
     missing = [name for name in required if name not in record]
     if missing:

@@ -158,7 +158,11 @@ class Charge:
 
     def drawn_from(self, *identities: str) -> Charge:
         """The same cost, bound to the random quantities that the release is drawn from."""
-        return Charge._from_parts(self.parts, self.sampler_error, self.draw_identities + identities)
+        return self.redrawn(*self.draw_identities, *identities)
+
+    def redrawn(self, *identities: str) -> Charge:
+        """The same cost, bound to these random quantities instead."""
+        return Charge._from_parts(self.parts, self.sampler_error, identities)
 
     def __mul__(self, count: int) -> Charge:
         count = checks.whole("count", count, COUNTS)

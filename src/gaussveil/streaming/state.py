@@ -203,7 +203,8 @@ class StreamState(StreamMemory):
             if whose[0] in begins or (begin and whose not in places):
                 _forget(self.arrays, row, begin)
         self.identity, self.generation = stored.identity, stored.generation
-        self.retired = {whose: end for whose, end in {**stored.retired, **ends}.items() if whose not in now}
+        served = set(now)
+        self.retired = {whose: end for whose, end in {**stored.retired, **ends}.items() if whose not in served}
         return now == stored.meters
 
     def _continue_log(self, length: int) -> None:

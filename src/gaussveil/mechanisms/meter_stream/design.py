@@ -17,10 +17,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil import checks
+from gaussveil import calibration, checks  # loaded where it is used: a gateway designs nothing
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration import mean_shift_for, noise_scales
 from gaussveil.calibration.stream_events import largest_event, largest_ratio, repeated_events
 from gaussveil.errors import FormatError, NumericalError, ParameterError
 from gaussveil.mechanisms.meter_stream.filter_shapes import (
@@ -242,7 +241,7 @@ def design_stream(
         shape = StreamFilter(white=1.0)
     shape = _fine_enough(shape, promise, samples)
     error = _sampler_error(shape, samples)
-    mean_shift = mean_shift_for(promise.epsilon, promise.ideal_delta(error))
+    mean_shift = calibration.mean_shift_for(promise.epsilon, promise.ideal_delta(error))
     share = billing_shares()["stream"] if purpose == "billing" else 1.0
     smallest = 1.0 if purpose == "spectrum" else 0.0  # the private spectrum's own noise, or more
 
@@ -345,7 +344,7 @@ def billing_shares() -> dict[str, float]:
     """
     names = ("stream", *BILLED)
     weights = np.array([EVENT_WEIGHT] + [1.0] * len(BILLED))
-    scales = noise_scales(1.0, weights, np.ones(len(names)))
+    scales = calibration.noise_scales(1.0, weights, np.ones(len(names)))
     return dict(zip(names, (1 / scales**2).tolist()))
 
 
