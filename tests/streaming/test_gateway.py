@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gaussveil.errors import FormatError
+from gaussveil.mechanisms import MeterStream
 from gaussveil.noise import SeededGenerator
 from gaussveil.streaming import Gateway, Message, Meter, StreamState, read_meters, write_meters
 from gaussveil.streaming.gateway import LONGEST_JUMP
@@ -320,3 +321,28 @@ def test_designs_other_than_those_paid_for_and_odd_fields_are_refused(
 def test_what_holds_readings_or_passwords_does_not_show_them() -> None:
     assert "0.625" not in repr(say("white", 0, 0.625))
     assert "pa55" not in repr(Broker(user="gateway", password="pa55"))
+
+
+def test_a_fleet_is_read_as_each_certificate_alone_would_be(meters: Meters, tmp_path: Path) -> None:
+    """Certificates of one design are read quickly; a field that the quick way does not look at is still refused."""
+    stream = MeterStream.design(
+        sample_period="1h", epsilon=1.0, delta=1e-5, event=(0.5, "2h"), purpose="shape", substitute=0.5
+    )
+    fleet = [Meter(f"m{k}", stream.design_, stream.open()) for k in range(3)]
+    path = write_meters(fleet, tmp_path / "m.json")
+    assert [meter.certificate for meter in read_meters(path)] == [meter.certificate for meter in fleet]
+    whole = json.loads(path.read_text())
+    for change in (
+        {"account": 3},
+        {"ledger": None},
+        {"more": 1},
+        {"version": 2},
+        {"signature": {"algorithm": "none"}},
+        {"sampler": {"total_variation": 0.0, "charged": 0.0}},
+        {"release": {**whole["meters"][2]["certificate"]["release"], "id": math.inf}},
+    ):
+        record = json.loads(path.read_text())
+        record["meters"][2]["certificate"].update(change)
+        (tmp_path / "changed.json").write_text(json.dumps(record))
+        with pytest.raises(FormatError, match="meter 2 of"):
+            read_meters(tmp_path / "changed.json")

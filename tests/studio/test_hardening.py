@@ -13,17 +13,22 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema_rs  # which schemathesis brings, like its definitions
 import pytest
 import requests
+from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from gaussveil.accounting import Ledger
-from gaussveil.errors import ParameterError, SourceError
+from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.report.number_files import read_numbers
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard, UnexpectedError
 from gaussveil.studio.jobs import MOST_AT_ONCE
 from gaussveil.studio.offers.tables import describe_table
 from gaussveil.studio.settings import Settings, held_alone
 from gaussveil.studio.table_catalogue import TableCatalogue
+
+from .conftest import Client
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -235,3 +240,63 @@ def test_every_route_asks_for_the_token_our_name_and_our_pages(studio: Running) 
         if method != "GET":
             forged = session.request(method, address, headers={"Origin": studio.address}, timeout=60)
             assert (path, forged.status_code) == (path, 403)
+
+
+def npy(shape: str, kind: str = "'<f8'") -> bytes:
+    """Ten numbers under a header that says something else."""
+    head = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(80)
+
+
+@pytest.mark.parametrize("shape", ["(10,", "(10**9,)", "(1000000000000,)", "(True,)", "(3,)", f"(0, {10**22})"])
+def test_a_file_of_numbers_with_a_false_shape_is_refused(tmp_path: Path, shape: str) -> None:
+    (tmp_path / "v.npy").write_bytes(npy(shape))
+    with pytest.raises(FormatError):
+        read_numbers(tmp_path / "v.npy")
+    (tmp_path / "v.npy").write_bytes(npy("(5, 2)"))
+    assert read_numbers(tmp_path / "v.npy").values.shape == (5, 2)
+
+
+def test_what_ended_in_a_mistake_of_ours_is_refused(studio: Running) -> None:
+    for name in ("folder-0000000005/v.csv", "folder-00/small.csv", "folder-/small.csv", "folder-9/small.csv"):
+        assert studio.client.get("/api/columns", params={"table": name}).status_code == 422
+    sent = {"file": ("v.npy", npy("(1000000000000,)"))}
+    table = studio.client.post("/api/tables", files=sent).json()["id"]
+    assert studio.client.get("/api/columns", params={"table": table}).status_code == 422
+    for kilowatts in (1e-300, 5e-324, 1e-100):
+        for purpose in ("shape", "energy", "billing"):
+            order = {"mechanism": "stream", "event_kw": kilowatts, "purpose": purpose}
+            found = studio.client.post("/api/preview", json={"order": order})
+            assert found.status_code == 422, found.text
+
+
+def test_the_description_of_the_api_is_valid(studio: Running) -> None:
+    document = studio.client.get("/api/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    assert not list(jsonschema_rs.validator_for(OPENAPI_31).iter_errors(document))
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert all(
+                answer.get("content") for code, answer in operation["responses"].items() if code.startswith("2")
+            ), path
+
+
+def test_queued_work_delays_no_page(studio: Running) -> None:
+    """Enclosures that take long wait for each other; pages, sliders and the ledger do not wait for them."""
+    slow = {"variance_ratio": [1.3, 0.7, 1.1] * 20, "mean_shift": [0.3] * 60, "times": 7, "epsilon": 3.0}
+    ended: list[str] = []
+    studio.client.get("/budgets")  # whatever loads on first use is loaded
+
+    def ask(name: str, *arguments: Any, **more: Any) -> None:
+        session = Client(studio.address, studio.token)
+        (session.post if more else session.get)(*arguments, **more)
+        ended.append(name)
+
+    with ThreadPoolExecutor(24) as pool:
+        first = [pool.submit(ask, "work", "/api/enclosure", json=slow) for _ in range(12)]
+        pages = [pool.submit(ask, "page", place) for place in ("/budgets", "/api/about", "/api/tables", "/explore")]
+        slider = {"variance_ratio": [1.2], "mean_shift": [0.5]}
+        pages += [pool.submit(ask, "page", "/api/curve", json=slider) for _ in range(4)]
+        for each in (*first, *pages):
+            each.result()
+    assert ended.index("work", len(ended) - ended[::-1].index("page")) >= 8

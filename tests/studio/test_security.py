@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import ParameterError
-from gaussveil.studio.access import Access
+from gaussveil.studio.access import MOST_GUESSERS, Access, guesser
 from gaussveil.studio.settings import Settings, is_loopback, require_protection
 
 if TYPE_CHECKING:
@@ -230,18 +230,23 @@ def test_a_password_over_tls_lets_in(tmp_path: Path, started_studio: Any) -> Non
         assert {guess.status_code for guess in guesses} == {401, 429}
 
 
-def test_guessing_makes_everybody_wait(tmp_path: Path) -> None:
+def test_guessing_makes_the_guesser_wait_and_nobody_else(tmp_path: Path) -> None:
     access = Access(Settings(port=1, ledger=tmp_path, state=tmp_path, password="correct horse battery"))
+    there, here = (guesser({"client": (host, 1)}) for host in ("2001:db8::1", "192.0.2.7"))
     for _ in range(4):
-        assert not access.bears("Bearer guess")
-    assert access.wait() == 0
-    for _ in range(8):
-        assert not access.bears("Bearer guess")
-    assert access.wait() > 30
-    access.note(True)
-    for _ in range(4):
-        access.note(False)
-    assert access.bears("bearer correct horse battery")
+        assert not access.bears("Bearer guess", there)
+    assert access.wait(there) == 0
+    for k in range(8):
+        assert not access.bears("Bearer guess", guesser({"client": (f"2001:db8::{k}:5%eth0", k)}))  # one network
+    assert access.wait(there) > 30
+    assert access.wait(here) == 0
+    assert access.bears("bearer correct horse battery", here)
+    assert access.wait(there) > 30
+    access.note(True, there)
+    assert access.wait(there) == 0
+    for k in range(MOST_GUESSERS + 50):
+        access.note(False, str(k))
+    assert len(access._guesses) == MOST_GUESSERS
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:

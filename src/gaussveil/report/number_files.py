@@ -107,12 +107,16 @@ def _read_npy(path: Path) -> Numbers:
     import numpy as np
 
     try:
-        values = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):
+        values = np.load(path, mmap_mode="r", allow_pickle=False)  # takes no memory for what is not there
+    except OSError:
+        raise
+    except Exception:  # a header that lies may lead anywhere
         raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
-    if not isinstance(values, np.ndarray):
+    if not isinstance(values, np.memmap):
         raise FormatError(f"{path}: holds several arrays; write one with numpy.save")
-    return Numbers(values)
+    if values.offset + values.nbytes != path.stat().st_size:
+        raise FormatError(f"{path}: holds more than its shape says; write it with numpy.save")
+    return Numbers(np.array(values))
 
 
 def _read_parquet(path: Path) -> Numbers:

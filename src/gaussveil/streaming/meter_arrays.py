@@ -136,7 +136,7 @@ class MeterArrays:
         if after - KEPT > low:
             spilled = self._spilled.setdefault(row, array("q"))
             if low < before:
-                spilled.extend(self.kept[row, np.arange(low, min(before, after - KEPT)) % KEPT].tolist())
+                spilled.frombytes(self.kept[row, np.arange(low, min(before, after - KEPT)) % KEPT].tobytes())
             spilled.frombytes(block[max(0, low - before) : max(0, after - KEPT - before)].astype("=i8").tobytes())
         tail = block[-KEPT:]
         self.kept[row, np.arange(after - len(tail), after) % KEPT] = tail

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gaussveil.accounting import Certificate
-from gaussveil.accounting.canonical import fields, parse_json, text
+from gaussveil.accounting.canonical import fields, parse_json, text, within_limits
 from gaussveil.errors import FormatError, ParameterError
 from gaussveil.files import write_whole
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
@@ -67,7 +67,9 @@ def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
         body = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(f"{what} cannot be read: {type(error).__name__}: {error}") from error
-    record = fields(parse_json(body, what, check=False), what, ("format", "version", "meters"))
+    found = parse_json(body, what, check=False)
+    within_limits({**found, "meters": None} if isinstance(found, dict) else found, what)  # meters one by one below
+    record = fields(found, what, ("format", "version", "meters"))
     listed = record["meters"]
     if record["format"] != FORMAT or record["version"] != VERSION or not isinstance(listed, list):
         raise FormatError(f"{path} is not a file of meters of version {VERSION}")
@@ -81,6 +83,7 @@ def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
 def _meter(item: object, what: str, first: dict[str, Meter]) -> Meter:
     found = fields(item, what, ("name", "design", "certificate"))
     try:
+        within_limits({**found, "design": None, "certificate": None}, what)  # which check themselves
         record = fields(found["certificate"], f"the certificate of {what}", ())
         alike = first.get(body := json.dumps(found["design"]))
         design = design_from_dict(found["design"]) if alike is None else alike.design

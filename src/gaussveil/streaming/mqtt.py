@@ -208,13 +208,13 @@ class MqttGateway:
             received.unconfirmed += 1
         received.answer, received.payload = answer, None
 
-    def _taken(self, number: int) -> None:
-        """The broker has one more answer; with the last one, the message may go."""
-        received = self._owed.pop(number, None)
-        if received is not None:
-            received.unconfirmed -= 1
-            if received.unconfirmed == 0:
-                self._finish_delivered()
+    def _taken(self, numbers: list[int]) -> None:
+        """The broker has these answers; with its last one, a message may go."""
+        for number in numbers:
+            received = self._owed.pop(number, None)
+            if received is not None:
+                received.unconfirmed -= 1
+        self._finish_delivered()
 
     def _finish_delivered(self) -> None:
         """In the order of arrival; acknowledged on the connection that a message came by only."""

@@ -79,7 +79,7 @@ class MqttClient:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.confirmed: Callable[[int], None] = lambda _number: None
+        self.confirmed: Callable[[list[int]], None] = lambda _numbers: None
         self._context = broker.context() if broker.encrypted else None
         self._socket: Any = None
         self._arrived, self._unsent = bytearray(), bytearray()
@@ -117,7 +117,7 @@ class MqttClient:
         self._unsent += _packet(0x82, self._next_number().to_bytes(2, "big") + body)
 
     def publish(self, topic: bytes, payload: bytes, *, retain: bool = False) -> int:
-        """Queue a publication at QoS 1; the number that `confirmed` will be called with."""
+        """Queue a publication at QoS 1; its number, which `confirmed` is called with, among others."""
         number = self._next_number()
         body = len(topic).to_bytes(2, "big") + topic + number.to_bytes(2, "big") + payload
         packet = _packet(0x33 if retain else 0x32, body)
@@ -231,7 +231,7 @@ class MqttClient:
 
     def _taken_apart(self) -> list[Arrived]:
         """Packets out of what has arrived; what is not whole stays."""
-        data, position, found = self._arrived, 0, []
+        data, position, found, taken = self._arrived, 0, [], []
         if self._skip:
             position = min(self._skip, len(data))
             self._skip -= position
@@ -258,13 +258,15 @@ class MqttClient:
             elif kind == PUBACK:
                 number = int.from_bytes(data[start:stop], "big")
                 if self._in_flight.pop(number, None) is not None:
-                    self.confirmed(number)
+                    taken.append(number)
             elif kind == PINGRESP:
                 self.answered_pings += 1
             elif kind == SUBACK and 0x80 in data[start + 2 : stop]:
                 raise ParameterError("the broker refused the subscription. Check what the user may read.")
             position = stop
         del data[:position]
+        if taken:
+            self.confirmed(taken)
         return found
 
     def _next_number(self) -> int:

@@ -12,11 +12,14 @@ import secrets
 import time
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 from gaussveil.studio.settings import Settings
 
 FREE_ATTEMPTS = 5
 LONGEST_WAIT = 60.0
+MOST_GUESSERS = 4096  # that are remembered
 
 
 class Access:
@@ -25,8 +28,7 @@ class Access:
     def __init__(self, settings: Settings) -> None:
         self._secret = secrets.token_bytes(32)
         self._word = settings.password if settings.password is not None else settings.token
-        self._failures = 0
-        self._locked_until = 0.0
+        self._guesses: dict[str, tuple[int, float]] = {}  # by address: failures, and until when to wait
         self.asks_for_password = settings.password is not None
         self.cookie_name = f"gaussveil_{settings.port}"
         self.secure = settings.scheme == "https"
@@ -49,14 +51,14 @@ class Access:
             return False
         return found is not None and hmac.compare_digest(found.value.encode(), self.session.encode())
 
-    def bears(self, authorization: str) -> bool:
+    def bears(self, authorization: str, who: str = "") -> bool:
         """Whether an Authorization header holds the token or the password; a wrong password is an attempt."""
         kind, _, word = authorization.partition(" ")
         if kind.lower() != "bearer":
             return False
         right = self.opens(word.strip())
         if self.asks_for_password:
-            self.note(right)
+            self.note(right, who)
         return right
 
     def is_ours(self, headers: Mapping[str, str], by_cookie: bool) -> bool:
@@ -78,14 +80,29 @@ class Access:
         """The Set-Cookie header of a session."""
         return f"{self.cookie_name}={self.session}; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" * self.secure)
 
-    def wait(self) -> float:
-        """Seconds until the next password may be tried."""
-        return max(0.0, self._locked_until - time.monotonic())
+    def wait(self, who: str = "") -> float:
+        """Seconds until the next password from an address may be tried."""
+        return max(0.0, self._guesses.get(who, (0, 0.0))[1] - time.monotonic())
 
-    def note(self, success: bool) -> None:
-        """Remember an attempt: after a few failures each one doubles the wait."""
-        self._failures = 0 if success else self._failures + 1
-        excess = self._failures - FREE_ATTEMPTS
+    def note(self, success: bool, who: str = "") -> None:
+        """Remember an attempt: after a few failures from one address each one doubles its wait, and nobody else's."""
+        failures = self._guesses.pop(who, (0, 0.0))[0] + 1
+        if success:
+            return
+        excess, until = failures - FREE_ATTEMPTS, 0.0
         if excess >= 0:
             # The exponent is bounded too: an overflow after a thousand guesses would let all further ones through.
-            self._locked_until = time.monotonic() + min(2.0 ** min(excess, 30), LONGEST_WAIT)
+            until = time.monotonic() + min(2.0 ** min(excess, 30), LONGEST_WAIT)
+        self._guesses[who] = failures, until
+        if len(self._guesses) > MOST_GUESSERS:
+            del self._guesses[next(iter(self._guesses))]
+
+
+def guesser(scope: Mapping[str, Any]) -> str:
+    """Whom a guess is held against: an address, of IPv6 the network, since one machine has all of it."""
+    host = str((scope.get("client") or ("",))[0]).partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return address.exploded[:19] if isinstance(address, IPv6Address) and not address.ipv4_mapped else host

@@ -61,6 +61,10 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (503, "The ledger cannot be read or written now"),
     )
 }
+A_FILE: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+}
 
 
 @cache

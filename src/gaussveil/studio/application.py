@@ -43,7 +43,7 @@ def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
     jobs = Jobs(settings)
-    studio = Studio(settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker())
+    studio = Studio(settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker(), Worker())
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -51,6 +51,7 @@ def make_application(settings: Settings) -> ASGIApp:
         await anyio.to_thread.run_sync(_warm_up)
         yield
         studio.worker.close()
+        studio.reader.close()
         studio.jobs.wait(LAST_WORDS)
         studio.catalogue.clear(studio.jobs.tables_in_use())
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gaussveil.accounting import Adjacency, Ledger
 from gaussveil.checks import LARGEST_EPSILON
-from gaussveil.studio.answers import REFUSALS, answered, wants_piece
-from gaussveil.studio.context import Context, Studio, page
+from gaussveil.studio.answers import A_FILE, REFUSALS, answered, wants_piece
+from gaussveil.studio.context import Context, Studio, books, page
 from gaussveil.studio.offers.orders import Asked, Text
 
 router = APIRouter()
@@ -68,24 +68,28 @@ class AccountHistory(BaseModel):
 
 
 @router.get("/budgets", include_in_schema=False)
+@books
 def budgets(request: Request, context: Context) -> Response:
     """All accounts."""
     return page(request, "budgets.html", **_statements(context), ledger=context.settings.ledger.name)
 
 
 @router.get("/budgets/{name:path}", include_in_schema=False)
+@books
 def budget(request: Request, context: Context, name: Name) -> Response:
     """One account."""
     return page(request, "budget.html", **_history(context, name))
 
 
 @router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["budgets"])
+@books
 def accounts(request: Request, context: Context) -> Response:
     """All accounts and what they have spent."""
     return answered(request, "piece_accounts.html", _statements(context))
 
 
 @router.post("/api/accounts", responses=REFUSALS, response_model=AccountStatement, tags=["budgets"], status_code=201)
+@books
 def open_account(request: Request, context: Context, asked: NewAccount) -> Response:
     """Open an account; the ledger is made with the first one."""
     relations = {"add-remove": Adjacency.add_remove, "replace": Adjacency.replace_one}
@@ -106,26 +110,28 @@ def open_account(request: Request, context: Context, asked: NewAccount) -> Respo
 
 
 @router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["budgets"])
+@books
 def history(context: Context, account: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """History of one account, with what was spent over time under exact composition."""
     return JSONResponse(_history(context, account))
 
 
-@router.get("/api/export", responses=REFUSALS, tags=["budgets"], response_class=Response)
+@router.get("/api/export", responses=A_FILE, tags=["budgets"], response_class=Response)
+@books
 def export(
     context: Context,
     account: Annotated[str, Query(min_length=1, max_length=200)],
     form: Annotated[Literal["json", "csv"], Query(description="All of it in JSON, or the entries in CSV.")] = "json",
 ) -> Response:
     """An account as a file."""
-    text = context.worker.ask("exported", ledger=str(context.settings.ledger), account=account, form=form)["text"]
+    text = context.reader.ask("exported", ledger=str(context.settings.ledger), account=account, form=form)["text"]
     named = {"content-disposition": f'attachment; filename="account.{form}"'}
     return Response(text, media_type="application/octet-stream", headers=named)
 
 
 def _statements(context: Studio) -> dict[str, Any]:
-    return context.worker.ask("statements", ledger=str(context.settings.ledger))
+    return context.reader.ask("statements", ledger=str(context.settings.ledger))
 
 
 def _history(context: Studio, account: str) -> dict[str, Any]:
-    return context.worker.ask("history", ledger=str(context.settings.ledger), account=account)
+    return context.reader.ask("history", ledger=str(context.settings.ledger), account=account)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from functools import partial, wraps
+from typing import Annotated, Any
 
+import anyio
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 
@@ -17,15 +20,35 @@ from gaussveil.studio.table_catalogue import TableCatalogue
 from gaussveil.studio.worker import Worker
 
 
+class Queue:
+    """Routes that wait for each other and for nobody else: each kind of work has a thread and a queue of its own."""
+
+    def __init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(1)
+
+    def __call__(self, route: Callable[..., Any]) -> Callable[..., Any]:
+        """The route, in this queue."""
+
+        @wraps(route)
+        async def queued(*given: Any, **named: Any) -> Any:
+            return await anyio.to_thread.run_sync(partial(route, *given, **named), limiter=self._limiter)
+
+        return queued
+
+
+sliders, summaries, given_work, books = (Queue() for _ in range(4))
+
+
 @dataclass(frozen=True)
 class Studio:
-    """All of it, made once when the server starts."""
+    """All of it, made once when the server starts. Books are read apart: work that somebody gave may take its time."""
 
     settings: Settings
     access: Access
     catalogue: TableCatalogue
     jobs: Jobs
     worker: Worker
+    reader: Worker
 
     def accounts(self) -> list[str]:
         """Names of the accounts; none where there is no ledger yet."""

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gaussveil.errors import FormatError
 from gaussveil.files import json_values
 from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
-from gaussveil.studio.context import Context, page
+from gaussveil.studio.context import Context, given_work, page, sliders, summaries
 from gaussveil.studio.worker import LIMIT_OF_GIVEN_WORK
 
 router = APIRouter()
@@ -40,6 +39,7 @@ async def explore(request: Request) -> Response:
 
 
 @router.post("/api/curve", responses=REFUSALS, response_model=curves.Curve, tags=["explore"])
+@sliders
 def curve(asked: curves.CurveRequest) -> Response:
     """delta(epsilon) of a pair, exact in both directions, with the Renyi bound for comparison."""
     found = curves.curve(asked.loss(), asked.points, asked.epsilon_max)
@@ -47,6 +47,7 @@ def curve(asked: curves.CurveRequest) -> Response:
 
 
 @router.post("/api/summary", responses=REFUSALS, response_model=curves.Summary, tags=["explore"])
+@summaries
 def summary(asked: curves.SummaryRequest) -> Response:
     """Epsilon at one delta, exact and by the Renyi bound, and the trade-off curve."""
     found = curves.summary(asked.loss(), asked.delta, asked.points)
@@ -54,6 +55,7 @@ def summary(asked: curves.SummaryRequest) -> Response:
 
 
 @router.post("/api/enclosure", responses=REFUSALS, response_model=curves.Ends, tags=["explore"])
+@given_work
 def enclosure(request: Request, context: Context, asked: curves.EnclosureRequest) -> Response:
     """Rigorous ends of delta at one epsilon, by ball arithmetic."""
     pair = asked.model_dump(exclude={"epsilon"})
@@ -62,16 +64,14 @@ def enclosure(request: Request, context: Context, asked: curves.EnclosureRequest
 
 
 @router.post("/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"])
-async def curve_of_file(
+@given_work
+def curve_of_file(
     context: Context,
     file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
     times: Times = 1,
 ) -> Response:
     """The curve of a pair in a file."""
-    body = await file.read()
-    found = await run_in_threadpool(
-        with_file, context, file.filename or "", body, "curve_of_file", times=times, points=81
-    )
+    found = with_file(context, file.filename or "", file.file.read(), "curve_of_file", times=times, points=81)
     return JSONResponse(found)
 
 

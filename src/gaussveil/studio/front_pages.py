@@ -11,8 +11,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from gaussveil.studio.access import guesser
 from gaussveil.studio.answers import REFUSALS, answered, html, wants_piece
-from gaussveil.studio.context import Context, page
+from gaussveil.studio.context import Context, books, page
 
 router = APIRouter()
 
@@ -65,15 +66,16 @@ async def login_page(context: Context) -> Response:
 
 
 @router.post("/login", include_in_schema=False)
-async def login(context: Context, password: Annotated[str, Form(max_length=1000)]) -> Response:
-    """Let the bearer of the password in; after a few failures everybody waits."""
+async def login(request: Request, context: Context, password: Annotated[str, Form(max_length=1000)]) -> Response:
+    """Let the bearer of the password in; after a few failures from one address, that one waits."""
     if not context.access.asks_for_password:  # nothing to guess here, and nobody to be locked out by guessing
         return RedirectResponse("/", 303)
-    if context.access.wait() > 0:
+    who = guesser(request.scope)
+    if context.access.wait(who) > 0:
         await anyio.sleep(0.2)
         return html("login.html", 429, wrong=True)
     right = context.access.opens(password)
-    context.access.note(right)
+    context.access.note(right, who)
     if not right:
         return html("login.html", 401, wrong=True)
     return RedirectResponse("/", 303, headers={"set-cookie": context.access.cookie})
@@ -125,8 +127,9 @@ async def upload(
 
 
 @router.get("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
+@books
 def columns(request: Request, context: Context, table: str) -> Response:
     """Columns of a table, read from its schema."""
     chosen = context.catalogue.find(table)
-    found = context.worker.ask("describe_table", called={chosen.address: chosen.name}, address=chosen.address)
+    found = context.reader.ask("describe_table", called={chosen.address: chosen.name}, address=chosen.address)
     return answered(request, "piece_columns.html", found)

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gaussveil.studio.access import Access
+from gaussveil.studio.access import Access, guesser
 from gaussveil.studio.answers import environment
 from gaussveil.studio.settings import Settings
 
@@ -103,9 +103,10 @@ class Guard:
             return 413, "the request is too large", {}
         by_cookie = self.access.knows(headers.get("cookie", ""))
         if not by_cookie and not path.startswith(OPEN_TO_ALL):
-            if self.access.wait() > 0:
-                return 429, "the password was tried too often: wait a moment", {}
-            if not self.access.bears(headers.get("authorization", "")):
+            who = guesser(scope)
+            if self.access.wait(who) > 0:
+                return 429, "the password was tried too often from here: wait a moment", {}
+            if not self.access.bears(headers.get("authorization", ""), who):
                 return self._stranger(scope, headers)
         if method in SAFE:
             return None

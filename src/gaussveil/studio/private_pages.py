@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import REFUSALS, answered
-from gaussveil.studio.context import Context, page
+from gaussveil.studio.context import Context, given_work, page
 from gaussveil.studio.offers.orders import KEY, Asked, Text
 
 router = APIRouter()
@@ -47,6 +47,7 @@ def diagnostics(request: Request, context: Context) -> Response:
 
 
 @router.post("/api/diagnostics/release", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
+@given_work
 def compare(request: Request, context: Context, asked: CompareRequest) -> Response:
     """How far a release is from its table. Private."""
     status = context.jobs.status(asked.key)
@@ -66,6 +67,7 @@ def compare(request: Request, context: Context, asked: CompareRequest) -> Respon
 
 
 @router.post("/api/diagnostics/audit", responses=REFUSALS, response_model=PrivateFigures, tags=["private"])
+@given_work
 def audit(request: Request, context: Context, asked: AuditRequest) -> Response:
     """The exact delta of a noisy sum on every neighbour of a table, against a claim. Private."""
     table = context.catalogue.find(asked.table)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
-from gaussveil.studio.answers import REFUSALS, answered, wants_piece
-from gaussveil.studio.context import Context, Studio, page
+from gaussveil.studio.answers import A_FILE, REFUSALS, answered, wants_piece
+from gaussveil.studio.context import Context, Studio, given_work, page
 from gaussveil.studio.jobs import CERTIFICATE, JobStatus
 from gaussveil.studio.offers.form_fields import form_fields
 from gaussveil.studio.offers.orders import KEY, ORDERS, TITLES, PreviewRequest, ReleaseRequest
@@ -93,6 +93,7 @@ def form_or_result(request: Request, context: Context, key: Key, mechanism: str 
 
 
 @router.post("/api/preview", responses=REFUSALS, response_model=Preview, tags=["release"])
+@given_work
 def preview(request: Request, context: Context, asked: PreviewRequest) -> Response:
     """What a release would be like: noise, accuracy against epsilon, the account before and after. Spends nothing."""
     address, name = _table(context, asked.table)
@@ -147,7 +148,7 @@ def cancel(request: Request, context: Context, key: Key) -> Response:
 
 @router.get(
     "/api/releases/{key}/files/{name}",
-    responses=REFUSALS,
+    responses=A_FILE,
     tags=["release"],
     response_class=FileResponse,
 )
@@ -155,7 +156,7 @@ def download(context: Context, key: Key, name: Annotated[str, Path(pattern=r"^[a
     """The released file, its certificate (certificate.json) or a page about it (report.html)."""
     # Always a download: a page of its own would run under this server's name.
     if name == "report.html":
-        made = context.worker.ask("report_page", path=str(context.jobs.file(key, CERTIFICATE)))["page"]
+        made = context.reader.ask("report_page", path=str(context.jobs.file(key, CERTIFICATE)))["page"]
         named = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(made, media_type="application/octet-stream", headers=named)
     return FileResponse(context.jobs.file(key, name), media_type="application/octet-stream", filename=name)

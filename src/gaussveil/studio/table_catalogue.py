@@ -42,7 +42,7 @@ class TableCatalogue:
 
     def __init__(self, settings: Settings, in_use: Collection[str] = ()) -> None:
         self._limit = settings.upload_limit
-        self._folders: list[Path] = []
+        self._folders: dict[str, Path] = {}
         self._fixed: list[ListedTable] = []
         self._uploads: dict[str, ListedTable] = {}
         self._store = private_folder(settings.state / "uploads")
@@ -50,7 +50,7 @@ class TableCatalogue:
         for index, address in enumerate(settings.tables):
             path = Path(address)
             if path.is_dir():
-                self._folders.append(Path(_plain(str(path.resolve()))))
+                self._folders[f"folder-{len(self._folders)}"] = Path(_plain(str(path.resolve())))
             elif "://" in address or "#" in address:
                 self._fixed.append(ListedTable(f"address-{index}", public_name(address), address))
             elif path.is_file():
@@ -78,8 +78,8 @@ class TableCatalogue:
     def tables(self) -> list[ListedTable]:
         """Every table, uploads first."""
         found = [*self._uploads.values(), *self._fixed]
-        for number, folder in enumerate(self._folders):
-            found += [ListedTable(f"folder-{number}/{name}", name, str(folder / name)) for name in _files(folder)]
+        for place, folder in self._folders.items():
+            found += [ListedTable(f"{place}/{name}", name, str(folder / name)) for name in _files(folder)]
         return found[:MOST_LISTED]
 
     def find(self, identifier: str) -> ListedTable:
@@ -90,16 +90,9 @@ class TableCatalogue:
             if table.id == identifier:
                 return table
         place, _, name = identifier.partition("/")
-        number = place.removeprefix("folder-")
-        if (
-            place.startswith("folder-")
-            and number.isascii()
-            and number.isdecimal()
-            and int(number[:9]) < len(self._folders)
-        ):
-            folder = self._folders[int(number)]
-            if name and "\0" not in name and is_inside(folder, name):
-                return ListedTable(identifier, name, str(folder / name))
+        folder = self._folders.get(place)
+        if folder is not None and name and "\0" not in name and is_inside(folder, name):
+            return ListedTable(identifier, name, str(folder / name))
         raise ParameterError("there is no table of that id; see the list of tables")
 
     def add(self, name: str, content: BinaryIO) -> ListedTable:

@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from pydantic import BaseModel
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
-from gaussveil.studio.context import Context, page
+from gaussveil.studio.context import Context, given_work, page
 from gaussveil.studio.explore_pages import Times, with_file
 
 router = APIRouter()
@@ -58,17 +57,18 @@ async def verify(request: Request) -> Response:
 
 
 @router.post("/api/certificate", responses=REFUSALS, response_model=CertificateVerdict, tags=["verify"])
-async def certificate(
+@given_work
+def certificate(
     request: Request, context: Context, file: Annotated[UploadFile, File(description="A certificate, JSON.")]
 ) -> Response:
     """Recompute a certificate from its own contents and explain it."""
-    body = await file.read()
-    found = await run_in_threadpool(with_file, context, "certificate.json", body, "verify_certificate")
+    found = with_file(context, "certificate.json", file.file.read(), "verify_certificate")
     return answered(request, "piece_certificate.html", found)
 
 
 @router.post("/api/claim", responses=REFUSALS, response_model=ClaimVerdict, tags=["verify"])
-async def claim(
+@given_work
+def claim(
     request: Request,
     context: Context,
     file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
@@ -77,8 +77,6 @@ async def claim(
     times: Times = 1,
 ) -> Response:
     """Decide a claimed (epsilon, delta) of a pair by rigorous enclosures of both directions."""
-    body = await file.read()
-    found = await run_in_threadpool(
-        with_file, context, file.filename or "", body, "check_claim", times=times, epsilon=epsilon, delta=delta
-    )
+    body, asked = file.file.read(), {"times": times, "epsilon": epsilon, "delta": delta}
+    found = with_file(context, file.filename or "", body, "check_claim", **asked)
     return answered(request, "piece_claim.html", found)

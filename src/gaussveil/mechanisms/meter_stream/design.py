@@ -44,6 +44,7 @@ from gaussveil.timeseries.durations import hours
 from gaussveil.typing import Floats
 
 PURPOSES = ("shape", "energy", "billing", "registers", "spectrum")
+SIZES = "[1e-60, 1e60]"  # kW of what is hidden; squares of other numbers are none
 YEARS = 10
 HOURS_PER_YEAR = 8766.0
 REGISTER_HOURS = {"hour": 1.0, "day": 24.0, "week": 7 * 24.0, "month": 28 * 24.0}
@@ -69,10 +70,10 @@ class HiddenChange:
         if (event is None) == (l2_ball is None):
             raise ParameterError("give exactly one of event, (kW, duration), and l2_ball, kW: what the stream hides.")
         if event is None:
-            return cls(l2_ball=checks.positive("l2_ball", l2_ball))
+            return cls(l2_ball=checks.real("l2_ball", l2_ball, SIZES))
         if not isinstance(event, tuple | list) or len(event) != 2:
             raise ParameterError('event must be a pair (kW, duration) such as (0.5, "1h").')
-        size, length = checks.positive("event's size", event[0]), hours("event's duration", event[1])
+        size, length = checks.real("event's size", event[0], SIZES), hours("event's duration", event[1])
         return cls(size=size, samples=math.ceil(length / period * (1 - 1e-9)))
 
     @property
