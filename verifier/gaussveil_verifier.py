@@ -643,10 +643,9 @@ SQUARED = Fraction(1, 2**50)  # rounding of a squared float
 
 def check_parameters(record: dict[str, Any], work: Work) -> None:
     """Plain Gaussian noise: (D + rounding)^2 <= (variance - 4 g^2) energy in every direction, exactly in fractions."""
-    release = members(record["release"], "release", None)
-    if release["mechanism"] != "gaussian":
-        return
     known = members(record["parameters"], "parameters", None)
+    if not known.keys() & {"l2_sensitivity", "rounding_l2"}:
+        return
     parts, _ = read_charge(record)
     if any(part.edges is None or part.batched or any(gap for gap, _, _ in part.edges[0]) for part in parts):
         raise Refuted("Gaussian noise is charged as one mean shift, the certificate charges something else")
