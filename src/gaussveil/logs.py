@@ -19,7 +19,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line; of an exception its kind only, since its words may quote what it failed on."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "time": f"{seconds}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "source": record.name,
@@ -27,8 +27,8 @@ class JsonLines(logging.Formatter):
             **getattr(record, "facts", {}),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            told["error"] = record.exc_info[0].__name__
-        return json.dumps(told, allow_nan=False)
+            entry["error"] = record.exc_info[0].__name__
+        return json.dumps(entry, allow_nan=False)
 
 
 def log_to_stderr() -> None:

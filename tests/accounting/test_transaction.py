@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Guarantee, Ledger, transaction, verify
+from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.transaction import release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair
@@ -41,6 +43,21 @@ def test_the_debit_is_durable_before_the_draw(
     assert certificate.release_id == ledger.entries("homes")[0].id
     assert "mean shifts" in certificate.composition
     assert verify(Certificate.from_json(certificate.to_json()))
+
+
+@pytest.mark.parametrize("shift", [0.3, 0.7, 1 / 3, 0.123456789])
+def test_a_transaction_encloses_connects_and_parses_once(
+    account: Account, draft: CertificateDraft, monkeypatch: pytest.MonkeyPatch, shift: float
+) -> None:
+    charge = Charge(GaussianPair.mean_shift(shift / 8))
+    assert charge.as_stored().digest == charge.digest
+    calls: list[str] = []
+    for owner, name in ((Composition, "delta_upper"), (sqlite3, "connect"), (Charge, "from_dict")):
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, _f=original, _n=name, **k: calls.append(_n) or _f(*a, **k))
+    with transaction(account, charge, replace(draft, delta=0.5)) as debit:
+        debit.draw(lambda: 1)
+    assert calls == ["delta_upper", "connect"]
 
 
 def test_a_failure_before_the_draw_costs_nothing(

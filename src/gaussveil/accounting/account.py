@@ -30,7 +30,7 @@ class Account:
 def checked_name(name: str) -> str:
     """The name, if it is text that a log can show on one line."""
     if not isinstance(name, str) or not name.strip():
-        raise ParameterError(f"name must be text and not empty, got {type(name).__name__}")
+        raise ParameterError(f"name must be text and not empty. Got {type(name).__name__}.")
     if any(category(letter) == "Cc" for letter in name):
         raise ParameterError("name must hold no control characters such as line breaks: they would forge lines of logs")
     return name

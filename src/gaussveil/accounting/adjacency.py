@@ -39,14 +39,14 @@ def _check_parameters(kind: str, parameters: Mapping[str, object]) -> None:
 
 def _check_edges(edges: object) -> None:
     if not isinstance(edges, list) or not edges:
-        raise ParameterError("edges must hold at least one ordered pair of labels, got none")
+        raise ParameterError("edges must hold at least one ordered pair of labels. Got none.")
     pairs = [edge for edge in edges if isinstance(edge, list) and len(edge) == 2]
     if len(pairs) != len(edges) or not all(isinstance(end, str) for edge in pairs for end in edge):
         raise ParameterError("edges must be ordered pairs of labels, each label a text")
     if any(first == second for first, second in edges):
-        raise ParameterError("edges must join two different labels, got an edge from a label to itself")
+        raise ParameterError("edges must join two different labels. Got an edge from a label to itself.")
     if len({tuple(edge) for edge in edges}) != len(edges):
-        raise ParameterError("edges must not repeat an ordered pair, got a repeated one")
+        raise ParameterError("edges must not repeat an ordered pair. Got a repeated one.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,8 @@ class Adjacency:
         # Read as oriented, a symmetric relation would be charged for one orientation only.
         if self.symmetric is not (self.kind in _SYMMETRIC):
             raise ParameterError(
-                f"symmetric must be {self.kind in _SYMMETRIC} for the kind {self.kind!r}, got {self.symmetric}; "
-                "use the constructors of Adjacency, which set it"
+                f"symmetric must be {self.kind in _SYMMETRIC} for the kind {self.kind!r}. Got {self.symmetric}. "
+                "Use the constructors of Adjacency, which set it."
             )
         object.__setattr__(self, "parameters", FrozenRecord(self.parameters))
         _check_parameters(self.kind, self.parameters)

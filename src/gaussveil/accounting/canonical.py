@@ -57,10 +57,10 @@ def within_limits(record: object, what: str) -> object:
         for value in level:
             if isinstance(value, str):
                 if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-                    raise FormatError(f"{what} must hold valid Unicode, got a lone surrogate")
+                    raise FormatError(f"{what} must hold valid Unicode. Got a lone surrogate.")
             elif isinstance(value, float):
                 if not math.isfinite(value):
-                    raise FormatError(f"{what} must hold finite numbers only, got {value}")
+                    raise FormatError(f"{what} must hold finite numbers only. Got {value}.")
             elif isinstance(value, int):
                 if value.bit_length() > LARGEST_BITS:
                     bits = value.bit_length()
@@ -91,15 +91,15 @@ def plain(value: object, where: str) -> object:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ParameterError(f"{where} must be finite to be written down, got {value}")
+            raise ParameterError(f"{where} must be finite to be written down. Got {value}.")
         return value
     if isinstance(value, dict | Mapping):
         return {str(key): plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, where) for item in value]
     raise ParameterError(
-        f"{where} must be a number, text, list or mapping, got {type(value).__name__}; "
-        "private values and objects are never written into a certificate"
+        f"{where} must be a number, text, list or mapping. Got {type(value).__name__}. "
+        "Private values and objects are never written into a certificate."
     )
 
 
@@ -125,7 +125,7 @@ class FrozenRecord(Mapping[str, object]):
 def fields(record: object, what: str, required: tuple[str, ...]) -> Mapping[str, object]:
     """Check that a parsed JSON value is an object that has the required fields."""
     if not isinstance(record, dict | Mapping):
-        raise FormatError(f"{what} must be a JSON object, got {type(record).__name__}")
+        raise FormatError(f"{what} must be a JSON object. Got {type(record).__name__}.")
     missing = [name for name in required if name not in record]
     if missing:
         raise FormatError(f"{what} lacks the field {missing[0]!r}; it needs {', '.join(required)}")
@@ -136,7 +136,7 @@ def number(record: Mapping[str, object], name: str, what: str) -> float:
     """Read a finite number from a parsed record."""
     value = record[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise FormatError(f"{what}: the field {name!r} must be a finite number, got {type(value).__name__}")
+        raise FormatError(f"{what}: the field {name!r} must be a finite number. Got {type(value).__name__}.")
     return float(value)
 
 
@@ -144,5 +144,5 @@ def text(record: Mapping[str, object], name: str, what: str) -> str:
     """Read text from a parsed record."""
     value = record[name]
     if not isinstance(value, str):
-        raise FormatError(f"{what}: the field {name!r} must be text, got {type(value).__name__}")
+        raise FormatError(f"{what}: the field {name!r} must be text. Got {type(value).__name__}.")
     return value

@@ -100,7 +100,7 @@ class Charge:
         self, source: LossOrProfile, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
     ) -> None:
         if not isinstance(source, PrivacyLoss | PrivacyProfile):
-            raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile, got {type(source).__name__}")
+            raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile. Got {type(source).__name__}.")
         count = checks.whole("count", count, COUNTS)
         if isinstance(source, PrivacyLoss):
             # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
@@ -109,8 +109,8 @@ class Charge:
         if isinstance(source, PrivacyLoss) and np.any(1 - np.asarray(source.variance_gap) < SMALLEST_RATIO):
             # The stored form keeps 1 - ratio, which would round such a ratio away.
             raise ParameterError(
-                f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for, got less; "
-                "such a pair offers no privacy in one of its directions"
+                f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for. Got less. "
+                "Such a pair offers no privacy in one of its directions."
             )
         if draw_identity is not None and count > 1:
             raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
@@ -123,7 +123,7 @@ class Charge:
             raise ParameterError("count times multiplicity must be at most 2^53. Got more, which doubles cannot count.")
         batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
         if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
-            raise ParameterError(f"all batched losses of a charge must share one axis of label edges, got {batches}")
+            raise ParameterError(f"all batched losses of a charge must share one axis of label edges. Got {batches}.")
         if not all(isinstance(name, str) and _IDENTITY.fullmatch(name) for name in drawn):
             raise ParameterError("draw_identity must be a digest of 64 hexadecimal digits, as `draw_identity` gives it")
         if len(set(drawn)) != len(drawn):
@@ -163,6 +163,16 @@ class Charge:
     def redrawn(self, *identities: str) -> Charge:
         """The same cost, bound to these random quantities instead."""
         return Charge._from_parts(self.parts, self.sampler_error, identities)
+
+    def as_stored(self) -> Charge:
+        """The charge that is read back from what is written of this one: squares of mean gaps are rounded there."""
+        parts = tuple(
+            Part(PrivacyLoss.from_terms(source.variance_gap, source.multiplicity, source.energy), part.count)
+            if isinstance(source := part.source, PrivacyLoss)
+            else part
+            for part in self.parts
+        )
+        return Charge._from_parts(parts, self.sampler_error, self.draw_identities)
 
     def __mul__(self, count: int) -> Charge:
         count = checks.whole("count", count, COUNTS)
@@ -289,7 +299,7 @@ def _own(source: LossOrProfile) -> LossOrProfile:
 
 def _mapping(record: object) -> dict[str, object]:
     if not isinstance(record, Mapping):
-        raise FormatError(f"a loss or profile must be a JSON object, got {type(record).__name__}")
+        raise FormatError(f"a loss or profile must be a JSON object. Got {type(record).__name__}.")
     return dict(record)
 
 
@@ -301,5 +311,5 @@ def _columns(record: object) -> dict[str, object]:
         if isinstance(value, list):
             waiting += value
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise FormatError(f"the columns of a loss must hold numbers, got {type(value).__name__}")
+            raise FormatError(f"the columns of a loss must hold numbers. Got {type(value).__name__}.")
     return found

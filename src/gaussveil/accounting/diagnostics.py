@@ -81,4 +81,4 @@ def refuse_private(value: object, where: str) -> None:
     elif isinstance(value, list | tuple):
         found = any(isinstance(item, PrivateDiagnostics) for item in value)
     if found:
-        raise PrivacyError(f"{where} must hold released or public values only, got PrivateDiagnostics")
+        raise PrivacyError(f"{where} must hold released or public values only. Got PrivateDiagnostics.")

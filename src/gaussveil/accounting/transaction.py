@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from fractions import Fraction
 from importlib.metadata import version
 from typing import TypeVar
 from uuid import uuid4
+
+import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting.account import Account
@@ -191,8 +194,7 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     key = (charge.digest, repr(gaps), draft.epsilon, draft.adjacency.symmetric)
     upper = _CERTIFIED.get(key) if None not in gaps else None
     if upper is None:
-        # Exact mean gaps first, then the rounded squares that the certificate stores.
-        forms = [charge, Charge.from_dict(charge.cost())] if any(gap != () for gap in gaps) else [charge]
+        forms = _forms(charge) if any(gap != () for gap in gaps) else [charge]
         upper = max(Composition.of([(one, 1)], symmetric=key[3]).delta_upper(draft.epsilon) for one in forms)
         if len(_CERTIFIED) >= CERTIFIED:
             _CERTIFIED.clear()
@@ -204,3 +206,20 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
             "Calibrate to delta minus (1 + e^epsilon) times the sampler error"
         )
     return upper
+
+
+def _forms(charge: Charge) -> list[Charge]:
+    """The pair with its exact mean gaps and the one of rounded squares that the certificate stores; of mean shifts the
+    longer one, which dominates the other.
+    """
+    stored = charge.as_stored()
+    if charge.edges is not None or charge.mean_shift_energy is None:
+        return [charge, stored]
+    exact = rounded = Fraction(0)
+    for part in charge.parts:
+        if not isinstance(part.source, PrivacyLoss) or (gaps := part.source.exact_mean_gap) is None:
+            return [charge, stored]
+        squares = [Fraction(square) for square in np.asarray(part.source.energy, dtype=np.float64).tolist()]
+        rounded += part.count * sum(squares)
+        exact += part.count * (sum(Fraction(gap) ** 2 for gap in gaps) if gaps else sum(squares))
+    return [stored if rounded >= exact else charge]

@@ -80,8 +80,8 @@ class ComputedLosses:
             losses = self._batch(start, stop)
             if losses.batch_shape != (stop - start,):
                 raise ShapeError(
-                    f"'leave_one_out' must give one loss per row, a batch of shape {(stop - start,)}; "
-                    f"got {losses.batch_shape}"
+                    f"'leave_one_out' must give one loss per row, a batch of shape {(stop - start,)}. "
+                    f"Got {losses.batch_shape}."
                 )
             yield start, losses
 
@@ -95,8 +95,8 @@ def map_losses(release: GaussianMap | LeaveOneOutMap, data: Any, neighbours: Nei
     if isinstance(neighbours, str):
         if neighbours != "leave-one-out":
             raise ParameterError(
-                "'neighbours' must be 'leave-one-out', pairs of data sets, or a callable data -> data sets; "
-                f"got {neighbours!r}"
+                "'neighbours' must be 'leave-one-out', pairs of data sets, or a callable data -> data sets. "
+                f"Got {neighbours!r}."
             )
         if isinstance(release, LeaveOneOutMap):
             on_host = not is_array_api_obj(data) or is_numpy_array(data)

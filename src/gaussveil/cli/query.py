@@ -154,7 +154,7 @@ def _key(text: str, tz: str | None) -> tuple[str, Any]:
     column, sign, values = text.partition("=")
     if not sign:
         raise ParameterError(
-            f"--by must be such as hour(time), bin(kw, 0, 1, 5), zone=north|south or discover(zone); got {text!r}"
+            f"--by must be such as hour(time), bin(kw, 0, 1, 5), zone=north|south or discover(zone). Got {text!r}."
         )
     listed: list[Any] = [value.strip() for value in values.split("|")]
     if all(re.fullmatch(r"[+-]?\d+", value) for value in listed):
@@ -167,7 +167,7 @@ def _parsed(option: str, texts: list[str] | None) -> list[tuple[str, tuple[float
     for text in texts or []:
         column, sign, numbers = text.rpartition(":")
         if not sign:
-            raise ParameterError(f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2; got {text!r}")
+            raise ParameterError(f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2. Got {text!r}.")
         found.append((column, _numbers(option, numbers)))
     return found
 
@@ -179,7 +179,7 @@ def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
         column, _, numbers = text.rpartition(":")
         ends = _numbers("--between", numbers)
         if len(ends) != 2:
-            raise ParameterError(f"--between must be LOW,HIGH or COLUMN:LOW,HIGH; got {text!r}")
+            raise ParameterError(f"--between must be LOW,HIGH or COLUMN:LOW,HIGH. Got {text!r}.")
         found[column] = (ends[0], ends[1])
     return found
 
@@ -192,4 +192,4 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ParameterError(f"{option} must hold numbers separated by commas; got {text!r}") from None
+        raise ParameterError(f"{option} must hold numbers separated by commas. Got {text!r}.") from None

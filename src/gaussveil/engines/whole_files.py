@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def require_whole(files: Sequence[str]) -> None:
         if file.lower().endswith(".gz"):
             unpacked_bytes(file)
         elif file.lower().endswith(".parquet") and _has_checksums(file):
-            with _told(file), pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            with _damage_named(file), pq.ParquetFile(file, page_checksum_verification=True) as opened:
                 for _ in _steps(opened):
                     pass
 
@@ -42,7 +43,7 @@ def require_fitting(file: str) -> None:
         if unpacked_bytes(file) > MOST_BYTES:
             raise _too_large(file)
     elif file.lower().endswith(".parquet"):
-        with _told(file), pq.ParquetFile(file) as opened:
+        with _damage_named(file), pq.ParquetFile(file) as opened:
             _require_cells(opened, file)
 
 
@@ -72,7 +73,7 @@ def unpacked_bytes(file: str) -> int:
 def read_parquet(file: str | Path) -> pa.Table:
     """A whole table in memory, its checksums verified, counted while it grows."""
     name = str(file)
-    with _told(name), pq.ParquetFile(name, page_checksum_verification=True) as opened:
+    with _damage_named(name), pq.ParquetFile(name, page_checksum_verification=True) as opened:
         _require_cells(opened, name)
         parts, used = [], 0
         for part in _steps(opened):
@@ -103,7 +104,7 @@ def _steps(opened: Any) -> Iterator[pa.RecordBatch]:
 
 def _has_checksums(file: str) -> bool:
     """Whether the first page has one: field 4 of its header, after three whole numbers, in Thrift's compact form."""
-    with _told(file), pq.ParquetFile(file) as opened:
+    with _damage_named(file), pq.ParquetFile(file) as opened:
         metadata = opened.metadata
         if not metadata.num_row_groups or not metadata.num_columns:
             return False
@@ -129,15 +130,12 @@ def _too_large(file: str) -> SourceError:
     )
 
 
-class _told:
+@contextmanager
+def _damage_named(file: str) -> Iterator[None]:
     """Say that a file is damaged without repeating the library's words, which may quote a value of it."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _MAY_FAIL) and not isinstance(error, FileNotFoundError | PermissionError):
-            raise FormatError(f"{Path(self._file).name}: not a table of that format, or a damaged one") from None
+    try:
+        yield
+    except (FileNotFoundError, PermissionError):
+        raise
+    except _MAY_FAIL:
+        raise FormatError(f"{Path(file).name}: not a table of that format, or a damaged one") from None

@@ -114,7 +114,7 @@ class SeededGenerator(Generator):
         try:
             self.seed = operator.index(seed)
         except TypeError:
-            raise ParameterError(f"seed must be an integer; got {type(seed).__name__}.") from None
+            raise ParameterError(f"seed must be an integer. Got {type(seed).__name__}.") from None
         super().__init__()
 
     def _fresh_seed(self) -> bytes:
@@ -130,7 +130,7 @@ class SeededGenerator(Generator):
 
 def _checked_count(count: int) -> int:
     if count < 0:
-        raise ParameterError(f"count must be nonnegative; got {count}.")
+        raise ParameterError(f"count must be nonnegative. Got {count}.")
     return count
 
 

@@ -59,8 +59,8 @@ def _build(path: Path, fields: Mapping[str, object]) -> PrivacyLoss:
         loss = PrivacyLoss.from_terms(*(_numbers(path, name, fields[name]) for name in TERMS))
     else:
         raise FormatError(
-            f"{path}: expected exactly the keys {', '.join(MATRICES)}, or {', '.join(REDUCED)}, or {', '.join(TERMS)}; "
-            f"got {', '.join(sorted(keys)) or 'none'}"
+            f"{path}: expected exactly the keys {', '.join(MATRICES)}, or {', '.join(REDUCED)}, or {', '.join(TERMS)}. "
+            f"Got {', '.join(sorted(keys)) or 'none'}."
         )
     if loss.batch_shape:
         raise ShapeError(
@@ -112,8 +112,8 @@ def _read_csv(path: Path) -> Mapping[str, object]:
     if dimension >= 1 and header == ["distribution", "mean", *(f"cov_{i + 1}" for i in range(dimension))]:
         return _csv_matrices(path, body, dimension)
     raise FormatError(
-        f"{path}: the first line must be {','.join(REDUCED)} or distribution,mean,cov_1,...,cov_d; "
-        f"got {','.join(header)!r}"
+        f"{path}: the first line must be {','.join(REDUCED)} or distribution,mean,cov_1,...,cov_d. "
+        f"Got {','.join(header)!r}."
     )
 
 
@@ -121,8 +121,8 @@ def _csv_matrices(path: Path, body: list[list[str]], dimension: int) -> Mapping[
     labels = [row[0] for row in body]
     if labels != ["X"] * dimension + ["Y"] * dimension:
         raise ShapeError(
-            f"{path}: {dimension} covariance columns need {dimension} lines that start with X, then as many with Y; "
-            f"got {labels.count('X')} with X and {labels.count('Y')} with Y in {len(body)} lines"
+            f"{path}: {dimension} covariance columns need {dimension} lines that start with X, then as many with Y. "
+            f"Got {labels.count('X')} with X and {labels.count('Y')} with Y in {len(body)} lines."
         )
     numbers = [_csv_numbers(path, line, row[1:], dimension + 1) for line, row in enumerate(body, start=2)]
     x, y = numbers[:dimension], numbers[dimension:]

@@ -46,8 +46,8 @@ class Readings:
         values = np.asarray(self.values, dtype=np.float64)
         if values.ndim != 2 or values.shape[0] != len(self.households):
             raise ShapeError(
-                f"values must have one row per household ({len(self.households)} named) and one column per time; "
-                f"got shape {values.shape}"
+                f"values must have one row per household ({len(self.households)} named) and one column per time. "
+                f"Got shape {values.shape}."
             )
         if len(set(self.households)) != len(self.households):
             raise SchemaError("households must be distinct; at least one name occurs twice")
@@ -124,8 +124,8 @@ class Readings:
         factor = step_minutes // self.step_minutes
         if step_minutes % self.step_minutes or factor < 1 or self.count < factor:
             raise ParameterError(
-                f"step_minutes must be a multiple of {self.step_minutes} that fits the {self.count} readings; "
-                f"got {step_minutes}"
+                f"step_minutes must be a multiple of {self.step_minutes} that fits the {self.count} readings. "
+                f"Got {step_minutes}."
             )
         whole = self.values[:, : self.count // factor * factor].reshape(len(self), -1, factor)
         return Readings(whole.mean(axis=2), self.households, self.start, step_minutes)

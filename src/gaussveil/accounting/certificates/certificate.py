@@ -39,7 +39,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         checks.one_of("kind", self.kind, _KINDS)
         if self.kind != "worst case" and not self.reason.strip():
-            raise ParameterError(f"a guarantee of kind {self.kind!r} must give its reason, got empty text")
+            raise ParameterError(f"a guarantee of kind {self.kind!r} must give its reason. Got empty text.")
 
     @classmethod
     def worst_case(cls) -> Guarantee:

@@ -76,7 +76,7 @@ def load_public_key(path: Location) -> Ed25519PublicKey:
 
 def _of_kind(key: Any, kind: str, path: Location) -> Any:
     if not isinstance(key, getattr(_ed25519(), kind)):
-        raise FormatError(f"{Path(path).name} must hold an Ed25519 key, got {type(key).__name__}")
+        raise FormatError(f"{Path(path).name} must hold an Ed25519 key. Got {type(key).__name__}.")
     return key
 
 

@@ -55,7 +55,7 @@ def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charg
     if isinstance(event, library.SelfComposedDpEvent):
         times = int(event.count)
         if times != event.count or times < 0:
-            raise ParameterError(f"an event must be composed a whole number of times, not negative, got {event.count}")
+            raise ParameterError(f"an event must be composed a whole number of times, not negative. Got {event.count}.")
         return [(charge, n * times) for charge, n in charges_from_event(event.event, replace=replace) if times]
     if isinstance(event, library.ComposedDpEvent):
         return [found for inner in event.events for found in charges_from_event(inner, replace=replace)]
@@ -105,7 +105,7 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
 
 def _scale(noise_multiplier: float) -> float:
     if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
-        raise ParameterError(f"noise_multiplier must be positive and finite to give privacy, got {noise_multiplier}")
+        raise ParameterError(f"noise_multiplier must be positive and finite to give privacy. Got {noise_multiplier}.")
     return float(noise_multiplier)
 
 
@@ -159,7 +159,7 @@ def distribution_of(composition: Composition, adjacency: Adjacency | None, *, in
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     if not 0 < interval <= 1:
-        raise ParameterError(f"interval must lie in (0, 1], got {interval}")
+        raise ParameterError(f"interval must lie in (0, 1]. Got {interval}.")
     if not composition.parts:
         return privacy_loss_distribution.identity(interval)
     directions = composition.directions()

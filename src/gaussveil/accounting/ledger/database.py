@@ -180,7 +180,7 @@ class Database:
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
         except UnicodeEncodeError:
-            raise ParameterError("names and texts of a ledger must be valid Unicode, got a lone surrogate") from None
+            raise ParameterError("names and texts of a ledger must be valid Unicode. Got a lone surrogate.") from None
 
     def _version(self, connection: sqlite3.Connection) -> int:
         identity = connection.execute("PRAGMA application_id").fetchone()[0]

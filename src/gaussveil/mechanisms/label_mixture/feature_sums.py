@@ -4,7 +4,7 @@ The sums are released as under record adjacency, as if nobody knew the features.
 public vectors, over labels that the features nearly tell wherever classes are Gaussian. Given the features, labels are
 independent draws with the shares of the classes' densities; the released sums are linear in them, with Gaussian noise
 of known covariance. EM on both: given the classes, the labels' moments about their expectation follow by one Gaussian
-conditioning (`_Sums.told`), and they give the next classes.
+conditioning (`_Sums.conditioned`), and they give the next classes.
 
 Where classes are no Gaussians, EM takes other groups for them. The sums show it: under the model the distance between
 released and expected sums is chi-square, and where it is too large the classes stay as the sums alone have them.
@@ -59,7 +59,7 @@ def _together(rows: Floats, released: Parameters, view: _Sums) -> tuple[float, P
     _, found = expectation_maximisation(rows, even, released, FEATURE_ROUNDS)
     distance = math.inf
     for _ in range(JOINT_ROUNDS):
-        distance, moments = view.told(posterior_shares(log_joint(rows, *found)))
+        distance, moments = view.conditioned(posterior_shares(log_joint(rows, *found)))
         found = view.classes_of(moments)
     return distance, found
 
@@ -87,7 +87,7 @@ class _Sums:
         observed = np.concatenate([seen.count[:, None], seen.total, _stacked(second)], axis=1)
         return cls(tuple(added), _moments((rows - middle) / spread), observed, _noise(seen), middle, spread)
 
-    def told(self, shares: Floats) -> tuple[float, Floats]:
+    def conditioned(self, shares: Floats) -> tuple[float, Floats]:
         """Squared distance of the released sums from the expected ones, and the classes' moments given both."""
         expected = np.concatenate([part[:, None] * own for part, own in zip(shares.T, self.added)], axis=1)
         wanted = np.concatenate([part[:, None] * self.moments for part in shares.T], axis=1)

@@ -96,8 +96,8 @@ def from_both(rows: Floats, codes: Integers, classes: int, epsilon: float, gener
     cells = hardened(guides[0] if guides else components(rows, classes))
     table = NoisyTable.drawn(codes, cells, classes, for_table, generator)
     answers = Answers.drawn(codes, classes, for_answers, generator)
-    told = _believed(table.noisy, _on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
-    starts = [from_cells(rows, cells, told), from_cells(rows, cells, named_each(table.noisy.T).T)]
+    counts = _believed(table.noisy, _on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
+    starts = [from_cells(rows, cells, counts), from_cells(rows, cells, named_each(table.noisy.T).T)]
     return likely_classes(rows, answers, [*starting_points(rows, answers, guides), *starts], table)
 
 
@@ -129,23 +129,23 @@ def from_clusters(
     cells = _cells(rows, classes, epsilon, separated)
     sizes = np.bincount(cells)  # the features are known, so the cells' sizes are
     noisy = NoisyTable.drawn(codes, cells, classes, epsilon, generator).noisy
-    told = _on_simplex(noisy, sizes)
+    counts = _on_simplex(noisy, sizes)
     if not separated:
-        return moments(rows, told[:, cells].T / sizes[cells][:, None])
-    told = _believed(noisy, told, SURE * 2 / epsilon)
-    told = told / np.maximum(told.sum(axis=0), 1e-9)
-    parameters = from_cells(rows, cells, told, doubt=0.0)
-    offsets = np.log(told + START_DOUBT / classes)[:, cells].T
+        return moments(rows, counts[:, cells].T / sizes[cells][:, None])
+    counts = _believed(noisy, counts, SURE * 2 / epsilon)
+    counts = counts / np.maximum(counts.sum(axis=0), 1e-9)
+    parameters = from_cells(rows, cells, counts, doubt=0.0)
+    offsets = np.log(counts + START_DOUBT / classes)[:, cells].T
     return expectation_maximisation(rows, offsets, parameters, TABLE_ROUNDS, weighted=False)[1]
 
 
-def _believed(noisy: Floats, told: Floats, least: float) -> Floats:
+def _believed(noisy: Floats, counts: Floats, least: float) -> Floats:
     """Entries above the noise, and every class's best claim (one cell each, as far as there are cells)."""
-    kept = np.where(noisy >= least, told, 0.0)
+    kept = np.where(noisy >= least, counts, 0.0)
     rows, columns = linear_sum_assignment(-noisy)
     for k, cell in zip(rows, columns):
         if not kept[k].any():
-            kept[k, cell] = max(told[k, cell], 1.0)
+            kept[k, cell] = max(counts[k, cell], 1.0)
     for cell in np.flatnonzero(kept.sum(axis=0) == 0):
         kept[np.argmax(noisy[:, cell]), cell] = 1.0
     return np.asarray(kept)

@@ -144,7 +144,7 @@ class MixtureModel:
         if found["format"] != FORMAT:
             raise FormatError(f"the file is not a {FORMAT!r} file")
         if type(found["version"]) is not int or found["version"] != VERSION:
-            raise FormatError(f"a mixture model of version {VERSION} is needed; got {found['version']!r}")
+            raise FormatError(f"a mixture model of version {VERSION} is needed. Got {found['version']!r}.")
         found = fields(found, what, _FIELDS)
         unknown = [name for name in found if name not in _FIELDS]
         if unknown:

@@ -34,7 +34,7 @@ class TermDoubles:
         for name in ("multiplicity", "energy", "mean_gap"):
             values = getattr(self, name)
             if values is not None and len(values) != len(self.variance_gap):
-                raise ShapeError(f"{name} must have as many entries as variance_gap; got {len(values)}")
+                raise ShapeError(f"{name} must have as many entries as variance_gap. Got {len(values)}.")
         for name in ("variance_gap", "multiplicity", "energy", "mean_gap"):
             values = getattr(self, name)
             if values is not None and not np.all(np.isfinite(values)):
@@ -104,14 +104,14 @@ class MatrixDoubles:
         for name, mean in (("mean_x", mean_x), ("mean_y", mean_y)):
             vector = np.asarray(mean, dtype=np.float64)
             if vector.shape != (size,) or size == 0:
-                raise ShapeError(f"{name} must be a vector as long as mean_x ({size}); got shape {vector.shape}")
+                raise ShapeError(f"{name} must be a vector as long as mean_x ({size}). Got shape {vector.shape}.")
             if not np.all(np.isfinite(vector)):
                 raise NotFiniteError(f"{name} must be finite")
             vectors.append(tuple(vector.tolist()))
         for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)):
             matrix = np.asarray(cov, dtype=np.float64)
             if matrix.shape != (size, size):
-                raise ShapeError(f"{name} must have shape ({size}, {size}) to fit mean_x; got {matrix.shape}")
+                raise ShapeError(f"{name} must have shape ({size}, {size}) to fit mean_x. Got {matrix.shape}.")
             if not np.all(np.isfinite(matrix)):
                 raise NotFiniteError(f"{name} must be finite")
             diagonal = np.diagonal(matrix)
