@@ -6,14 +6,15 @@ The sentence quotes the value, so these are for public parameters only, never fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
 from numbers import Integral, Real
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from gaussveil.errors import ParameterError
 
 Choice = TypeVar("Choice")
+Checked = TypeVar("Checked")
 
 LARGEST_EPSILON = 500.0  # beyond it a promise is none, and doubles no longer tell epsilons from their neighbours
 SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
@@ -61,6 +62,21 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
     """The one sentence."""
     plain = value is None or isinstance(value, str | int | float)
     raise ParameterError(f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}.")
+
+
+def former(**remedies: str) -> Callable[[Callable[..., Checked]], Callable[..., Checked]]:
+    """Decorator: keywords that a function once had are refused with what to write instead."""
+
+    def decorated(function: Callable[..., Checked]) -> Callable[..., Checked]:
+        @wraps(function)
+        def checked(*given: Any, **named: Any) -> Checked:
+            for name in remedies.keys() & named.keys():
+                raise ParameterError(f"{name} is no parameter of {function.__name__} any more: {remedies[name]}.")
+            return function(*given, **named)
+
+        return checked
+
+    return decorated
 
 
 def _inside(value: float, interval: str) -> bool:

@@ -117,7 +117,7 @@ def test_the_command() -> None:
     words = ["accountant", "--sampling-rate", "0.01", "--steps", "1000", "--delta", "1e-5", "--epsilon", "2", "--json"]
     noise = json.loads(CliRunner().invoke(app, words).stdout)["noise_multiplier"]
     assert noise == pytest.approx(0.9591015525, rel=1e-8)
-    words = ["accountant", "--sigma", "2", "--sensitivity", "0.1", "--epsilon", "0.1", "--steps", "10", "--json"]
+    words = ["accountant", "--sigma", "2", "--l2-sensitivity", "0.1", "--epsilon", "0.1", "--steps", "10", "--json"]
     found = json.loads(CliRunner().invoke(app, [*words, "--certified"]).stdout)
     assert found["delta_lower"] <= found["delta"] <= found["delta_upper"]
     assert math.isclose(found["noise_multiplier"], 20.0)

@@ -73,8 +73,8 @@ def test_a_file_keeps_its_content_until_the_new_one_is_complete(tmp_path: Path) 
 
 
 COMMANDS: dict[str, tuple[str, tuple[object, ...]]] = {
-    "release": ("l.csv", ("release", "vector", "in.csv", *PROMISE, "--sensitivity", 1, "--because", "public")),
-    "sketch": ("l.npz", ("sketch", "in.csv", *PROMISE, "--row-norm", 1, "--components", 64)),
+    "release": ("l.csv", ("release", "vector", "in.csv", *PROMISE, "--l2-sensitivity", 1, "--because", "public")),
+    "sketch": ("l.npz", ("sketch", "in.csv", *PROMISE, "--row-norm", 1, "--n-components", 64)),
     "logistic": ("l.json", ("logistic", "in.csv", *PROMISE, "--row-norm", 1, "--regularization", 10)),
     "gp": (
         "l.json",
@@ -190,7 +190,7 @@ def test_names_are_printed_as_they_are(run: Run, folder: Path, pair_files: dict[
         "vector",
         "in.csv",
         *PROMISE,
-        "--sensitivity",
+        "--l2-sensitivity",
         1,
         "--because",
         "public",

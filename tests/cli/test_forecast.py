@@ -57,7 +57,7 @@ def test_one_household_from_table_to_pages(readings: Path, tmp_path: Path) -> No
     answer = call(
         readings,
         *PROMISE,
-        "--household",
+        "--home",
         HOME,
         "--out",
         out,
@@ -103,17 +103,17 @@ def test_whole_cluster_has_rows_without_names(readings: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
-        (("--household", "nobody"), ParameterError, "household must be one of the 10"),
-        (("--household", HOME, "--power-column", "watts"), SchemaError, "no column 'watts'"),
-        (("--household", HOME, "--unit", "MW"), ParameterError, "unit must be one of"),
-        (("--household", HOME, "--unit", "kWh", "--power-column", "watt"), SchemaError, "no column"),
-        (("--household", HOME, "--at", "1999-01-01"), ParameterError, "--at must be a time of the readings"),
-        (("--household", HOME, "--horizon", "50min"), ParameterError, "horizon"),
-        (("--household", HOME, "--delta", "1e-5"), ParameterError, "exactly one of"),
-        (("--household", HOME, "--cluster-of", HOME), ParameterError, "exactly one of --household"),
-        (("--household", HOME, "--report", "page.pdf"), FormatError, "must end in .html"),
-        (("--household", HOME, "--account", "home"), ParameterError, "together"),
-        ((), ParameterError, "exactly one of --household"),
+        (("--home", "nobody"), ParameterError, "household must be one of the 10"),
+        (("--home", HOME, "--power", "watts"), SchemaError, "no column for --power watts"),
+        (("--home", HOME, "--in", "MW"), ParameterError, "measured_in must be one of"),
+        (("--home", HOME, "--in", "kWh", "--power", "watt"), SchemaError, "no column"),
+        (("--home", HOME, "--at", "1999-01-01"), ParameterError, "--at must be a time of the readings"),
+        (("--home", HOME, "--horizon", "50min"), ParameterError, "horizon"),
+        (("--home", HOME, "--delta", "1e-5"), ParameterError, "exactly one of"),
+        (("--home", HOME, "--cluster-of", HOME), ParameterError, "exactly one of --home"),
+        (("--home", HOME, "--report", "page.pdf"), FormatError, "must end in .html"),
+        (("--home", HOME, "--account", "home"), ParameterError, "together"),
+        ((), ParameterError, "exactly one of --home"),
     ],
     ids=str,
 )
@@ -126,7 +126,7 @@ def test_bad_input_is_refused_before_anything_is_written(
 
 
 def test_mounted_command_says_what_is_wrong_in_one_line(run: Run, readings: Path, tmp_path: Path) -> None:
-    code, text, err = run("forecast", readings, *PROMISE, "--household", "nobody", "--out", tmp_path / "f.parquet")
+    code, text, err = run("forecast", readings, *PROMISE, "--home", "nobody", "--out", tmp_path / "f.parquet")
     assert (code, text) == (2, "")
     assert err.startswith("error GV105: household must be one of the 10")
     assert HOME not in err
@@ -137,13 +137,13 @@ def test_watts_taken_for_kilowatts_and_files_that_are_none(readings: Path, tmp_p
     watts = tmp_path / "watts.parquet"
     pq.write_table(table.set_column(2, "kw", pa.array(table["kw"].to_numpy() * 1000)), watts)
     (tmp_path / "broken.parquet").write_bytes(b"no table")
-    out = ("--out", tmp_path / "f.parquet", "--household", HOME)
-    with pytest.raises(SchemaError, match="right --unit"):
+    out = ("--out", tmp_path / "f.parquet", "--home", HOME)
+    with pytest.raises(SchemaError, match="Say what it is in: --in"):
         call(watts, *PROMISE, *out)
     with pytest.raises(FormatError, match="not a table"):
         call(tmp_path / "broken.parquet", *PROMISE, *out)
     with pytest.raises(SourceError, match="cannot be read"):
         call(tmp_path / "absent.csv", *PROMISE, *out)
     with pytest.raises(ParameterError, match="exists already"):
-        call(readings, *PROMISE, "--out", watts, "--household", HOME)
+        call(readings, *PROMISE, "--out", watts, "--home", HOME)
     assert not (tmp_path / "f.parquet").exists()

@@ -89,7 +89,7 @@ def test_households_and_clusters(call: Call, profiles: Path, tmp_path: Path) -> 
         "noon,one",
         "--radius",
         8,
-        "--size",
+        "--nominal-size",
         600,
         "--unit",
         "home",

@@ -24,8 +24,8 @@ PROGRAM = str(Path(sys.executable).parent / "gaussveil")
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("a;b\r\n1,5;2,25\r\n", "separated by commas and decimals written with a point"),
-        ("1,5;2,25\n3,5;4,25\n", "every cell must be a number"),
+        ("a;b\r\n1,5;2,25;3\r\n4;5\r\n", "line 2: expected 2 numbers. Got 3"),
+        ("a;b\n1.234,5;2\n", "every cell must be a number"),
         ("a,b\n1,2\n,4\n", "line 3: every cell must be a number"),
         ("time,kw\n2024-01-01 00:00,1\n", "leave columns of text and times out"),
         ("a,b\n", "holds no numbers"),
@@ -47,7 +47,7 @@ def test_tables_that_are_not_numbers_say_what_to_do_and_spend_nothing(
         1,
         "--delta",
         1e-6,
-        "--sensitivity",
+        "--l2-sensitivity",
         1,
         "--because",
         "public",
@@ -67,7 +67,18 @@ def test_tables_that_are_not_numbers_say_what_to_do_and_spend_nothing(
 
 def test_a_spreadsheets_mark_and_line_ends_are_no_numbers(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_bytes(b"\xef\xbb\xbfnorth,south\r\n1.5,2.5\r\n")
-    words = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--because", "public", "--out", tmp_path / "out.csv")
+    words = (
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "--l2-sensitivity",
+        1,
+        "--because",
+        "public",
+        "--out",
+        tmp_path / "out.csv",
+    )
     assert run("release", "vector", tmp_path / "in.csv", *words)[0] == 0
     assert (tmp_path / "out.csv").read_text(encoding="utf-8").startswith("north,south\n")
 
@@ -141,3 +152,84 @@ def test_the_shell_completes_commands_and_options() -> None:
         }
         done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
         assert done.stdout.split() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("query", "in.csv"), "--unit and --epsilon and --delta must be given: see"),
+        (("mixture", "in.csv", "--epsilon", 1), "--delta and --out and --radius must be given"),
+        (("release", "vector", "in.csv", "--sensitivity", 1), "--sensitivity is called --l2-sensitivity now"),
+        (("sketch", "in.csv", "--components=8"), "--components is called --n-components now"),
+        (("forecast", "in.csv", "--unit", "kW"), "--unit is called --in now"),
+        (("demo", "--time-column", "t"), "--time-column is called --time now"),
+    ],
+)
+def test_all_that_is_missing_and_old_names_are_told_in_one_line(run: Run, words: tuple[object, ...], told: str) -> None:
+    code, out, error = run(*words)
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert told in error
+
+
+GERMAN = "Zähler;Zeit;Leistung\r\n" + "".join(
+    f"{home};{day:02d}.03.2024 {hour:02d}:00;{1 + (home + hour) % 5},5\r\n"
+    for home in range(3)
+    for day in range(1, 29)
+    for hour in range(24)
+)
+PROJECT = """
+unit = "Zähler"
+household = "Zähler"
+time = "Zeit"
+power = "Leistung"
+in = "kW"
+ledger = "town.ledger"
+account = "winter"
+"""
+
+
+def test_one_file_and_one_project_serve_every_command(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_bytes(GERMAN.encode("cp1252"))
+    (tmp_path / "gaussveil.toml").write_text(PROJECT, encoding="utf-8")
+    ledger = Ledger.create(tmp_path / "town.ledger")
+    ledger.open_account("winter", epsilon=9, delta=1e-5)
+    promise = ("--epsilon", 1, "--delta", 1e-6)
+    told = "in.csv: separated by semicolons, decimal commas, letters in windows-1252, 'Zeit' as %d.%m.%Y %H:%M"
+    question = ("query", "in.csv", "--by", "hour(Zeit)", "--mean", "Leistung", "--between", "0,9", *promise)
+    code, _, error = run(*question, "--out", "day.csv")
+    assert (code, error.count(told)) == (0, 1)
+    design = ("stream", "design", "in.csv", *promise, "--event-kw", 0.5, "--event-duration", "1h", "--dry-run")
+    code, out, error = run(*design, "--out", "meters.json")
+    assert (code, error.count(told)) == (0, 1), error
+    assert out.startswith("3 meters")
+    code, _, error = run(*question, "--decimal", ".", "--out", "other.csv")
+    assert code == 2
+    assert "'Leistung'" in error
+    assert len(ledger.entries("winter")) == 1
+    (tmp_path / "gaussveil.toml").write_text('ledgr = "x"\n', encoding="utf-8")
+    code, _, error = run(*question)
+    assert (code, "Got ledgr" in error) == (2, True)
+
+
+def test_every_column_that_is_not_there_is_named_with_its_option(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_bytes(GERMAN.encode())
+    words = ("stream", "design", tmp_path / "in.csv", "--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "m.json")
+    code, _, error = run(*words, "--household", "meter", "--power", "kW")
+    assert code == 2
+    assert (
+        "no column for --household meter and --time time and --power kW; its columns are Zähler, Zeit, Leistung"
+        in error
+    )
+
+
+def test_an_edited_epsilon_does_not_verify(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("north,south\n1.5,2.5\n", encoding="utf-8")
+    words = ("--epsilon", 1, "--delta", 1e-6, "--l2-sensitivity", 1, "--because", "public")
+    assert run("release", "vector", tmp_path / "in.csv", *words, "--out", tmp_path / "out.csv")[0] == 0
+    note = tmp_path / "out.csv.certificate.json"
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"epsilon": 0.5}))
+    code, _, error = run("verify", note)
+    assert (code, "does not verify: epsilon was altered" in error) == (1, True)

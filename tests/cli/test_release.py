@@ -15,7 +15,7 @@ import pytest
 from gaussveil.accounting import Certificate, Ledger
 
 Run = Callable[..., tuple[int, str, str]]
-PROMISE = ("--epsilon", 1, "--delta", 1e-6, "--sensitivity", 1, "--because", "a home adds 1 to one of them")
+PROMISE = ("--epsilon", 1, "--delta", 1e-6, "--l2-sensitivity", 1, "--because", "a home adds 1 to one of them")
 SECRET = "31337.5"
 
 
@@ -153,7 +153,7 @@ def test_bad_input_files_end_with_one_line_and_nothing_spent(run: Run, ledger: P
         ({"--out": "out.txt"}, 2),
         ({"--epsilon": -1}, 2),
         ({"--delta": 2}, 2),
-        ({"--sensitivity": 0}, 2),
+        ({"--l2-sensitivity": 0}, 2),
         ({"--grid": 0.3}, 2),
         ({"--epsilon": 9}, 4),
         ({"--account": "strangers"}, 5),
@@ -175,7 +175,7 @@ def test_bad_options_end_before_anything_is_spent(
     options = {
         "--epsilon": 1,
         "--delta": 1e-6,
-        "--sensitivity": 1,
+        "--l2-sensitivity": 1,
         "--because": "a home adds 1 to one of them",
         "--ledger": ledger.name,
         "--account": "homes",

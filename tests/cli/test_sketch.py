@@ -46,7 +46,7 @@ def inputs(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize("ending", ["csv", "npy", "parquet"])
 def test_sketch_and_certificate_are_written_and_read_back(ending: str, inputs: dict[str, Path], tmp_path: Path) -> None:
     out = tmp_path / "out.npz"
-    answer = json.loads(run(inputs[ending], *PROMISE, "--components", 16, "--out", out, "--json"))
+    answer = json.loads(run(inputs[ending], *PROMISE, "--n-components", 16, "--out", out, "--json"))
     read = Sketch.from_file(out)
     assert read.matrix.shape == (2, 16)
     assert read.ridge == answer["ridge"]
@@ -70,7 +70,7 @@ def test_account_pays_and_refuses(inputs: dict[str, Path], tmp_path: Path) -> No
     path, out = tmp_path / "home.ledger", tmp_path / "out.npz"
     ledger = Ledger.create(path)
     ledger.open_account("homes", epsilon=1.0, delta=2e-6)
-    paying = (*PROMISE, "--components", 8, "--ledger", path, "--account", "homes", "--out")
+    paying = (*PROMISE, "--n-components", 8, "--ledger", path, "--account", "homes", "--out")
     run(inputs["csv"], *paying, out)
     with pytest.raises(BudgetExceededError):
         run(inputs["csv"], *paying, tmp_path / "again.npz")
@@ -81,13 +81,13 @@ def test_account_pays_and_refuses(inputs: dict[str, Path], tmp_path: Path) -> No
 def test_units_and_variants(tmp_path: Path) -> None:
     table = tmp_path / "homes.csv"
     table.write_text("home,load\n" + "".join(f"h{i // 3},{i % 7}\n" for i in range(60)), encoding="utf-8")
-    one = run(table, *PROMISE, "--components", 8, "--unit", "home", "--rows-per-unit", 2, "--out", tmp_path / "a.npz")
+    one = run(table, *PROMISE, "--n-components", 8, "--unit", "home", "--rows-per-unit", 2, "--out", tmp_path / "a.npz")
     assert "1 columns" in one
     assert Certificate.read(tmp_path / "a.npz.certificate.json").adjacency.unit == "home"
     run(
         table,
         *PROMISE,
-        "--components",
+        "--n-components",
         8,
         "--columns",
         "load",
@@ -104,13 +104,13 @@ def test_units_and_variants(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--components", "many"), ParameterError),
-        (("--components", "-3"), ParameterError),
+        (("--n-components", "many"), ParameterError),
+        (("--n-components", "-3"), ParameterError),
         (("--ledger", "x.ledger"), ParameterError),
-        (("--components", 4, "--out", "out.csv"), FormatError),
-        (("--components", 4, "--columns", "nope"), GaussveilError),
-        (("--components", "auto"), ParameterError),
-        (("--components", 4, "--out", "no/such/folder/out.npz"), SourceError),
+        (("--n-components", 4, "--out", "out.csv"), FormatError),
+        (("--n-components", 4, "--columns", "nope"), GaussveilError),
+        (("--n-components", "auto"), ParameterError),
+        (("--n-components", 4, "--out", "no/such/folder/out.npz"), SourceError),
     ],
 )
 def test_mistakes_are_told_and_nothing_is_told_of_the_data(
@@ -126,8 +126,8 @@ def test_what_is_there_is_not_overwritten_unless_forced(inputs: dict[str, Path],
     out = tmp_path / "out.npz"
     out.write_bytes(b"precious")
     with pytest.raises(ParameterError, match="exists"):
-        run(inputs["npy"], *PROMISE, "--components", 4, "--out", out)
+        run(inputs["npy"], *PROMISE, "--n-components", 4, "--out", out)
     with pytest.raises(FormatError):
         Sketch.from_file(out)
-    run(inputs["npy"], *PROMISE, "--components", 4, "--out", out, "--force")
+    run(inputs["npy"], *PROMISE, "--n-components", 4, "--out", out, "--force")
     assert Sketch.from_file(out).components == 4

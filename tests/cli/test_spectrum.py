@@ -129,7 +129,7 @@ def test_curve_chooses_a_range_and_prints_a_table(run: Run, pair_files: Files) -
         (("check", "{json}", "--claim", "-1,0.5"), "error GV105: --claim needs"),
         (("curve", "{json}", "--epsilon-max", "0"), "error GV105: --epsilon-max"),
         (("curve", "{json}", "--plot", "curve.gif"), "error GV107: curve.gif"),
-        (("delta", "{json}"), "Missing option"),
+        (("delta", "{json}"), "--epsilon must be given"),
         (("delta", "{json}", "--epsilon", "one"), "Invalid value"),
         (("nothing",), "No such command"),
     ],

@@ -24,8 +24,32 @@ pytestmark = pytest.mark.xdist_group("spark")
 PROMISE = ("--epsilon", 1, "--delta", 1e-6)
 WHY = ("--because", "one number per hour")
 COMMANDS: dict[str, tuple[object, ...]] = {
-    "release": ("release", "vector", "rows", *PROMISE, "--sensitivity", 1, *WHY, "--order", "hour", "--out", "out.csv"),
-    "sketch": ("sketch", "rows", *PROMISE, "--row-norm", 1, "--components", 8, "--columns", "a,b", "--out", "out.npz"),
+    "release": (
+        "release",
+        "vector",
+        "rows",
+        *PROMISE,
+        "--l2-sensitivity",
+        1,
+        *WHY,
+        "--order",
+        "hour",
+        "--out",
+        "out.csv",
+    ),
+    "sketch": (
+        "sketch",
+        "rows",
+        *PROMISE,
+        "--row-norm",
+        1,
+        "--n-components",
+        8,
+        "--columns",
+        "a,b",
+        "--out",
+        "out.npz",
+    ),
     "logistic": (
         "logistic",
         "labelled",
@@ -108,7 +132,7 @@ COMMANDS: dict[str, tuple[object, ...]] = {
         3,
         "--horizon",
         "2h",
-        "--household",
+        "--home",
         "home00002",
         "--out",
         "out.parquet",
@@ -218,7 +242,17 @@ def test_every_command_that_reads_a_table_is_here(folder: Path, spark: Any, tmp_
 
 
 def test_rows_need_an_order_where_the_table_has_none(folder: Path, spark: Any, tmp_path: Path) -> None:
-    words = ("release", "vector", folder / "rows", *PROMISE, "--sensitivity", 1e-6, *WHY, "--out", tmp_path / "out.csv")
+    words = (
+        "release",
+        "vector",
+        folder / "rows",
+        *PROMISE,
+        "--l2-sensitivity",
+        1e-6,
+        *WHY,
+        "--out",
+        tmp_path / "out.csv",
+    )
     with pytest.raises(GaussveilError, match="--order"):
         call(*words, "--json")
     call(*words, "--order", "hour", "--engine", "spark", "--json")

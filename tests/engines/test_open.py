@@ -160,7 +160,7 @@ def test_passes_may_overlap(parquet: Path) -> None:
 
 def test_addresses_are_checked() -> None:
     with pytest.raises(ParameterError, match="must end in"):
-        open("readings.xlsx")
+        open("readings.ods")
     with pytest.raises(SourceError, match="no file matches"):
         open("nowhere.csv")
     with pytest.raises(ParameterError, match="engine"):

@@ -224,7 +224,18 @@ def test_a_release_records_no_password_and_a_lost_server_costs_nothing(server: S
     address, book = f"{server.address}#hours", tmp_path / "ledger"
     ledger = Ledger.create(book)
     ledger.open_account("homes", epsilon=3, delta=1e-5, adjacency=Adjacency.add_remove("record"))
-    promise = ("--epsilon", "1", "--delta", "1e-6", "--sensitivity", "1e-6", "--order", "hour", "--because", "public")
+    promise = (
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--l2-sensitivity",
+        "1e-6",
+        "--order",
+        "hour",
+        "--because",
+        "public",
+    )
     words = ["release", "vector", address, *promise, "--ledger", str(book), "--account", "homes", "--out"]
     done = CliRunner().invoke(app, [*words, str(tmp_path / "noisy.csv")])
     assert done.exit_code == 0, done.output

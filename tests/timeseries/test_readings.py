@@ -81,7 +81,11 @@ def test_household_names_may_be_categories_or_numbers(kind: str) -> None:
 def test_units_are_converted() -> None:
     base = read_readings(long_columns())
     for unit, factor in (("W", 1e-3), ("kWh", 4.0), ("Wh", 4e-3)):
-        np.testing.assert_allclose(read_readings(long_columns(), unit=unit).values, base.values * factor, rtol=1e-14)
+        np.testing.assert_allclose(
+            read_readings(long_columns(), measured_in=unit).values, base.values * factor, rtol=1e-14
+        )
+    with pytest.raises(ParameterError, match="unit is no parameter of read_readings any more"):
+        read_readings(long_columns(), unit="W")
 
 
 def without_rows(rows: list[int]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def accountant(
     delta: Annotated[float | None, typer.Option(help="Target delta; prints epsilon.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target epsilon; prints delta, or with --delta noise.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Instead of --noise-multiplier: the standard deviation.")] = None,
-    sensitivity: Annotated[float, typer.Option(help="With --sigma: how far one record moves the value.")] = 1.0,
+    l2_sensitivity: Annotated[float, typer.Option(help="With --sigma: how far one record moves the value.")] = 1.0,
     replace: Annotated[bool, typer.Option("--replace", help="One record is replaced instead of added.")] = False,
     certified: Annotated[bool, typer.Option("--certified", help="With --epsilon: add rigorous ends.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -33,8 +33,10 @@ def accountant(
     relation = RELATIONS[1] if replace else RELATIONS[0]
     if sigma is not None:
         if noise_multiplier is not None:
-            raise ParameterError("--sigma must be given without --noise-multiplier, which is sigma over sensitivity.")
-        noise_multiplier = sigma / sensitivity if sensitivity else float("inf")
+            raise ParameterError(
+                "--sigma and --noise-multiplier, which is sigma over --l2-sensitivity, exclude each other."
+            )
+        noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else float("inf")
     if delta is None and epsilon is None:
         raise ParameterError("--delta or --epsilon must be given; both, without noise, to find the noise.")
     asked: dict[str, object] = {"sampling_rate": sampling_rate, "steps": steps, "relation": relation}

@@ -99,7 +99,7 @@ def show(
     print_table(["", "", ""], rows, title=f"Account {account}")
     print_line(f"rule: {terms.composition}")
     if statement.filter_used is not None:
-        print_line(f"filter used: {statement.filter_used:.2%}")
+        print_line(f"{100 * statement.filter_used:.3g} % of the budget is spent")
     words = {"none": "none: at least one release carries no guarantee, so the account as a whole gives none"}
     print_line(f"guarantee: {words.get(statement.guarantee, statement.guarantee)}")
     print_line(f"neighbours: {terms.adjacency or 'fixed by the first release'}")
@@ -138,8 +138,8 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
     if json:
         print_json({"account": account, "intact": True, "events": as_rows(events)})
         return
-    for event in events:
-        print(printable(f"{event.at}  {event.event:<8}  {event.entry}  {event.detail}"))
+    rows = [(event.at[:19].replace("T", " "), event.event, event.entry, printable(event.detail)) for event in events]
+    print_table(("when (UTC)", "event", "entry", "detail"), rows)
     print_line("the ledger is intact")
 
 

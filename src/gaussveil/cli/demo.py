@@ -12,7 +12,7 @@ import typer
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Json
 from gaussveil.cli.output import print_json, print_line, print_table
-from gaussveil.cli.readings import Gaps, HouseholdColumn, PowerColumn, PowerUnit, TimeColumn, TimeZone, homes_in
+from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
 from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, table_name
 from gaussveil.errors import ParameterError
 
@@ -31,10 +31,10 @@ def demo(
     data: Annotated[str | None, typer.Option(help=f"Your own readings instead. {TABLE_HELP}")] = None,
     homes: Annotated[int, typer.Option(help="Homes of the simulated town.")] = 1000,
     seed: Annotated[int, typer.Option(help="Which simulated town.")] = 7,
-    household_column: HouseholdColumn = "household",
-    time_column: TimeColumn = "time",
-    power_column: PowerColumn = "kw",
-    unit: PowerUnit = "kW",
+    household: Household = "household",
+    time: Time = "time",
+    power: Power = "kw",
+    measured_in: MeasuredIn = "kW",
     gaps: Gaps = "refuse",
     time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
@@ -72,7 +72,7 @@ def demo(
     if data is None:
         readings, source = _town(homes, seed)
     else:
-        readings = homes_in(data, engine, household_column, time_column, power_column, unit, gaps, time_zone)
+        readings = homes_in(data, engine, household, time, power, measured_in, gaps, time_zone)
         source = f"the readings in {table_name(data)}"
     ledger = new_ledger(out, simulated=data is None)
     check_targets(*(out / name for name in NAMES), inputs=[private_input], force=True)

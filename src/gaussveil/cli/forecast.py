@@ -15,7 +15,7 @@ import typer
 from gaussveil.cli.files import check_ending, check_release, release_facts, release_files, release_lines, reserved
 from gaussveil.cli.options import Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.readings import Gaps, HouseholdColumn, PowerColumn, PowerUnit, TimeColumn, TimeZone, homes_in
+from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import ParameterError
 from gaussveil.files import PRIVATE, write_whole
@@ -37,7 +37,7 @@ def forecast(
     source: TableAddress,
     epsilon: Epsilon,
     out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", show_default=False)],
-    household: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
+    home: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
     cluster_of: Annotated[
         str | None,
         typer.Option(help="Forecast the whole cluster of this household, without names.", show_default=False),
@@ -52,10 +52,10 @@ def forecast(
         Literal["past known", "random past"], typer.Option(help="What the receiver may know.")
     ] = "past known",
     at: Annotated[str | None, typer.Option(help="Forecast from this time on; later readings are the truth.")] = None,
-    household_column: HouseholdColumn = "household",
-    time_column: TimeColumn = "time",
-    power_column: PowerColumn = "kw",
-    unit: PowerUnit = "kW",
+    household: Household = "household",
+    time: Time = "time",
+    power: Power = "kw",
+    measured_in: MeasuredIn = "kW",
     gaps: Gaps = "refuse",
     time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
@@ -73,11 +73,11 @@ def forecast(
     The readings are a long table (household, time, kw) or a wide one (time and a column per household). OUT holds the
     forecast with a band, OUT.certificate.json its guarantee.
 
-    Example: gaussveil forecast readings.parquet --household ID --epsilon 1 --delta 1e-5 --out forecast.parquet
+    Example: gaussveil forecast readings.parquet --home ID --epsilon 1 --delta 1e-5 --out forecast.parquet
     """
     from gaussveil.mechanisms import PrivateForecaster
 
-    name = _one_of(household, cluster_of)
+    name = _one_of(home, cluster_of)
     payer = paying_account(ledger, account)
     if report is not None:
         check_ending(report, ".html")
@@ -85,7 +85,7 @@ def forecast(
         check_ending(diagnostics, *PRIVATE_ENDINGS)
     inputs = [local_file(source)]
     check_release(out, report, diagnostics, endings=(".parquet", ".csv"), inputs=inputs, ledger=ledger, force=force)
-    readings = homes_in(source, engine, household_column, time_column, power_column, unit, gaps, time_zone)
+    readings = homes_in(source, engine, household, time, power, measured_in, gaps, time_zone)
     past, future = _split(readings, at)
     forecaster = PrivateForecaster(
         horizon=horizon,
@@ -114,10 +114,12 @@ def forecast(
     _tell(json, out, release.certificate)
 
 
-def _one_of(household: str | None, cluster_of: str | None) -> str:
-    if (household is None) == (cluster_of is None):
-        raise ParameterError("give exactly one of --household and --cluster-of: whose forecast to release")
-    return household if household is not None else str(cluster_of)
+def _one_of(home: str | None, cluster_of: str | None) -> str:
+    if (home is None) == (cluster_of is None):
+        raise ParameterError(
+            "give exactly one of --home and --cluster-of, whose forecast to release; --household names a column"
+        )
+    return home if home is not None else str(cluster_of)
 
 
 def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | None]:
@@ -173,12 +175,10 @@ def _write_private(
 
 
 def _tell(json: bool, out: Path, certificate: Certificate) -> None:
+    from gaussveil.report.forecast import kept_words
+
     known = certificate.parameters
     shown = ("model", "cluster_size", "accuracy", "retained_variance")
-    what = (
-        f"hidden among {known['cluster_size']} households, mean squared error "
-        f"{digits(float(str(known['accuracy'])))} in log power, "
-        f"{float(str(known['retained_variance'])):.2g} of the variance between them kept"
-    )
+    what = f"{kept_words(certificate)}; mean squared error {digits(float(str(known['accuracy'])))} in log power"
     answer = release_facts(out, certificate) | {name: known[name] for name in shown}
     tell(answer, release_lines(out, certificate, what), json=json)

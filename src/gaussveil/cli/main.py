@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,15 +21,18 @@ from gaussveil.cli.budget import budget_app
 from gaussveil.cli.certificates import key_app, verify
 from gaussveil.cli.demo import demo
 from gaussveil.cli.forecast import forecast
+from gaussveil.cli.missing import AllMissing, refuse_former
 from gaussveil.cli.mixture import label_mixture, mixture, sample
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
 from gaussveil.cli.posterior import gp, logistic
+from gaussveil.cli.project import project_defaults
 from gaussveil.cli.query import query
 from gaussveil.cli.regression import pca, regress
 from gaussveil.cli.release import release_app
 from gaussveil.cli.sketch import sketch
 from gaussveil.cli.stream import stream_app
 from gaussveil.cli.study import study
+from gaussveil.cli.tables import with_file_options
 from gaussveil.errors import GaussveilError, SourceError
 
 MANY_PAIRS = ("audit", "study")
@@ -55,6 +59,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -65,6 +70,7 @@ def _root(
     """Exact differential privacy for Gaussian releases."""
     if memory_limit is not None:
         os.environ["GAUSSVEIL_MEMORY_LIMIT"] = memory_limit
+    context.default_map = project_defaults(context.command, Path.cwd())
 
 
 for _command_name, _command in spectrum.COMMANDS.items():
@@ -93,6 +99,10 @@ for _group in (release_app, stream_app, budget_app, key_app):
     app.add_typer(_group)
 # The studio stands beside this room, so it is mounted by name: neither knows the other's code.
 app.command("studio", epilog=EXIT_CODE_HELP)(import_module("gaussveil.studio.command").studio)
+for _mounted in (app, *(group.typer_instance for group in app.registered_groups)):
+    for _info in _mounted.registered_commands if _mounted else ():
+        _info.callback = _info.callback and with_file_options(_info.callback)
+        _info.cls = AllMissing
 
 
 def main() -> None:
@@ -106,6 +116,7 @@ def main() -> None:
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ.setdefault(variable, "1")  # on small matrices the threads of BLAS only wait for each other
     try:
+        refuse_former(sys.argv[1:])
         app()
     except GaussveilError as error:
         print_error(error.code, str(error))

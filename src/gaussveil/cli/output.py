@@ -58,7 +58,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         table.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=True)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(highlight=False, soft_wrap=True).print(table)
+    Console(highlight=False, width=10_000).print(table)  # whole numbers, whatever they are printed on
 
 
 def print_line(text: str, verdict: str = "", colour: str = "") -> None:

@@ -7,27 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gaussveil.cli.tables import Engine, local_file, open_table
-from gaussveil.errors import FormatError, SchemaError, SourceError
+from gaussveil.errors import SchemaError, SourceError
 
 if TYPE_CHECKING:
     from gaussveil.timeseries import Readings
 
+HOUSEHOLD = "household"
 TABLES = (".parquet", ".csv", ".csv.gz")
-HouseholdColumn = Annotated[str, typer.Option(help="Column of households (long table).")]
-TimeColumn = Annotated[str, typer.Option(help="Column of times.")]
-PowerColumn = Annotated[str, typer.Option(help="Column of power (long table).")]
-PowerUnit = Annotated[str, typer.Option(help="kW, W, kWh or Wh per step.")]
+Household = Annotated[str, typer.Option(help="Column that names the household (long table).")]
+Time = Annotated[str, typer.Option(help="Column of times.")]
+Power = Annotated[str, typer.Option(help="Column of power (long table).")]
+MeasuredIn = Annotated[str, typer.Option("--in", help="Power is in kW or W, or energy per step in kWh or Wh.")]
 Gaps = Annotated[Literal["refuse", "interpolate", "hold", "week"], typer.Option(help="Missing readings.")]
 TimeZone = Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")]
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 
 
 def read_table(address: str, engine: Engine) -> Any:
-    """The table of a Parquet or CSV file, as Arrow; what cannot be read is named. Other tables go through an engine."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    from gaussveil.engines.csv_files import require_header
+    """The table of a file, as Arrow and in its order; what cannot be read is named. Others go through an engine."""
     from gaussveil.engines.whole_files import read_parquet, require_fitting
 
     path = local_file(address)
@@ -37,14 +34,10 @@ def read_table(address: str, engine: Engine) -> Any:
         with path.open("rb"):  # an unreadable file fails here, with the system's own words
             if path.suffix.lower() == ".parquet":
                 return read_parquet(path)
-        require_fitting(str(path))
-        table = csv.read_csv(path)
-    except pa.ArrowException:
-        raise FormatError(f"{path}: not a table of that format") from None
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror or 'not such a file'})") from None
-    require_header(table.column_names)
-    return table
+    require_fitting(str(path))
+    return open_table(address, engine).table()
 
 
 def homes_in(
@@ -53,7 +46,7 @@ def homes_in(
     household: str,
     time: str,
     power: str,
-    unit: Any,
+    measured_in: Any,
     gaps: Literal["refuse", "interpolate", "hold", "week"],
     time_zone: str | None,
 ) -> Readings:
@@ -61,19 +54,31 @@ def homes_in(
     from gaussveil.timeseries import read_readings
 
     table = read_table(address, engine)
-    household, time, power = (_column_named(table, name) for name in (household, time, power))
+    household, time, power = _columns_named(table, {"--household": household, "--time": time, "--power": power})
     readings = read_readings(
-        table, household=household, time=time, power=power, unit=unit, gaps=gaps, time_zone=time_zone
+        table, household=household, time=time, power=power, measured_in=measured_in, gaps=gaps, time_zone=time_zone
     )
-    _check_unit(readings, unit)
+    _check_unit(readings, measured_in)
     return readings
 
 
-def _column_named(table: Any, wanted: str) -> str:
-    """The column of that name, or the only one that differs from it by case alone: kW for kw."""
+def _columns_named(table: Any, wanted: dict[str, str]) -> list[str]:
+    """The columns of these names, or the only ones that differ by case alone; all that are missing in one message."""
     names = [str(name) for name in table.schema.names]
+    found = {option: _alike(names, name) for option, name in wanted.items()}
+    if found["--household"] is None and wanted["--household"] == HOUSEHOLD:  # a column per household instead
+        found = {"--time": found["--time"]}
+    if missing := [f"{option} {wanted[option]}" for option, name in found.items() if name is None]:
+        more = ", ..." if len(names) > 12 else ""
+        raise SchemaError(
+            f"the table has no column for {' and '.join(missing)}; its columns are {', '.join(names[:12])}{more}"
+        )
+    return [found.get(option) or name for option, name in wanted.items()]
+
+
+def _alike(names: list[str], wanted: str) -> str | None:
     alike = [name for name in names if name.lower() == wanted.lower()]
-    return alike[0] if wanted not in names and len(alike) == 1 else wanted
+    return wanted if wanted in names else alike[0] if len(alike) == 1 else None
 
 
 def _check_unit(readings: Readings, unit: str) -> None:
@@ -82,6 +87,6 @@ def _check_unit(readings: Readings, unit: str) -> None:
 
     if float(np.median(readings.values)) > HIGHEST_MEDIAN_KW:
         raise SchemaError(
-            f"half of the readings are above {HIGHEST_MEDIAN_KW:g} kW if the unit is {unit}; homes draw less. "
-            "Give the right --unit: kW, W, kWh or Wh per step"
+            f"half of the readings are above {HIGHEST_MEDIAN_KW:g} kW if the power is in {unit}; homes draw less. "
+            "Say what it is in: --in kW, W, kWh or Wh per step"
         )

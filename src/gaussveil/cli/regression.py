@@ -84,7 +84,7 @@ def pca(
     epsilon: Epsilon,
     delta: Delta,
     out: Out,
-    components: Annotated[int | None, typer.Option(help="How many; by default those above the noise.")] = None,
+    n_components: Annotated[int | None, typer.Option(help="How many; by default those above the noise.")] = None,
     between: Between = None,
     unit: UnitColumn = None,
     rows_per_unit: RowsPerUnit = None,
@@ -103,7 +103,7 @@ def pca(
     model = PrivatePCA(
         epsilon=epsilon,
         delta=delta,
-        n_components=components,
+        n_components=n_components,
         bounds=_ranges(between or []),
         unit=unit,
         rows_per_unit=rows_per_unit,

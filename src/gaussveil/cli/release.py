@@ -30,7 +30,7 @@ def vector(
     source: TableAddress,
     epsilon: options.Epsilon,
     delta: options.Delta,
-    sensitivity: Annotated[
+    l2_sensitivity: Annotated[
         float, typer.Option(help="Public bound on the l2 distance between neighbouring inputs.", show_default=False)
     ],
     because: Annotated[
@@ -55,7 +55,7 @@ def vector(
     and --account to spend from a budget. For answers from a table of rows, use `gaussveil query`: it computes its own
     bounds and enforces them.
 
-    Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --sensitivity 1 --because "a home adds 1 to one
+    Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --l2-sensitivity 1 --because "a home adds 1 to one
     of these counts" --out out.csv
     """
     from gaussveil.mechanisms import GaussianRelease
@@ -71,7 +71,7 @@ def vector(
     mechanism = GaussianRelease(
         epsilon=epsilon,
         delta=delta,
-        l2_sensitivity=sensitivity,
+        l2_sensitivity=l2_sensitivity,
         adjacency=adjacency,
         because=because.strip(),
         grid=grid,

@@ -19,7 +19,7 @@ def sketch(
     epsilon: options.Epsilon,
     delta: options.Delta,
     row_norm: options.RowNorm,
-    components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
+    n_components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
     out: Annotated[Path | None, typer.Option(help="File to write: .npz. Without it only the plan is shown.")] = None,
     variant: Annotated[Literal["ridge", "subsampled", "tested"], typer.Option(help="NDIS Figure 1, 3 or 4.")] = "ridge",
     rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
@@ -38,13 +38,13 @@ def sketch(
     OUT.certificate.json is written beside OUT; read OUT with gaussveil.mechanisms.Sketch.from_file. Without --out
     nothing is read but the columns' names, nothing is spent, and the plan is compared with the Gaussian mechanism.
 
-    Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --components 64 --out out.npz
+    Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --n-components 64 --out out.npz
     """
     from gaussveil.mechanisms import PrivateSketch
 
     payer = options.paying_account(ledger, account)
-    if components != "auto" and not components.isdecimal():
-        raise ParameterError(f"--components must be auto or a whole number. Got {components!r}.")
+    if n_components != "auto" and not n_components.isdecimal():
+        raise ParameterError(f"--n-components must be auto or a whole number. Got {n_components!r}.")
     table = open_table(source, engine)
     mechanism = PrivateSketch(
         epsilon=epsilon,
@@ -53,7 +53,7 @@ def sketch(
         variant=variant,
         rate=rate,
         row_bound=row_bound,
-        n_components=components if components == "auto" else int(components),
+        n_components=n_components if n_components == "auto" else int(n_components),
         columns=None if columns is None else tuple(options.listed(columns)),
         unit=unit,
         rows_per_unit=rows_per_unit,

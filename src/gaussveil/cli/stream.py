@@ -12,7 +12,7 @@ import typer
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Delta, Epsilon, Force, Json
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
-from gaussveil.cli.readings import read_table
+from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
 from gaussveil.cli.stream_run import run
 from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
@@ -47,7 +47,12 @@ def design(
     ledger: Annotated[Path | None, typer.Option(help="Ledger file that pays.")] = None,
     account: Annotated[str, typer.Option(help="Account of a meter; {meter} is its name.")] = "{meter}",
     spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
-    power: Annotated[str, typer.Option(help="Column of readings in a table with one meter.")] = "kw",
+    household: Household = "household",
+    time: Time = "time",
+    power: Power = "kw",
+    measured_in: MeasuredIn = "kW",
+    gaps: Gaps = "refuse",
+    time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
     force: Force = False,
     dry_run: Annotated[
@@ -65,7 +70,6 @@ def design(
     from gaussveil.accounting import Account
     from gaussveil.mechanisms import MeterStream, PrivateSpectrum
     from gaussveil.streaming.meters import check_name
-    from gaussveil.timeseries import read_readings
 
     if (event_kw is None) != (event_duration is None):
         raise ParameterError("--event-kw and --event-duration must be given together")
@@ -73,7 +77,7 @@ def design(
         raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
     # OUT.part becomes OUT once it is complete
     check_targets(out, Path(f"{out}.part"), inputs=[local_file(history)], ledger=ledger, force=True)
-    readings = read_readings(read_table(history, engine), power=power)
+    readings = homes_in(history, engine, household, time, power, measured_in, gaps, time_zone)
     event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
     period = readings.step_minutes / 60
 

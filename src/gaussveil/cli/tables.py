@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import glob
+import inspect
 import os
+import sys
+from collections.abc import Callable
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
+from gaussveil.files import printable
 
 if TYPE_CHECKING:
     from gaussveil.statistics import Source
 
-TABLE_HELP = "Table: .parquet, .csv, .arrow, .npy, folder, database#table or URL."
+TABLE_HELP = "Table: .parquet, .csv, .xlsx, .arrow, .npy, folder, database#table or URL."
+
+FILE_OPTIONS = {
+    "separator": "CSV: what separates cells, such as ';' or tab.",
+    "decimal": "CSV: the decimal mark, '.' or ','.",
+    "encoding": "CSV: its encoding, such as windows-1252.",
+    "time-format": "CSV: how times are written, such as '%d.%m.%Y %H:%M'.",
+}
 
 
 class Engine(StrEnum):
@@ -39,7 +51,11 @@ def open_table(address: str, engine: Engine) -> Source:
     from gaussveil.statistics import as_source
 
     if Path(address).suffix.lower() != ".npy":
-        return open_source(address, engine=engine.value)
+        table = open_source(address, engine=engine.value)
+        if words := getattr(table, "dialect", None) and table.dialect.words():  # type: ignore[attr-defined]
+            change = ", ".join(f"--{name}" for name in FILE_OPTIONS)
+            print(printable(f"{table_name(address)}: {words} (to change: {change})"), file=sys.stderr)
+        return table
     if engine is not Engine.duckdb:
         raise ParameterError(f"--engine {engine.value} reads tables, not an .npy array; leave the option out")
     try:
@@ -50,6 +66,36 @@ def open_table(address: str, engine: Engine) -> Source:
         ) from None
     except (ValueError, EOFError):
         raise FormatError(f"{address}: not an .npy file of plain numbers; write it with numpy.save") from None
+
+
+def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that reads tables, with the options that say how a CSV file is written; any other as it is.
+
+    They are set in the environment while it runs, where the studio's and an engine's processes find them too.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    if "engine" not in signature.parameters:
+        return command
+    names = [name.replace("-", "_") for name in FILE_OPTIONS]
+
+    @wraps(command)
+    def reading(**given: Any) -> None:
+        said = {f"GAUSSVEIL_{name.upper()}": value for name in names if (value := given.pop(name)) is not None}
+        before = {name: os.environ.get(name) for name in said}
+        os.environ.update(said)
+        try:
+            command(**given)
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    kinds = {name: Annotated[str | None, typer.Option(help=words)] for name, words in zip(names, FILE_OPTIONS.values())}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]) for name in names
+    ]
+    reading.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    reading.__annotations__ = {**command.__annotations__, **kinds}
+    return reading
 
 
 def local_file(address: str) -> Path | None:

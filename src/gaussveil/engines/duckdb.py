@@ -16,7 +16,7 @@ import pyarrow.dataset
 from duckdb.func import ARROW, SPECIAL
 
 from gaussveil.checks import refuse
-from gaussveil.engines.csv_files import require_csv, require_declared, require_header, require_same_headers
+from gaussveil.engines.csv_files import HEAD_LINES, Column, Dialect, given_form, head_dialect, in_utf8, read_dialect
 from gaussveil.engines.extension import loaded
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.pieces import mixed_columns, refuse_mixed
@@ -39,8 +39,9 @@ _WHOLE_NUMBERS = {
 class DuckDBSource(Source):
     """A table that DuckDB scans in batches; it may be larger than memory.
 
-    ``types`` declares column types of a CSV file (SQL names); where absent they are sniffed from the head of the file
-    and the schema so found counts as public. Cells that do not parse as their column's type are missing values.
+    How a CSV file is written (``dialect``) is found in its head and counts as public, as its schema does; it may be
+    given: ``separator``, ``decimal``, ``encoding``, ``time_format``, and ``types`` of columns (SQL names). Cells that
+    do not parse as their column's type are missing values.
     Sorting and bounding spill above ``memory_limit`` (2GB, or GAUSSVEIL_MEMORY_LIMIT) to a folder of their own below
     ``temp_directory``, which nobody else can read and which goes with the connection.
     """
@@ -52,17 +53,21 @@ class DuckDBSource(Source):
         types: Mapping[str, str] | None = None,
         memory_limit: str | None = None,
         temp_directory: str | None = None,
+        **written: str | None,
     ) -> None:
         self._location = locate(uri)
-        require_csv(self._location, types)
+        form = given_form(self._location, types, written)
         if self._location.local:
             require_whole(self._location.files())
         self.watch = Watch()
+        self.dialect: Dialect | None = None
+        self._arrow: Callable[[], Any] | None = None
         self._memory_limit = memory_limit or os.environ.get("GAUSSVEIL_MEMORY_LIMIT") or MEMORY_LIMIT
+        folder = spill_folder(self.watch, temp_directory)
         self._connection = _connect(
             {
                 "memory_limit": self._memory_limit,
-                "temp_directory": spill_folder(self.watch, temp_directory),
+                "temp_directory": folder,
                 "preserve_insertion_order": False,
                 # A table that is not there must be missing, not whatever Python variable has its name.
                 "python_enable_replacements": False,
@@ -70,7 +75,11 @@ class DuckDBSource(Source):
         )
         weakref.finalize(self.watch, self._connection.close)  # all views share the watch
         with _readable(self._memory_limit):
-            self._table, self._arrow = _attach(self._connection, self._location, types or {})
+            if self._location.kind == "csv":
+                self.dialect = _dialect(self._connection, self._location, form)
+                self._table = _csv(self._location, self.dialect, types or {}, folder)
+            else:
+                self._table, self._arrow = _attach(self._connection, self._location)
             parquet = self._location.local and self._location.kind == "parquet"
             self._mixed = mixed_columns(self._location.files()) if parquet else frozenset()
             empty = self._cursor().sql(f"SELECT * FROM {self._table} LIMIT 0")
@@ -133,16 +142,11 @@ def _connect(config: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         refuse("memory_limit", "a size such as 2GB", config["memory_limit"])
 
 
-def _attach(
-    connection: duckdb.DuckDBPyConnection, location: Location, types: Mapping[str, str]
-) -> tuple[str, Callable[[], Any] | None]:
+def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[str, Callable[[], Any] | None]:
     """SQL that names the table, and what makes the Arrow object that a pass reads, if any."""
-    files = "[" + ", ".join(map(_text, location.files())) + "]"
     match location.kind:
         case "parquet":
-            return f"read_parquet({files}, hive_partitioning=false)", None
-        case "csv":
-            return _csv(connection, location, files, types), None
+            return f"read_parquet({_list(location.files())}, hive_partitioning=false)", None
         case "arrow":
             dataset = pa.dataset.dataset(location.files(), format="ipc")
             return "gaussveil_arrow", lambda: dataset
@@ -177,36 +181,49 @@ def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
     return table
 
 
-def _csv(connection: duckdb.DuckDBPyConnection, location: Location, files: str, types: Mapping[str, str]) -> str:
-    """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out."""
-    sniffed = connection.sql(f"SELECT * FROM sniff_csv({_text(location.files()[0])}, header=true, ignore_errors=true)")
-    head = dict(zip(sniffed.columns, sniffed.fetchall()[0]))
-    dialect = {"delim": head["Delimiter"], "quote": head["Quote"], "escape": head["Escape"], "comment": head["Comment"]}
-    options = [f"{name}={_text('' if value == '(empty)' else value)}" for name, value in dialect.items()]
-    sniffed_kinds = {column["name"]: column["type"] for column in head["Columns"]}
-    require_header(list(sniffed_kinds))
-    require_declared(types, list(sniffed_kinds))
+def _dialect(connection: duckdb.DuckDBPyConnection, location: Location, given: Mapping[str, str]) -> Dialect:
+    """How the files are written; of files elsewhere DuckDB brings the first lines, which must be UTF-8."""
     if location.local:
-        comment = dialect["comment"].replace("(empty)", "")
-        require_same_headers(location.files(), delimiter=dialect["delim"], skipped=head["SkipRows"], comment=comment)
-    texts = "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in sniffed_kinds) + "}"
-    options += ["header=true", f"skip={head['SkipRows']}", f"columns={texts}", "hive_partitioning=false"]
-    formats = {"DATE": head["DateFormat"], "TIMESTAMP": head["TimestampFormat"]}
-    casts = [
-        _cast(_names([name]), types.get(name, kind), None if name in types else formats.get(kind))
-        for name, kind in sniffed_kinds.items()
-    ]
-    reader = f"read_csv({files}, auto_detect=false, ignore_errors=true, null_padding=true, {', '.join(options)})"
-    return f"(SELECT {', '.join(casts)} FROM {reader})"
+        return read_dialect(location.files(), given)
+    whole = "auto_detect=false, header=false, delim='\x01', quote='', escape='', columns={'line': 'VARCHAR'}"
+    head = connection.sql(f"SELECT line FROM read_csv({_text(location.address)}, {whole}) LIMIT {HEAD_LINES}")
+    return head_dialect([line or "" for (line,) in head.fetchall()], given)
 
 
-def _cast(cell: str, kind: str, form: str | None) -> str:
-    """SQL that makes a value of a text, or NULL; whole numbers are not rounded, days are read in the form found."""
-    value = f"TRY_CAST({cell} AS {kind})"
-    if form is not None:
-        value = f"CAST(TRY_STRPTIME({cell}, {_text(form)}) AS {kind})"
-    elif duckdb.sqltype(kind).id in _WHOLE_NUMBERS:
+def _csv(location: Location, dialect: Dialect, types: Mapping[str, str], folder: str) -> str:
+    """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out."""
+    files = location.files()
+    if dialect.encoding != "utf-8":
+        copies = [os.path.join(folder, f"{number}.csv") for number in range(len(files))]
+        for file, copy in zip(files, copies):
+            in_utf8(file, dialect.encoding, copy)
+        files = copies
+    texts = "{" + ", ".join(f"{_text(column.name)}: 'VARCHAR'" for column in dialect.columns) + "}"
+    casts = [_cast(column, dialect.decimal) for column in dialect.typed(types)]
+    options = (
+        f"delim={_text(dialect.separator)}, quote='\"', escape='\"', comment={_text(dialect.comment)}, header=true"
+    )
+    return (
+        f"(SELECT {', '.join(casts)} FROM read_csv({_list(files)}, auto_detect=false, ignore_errors=true, "
+        f"null_padding=true, {options}, skip={dialect.skipped}, columns={texts}, hive_partitioning=false))"
+    )
+
+
+def _cast(column: Column, decimal: str) -> str:
+    """SQL that makes a value of a text, or NULL; whole numbers are not rounded, times are read in the form found."""
+    cell = _names([column.name])
+    kind = duckdb.sqltype(column.kind).id
+    text, value = cell, f"TRY_CAST({cell} AS {column.kind})"
+    if column.form is not None:
+        if "%z" in column.form:
+            text = f"regexp_replace({cell}, 'Z$', '+00:00')"
+        value = f"CAST(TRY_STRPTIME({text}, {_text(column.form)}) AS {column.kind})"
+    elif kind in _WHOLE_NUMBERS:
         value = f"CASE WHEN regexp_full_match({cell}, '\\s*[+-]?[0-9]+\\s*') THEN {value} END"
+    elif kind == "timestamp with time zone":  # which DuckDB reads with seconds only
+        value = f"TRY_CAST(regexp_replace({cell}, '([T ]..:..)([Z+-])', '\\1:00\\2') AS {column.kind})"
+    elif decimal == "," and kind not in ("varchar", "boolean"):
+        value = f"CASE WHEN NOT contains({cell}, '.') THEN TRY_CAST(replace({cell}, ',', '.') AS {column.kind}) END"
     return f"{value} AS {cell}"
 
 
@@ -239,6 +256,10 @@ def _hashing(key: bytes, arity: int) -> Callable[..., pa.Array]:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _list(values: Sequence[str]) -> str:
+    return "[" + ", ".join(map(_text, values)) + "]"
 
 
 def _text(value: str) -> str:

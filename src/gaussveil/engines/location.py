@@ -4,6 +4,7 @@
 ``readings.parquet``, ``2024/*.parquet``  Parquet files; a folder means all Parquet files in it (not ``_...``)
 ``readings.csv``, ``readings.csv.gz``  text with a header
 ``readings.arrow``, ``.feather``       Arrow IPC file
+``readings.xlsx``, ``...xlsx#sheet``   sheet of an Excel file (gaussveil[excel])
 ``meters.duckdb#readings``             table of a DuckDB file
 ``meters.sqlite#readings``             table of a SQLite file (also ``.db``)
 ``postgresql://host/db#readings``      table of a PostgreSQL database
@@ -24,7 +25,7 @@ from typing import Literal
 
 from gaussveil.errors import ParameterError, SourceError
 
-Kind = Literal["parquet", "csv", "arrow", "duckdb", "sqlite", "postgres"]
+Kind = Literal["parquet", "csv", "arrow", "excel", "duckdb", "sqlite", "postgres"]
 
 _SUFFIXES: dict[str, Kind] = {
     ".parquet": "parquet",
@@ -32,6 +33,9 @@ _SUFFIXES: dict[str, Kind] = {
     ".csv.gz": "csv",
     ".arrow": "arrow",
     ".feather": "arrow",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+    ".xls": "excel",
     ".duckdb": "duckdb",
     ".sqlite": "sqlite",
     ".db": "sqlite",

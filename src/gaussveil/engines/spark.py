@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gaussveil.engines.csv_files import require_csv, require_declared, require_header, require_same_headers
+from gaussveil.engines.csv_files import HEAD_LINES, Column, Dialect, given_form, head_dialect, read_dialect
 from gaussveil.engines.location import Location, locate, refuse_wildcards
 from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
 from gaussveil.engines.sql import kept_rows, select_rows
@@ -45,7 +46,11 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
 _TASKS_PER_CORE = 4
-_SNIFFED_WHOLE = 2**24  # bytes of CSV files whose types are sniffed from every line
+_JAVA_TIMES = {"%d": "d", "%m": "M", "%Y": "yyyy", "%y": "yy", "%H": "H", "%I": "h", "%M": "mm", "%S": "ss"} | {
+    "%p": "a",
+    "%z": "XXXXX",
+    "T": "'T'",
+}
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -65,15 +70,16 @@ class SparkSource(Source):
         types: Mapping[str, str] | None = None,
         session: SparkSession | None = None,
         master: str | None = None,
+        **written: str | None,
     ) -> None:
         self._location = locate(uri)
-        require_csv(self._location, types)
+        form = given_form(self._location, types, written)
         if self._location.local:
             require_whole(self._location.files())
         self._session = session or start_session(master)
         self.watch = Watch()
         with _readable():
-            frame = _read(self._session, self._location, types or {})
+            frame, self.dialect = _read(self._session, self._location, types or {}, form)
             self._table = f"gaussveil_table_{next(_NAMES)}"
             frame.createOrReplaceTempView(self._table)
             parquet = self._location.local and self._location.kind == "parquet"
@@ -251,7 +257,9 @@ def start_session(master: str | None = None) -> SparkSession:
     return session
 
 
-def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -> DataFrame:
+def _read(
+    session: SparkSession, location: Location, types: Mapping[str, str], given: Mapping[str, str]
+) -> tuple[DataFrame, Dialect | None]:
     # Java keeps the folder it was started in, whatever this process does later.
     files = [os.path.abspath(file) if location.local else file for file in location.files()]
     if location.local:
@@ -261,21 +269,47 @@ def _read(session: SparkSession, location: Location, types: Mapping[str, str]) -
     if location.kind == "parquet":
         if location.local:
             _require_known_types(files[0])
-        return session.read.options(**whole).parquet(*files)
+        return session.read.options(**whole).parquet(*files), None
     if location.kind != "csv":
         raise ParameterError(f"engine 'spark' reads Parquet and CSV. Got {location.kind}: use engine='duckdb'.")
     if location.local:
-        require_same_headers(files)
-    small = location.local and sum(map(os.path.getsize, files)) < _SNIFFED_WHOLE
-    ratio = 1.0 if small else 0.1  # a tenth of a few lines may be none
-    sniffed = session.read.options(**whole).csv(files, header=True, inferSchema=True, samplingRatio=ratio)
-    require_header(sniffed.columns)
-    require_declared(types, sniffed.columns)
-    texts = session.read.options(**whole).csv(files, header=True, mode="PERMISSIVE")
-    kinds = {field.name: types.get(field.name, field.dataType.simpleString()) for field in sniffed.schema}
-    return texts.selectExpr(
-        *(f"try_cast({_names([name])} AS {kind}) AS {_names([name])}" for name, kind in kinds.items())
+        dialect = read_dialect(files, given)
+    else:
+        dialect = head_dialect([row["value"] for row in session.read.text(files).limit(HEAD_LINES).collect()], given)
+    if dialect.encoding != "utf-8":
+        session.conf.set("spark.sql.legacy.javaCharsets", "true")  # else Spark knows few, none of Windows
+    texts = session.read.options(**whole).csv(
+        files,
+        schema=", ".join(f"{_names([column.name])} STRING" for column in dialect.columns),
+        header=True,
+        enforceSchema=True,
+        sep=dialect.separator,
+        encoding=dialect.encoding,
+        escape='"',
+        comment=dialect.comment or None,
+        multiLine=dialect.encoding.startswith(("utf-16", "utf-32")),  # whose lines Spark does not find by bytes
+        mode="PERMISSIVE",
     )
+    return texts.selectExpr(*(_cast(column, dialect.decimal) for column in dialect.typed(types))), dialect
+
+
+def _cast(column: Column, decimal: str) -> str:
+    """SQL that makes a value of a text, or NULL; as in duckdb.py."""
+    cell = _names([column.name])
+    kind = {"TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMPTZ": "TIMESTAMP", "VARCHAR": "STRING"}.get(column.kind, column.kind)
+    text = f"trim({cell})"
+    value = f"try_cast({text} AS {kind})"
+    if column.form is not None:
+        pattern = "".join(_JAVA_TIMES.get(part, part) for part in re.split("(%.)", column.form))
+        time = f"try_to_timestamp({text}, '{pattern}')"
+        value = f"CAST({time} AS {kind})"
+    elif kind == "STRING":
+        value = cell
+    elif kind == "TIMESTAMP":  # which Spark reads with seconds only
+        value = f"try_cast(regexp_replace({text}, '([T ]..:..)([Z+-])', '$1:00$2') AS {kind})"
+    elif decimal == "," and kind in ("DOUBLE", "FLOAT"):
+        value = f"CASE WHEN NOT contains({cell}, '.') THEN try_cast(replace({text}, ',', '.') AS {kind}) END"
+    return f"{value} AS {cell}"
 
 
 def _require_known_types(file: str) -> None:

@@ -22,6 +22,7 @@ from gaussveil.report.html import Report, Section, Table
 from gaussveil.spectrum import GaussianPair
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
+AVERAGE = 0.01  # of the variance: less is nobody's own
 LOWEST_KW = 0.01  # a zero has no place on a log axis
 EPSILONS = np.linspace(0.0, 2.0, 41)
 
@@ -39,7 +40,7 @@ def forecast_report(
     figure = forecast_figure(forecast, diagnostics)
     shown = Section(
         heading="Forecast",
-        paragraphs=(_kept(certificate),),
+        paragraphs=(f"{kept_words(certificate).capitalize()}.",),
         figure=svg(figure, "forecast", "Released forecast in kW over time with its band."),
         caption=f"Power in kW; the band holds a future reading with probability {forecast.coverage:.0%}, on average "
         "over the cluster.",
@@ -52,13 +53,12 @@ def forecast_report(
     return replace(page, title=f"{page.title} ({MARK})", sections=sections)
 
 
-def _kept(certificate: Certificate) -> str:
+def kept_words(certificate: Certificate) -> str:
+    """What hiding has left of the differences between households; below a hundredth, the average of its group."""
     kept = float(str(certificate.parameters["retained_variance"]))
     size = certificate.parameters["cluster_size"]
-    words = f"Hidden among {size} households. The release keeps {kept:.2g} of the variance between their forecasts"
-    if kept < 0.01:
-        return f"{words}: it is practically the forecast of the cluster's centre, not of the household."
-    return f"{words}; the rest was given up so that they look alike."
+    words = f"hidden among {size} households, {kept:.2g} of the variance between their forecasts kept"
+    return f"{words}: the forecast is the average of its group" if kept < AVERAGE else words
 
 
 def _table(forecast: PrivateForecast) -> Table:

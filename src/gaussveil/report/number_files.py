@@ -72,18 +72,17 @@ def read_numbers(path: Path) -> Numbers:
 def _read_csv(path: Path) -> Numbers:
     import numpy as np
 
+    from gaussveil.engines.csv_files import given_form, open_text, read_form
+
+    form, _ = read_form(str(path), given_form())
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = [(line, row) for line, row in enumerate(csv.reader(stream), start=1) if row]
-    except (UnicodeDecodeError, csv.Error):
-        raise FormatError(f"{path}: not a CSV table in UTF-8") from None
+        with open_text(str(path), form.encoding) as stream:
+            cells = csv.reader(stream, delimiter=form.separator)
+            rows = [(cells.line_num, row) for row in cells if row and not (form.comment and row[0].startswith("#"))]
+    except csv.Error:
+        raise FormatError(f"{path}: not a CSV table") from None
     if not rows:
         raise FormatError(f"{path}: holds no numbers")
-    if all(len(row) == 1 and ";" in row[0] for _, row in rows[:1]):
-        raise FormatError(
-            f"{path}: cells must be separated by commas and decimals written with a point; its first line has "
-            "semicolons. Save it in that form"
-        )
     # A header is copied to the output, so nothing that might be a damaged number counts as one.
     first = [cell.strip() for cell in rows[0][1]]
     header = tuple(first) if all(COLUMN_NAME.fullmatch(cell) for cell in first) else None
@@ -94,11 +93,11 @@ def _read_csv(path: Path) -> Numbers:
         if len(row) != width:
             raise ShapeError(f"{path}, line {line}: expected {width} numbers. Got {len(row)}.")
         try:
-            values.append([float(cell) for cell in row])
+            values.append([float(cell if form.decimal == "." else cell.replace(",", ".")) for cell in row])
         except ValueError:
             raise FormatError(
                 f"{path}, line {line}: every cell must be a number, or a name in the first line; leave columns of text "
-                "and times out, fill empty cells by a public rule, write decimals with a point"
+                "and times out, fill empty cells by a public rule"
             ) from None
     return Numbers(np.array(values, dtype=np.float64).reshape(len(values), width), header)
 

@@ -40,9 +40,10 @@ class Column(BaseModel):
 
 
 class Columns(BaseModel):
-    """Columns of a table."""
+    """Columns of a table, and how its file is written where that is unusual."""
 
     columns: list[Column]
+    written: str = ""
 
 
 class About(BaseModel):

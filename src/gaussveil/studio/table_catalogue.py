@@ -19,7 +19,7 @@ from gaussveil.engines.whole_files import require_fitting
 from gaussveil.errors import FormatError, GaussveilError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
-ENDINGS = (".csv", ".parquet", ".npy")
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".xlsx")
 MOST_LISTED = 500
 MOST_UPLOADS = 32
 DEEPEST = 4
@@ -98,8 +98,8 @@ class TableCatalogue:
     def add(self, name: str, content: BinaryIO) -> ListedTable:
         """Keep an upload, readable by nobody else, until the server stops."""
         shown = Path(name.replace("\\", "/")).name[:100]
-        ending = Path(shown).suffix.lower()
-        if ending not in ENDINGS:
+        ending = next((end for end in ENDINGS if shown.lower().endswith(end)), "")
+        if not ending:
             raise FormatError(f"a table must end in {', '.join(ENDINGS)}")
         if len(self._uploads) >= MOST_UPLOADS:
             raise SourceError(f"there are {MOST_UPLOADS} uploads already; restart the studio to clear them")
@@ -136,7 +136,7 @@ def is_inside(folder: Path, name: str) -> bool:
         target = (folder / name).resolve(strict=True)
     except (OSError, ValueError):
         return False
-    return target.is_relative_to(folder) and target.is_file() and target.suffix.lower() in ENDINGS
+    return target.is_relative_to(folder) and target.is_file() and target.name.lower().endswith(ENDINGS)
 
 
 def _files(folder: Path) -> list[str]:

@@ -131,6 +131,7 @@ class Readings:
         return Readings(whole.mean(axis=2), self.households, self.start, step_minutes)
 
 
+@checks.former(unit="the physical unit is measured_in")
 def read_readings(
     table: Any,
     *,
@@ -138,7 +139,7 @@ def read_readings(
     time: str = "time",
     power: str = "kw",
     layout: Literal["auto", "long", "wide"] = "auto",
-    unit: Unit = "kW",
+    measured_in: Unit = "kW",
     step_minutes: int | None = None,
     time_zone: str | None = None,
     gaps: Gaps = "refuse",
@@ -155,7 +156,8 @@ def read_readings(
     Rules. A missing reading (no row, null, NaN) follows `gaps`: refused, interpolated linearly, the last value held, or
     the value of one week before (failing that, after; failing that, interpolated); runs longer than `max_gap` steps are
     always refused. A second reading of the same household and time follows `duplicates`. `zeros="missing"` treats a
-    reading of exactly 0 as missing. Negative and infinite readings are always refused. `kWh`, `Wh` are energy per step.
+    reading of exactly 0 as missing. Negative and infinite readings are always refused. `kWh`, `Wh` are energy
+    per step.
 
     Clock changes: without `time_zone`, times are uniform (aware stamps are read as UTC) and nothing special happens.
     With it, the grid runs on that zone's wall clock: the hour repeated in autumn is averaged, the hour skipped in
@@ -164,7 +166,7 @@ def read_readings(
     checks.one_of("gaps", gaps, ("refuse", "interpolate", "hold", "week"))
     checks.one_of("duplicates", duplicates, ("refuse", "mean", "first", "last"))
     checks.one_of("zeros", zeros, ("keep", "missing", "refuse"))
-    checks.one_of("unit", unit, ("kW", "W", "kWh", "Wh"))
+    checks.one_of("measured_in", measured_in, ("kW", "W", "kWh", "Wh"))
     checks.one_of("layout", layout, ("auto", "long", "wide"))
     columns = columns_of(table)
     if layout == "auto":
@@ -194,7 +196,7 @@ def read_readings(
             f"column '{time}': the span holds {count} steps of {step} minutes, most of them without a reading"
         )
     grid = place(homes, cell[rows], values, (len(names), count), rows, labels, duplicates, repeated[rows])
-    kilowatts = grid * {"kW": 1.0, "W": 1e-3, "kWh": 60 / step, "Wh": 0.06 / step}[unit]
+    kilowatts = grid * {"kW": 1.0, "W": 1e-3, "kWh": 60 / step, "Wh": 0.06 / step}[measured_in]
     lost = np.zeros(count, dtype=bool)
     if time_zone is not None:
         lost = skipped(start + step * np.arange(count), time_zone)

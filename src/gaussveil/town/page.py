@@ -87,7 +87,7 @@ def _forecasts(town: TownReleases) -> Section:
     kept = float(str(known["retained_variance"]))
     meaning = "the rest was given up so that they look alike"
     if kept < 0.01:
-        meaning = "it is practically the forecast of the cluster's centre"
+        meaning = "the forecast is the average of its group"
     return Section(
         heading="A private forecast of one home",
         paragraphs=(

@@ -16,7 +16,7 @@ from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
-from gaussveil.errors import FormatError, ParameterError
+from gaussveil.errors import FormatError, ParameterError, VerificationError
 from gaussveil.files import printable, write_whole
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ class Certificate:
         again = made.to_dict()
         stated = {"signature": None, **found}
         wrong = [name for name in {**stated, **again} if again.get(name, _ABSENT) != stated.get(name, _ABSENT)]
+        if wrong == ["sampler"]:  # what is charged for it follows from epsilon alone
+            raise VerificationError("the certificate does not verify: epsilon was altered")
         if wrong:
             raise FormatError(f"the certificate contradicts itself, or holds unknown fields, in {wrong[0]!r}")
         return made

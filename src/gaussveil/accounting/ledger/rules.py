@@ -185,4 +185,5 @@ def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
             f"{start}: sampler errors would use {after.sampler_used:.4g} of their share of delta; {end}. "
             "Use a finer sampler or open an account with a larger sampler_share"
         )
-    return f"{start}: its {active} filter is at {before.used:.4%} and would be at {after.used:.4%}; {end}"
+    spent, then = (f"{100 * usage.used:.3g} %" for usage in (before, after))
+    return f"{start}: {spent} of the budget is spent; this release would bring it to {then} ({active} filter); {end}"

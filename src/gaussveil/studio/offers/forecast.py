@@ -56,7 +56,7 @@ class ForecastOffer(Offer):
 
     def prepare(self) -> int:
         """Read the readings, fit the models, search the noise."""
-        readings = read_readings(open_source(self.needed_table()), unit=self.order["unit"])
+        readings = read_readings(open_source(self.needed_table()), measured_in=self.order["measured_in"])
         forecaster = self._known["forecaster"] = self._forecaster().fit(readings)
         # Designs the noise now, so that whatever is refused is refused before the debit.
         forecaster.diagnostics(self.order["household"], whole=self.order["whole_cluster"])

@@ -100,7 +100,7 @@ class ForecastOrder(Order):
         '"past known" assumes the worst; "random past" rests on a model of the readings.',
         "past known",
     )
-    unit: Literal["kW", "W", "kWh", "Wh"] = _asked("Unit", "Of the readings, per step.", "kW")
+    measured_in: Literal["kW", "W", "kWh", "Wh"] = _asked("Measured in", "Of the readings, per step.", "kW")
     file_format: Literal["csv", "parquet"] = _asked("File format", "Of the file you download.", "csv")
 
 

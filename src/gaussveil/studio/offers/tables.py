@@ -33,5 +33,7 @@ def read_plain(address: str) -> Numbers:
 
 def describe_table(address: str) -> dict[str, Any]:
     """Columns and their types: the schema counts as public, the number of rows does not."""
-    schema = open_source(address).schema
-    return {"columns": [{"name": field.name, "type": str(field.type)} for field in schema]}
+    table = open_source(address)
+    dialect = getattr(table, "dialect", None)
+    columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
+    return {"columns": columns, "written": dialect.words() if dialect else ""}

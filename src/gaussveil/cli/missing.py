@@ -1,0 +1,50 @@
+"""Mistakes in options, answered at once: everything that is missing in one line, and old names with the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from typer.core import TyperCommand
+
+from gaussveil.errors import ParameterError
+
+FORMER = {
+    "--household-column": "--household",
+    "--time-column": "--time",
+    "--power-column": "--power",
+    "--sensitivity": "--l2-sensitivity",
+    "--components": "--n-components",
+    "--size": "--nominal-size",
+}
+
+
+class AllMissing(TyperCommand):
+    """A command that names every required option that is not there, not the first alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click does, with all that is missing in one sentence."""
+        if not ctx.resilient_parsing and not {"--help", "--version"} & set(args):
+            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            known = {
+                **(ctx.default_map or {}),
+                **{name: value for name, value in given.items() if value not in (None, ())},
+            }
+            names = [_spoken(one) for one in self.params if one.required and one.name not in known]
+            if names:
+                raise ParameterError(f"{' and '.join(names)} must be given: see {ctx.command_path} --help")
+        return super().parse_args(ctx, args)
+
+
+def _spoken(parameter: Any) -> str:
+    return str(parameter.opts[-1] if parameter.param_type_name == "option" else parameter.metavar or parameter.name)
+
+
+def refuse_former(words: Sequence[str]) -> None:
+    """Refuse options that have another name now."""
+    options = [word.partition("=")[0] for word in words]
+    for option in options:
+        if option in FORMER:
+            raise ParameterError(f"{option} is called {FORMER[option]} now")
+    if words[:1] in (["forecast"], ["demo"]) and "--unit" in options:
+        raise ParameterError("--unit is called --in now: a unit is whose row it is, power is measured in kW")

@@ -1,0 +1,58 @@
+"""Sheets of Excel files as tables: the first row names the columns, a column holds numbers, times or text."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gaussveil.engines.csv_files import require_header
+from gaussveil.engines.location import Location
+from gaussveil.engines.whole_files import MOST_CELLS
+from gaussveil.errors import FormatError, MissingDependencyError, SchemaError, SourceError
+
+
+def read_excel(location: Location) -> pa.Table:
+    """A sheet, by default the first."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            "Excel files are read with pip install 'gaussveil[excel]'; or save the sheet as CSV."
+        ) from None
+    name = Path(location.address).name
+    try:
+        book = CalamineWorkbook.from_path(location.address)
+    except (CalamineError, OSError):
+        raise FormatError(f"{name}: not an Excel file, or a damaged one") from None
+    if location.table and location.table not in book.sheet_names:
+        raise SourceError(f"{name} has no sheet {location.table!r}: check the name after '#'.")
+    sheet = book.get_sheet_by_name(location.table) if location.table else book.get_sheet_by_index(0)
+    if sheet.total_height * sheet.total_width > MOST_CELLS:
+        raise SourceError(f"{name}: the sheet is too large to be read at once; save it as CSV.")
+    rows = sheet.to_python()
+    if not rows:
+        raise SourceError(f"{name}: the sheet is empty.")
+    names = [str(cell).strip() or f"column{place}" for place, cell in enumerate(rows[0])]
+    require_header(names)
+    if len(set(names)) < len(names):
+        raise SchemaError(f"{name}: columns must have names of their own; at least one occurs twice.")
+    return pa.table({name: _column([row[place] for row in rows[1:]]) for place, name in enumerate(names)})
+
+
+def _column(cells: Sequence[Any]) -> pa.Array:
+    """Numbers, times or truth values where all cells are; else text."""
+    values = [None if cell == "" else cell for cell in cells]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} and all(float(value).is_integer() for value in values if value is not None):
+        return pa.array([None if value is None else int(value) for value in values], pa.int64())
+    if kinds <= {int, float}:
+        return pa.array(values, pa.float64())
+    if kinds == {datetime.datetime} or kinds == {datetime.datetime, datetime.date}:
+        return pa.array(values, pa.timestamp("us"))
+    if kinds in ({datetime.date}, {bool}):
+        return pa.array(values)
+    return pa.array([None if value is None else str(value) for value in values], pa.string())

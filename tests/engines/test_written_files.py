@@ -1,0 +1,187 @@
+"""Files as people have them: every engine and every command reads the same rows out of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaussveil.engines import open
+from gaussveil.engines.csv_files import read_dialect
+from gaussveil.errors import FormatError, MissingDependencyError, ParameterError, SchemaError, SourceError
+from gaussveil.statistics import Source
+
+Opener = Callable[..., Source]
+NOON = datetime(2024, 3, 31, 12, 0)
+# What is written, what each row must be, and what the owner is told.
+WRITTEN: dict[str, tuple[bytes, list[tuple[Any, ...]], str]] = {
+    "a German spreadsheet": (
+        '"Zähler";"Zeit";"kW"\r\n"Müller €";31.03.2024 12:00;0,45\r\n"b;c";1.4.2024 09:30;-1\r\n'.encode("cp1252"),
+        [("Müller €", NOON, 0.45), ("b;c", datetime(2024, 4, 1, 9, 30), -1.0)],
+        "separated by semicolons, decimal commas, letters in windows-1252, 'Zeit' as %d.%m.%Y %H:%M",
+    ),
+    "marks at its beginning": (
+        "\ufeffhome,t,kw\na,2024-03-31 12:00,0.5\nb,2024-03-31T12:00:00,NA\n".encode(),
+        [("a", NOON, 0.5), ("b", NOON, None)],
+        "",
+    ),
+    "two bytes a letter and tabs": (
+        "home\tt\tkw\né\t13/02/2024\t5\nf\t01/03/2024\t-\n".encode("utf-16"),
+        [("é", date(2024, 2, 13), 5), ("f", date(2024, 3, 1), None)],
+        "separated by tabs, letters in utf-16, 't' as %d/%m/%Y",
+    ),
+    "American clocks": (
+        b"home|t|kw\n007|2/13/24 1:05 PM|1e-3\n00123|12/1/24 11:00 AM|inf\n",
+        [("007", datetime(2024, 2, 13, 13, 5), 1e-3), ("00123", datetime(2024, 12, 1, 11, 0), float("inf"))],
+        "separated by '|', 't' as %m/%d/%y %I:%M %p",
+    ),
+    "the hour that autumn repeats": (
+        b"# exported\n\n# by hand\nhome,t,kw\n"
+        b"1,2024-10-27T02:15+02:00,.5\n# two\n2,2024-10-27T02:15+01:00,+1\n3,2024-10-27T02:15Z,2\n",
+        [(hour + 1, datetime(2024, 10, 27, hour, 15, tzinfo=UTC), kw) for hour, kw in enumerate((0.5, 1.0, 2.0))],
+        "",
+    ),
+    "two columns of days": (
+        b"home;paid;read;kw\nx;2024/03/31;31-03-2024 12:00:00;1\n",
+        [("x", date(2024, 3, 31), NOON, 1)],
+        "separated by semicolons, 'paid' as %Y/%m/%d, 'read' as %d-%m-%Y %H:%M:%S",
+    ),
+    "one column of commas": (b"kw\n0,5\n1,5\n", [(0.5,), (1.5,)], "separated by semicolons, decimal commas"),
+}
+
+
+@pytest.fixture(params=["duckdb", "spark"])
+def reader(request: pytest.FixtureRequest) -> Opener:
+    if request.param == "duckdb":
+        return open
+    session = request.getfixturevalue("spark")
+    return lambda path, **said: open(path, engine="spark", session=session, **said)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_file_has_one_answer(reader: Opener, tmp_path: Path, name: str, packed: bool) -> None:
+    content, rows, told = WRITTEN[name]
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    source = reader(path)
+    found = [tuple(row.values()) for row in source.table().to_pylist()]
+    assert sorted(found, key=lambda row: str(row[0])) == sorted(rows, key=lambda row: str(row[0]))
+    assert source.dialect.words() == told  # type: ignore[attr-defined]
+
+
+def test_days_that_may_be_months_stay_text_until_the_owner_says(reader: Opener, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("day,kw\n01/02/2024,1\n03/04/2024,2\n")
+    assert reader(tmp_path / "t.csv").table()["day"].to_pylist() == ["01/02/2024", "03/04/2024"]
+    said = reader(tmp_path / "t.csv", time_format="%m/%d/%Y")
+    assert sorted(said.table()["day"].to_pylist()) == [date(2024, 1, 2), date(2024, 3, 4)]
+    with pytest.raises(SourceError, match="time_format must fit a column"):
+        reader(tmp_path / "t.csv", time_format="%Y")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"separator": ";;"}, "separator must be one sign"),
+        ({"decimal": "'"}, "decimal must be one of '.', ','"),
+        ({"encoding": "runes"}, "encoding must be the name"),
+    ],
+)
+def test_what_the_owner_says_is_checked(tmp_path: Path, said: dict[str, str], words: str) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ParameterError, match=words):
+        open(tmp_path / "t.csv", **said)
+
+
+def test_what_the_owner_says_goes_before_what_is_found(
+    reader: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.csv").write_bytes("a;b\n1.5;\xe9\n".encode("latin-1"))
+    assert reader(tmp_path / "t.csv", separator=",").schema.names == ["a;b"]
+    assert reader(tmp_path / "t.csv", encoding="cp850").table()["b"].to_pylist() == ["Ú"]
+    monkeypatch.setenv("GAUSSVEIL_DECIMAL", ",")
+    assert str(reader(tmp_path / "t.csv").schema.field("a").type) == "string"
+    assert str(reader(tmp_path / "t.csv", decimal=".").schema.field("a").type) == "double"
+
+
+def test_a_point_among_decimal_commas_is_no_number(reader: Opener, tmp_path: Path) -> None:
+    lines = "".join(f"h{k};{k},5\n" for k in range(21_000))
+    (tmp_path / "t.csv").write_text(f"home;kw\n{lines}late;1.234\n")  # beyond what is looked at
+    source = reader(tmp_path / "t.csv")
+    values = {row["home"]: row["kw"] for row in source.table().to_pylist()}
+    assert (values["h7"], values["late"]) == (7.5, None)
+
+
+def test_lines_above_the_names_are_refused_and_not_repeated(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("Export of meter 0815\nhome;kw\na;1\nb;2\n")
+    with pytest.raises(SourceError, match="remove the lines above the names") as caught:
+        open(tmp_path / "t.csv")
+    assert "0815" not in str(caught.value)
+    (tmp_path / "t.csv").write_text("kw,KW\n1,2\n")
+    with pytest.raises(SchemaError, match="'kw' occurs twice"):
+        open(tmp_path / "t.csv")
+
+
+def sheet(path: Path, rows: str) -> Path:
+    """A small Excel file, written by hand."""
+    kinds = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="rels" ContentType='
+        '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType='
+        f'"{kinds}.sheet.main+xml"/><Override PartName="/xl/s.xml" ContentType="{kinds}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="a" Type='
+        f'"{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="Blatt 1" sheetId="1" '
+        'r:id="a"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="a" Type='
+        f'"{office}/worksheet" Target="s.xml"/></Relationships>',
+        "xl/s.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, '<?xml version="1.0" encoding="UTF-8"?>' + text)
+    path.write_bytes(buffer.getvalue())
+    return path
+
+
+def cells(*values: str | float) -> str:
+    made = (
+        f'<c t="inlineStr"><is><t>{value}</t></is></c>' if isinstance(value, str) else f"<c><v>{value}</v></c>"
+        for value in values
+    )
+    return f"<row>{''.join(made)}</row>"
+
+
+def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = sheet(tmp_path / "t.xlsx", cells("home", "meter", "kw") + cells("a", 7, 0.5) + cells("b", 8, 1))
+    expected = {"home": ["a", "b"], "meter": [7, 8], "kw": [0.5, 1.0]}
+    assert open(book).table().to_pydict() == open(f"{book}#Blatt 1").table().to_pydict() == expected
+    with pytest.raises(SourceError, match="no sheet 'Blatt 2'"):
+        open(f"{book}#Blatt 2")
+    with pytest.raises(ParameterError, match="separator is declared of CSV files only"):
+        open(book, separator=";")
+    with pytest.raises(SourceError, match="must name the columns"):
+        open(sheet(tmp_path / "n.xlsx", cells(1.5, 2) + cells(3, 4)))
+    (tmp_path / "bad.xlsx").write_bytes(b"PK")
+    with pytest.raises(FormatError, match=r"bad\.xlsx: not an Excel file"):
+        open(tmp_path / "bad.xlsx")
+    monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
+    with pytest.raises(MissingDependencyError, match=r"gaussveil\[excel\]"):
+        open(book)
+
+
+def test_only_the_head_is_looked_at(tmp_path: Path) -> None:
+    first = "home,kw\n" + "a,1\n" * 20_480
+    (tmp_path / "t.csv").write_text(first)
+    (tmp_path / "u.csv").write_text(first + "zzz;,,;0,5\n" * 50)
+    assert read_dialect([str(tmp_path / "t.csv")], {}) == read_dialect([str(tmp_path / "u.csv")], {})
