@@ -1,4 +1,5 @@
-"""Kills at random moments, broker restarts, a full disk, and a second gateway: nothing lost, doubled or out of order.
+"""Kills at random moments, broker restarts, a full disk, wrong clocks, flipped bits, a second gateway: nothing is lost,
+answered twice with other noise, or out of order.
 
 Small here; 500 kills with --full.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gaussveil.errors import GaussveilError
 from gaussveil.streaming import Meter, write_meters
 from gaussveil.streaming.messages import HEAD, MARK, encode_batch
 from gaussveil.streaming.service import open_gateway
@@ -26,25 +28,27 @@ BATCH = 700  # more than is kept of delivered answers
 
 
 NURSERY = """
-import os, resource, sys
+import os, resource, sys, time
 from gaussveil.streaming.mqtt import MqttGateway
 from gaussveil.streaming.mqtt_client import Broker
 from gaussveil.streaming.service import open_gateway
 
-def serve(path, port, limit):
+def serve(path, port, limit, clock):
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    true_time = time.time
+    time.time = lambda: true_time() + clock
     service = MqttGateway(open_gateway(path), Broker(host="127.0.0.1", port=port))
     service.start()
     service.wait()
 
 for line in sys.stdin:
-    word, number = line.split()
+    word, number, *clock = line.split()
     if word == "start":
         child = os.fork()
         if child == 0:
             try:
-                serve(sys.argv[1], int(sys.argv[2]), int(number))
+                serve(sys.argv[1], int(sys.argv[2]), int(number), float(clock[0]))
             finally:
                 os._exit(1)
         print(child, flush=True)
@@ -64,16 +68,32 @@ class Nursery:
             arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
-    def tell(self, word: str, number: int) -> int:
+    def tell(self, word: str, number: int, clock: float = 0.0) -> int:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        print(word, number, file=self.process.stdin, flush=True)
+        print(word, number, clock, file=self.process.stdin, flush=True)
         return int(self.process.stdout.readline())
 
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(30)
+
+
+def flip(meters_file: Path, rng: np.random.Generator) -> bool:
+    """Flip a bit in the state or its mark; whether it is told. If so it is put right, else it must not matter."""
+    folder = meters_file.parent
+    files = sorted(path for path in (*folder.glob("*.state/*"), *folder.glob("*.started")) if path.stat().st_size)
+    path = files[int(rng.integers(len(files)))]
+    body = path.read_bytes()
+    place = int(rng.integers(len(body)))
+    path.write_bytes(body[:place] + bytes([body[place] ^ 1 << int(rng.integers(8))]) + body[place + 1 :])
+    try:
+        open_gateway(meters_file).state.abandon()
+    except GaussveilError:
+        path.write_bytes(body)
+        return True
+    return False
 
 
 def test_nothing_is_lost_doubled_or_out_of_order(
@@ -87,6 +107,8 @@ def test_nothing_is_lost_doubled_or_out_of_order(
     path = write_meters(meters, tmp_path / "meter.json")
     receiver = Receiver(broker.port, name="analyst")  # its session outlives the broker
     seen: dict[tuple[str, int], bytes] = {}
+    energies: dict[tuple[str, int], float] = {}
+    told_flips = 0
     latest: dict[str, int] = {}
     sent = {"white": 0, "coloured": 0, "billing": 0}
 
@@ -96,6 +118,10 @@ def test_nothing_is_lost_doubled_or_out_of_order(
             while not receiver.seen.empty():
                 topic, payload = receiver.seen.get()
                 _, meter, kind = topic.split("/")
+                if kind == "energy":
+                    window = json.loads(payload)
+                    told = window["kwh"]
+                    assert energies.setdefault((window["register"], window["first"]), told) == told
                 if kind == "power":
                     first = HEAD.unpack_from(payload)[1] if payload[:4] == MARK else json.loads(payload)["seq"]
                     body = payload[HEAD.size :] if payload[:4] == MARK else payload
@@ -134,7 +160,9 @@ def test_nothing_is_lost_doubled_or_out_of_order(
             child = nursery.tell("start", 60_000)
             take(0.5)
             nursery.tell("kill", child)
-        child = nursery.tell("start", 0)
+        if kill % 4 == 1:  # a flipped bit is told, or it changes nothing
+            told_flips += flip(path, rng)
+        child = nursery.tell("start", 0, float(rng.uniform(-1e9, 1e9)))
         if kill % 7 == 3:  # a second one on the same state ends by itself
             take(0.3)
             assert nursery.tell("wait", nursery.tell("start", 0)) == 1
@@ -145,6 +173,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(
     nursery.close()
     receiver.close()
     assert {meter: latest.get(meter, -1) + 1 for meter in sent} == sent
+    assert told_flips
     gateway = open_gateway(path)
     assert gateway.state.arrays.next.tolist() == list(sent.values())
     gateway.state.close()
