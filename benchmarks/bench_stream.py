@@ -1,25 +1,10 @@
-"""The meter stream: 10^4 meters against a loop over SciPy's lfilter; the gateway against the bare broker.
-
-The second comparison goes through a real Mosquitto, loaded by mqtt_load.py; its note has the same load on the bare
-broker. Those rows are wall time, so other load on the machine counts; the note also says what the CPU time of the
-gateway would allow.
-"""
+"""The meter stream: 10^4 meters with filters of their own against a loop over SciPy's lfilter. CPU seconds."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,14 +13,11 @@ from scipy.signal import lfilter
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
 from gaussveil.noise.stream_filter import FilterBank
-from gaussveil.streaming import Meter, StreamState, write_meters
-from gaussveil.streaming.messages import encode_batch
-from mqtt_load import LoadClient
+from gaussveil.streaming import Meter, StreamState
 
 METERS = 10_000
 STEPS = 10
 PEER_STEPS = 2
-GATEWAY = "import sys; from gaussveil.cli.stream import stream_app; stream_app(sys.argv[1:])"
 
 
 def row(name: str, ours: float, peer: float, ratio: float, goal: float, note: str = "") -> dict[str, Any]:
@@ -93,95 +75,8 @@ def filters() -> list[dict[str, Any]]:
     ]
 
 
-def cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def circumstances() -> str:
-    """What else ran, since these rows are wall time."""
-    usual = os.sched_getscheduler(0) == os.SCHED_OTHER
-    return f"load average {os.getloadavg()[0]:.1f}, {'usual' if usual else 'real-time'} priority"
-
-
-@contextmanager
-def served(meters: int) -> Iterator[tuple[int, int]]:
-    """A broker and a gateway on it, as processes that end with the block: the port, and the gateway's process id."""
-    with tempfile.TemporaryDirectory() as name, ExitStack() as running:
-        folder = Path(name)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        (folder / "conf").write_text(
-            f"user root\nlistener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n"
-            "max_inflight_messages 400\nmax_queued_messages 0\nset_tcp_nodelay true\n"
-        )
-        program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-        broker = running.enter_context(
-            subprocess.Popen([program, "-c", str(folder / "conf")], stderr=subprocess.DEVNULL)
-        )
-        running.callback(broker.terminate)
-        time.sleep(1)
-        stream = designed()
-        write_meters([Meter(f"m{k}", stream.design_, stream.open()) for k in range(meters)], folder / "meters.json")
-        arguments = ["run", str(folder / "meters.json"), "--mqtt", f"127.0.0.1:{port}", "--metrics", "0"]
-        gateway = running.enter_context(
-            subprocess.Popen([sys.executable, "-c", GATEWAY, *arguments], stderr=subprocess.PIPE)
-        )
-        running.callback(gateway.terminate)
-        assert gateway.stderr is not None
-        gateway.stderr.readline()
-        yield port, gateway.pid
-
-
-def end_to_end(meters: int = 100, singles: int = 20_000, batches: int = 1500, batch: int = 96) -> list[dict[str, Any]]:
-    """Rows of single and of batched readings."""
-
-    def single(where: str, start: int) -> list[tuple[str, bytes]]:
-        return [
-            (where.format(k % meters), json.dumps({"seq": start + k // meters, "kw": 1.5}).encode())
-            for k in range(singles)
-        ]
-
-    def batched(where: str, start: int) -> list[tuple[str, bytes]]:
-        values = np.ones(batch)
-        return [(where.format(k % meters), encode_batch(start + batch * (k // meters), values)) for k in range(batches)]
-
-    rows, used = [], 0
-    kinds = (
-        ("single JSON readings", single, 1, 5000),
-        ("readings in batches of 96", batched, batch, 2e5),
-    )
-    with served(meters) as (port, gateway):
-        for title, make, per, goal in kinds:
-            bare = LoadClient(port, "bare/#")
-            peer_messages = make("bare/m{}/power", 0)
-            peer = per * len(peer_messages) / bare.seconds(peer_messages)
-            bare.close()
-            through = LoadClient(port, "private/#")
-            messages = make("meters/m{}/power", used)
-            before = cpu_seconds(gateway)
-            ours = per * len(messages) / through.seconds(messages)
-            alone = per * len(messages) / max(cpu_seconds(gateway) - before, 0.01)
-            through.close()
-            used += math.ceil(len(messages) / meters) * per
-            name = f"gateway: {title} a second through Mosquitto, QoS 1, durable"
-            rows.append(
-                row(
-                    f"{name}, against the promised",
-                    ours,
-                    goal,
-                    ours / goal,
-                    1.0,
-                    f"bare broker with the same load {peer:.3g}, ratio {ours / peer:.2f}; "
-                    f"{alone:.3g} per CPU second of the gateway; {circumstances()}",
-                )
-            )
-    return rows
-
-
 def run() -> list[dict[str, Any]]:
-    return [*filters(), *end_to_end()]
+    return filters()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ itself. This one keeps at most a window of messages unconfirmed, like any client
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import struct
@@ -76,7 +77,38 @@ class LoadClient:
         self.socket.sendall(out)
         return time.perf_counter() - start
 
-    def _take(self, out: bytearray) -> tuple[int, int]:
+    def delays(self, messages: Sequence[tuple[str, bytes]], rate: float) -> list[float]:
+        """Seconds from each message, sent at a steady rate, to its answer, by meter and number."""
+        packets = [publication(topic, payload, 1 + k % 65535) for k, (topic, payload) in enumerate(messages)]
+        names = [(topic.split("/")[1], json.loads(payload)["seq"]) for topic, payload in messages]
+        begun: dict[tuple[str, int], float] = {}
+        found: list[float] = []
+        seen: list[bytes] = []
+        self.socket.setblocking(False)
+        out, sent, start = bytearray(), 0, time.perf_counter()
+        while len(found) < len(packets):
+            now = time.perf_counter()
+            due = min(len(packets), int((now - start) * rate))
+            for k in range(sent, due):
+                begun[names[k]] = start + k / rate  # when it was due: a load that lags must not hide delays
+            out += b"".join(packets[sent:due])
+            sent = due
+            readable, writable, _ = select.select([self.socket], [self.socket] if out else [], [], 0.0002)
+            if writable:
+                del out[: self.socket.send(out)]
+            if readable:
+                self._take(out, seen)
+                now = time.perf_counter()
+                for body in seen:
+                    length = body[0] << 8 | body[1]
+                    name = body[2 : 2 + length].decode().split("/")[1]
+                    found.append(now - begun[name, json.loads(body[4 + length :])["seq"]])
+                seen.clear()
+        self.socket.setblocking(True)
+        self.socket.sendall(out)
+        return found
+
+    def _take(self, out: bytearray, seen: list[bytes] | None = None) -> tuple[int, int]:
         """Count what has arrived, and confirm the publications among it."""
         data = self.rest + self.socket.recv(1 << 18)
         answers = confirmations = position = 0
@@ -96,6 +128,8 @@ class LoadClient:
                 topic = data[body] << 8 | data[body + 1]
                 out += b"\x40\x02" + data[body + 2 + topic : body + 4 + topic]
                 answers += 1
+                if seen is not None:
+                    seen.append(data[body : body + size])
             elif data[position] & 0xF0 == PUBACK:
                 confirmations += 1
             position = body + size

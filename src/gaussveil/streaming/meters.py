@@ -89,7 +89,8 @@ def _meter(item: object, what: str, first: dict[str, Meter]) -> Meter:
         design = design_from_dict(found["design"]) if alike is None else alike.design
         certificate = Certificate.from_dict(record) if alike is None else alike.certificate.read_another(record)
         meter = Meter(text(found, "name", what), design, certificate)
-        check_paid(meter.design, meter.certificate)
+        if alike is None or certificate.parameters is not alike.certificate.parameters:
+            check_paid(meter.design, meter.certificate)
     except (FormatError, ParameterError) as error:
         raise FormatError(f"{what} is refused: {error}") from error
     return first.setdefault(body, meter) if alike is None else meter
