@@ -180,9 +180,9 @@ def delays(port: int, first: int) -> dict[str, Any]:
     bare_load = LoadClient(port, "bare/#")
     bare = np.sort(bare_load.delays(singles(RATE * SECONDS, METERS, first, "bare"), RATE))
     bare_load.close()
-    middle, late = (1e3 * found[int(part * found.size)] for part in (0.5, 0.99))
+    middle, late = (1e3 * float(found[int(part * found.size)]) for part in (0.5, 0.99))
     name = f"milliseconds that 99 % stay below at {RATE} readings a second, peer the bare broker"
-    return row(name, late, 1e3 * bare[int(0.99 * bare.size)], 5.0, f"median {middle:.2g} ms", at_most=True)
+    return row(name, late, 1e3 * float(bare[int(0.99 * bare.size)]), 5.0, f"median {middle:.2g} ms", at_most=True)
 
 
 def fleet() -> list[dict[str, Any]]:

@@ -179,3 +179,7 @@ def test_a_state_of_other_meters_with_the_same_file_name_is_refused(meters_file:
     open_gateway(copy).state.close()
     with pytest.raises(SourceError, match="another state folder"):
         open_gateway(meters_file, tmp_path / "copy" / "meter.state")
+    mark = meters_file.with_name("meter.json.started")
+    mark.write_bytes(mark.read_bytes()[:-1] + b"\xe4")  # no text any more
+    with pytest.raises(SourceError, match="another state folder"):
+        open_gateway(meters_file)

@@ -62,7 +62,7 @@ def _claim(mark: Path, identity: str, *, anew: bool) -> None:
         else:
             os.link(part, mark)  # fails where it is there already
     except FileExistsError:
-        found = mark.read_text()
+        found = mark.read_text(errors="replace")  # damaged, it is another one
         if found == "":  # of an earlier version
             os.replace(part, mark)
         elif found.startswith(RESTORED):
