@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Rewrite constraints.txt from the two environments: names and versions only, so that any index and any machine will do.
-# Lines that neither environment has (build back end, extras not installed here) are kept.
+# Lines that neither environment has (build back end, extras not installed here) are kept. deploy/requirements.txt holds
+# what the image installs, with the hashes of every file of it.
 set -euo pipefail
 
 freeze() { "$1/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | tr '[:upper:]_' '[:lower:]-'; }
@@ -13,3 +14,5 @@ kept=$(grep -vE '^#' constraints.txt | grep -vE "^($(cut -d= -f1 "$pinned" | pas
   { cat "$pinned"; echo "$kept"; } | grep . | sort -u
 } >constraints.txt
 rm "$pinned"
+.venv/bin/uv pip compile -q pyproject.toml --extra studio -c constraints.txt --generate-hashes --no-annotate --no-header \
+  --no-emit-index-url --python-version 3.13 -o deploy/requirements.txt

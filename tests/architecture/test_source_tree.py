@@ -8,6 +8,9 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.version import Version
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "gaussveil"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -121,6 +124,30 @@ def test_constraints_are_names_and_versions_only() -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)*==[0-9][0-9a-z.]*", pin) for pin in pins)
     names = [pin.split("==")[0] for pin in pins]
     assert len(names) == len(set(names))
+
+
+# The first version after the last published advisory, of packages that have had one lately.
+ADVISORIES = {
+    "cryptography": ("50.0.0", "CVE-2026-69247"),
+    "h11": ("0.16", "CVE-2025-43859"),
+    "jinja2": ("3.1.6", "CVE-2025-27516"),
+    "pyarrow": ("23.0.1", "CVE-2026-25087"),
+    "pytest": ("9.0.3", "CVE-2025-71176"),
+    "python-multipart": ("0.0.30", "CVE-2026-53539"),
+    "scikit-learn": ("1.5.0", "CVE-2024-5206"),
+    "starlette": ("1.3.1", "CVE-2026-54283"),
+    "torch": ("2.12.1", "CVE-2025-3000"),
+}
+
+
+def test_lower_bounds_leave_out_versions_with_published_advisories() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
+    asked = {found.name: found for found in map(Requirement, listed)}
+    for name, (version, advisory) in ADVISORIES.items():
+        least = [Version(bound.version) for bound in asked[name].specifier if bound.operator == ">="]
+        assert least, name
+        assert least[0] >= Version(version), f"{name} below {version}: {advisory}"
 
 
 def test_every_dependency_has_its_reason_and_its_pin() -> None:
