@@ -1,4 +1,4 @@
-"""Whether the compiled kernel is at hand: NumPy arrays, numba installed (extra `fast`), and not switched off."""
+"""Which arrays the kernel in C takes over: NumPy's where it was built, a GPU's where NVIDIA's driver is; unless off."""
 
 from __future__ import annotations
 
@@ -8,29 +8,39 @@ from importlib import import_module
 from types import ModuleType
 
 import numpy as np
+from array_api_compat import is_cupy_array, is_torch_array
 
 from gaussveil.typing import Array
 
 SWITCH = "GAUSSVEIL_COMPILED"  # 0: leave everything to the array libraries
 
 
-def compiled_contour(array: Array) -> ModuleType | None:
-    """The compiled integrals for such an array, or None where the array library does the work."""
-    return _compiled("contour_rows") if _wanted(array) else None
+def compiled_contour(threshold: Array, terms: int) -> ModuleType | None:
+    """The integrals of losses with so many terms in C, or None where the array library does the work."""
+    native = _native(threshold)
+    fits = native is not None and (native.MOST_TERMS is None or terms <= native.MOST_TERMS)
+    return native if fits and threshold.shape[0] else None
 
 
-def compiled_reduction(array: Array) -> ModuleType | None:
-    """The compiled reduction of matrices for such an array, or None where the array library does the work."""
-    return _compiled("matrix_rows") if _wanted(array) else None
+def compiled_reduction(cov: Array) -> ModuleType | None:
+    """The reduction of such matrices in C, or None where the array library does the work."""
+    native = _native(cov)
+    fits = native is not None and cov.shape[-1] <= native.MOST_DIMENSIONS
+    return native if fits and cov.shape[0] else None
 
 
-def _wanted(array: Array) -> bool:
-    return isinstance(array, np.ndarray) and os.environ.get(SWITCH) != "0"
+def _native(array: Array) -> ModuleType | None:
+    if os.environ.get(SWITCH) == "0":
+        return None
+    if isinstance(array, np.ndarray):
+        return _module("gaussveil.spectrum.native.cpu")
+    on_gpu = is_cupy_array(array) or (is_torch_array(array) and array.is_cuda)
+    return _module("gaussveil.spectrum.native.gpu") if on_gpu else None
 
 
 @cache
-def _compiled(name: str) -> ModuleType | None:
+def _module(name: str) -> ModuleType | None:
     try:
-        return import_module(f"gaussveil.spectrum.compiled.{name}")
-    except ImportError:  # numba is absent, does not go with this NumPy, or has no folder for its cache
+        return import_module(name)
+    except ImportError:  # not built, or no driver
         return None

@@ -10,8 +10,8 @@ where the integrand decays, s(u) = c + w (i sinh u +- k (cosh u - 1)), and summe
 geometrically. Every value is checked against the rule with half the nodes; the few that fail are done again with more.
 
 Here are the sums and loops over whole batches; the formulas are in `formulas`. Everything is real arithmetic on real
-and imaginary parts, through the array API, so that the same lines run on NumPy, PyTorch and CuPy. For NumPy arrays, and
-where numba is installed, `compiled` walks the same formulas pair by pair instead.
+and imaginary parts, through the array API, so that the same lines run on NumPy, PyTorch and CuPy. Where it is at hand,
+the kernel in C (`native`: NumPy arrays, and those on a GPU) walks the same formulas pair by pair instead.
 """
 
 from __future__ import annotations
@@ -160,17 +160,19 @@ def _trapezoid(
     rise, swing, offset, imag = formulas.place(xp, position, bend[:, None], width[:, None])
     log_size, phase = log_integrand(terms, threshold, region.poles, centre, offset, imag, True)
     peak = log_size[:, :1]
-    value, tilted = formulas.node(
-        xp, bend[:, None], rise, swing, centre[:, None] + offset, imag, log_size - peak, phase
-    )
+    integrand = formulas.polar(xp, log_size - peak, phase)
+    value, tilted = formulas.node(bend[:, None], rise, swing, centre[:, None] + offset, imag, *integrand)
     half = 0.5 * value[:, 0]
     fine = half + xp.sum(value[:, 1:], axis=-1)
     coarse = 2 * (half + xp.sum(value[:, 2::2], axis=-1))
+    levers = position * position * value
+    lever, coarse_lever = xp.sum(levers, axis=-1), 2 * xp.sum(levers[:, ::2], axis=-1)
     moment = 0.5 * tilted[:, 0] + xp.sum(tilted[:, 1:], axis=-1)
     tail = xp.max(xp.abs(value[:, -2:]), axis=-1)
     rounding = _rounding(terms, threshold, centre)
     scale = step * width
-    return Integral(*formulas.verdict(xp, region.direction, fine, coarse, moment, tail, rounding, peak[:, 0], scale))
+    sums = (fine, coarse, lever, coarse_lever, moment, tail, rounding)
+    return Integral(*formulas.verdict(xp, region.direction, *sums, peak[:, 0], scale))
 
 
 def _rounding(terms: Terms, threshold: Array, centre: Array) -> Array:
@@ -186,7 +188,7 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
 
     Its sign is the region's direction.
     """
-    compiled = compiled_contour(threshold)
+    compiled = compiled_contour(threshold, terms.variance_gap.shape[-1])
     if compiled is not None:
         return Integral(*compiled.integrate(terms, threshold, region))
 
@@ -199,7 +201,7 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
 @np.errstate(all="ignore")
 def log_hockey_stick(terms: Terms, threshold: Array) -> Integral:
     """log delta, its slope and error; through 1 - delta where delta is large, so that log delta keeps its digits."""
-    compiled = compiled_contour(threshold)
+    compiled = compiled_contour(threshold, terms.variance_gap.shape[-1])
     if compiled is not None:
         return Integral(*compiled.log_hockey_stick(terms, threshold))
     return _in_chunks(terms, threshold, _log_hockey_stick_rows, TRAPEZOID_RULES[0][0])

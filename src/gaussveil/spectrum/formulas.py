@@ -19,6 +19,7 @@ RULE_ERROR = 2e-12  # relative error of a settled rule, tested against ball arit
 LARGE = -0.5  # log of peak times width beyond which 1 - delta is the better integral
 STRETCH = 1.4  # contour scale in local widths, the best of those tried
 HALF_RULE_TOLERANCE = 3e-9  # the full rule's error is about the square of the half rule's
+LEVER_TOLERANCE = 3e-8  # the same for the sum weighted by u^2, whose errors have another phase
 SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant: halves of a double multiply exactly
 ROUNDING = 2.0**-50  # relative rounding error of the exponent's parts
 
@@ -184,19 +185,16 @@ def shortened(xp: Namespace, extent: Number, depth: Number) -> Number:
     return xp.asinh(xp.sinh(extent) * xp.sqrt(xp.clip(DECAY / depth, 0.0, 1.0)))
 
 
+def polar(xp: Namespace, log_relative: Number, phase: Number) -> tuple[Number, Number]:
+    """Real and imaginary part of the integrand, relative to its size at the crossing."""
+    size = xp.exp(log_relative)
+    return size * xp.cos(phase), size * xp.sin(phase)
+
+
 def node(
-    xp: Namespace,
-    bend: Number,
-    rise: Number,
-    swing: Number,
-    real: Number,
-    imag: Number,
-    log_relative: Number,
-    phase: Number,
+    bend: Number, rise: Number, swing: Number, real: Number, imag: Number, cosine: Number, sine: Number
 ) -> tuple[Number, Number]:
     """Im of integrand times ds/du, and of s times that: its sum is the slope in the threshold."""
-    size = xp.exp(log_relative)
-    cosine, sine = size * xp.cos(phase), size * xp.sin(phase)
     tilt = bend * rise
     tilted = (cosine * real - sine * imag) * swing + (sine * real + cosine * imag) * tilt
     return cosine * swing + sine * tilt, tilted
@@ -216,16 +214,22 @@ def verdict(
     direction: float,
     fine: Number,
     coarse: Number,
+    lever: Number,
+    coarse_lever: Number,
     moment: Number,
     tail: Number,
     rounding: Number,
     peak: Number,
     scale: Number,
 ) -> tuple[Number, Number, Number]:
-    """log |integral|, its slope and the error bound; the error is infinite where the rule has not settled."""
+    """log |integral|, its slope and the error bound; the error is infinite where the rule has not settled.
+
+    A half rule may be right by chance, where its error changes sign; the levers, sums weighted by u^2, are then wrong.
+    """
     magnitude = xp.abs(fine)
     settled = (
         (xp.abs(fine - coarse) <= (HALF_RULE_TOLERANCE + 4 * rounding) * magnitude)
+        & (xp.abs(lever - coarse_lever) <= (LEVER_TOLERANCE + 100 * rounding) * magnitude)
         & (tail <= (1e-14 + rounding) * magnitude)
         & (xp.sign(fine) == direction)
     )

@@ -24,7 +24,6 @@ from gaussveil.typing import Array
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
 DEVICE_ELEMENTS = 1 << 23
 LARGEST = 1e150  # mean gaps and deviations beyond it are refused: their squares leave the range of doubles
-COMPILED_DIMENSION = 64  # above it LAPACK's blocked algorithms win
 
 
 def exact_matrices(mean_x: Any, cov_x: Any, mean_y: Any, cov_y: Any) -> ExactMatrices:
@@ -64,6 +63,8 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         for array, rank in ranked
     ]
     at_once = (CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS) // dimension**2 + 1
+    if compiled_reduction(flat[1]) is not None:  # it needs no room but for its results
+        at_once = max(rows, 1)
     pieces = []
     for start in range(0, max(rows, 1), at_once):
         stop = min(start + at_once, rows)
@@ -95,7 +96,7 @@ def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
     """A piece of the batch: compiled where that is at hand, all rows or the rest by the array library."""
     xp = array_namespace(arrays[1])
     rows = xp.arange(arrays[0].shape[0], device=arrays[0].device)
-    compiled = compiled_reduction(arrays[1]) if arrays[1].shape[-1] <= COMPILED_DIMENSION else None
+    compiled = compiled_reduction(arrays[1])
     if compiled is None:
         return _reduce_rows(first_row + rows, *arrays)
     *found, left = compiled.reduce_rows(*arrays)

@@ -1,0 +1,72 @@
+"""The kernel in C for NumPy arrays: kernel.c, built with the package (hatch_build.py), called pair by pair.
+
+Importing fails where it was not built, or was built from other sources than those beside it: `acceleration` then leaves
+the work to the array libraries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from gaussveil.spectrum.native.source import FOLDER, Integrals, Reductions, revision
+from gaussveil.spectrum.rules import Region
+from gaussveil.spectrum.terms import Terms
+from gaussveil.typing import Array
+
+MOST_TERMS = None  # any number of terms
+MOST_DIMENSIONS = 64  # above it LAPACK's blocked algorithms win
+
+
+def _library() -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(FOLDER / "kernel.so"))
+    except OSError as missing:
+        raise ImportError(f"the compiled kernel is not at hand: {missing}") from None
+    library.gaussveil_revision.restype = ctypes.c_char_p
+    if library.gaussveil_revision().decode() != revision():
+        raise ImportError("the compiled kernel was built from other sources; `make native` builds it anew")
+    return library
+
+
+_LIBRARY = _library()
+
+
+def log_hockey_stick(terms: Terms, threshold: Array) -> Array:
+    """`contour.log_hockey_stick`: rows of values, slopes and errors."""
+    return _integrals(terms, threshold, False, 0.0, 0.0)
+
+
+def integrate(terms: Terms, threshold: Array, region: Region) -> Array:
+    """`contour.integrate` for regions next to their only pole."""
+    (pole,) = region.poles
+    return _integrals(terms, threshold, True, pole, region.direction)
+
+
+def _integrals(terms: Terms, threshold: Array, tail: bool, pole: float, direction: float) -> Array:
+    found = np.empty((3, threshold.shape[0]))
+    columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
+    rows, count = columns[0].shape
+    job = Integrals(
+        *(array.ctypes.data for array in (*columns, *found)),
+        *(threshold.shape[0], count if rows > 1 else 0, count, tail, pole, direction),
+    )
+    _run(_LIBRARY.gaussveil_integrals, job)
+    return found
+
+
+def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
+    """Variance gaps, logs of variance ratios, mean gaps, and a mask of the rows that this reduction leaves alone."""
+    inputs = [np.ascontiguousarray(matrix) for matrix in matrices]
+    rows, size = inputs[0].shape
+    gap, log_ratio, mean_gap = np.empty((3, rows, size))
+    left = np.empty(rows, dtype=np.bool_)
+    arrays = (*inputs, gap, log_ratio, mean_gap, left)
+    _run(_LIBRARY.gaussveil_reductions, Reductions(*(array.ctypes.data for array in arrays), rows, size))
+    return gap, log_ratio, mean_gap, left
+
+
+def _run(entry: ctypes._FuncPointer, job: ctypes.Structure) -> None:
+    if entry(ctypes.byref(job)):
+        raise MemoryError("no memory is left for the terms of one loss")

@@ -1,0 +1,815 @@
+/* The contour integral and the reduction of matrices, pair after pair: loops around the formulas of formulas.h.
+
+One source serves both: C for the CPU, where LANES nodes or matrices go side by side so that the machine's vectors are
+full, and CUDA for the GPU, where each thread has one pair and LANES is 1. contour.py and reduction.py hold the same
+loops over whole arrays; tests compare them. No products and sums are fused: spread_at relies on exact products. */
+
+#ifdef __CUDACC__
+
+#define GV static __device__ __forceinline__
+#define CONSTANT static __device__ const
+#define INFINITY __longlong_as_double(0x7ff0000000000000LL)
+#define LANES 1
+typedef double Lanes;
+typedef long long Bits;
+#define LANE(block, lane) (block)
+#define AS_BITS(block) __double_as_longlong(block)
+#define AS_LANES(bits) __longlong_as_double(bits)
+#define SPLAT(number) (number)
+#define MAKE(type) type
+
+#else
+
+#include <math.h>
+#include <stdlib.h>
+#define GV static inline
+#define CONSTANT static const
+#define LANES 8
+typedef double Lanes __attribute__((vector_size(8 * LANES), may_alias));
+typedef long long Bits __attribute__((vector_size(8 * LANES), may_alias));
+#define LANE(block, lane) (block)[lane]
+#define AS_BITS(block) ((Bits)(block))
+#define AS_LANES(bits) ((Lanes)(bits))
+#define SPLAT(number) ((number) - (Lanes){0})
+#define MAKE(type) (type)
+
+#endif
+
+#define EACH(lane) for (int lane = 0; lane < LANES; lane++)
+#define BLOCKS(count) (((count) + LANES - 1) / LANES)
+#define SIGN_BIT ((long long)(1ULL << 63))
+
+GV double choose(double condition, double chosen, double otherwise) { return condition != 0 ? chosen : otherwise; }
+GV double smaller(double a, double b) { return a != a || a < b ? a : b; }
+GV double larger(double a, double b) { return a != a || a > b ? a : b; }
+GV double clip(double value, double lowest, double highest) {
+    return value < lowest ? lowest : value > highest ? highest : value;
+}
+GV double sign(double value) { return value > 0 ? 1.0 : value < 0 ? -1.0 : value; }
+
+#include "formulas.h"
+
+/* --- functions of a block */
+
+#ifdef __CUDACC__
+GV Lanes blend(int mask, Lanes chosen, Lanes otherwise) { return mask ? chosen : otherwise; }
+GV double total(Lanes block) { return block; }
+GV Lanes exp_block(Lanes x) { return exp(x); }
+GV void waves(Lanes x, Lanes *cosine, Lanes *sine) { sincos(x, sine, cosine); }
+#else
+GV Lanes blend(Bits mask, Lanes chosen, Lanes otherwise) {
+    return (Lanes)((mask & (Bits)chosen) | (~mask & (Bits)otherwise));
+}
+GV double total(Lanes block) {
+    double sum = 0.0;
+    EACH(k) sum += block[k];
+    return sum;
+}
+
+#define TO_INTEGER 6755399441055744.0 /* 1.5 2^52: added, it leaves the nearest integer in the lowest bits */
+
+/* e^x to an ulp or two; beyond +-700, where nothing of weight is, as at +-700. */
+GV Lanes exp_block(Lanes x) {
+    x = blend(x < -700.0, SPLAT(-700.0), blend(x > 700.0, SPLAT(700.0), x));
+    Lanes shifted = x * 1.4426950408889634 + TO_INTEGER, count = shifted - TO_INTEGER;
+    Lanes r = (x - count * 0.693147180369123816490) - count * 1.90821492927058770002e-10;
+    Lanes sum = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    sum = sum * r + 1.0 / 39916800.0;
+    sum = sum * r + 1.0 / 3628800.0;
+    sum = sum * r + 1.0 / 362880.0;
+    sum = sum * r + 1.0 / 40320.0;
+    sum = sum * r + 1.0 / 5040.0;
+    sum = sum * r + 1.0 / 720.0;
+    sum = sum * r + 1.0 / 120.0;
+    sum = sum * r + 1.0 / 24.0;
+    sum = sum * r + 1.0 / 6.0;
+    sum = sum * r + 0.5;
+    return (1.0 + (r + r * r * sum)) * (Lanes)(((Bits)shifted << 52) + 0x3ff0000000000000LL);
+}
+
+/* Cosine and sine to an ulp or two; large angles by the library. */
+GV void waves(Lanes x, Lanes *cosine, Lanes *sine) {
+    Bits large = (x > 1e5) | (x < -1e5) | (x != x);
+    long long any = 0;
+    EACH(k) any |= large[k];
+    if (any) {
+        EACH(k) (*cosine)[k] = cos(x[k]), (*sine)[k] = sin(x[k]);
+        return;
+    }
+    Lanes shifted = x * 0.63661977236758134 + TO_INTEGER, count = shifted - TO_INTEGER;
+    Lanes r = ((x - count * 1.57079632673412561417) - count * 6.07710050630396597660e-11) -
+              count * 2.02226624879595063154e-21;
+    Lanes square = r * r;
+    Lanes odd = square * (1.0 / 355687428096000.0) - 1.0 / 1307674368000.0;
+    odd = odd * square + 1.0 / 6227020800.0;
+    odd = odd * square - 1.0 / 39916800.0;
+    odd = odd * square + 1.0 / 362880.0;
+    odd = odd * square - 1.0 / 5040.0;
+    odd = odd * square + 1.0 / 120.0;
+    odd = odd * square - 1.0 / 6.0;
+    odd = r + r * square * odd;
+    Lanes even = square * (1.0 / 20922789888000.0) - 1.0 / 87178291200.0;
+    even = even * square + 1.0 / 479001600.0;
+    even = even * square - 1.0 / 3628800.0;
+    even = even * square + 1.0 / 40320.0;
+    even = even * square - 1.0 / 720.0;
+    even = even * square + 1.0 / 24.0;
+    even = 1.0 - square * (0.5 - square * even);
+    Bits quarter = (Bits)shifted, swap = -(quarter & 1); /* all bits where the roles change */
+    Lanes wide = blend(swap, odd, even), high = blend(swap, even, odd);
+    *cosine = (Lanes)((Bits)wide ^ ((quarter + 1) << 62 & SIGN_BIT));
+    *sine = (Lanes)((Bits)high ^ (quarter << 62 & SIGN_BIT));
+}
+#endif
+
+GV Lanes sqrt_block(Lanes x) {
+    EACH(k) LANE(x, k) = sqrt(LANE(x, k));
+    return x;
+}
+GV Lanes absolute(Lanes x) { return AS_LANES(AS_BITS(x) & ~SIGN_BIT); }
+GV Lanes signed_as(Lanes size, Lanes of) { return AS_LANES((AS_BITS(size) & ~SIGN_BIT) | (AS_BITS(of) & SIGN_BIT)); }
+
+/* --- one row of a batch: the terms of a loss, its cumulants, and where its contour crosses the real axis */
+
+typedef struct {
+    const double *poles;
+    int pole_count;
+    double base, direction, limit;
+} Region;
+
+typedef struct {
+    int count; /* of terms; filled up to whole blocks with terms without weight */
+    double *gap, *log_ratio, *ratio, *multiplicity, *energy, *base; /* base: room for 1 + centre * gap */
+    double lowest, highest, threshold, drift;
+    int many; /* so many coordinates that small logarithms need all their digits */
+    int few;  /* multiplicities so small that multiplying is the fastest way to add logarithms */
+} Row;
+
+#define ROW_ROOM(terms) (6 * BLOCKS(terms) * LANES)
+#define TOGETHER 16 /* factors multiplied before a logarithm is taken */
+#define MOST_FEW 4.0
+#define SMALL 1e-280 /* squared moduli of products must stay between these */
+#define GREAT 1e280
+#define PI 3.141592653589793
+
+CONSTANT double BOTH_POLES[] = {0.0, -1.0};
+
+/* The terms of one loss; those of equal variances (gap zero), which are many at times, merge. */
+GV Row load(const double *gap, const double *log_ratio, const double *multiplicity, const double *energy, int terms,
+            double threshold, double *room) {
+    int column = BLOCKS(terms) * LANES, equal = -1;
+    Row row = {0, room, room + column, room + 2 * column, room + 3 * column, room + 4 * column, room + 5 * column,
+               gap[0], gap[0], threshold, 0.0, 0, 1};
+    double drift = 0.0, coordinates = 0.0;
+    for (int term = 0; term < terms; term++) {
+        drift += multiplicity[term] * log_ratio[term];
+        coordinates += multiplicity[term];
+        row.lowest = smaller(row.lowest, gap[term]);
+        row.highest = larger(row.highest, gap[term]);
+        if (gap[term] == 0.0 && log_ratio[term] == 0.0) {
+            if (equal >= 0) {
+                row.multiplicity[equal] += multiplicity[term];
+                row.energy[equal] += energy[term];
+                continue;
+            }
+            equal = row.count;
+        } else if (multiplicity[term] > MOST_FEW || multiplicity[term] != floor(multiplicity[term]))
+            row.few = 0;
+        row.gap[row.count] = gap[term];
+        row.log_ratio[row.count] = log_ratio[term];
+        row.ratio[row.count] = exp(log_ratio[term]);
+        row.multiplicity[row.count] = multiplicity[term];
+        row.energy[row.count] = energy[term];
+        row.count++;
+    }
+    for (int term = row.count; term < BLOCKS(row.count) * LANES; term++) {
+        row.gap[term] = row.log_ratio[term] = row.multiplicity[term] = row.energy[term] = 0.0;
+        row.ratio[term] = 1.0;
+    }
+    row.drift = 0.5 * drift + threshold;
+    row.many = coordinates > MANY;
+    row.few = row.few && !row.many;
+    return row;
+}
+
+#define COLUMN(row, name, block) (((const Lanes *)(row)->name)[block])
+
+GV double cumulant(const Row *row, double order) {
+    double sum = 0.0;
+    for (int term = 0; term < row->count; term++)
+        sum += cumulant_term(order, row->gap[term], row->log_ratio[term], row->multiplicity[term], row->energy[term]);
+    return sum;
+}
+
+/* K' and K'' at a real order. */
+GV Numbers cumulant_slopes(const Row *row, double order) {
+    Lanes slope = SPLAT(0.0), curvature = SPLAT(0.0);
+    for (int block = 0; block < BLOCKS(row->count); block++) {
+        Blocks part = slope_parts_block(SPLAT(order), COLUMN(row, gap, block), COLUMN(row, log_ratio, block));
+        Lanes multiplicity = COLUMN(row, multiplicity, block), energy = COLUMN(row, energy, block);
+        slope += energy * part.at[0] - multiplicity * part.at[1];
+        curvature += multiplicity * part.at[2] + 2.0 * energy * COLUMN(row, ratio, block) * part.at[3];
+    }
+    return MAKE(Numbers){{0.5 * total(slope), 0.5 * total(curvature)}};
+}
+
+/* Where the contour crosses the real axis, and its width. */
+GV Numbers saddle(const Row *row, Region region) {
+    double reach = region.direction > 0 ? highest_order(row->lowest) - region.base
+                                        : region.base - lowest_order(row->highest);
+    double inverse_reach = 1 / smaller(reach, region.limit);
+    Numbers slopes = cumulant_slopes(row, region.base);
+    double coordinate = first_coordinate(region.direction, row->threshold, inverse_reach, slopes.at[0], slopes.at[1]);
+    double below = -INFINITY, above = INFINITY;
+    Numbers found = {{coordinate, coordinate}};
+    for (int step = 0; step < NEWTON_STEPS; step++) {
+        Numbers place = crossing(region.base, region.direction, inverse_reach, coordinate);
+        slopes = cumulant_slopes(row, place.at[0]);
+        Numbers pull = forces(region.poles, region.pole_count, place.at[0], slopes.at[0] - row->threshold, slopes.at[1]);
+        Numbers next = newton_step(region.direction, inverse_reach, place.at[1], place.at[2], pull.at[0], pull.at[1],
+                                   coordinate, below, above);
+        found.at[0] = place.at[0];
+        found.at[1] = pull.at[1];
+        coordinate = next.at[1], below = next.at[2], above = next.at[3];
+        if (next.at[0]) break;
+    }
+    found.at[1] = STRETCH / sqrt(found.at[1]);
+    return found;
+}
+
+/* --- the integrand at a block of nodes */
+
+typedef struct {
+    Lanes mean_real, mean_imag; /* sums of energy / (1 + s g) */
+    Lanes log_modulus, angle;   /* of the factors' squares, but for those in the product */
+    Lanes real, imag;           /* a product of factors */
+    Bits turns;                 /* of it around zero */
+} Sums;
+
+typedef struct {
+    double gap, base, multiplicity, energy;
+    int pole;
+} Factor;
+
+/* A term, or after them a pole, which is a factor of multiplicity two. */
+GV Factor factor_of(const Row *row, Region region, double centre, int place) {
+    if (place < row->count)
+        return MAKE(Factor){row->gap[place], row->base[place], row->multiplicity[place], row->energy[place], 0};
+    return MAKE(Factor){1.0, centre - region.poles[place - row->count], 2.0, 0.0, 1};
+}
+
+/* Add logarithm and angle of the factors start..stop-1, one by one. */
+GV void add_logarithms(const Row *row, Region region, double centre, Lanes offset, Lanes imag, int start, int stop,
+                       Sums *sums) {
+    for (int place = start; place < stop; place++) {
+        Factor factor = factor_of(row, region, centre, place);
+        if (factor.gap == 0.0) continue;
+        EACH(k) {
+            Numbers part = branch(factor.gap, factor.base, LANE(offset, k), LANE(imag, k));
+            double log_term = log(part.at[2]);
+            if (row->many && !factor.pole)
+                log_term =
+                    log_square_near_one(centre + LANE(offset, k), factor.gap, part.at[1], part.at[2], log_term);
+            LANE(sums->log_modulus, k) += factor.multiplicity * log_term;
+            LANE(sums->angle, k) += factor.multiplicity * atan2(part.at[1], part.at[0]);
+        }
+    }
+}
+
+/* Move the product into the logarithms. */
+GV void take_logarithm(Sums *sums) {
+    Lanes modulus = sums->real * sums->real + sums->imag * sums->imag;
+    EACH(k) {
+        LANE(sums->log_modulus, k) += log(LANE(modulus, k));
+        LANE(sums->angle, k) +=
+            atan2(LANE(sums->imag, k), LANE(sums->real, k)) + 2 * PI * (double)LANE(sums->turns, k);
+    }
+}
+
+/* Sums over terms and poles at a block of nodes. A product, its turns around zero counted, takes a few operations for
+   each factor instead of a logarithm and an angle; where it leaves the range of doubles, logarithms are taken. */
+GV Sums sums_at(const Row *row, Region region, double centre, Lanes offset, Lanes imag) {
+    Sums sums = {SPLAT(0.0), SPLAT(0.0), SPLAT(0.0), SPLAT(0.0), SPLAT(1.0), SPLAT(0.0), AS_BITS(SPLAT(0.0))};
+    int factors = row->count + region.pole_count;
+    for (int start = 0; start < factors; start += TOGETHER) {
+        int stop = start + TOGETHER < factors ? start + TOGETHER : factors;
+        if (start > 0) take_logarithm(&sums);
+        sums.real = SPLAT(1.0), sums.imag = SPLAT(0.0), sums.turns = AS_BITS(SPLAT(0.0));
+        for (int place = start; place < stop; place++) {
+            Factor factor = factor_of(row, region, centre, place);
+            Lanes spread = factor.base + offset * factor.gap, along = imag * factor.gap;
+            if (factor.energy != 0.0) {
+                Lanes weight = factor.energy / (spread * spread + along * along);
+                sums.mean_real += weight * spread;
+                sums.mean_imag += weight * along;
+            }
+            if (!row->few || factor.gap == 0.0) continue;
+            for (int times = (int)factor.multiplicity; times > 0; times--) {
+                Lanes real = sums.real, before = sums.imag;
+                sums.real = real * spread - before * along;
+                sums.imag = real * along + before * spread;
+                /* The sign bit tells the half plane also of zeros: two angles of pi make a whole turn. */
+                if (factor.gap > 0)
+                    sums.turns -= (~AS_BITS(before) & AS_BITS(sums.imag)) >> 63;
+                else
+                    sums.turns += (AS_BITS(before) & ~AS_BITS(sums.imag)) >> 63;
+            }
+        }
+        Lanes modulus = sums.real * sums.real + sums.imag * sums.imag;
+        int fits = row->few;
+        EACH(k) fits &= (LANE(modulus, k) > SMALL) & (LANE(modulus, k) < GREAT);
+        if (fits) continue;
+        sums.real = SPLAT(1.0), sums.imag = SPLAT(0.0), sums.turns = AS_BITS(SPLAT(0.0));
+        add_logarithms(row, region, centre, offset, imag, start, stop, &sums);
+    }
+    return sums;
+}
+
+/* log |integrand|. */
+GV Lanes log_sizes(const Row *row, Region region, double centre, Lanes offset, Lanes imag) {
+    Sums sums = sums_at(row, region, centre, offset, imag);
+    Lanes modulus = sums.real * sums.real + sums.imag * sums.imag;
+    EACH(k) LANE(sums.log_modulus, k) += log(LANE(modulus, k));
+    return log_size_block(centre + offset, imag, SPLAT(row->drift), sums.log_modulus, sums.mean_real, sums.mean_imag);
+}
+
+/* The integrand relative to e^peak: what is in logarithms by polar coordinates, over the root of the product. */
+GV void relative_values(const Row *row, Region region, double centre, double peak, Lanes offset, Lanes imag,
+                        Lanes *cosine, Lanes *sine) {
+    Sums sums = sums_at(row, region, centre, offset, imag);
+    Lanes real = centre + offset, drift = SPLAT(row->drift);
+    Lanes size = exp_block(log_size_block(real, imag, drift, sums.log_modulus, sums.mean_real, sums.mean_imag) - peak);
+    Lanes across, along;
+    waves(log_phase_block(real, imag, drift, sums.angle, sums.mean_real, sums.mean_imag), &across, &along);
+    Lanes modulus = sqrt_block(sums.real * sums.real + sums.imag * sums.imag);
+    Lanes main = sqrt_block(0.5 * (modulus + absolute(sums.real))), other = 0.5 * sums.imag / main;
+    Lanes root_real = blend(sums.real >= 0, main, absolute(other));
+    Lanes root_imag = blend(sums.real >= 0, other, signed_as(main, sums.imag));
+    size = AS_LANES(AS_BITS(size / modulus) ^ (sums.turns << 63)); /* each turn is half a turn of the root */
+    *cosine = size * (across * root_real + along * root_imag);
+    *sine = size * (along * root_real - across * root_imag);
+}
+
+/* How much log |integrand| may still grow straight up from a place. */
+GV double growth_above(const Row *row, double offset, double imag) {
+    double growth = 0.0;
+    for (int term = 0; term < row->count; term++) {
+        Numbers part = branch(row->gap[term], row->base[term], offset, imag);
+        if (part.at[0] < 0)
+            growth += row->energy[term] * later_growth(row->gap[term], row->log_ratio[term], part.at[0], part.at[2]);
+    }
+    return growth;
+}
+
+/* --- the trapezoid rule */
+
+/* sinh u, cosh u, and the nodes' offset and imaginary part: `place` for a block. */
+GV Blocks places(Lanes position, Lanes bend, double width) {
+    Lanes grow = 0.5 * exp_block(position), fall = 0.25 / grow;
+    Lanes rise = grow - fall, swing = grow + fall;
+    return MAKE(Blocks){{rise, swing, width * (bend * (swing - 1.0)), width * rise}};
+}
+
+/* The bend with the shortest contour, and its length; `reach` where none falls off. */
+GV Numbers choose_bend(const Row *row, Region region, double centre, double width, double reach, double peak) {
+    int count = 0;
+    while (count < PROBES_COUNT && PROBES[count] <= reach) count++;
+    double level[BENDS_COUNT * PROBES_COUNT + LANES], offset[BENDS_COUNT * PROBES_COUNT + LANES];
+    double imag[BENDS_COUNT * PROBES_COUNT + LANES];
+    for (int first = 0; first < BENDS_COUNT * count; first += LANES) {
+        Lanes position = SPLAT(0.0), bend = SPLAT(0.0);
+        EACH(k) {
+            int probe = first + k < BENDS_COUNT * count ? first + k : first;
+            LANE(position, k) = PROBES[probe % count], LANE(bend, k) = BENDS[probe / count];
+        }
+        Blocks at = places(position, bend, width);
+        Lanes size = log_sizes(row, region, centre, at.at[2], at.at[3]);
+        EACH(k) {
+            level[first + k] = LANE(size, k) - peak + log(LANE(at.at[1], k));
+            offset[first + k] = LANE(at.at[2], k), imag[first + k] = LANE(at.at[3], k);
+        }
+    }
+    Numbers found = {{BENDS[0], reach}};
+    double least = INFINITY;
+    for (int bend = 0; bend < BENDS_COUNT; bend++)
+        for (int spot = 0; spot < count; spot++) {
+            int probe = bend * count + spot;
+            if (grown(level[probe])) break;
+            if (!decayed(level[probe], 0.0)) continue;
+            if (!decayed(level[probe], growth_above(row, offset[probe], imag[probe]))) continue;
+            double extent = PROBES[spot];
+            if (reach == TRAPEZOID_RULES[1]) extent = shortened(extent, level[probe]);
+            if (extent * PENALTY[bend] < least) {
+                found = MAKE(Numbers){{BENDS[bend], extent}};
+                least = extent * PENALTY[bend];
+            }
+            break;
+        }
+    return found;
+}
+
+/* log |integral|, slope and error by the first rule that settles; else Chernoff's bound and an infinite error. */
+GV Numbers integrate(Row *row, Region region, double centre, double width) {
+    double magnitude = 0.0, mean_sum = 0.0, log_poles = 0.0;
+    for (int term = 0; term < row->count; term++) {
+        row->base[term] = spread_at(row->gap[term], centre);
+        magnitude += row->multiplicity[term] * fabs(row->log_ratio[term]);
+        mean_sum += row->energy[term] / larger(fabs(1 + centre * row->gap[term]), 1e-300);
+    }
+    for (int pole = 0; pole < region.pole_count; pole++) log_poles += log(fabs(centre - region.poles[pole]));
+    double rounding = exponent_rounding(row->threshold, centre, magnitude, mean_sum);
+    double peak = LANE(log_sizes(row, region, centre, SPLAT(0.0), SPLAT(0.0)), 0); /* at the crossing itself */
+    double fine = 0.0, lever = 0.0, moment = 0.0, last = 0.0;
+    Numbers way = {{0.0, 0.0}};
+    for (int rule = 0; rule < TRAPEZOID_RULES_COUNT; rule++) {
+        const double *now = TRAPEZOID_RULES + 2 * rule;
+        int count = (int)now[0], start = 0, skip = 1;
+        double coarse = 0.0, coarse_lever = 0.0, tail = 0.0;
+        if (rule > 0 && now[1] == now[-1] && now[0] == 2 * now[-2]) { /* only the nodes between are new */
+            start = 1, skip = 2, coarse = 2 * fine, coarse_lever = 2 * lever, tail = last;
+        } else {
+            way = choose_bend(row, region, centre, width, now[1], peak);
+            fine = lever = moment = 0.0;
+        }
+        double step = way.at[1] / count;
+        Lanes values = SPLAT(0.0), evens = values, levers = values, even_levers = values, moments = values;
+        for (int first = start; first <= count; first += skip * LANES) {
+            Lanes position = SPLAT(0.0), weight = SPLAT(0.0), even = SPLAT(0.0), cosine, sine;
+            EACH(k) {
+                int number = first + skip * k;
+                LANE(position, k) = step * (number < count ? number : count);
+                LANE(weight, k) = number == 0 ? 0.5 : number <= count ? 1.0 : 0.0;
+                LANE(even, k) = number % 2 ? 0.0 : 2.0;
+            }
+            Blocks at = places(position, SPLAT(way.at[0]), width);
+            relative_values(row, region, centre, peak, at.at[2], at.at[3], &cosine, &sine);
+            Blocks part =
+                node_block(SPLAT(way.at[0]), at.at[0], at.at[1], centre + at.at[2], at.at[3], cosine, sine);
+            values += weight * part.at[0];
+            evens += even * weight * part.at[0];
+            levers += position * position * (weight * part.at[0]);
+            even_levers += position * position * (even * weight * part.at[0]);
+            moments += weight * part.at[1];
+            if (first + skip * LANES >= count) EACH(k) {
+                int number = first + skip * k;
+                if (number == count) last = fabs(LANE(part.at[0], k));
+                if (number == count || number == count - 1) tail = larger(tail, fabs(LANE(part.at[0], k)));
+            }
+        }
+        fine += total(values), lever += total(levers), moment += total(moments);
+        if (skip == 1) coarse = total(evens), coarse_lever = total(even_levers);
+        Numbers found = verdict(region.direction, fine, coarse, lever, coarse_lever, moment, tail, rounding, peak,
+                                step * width);
+        if (!isinf(found.at[2])) return found;
+    }
+    return MAKE(Numbers){{peak + log_poles + rounding, -centre, INFINITY}};
+}
+
+/* log delta, its slope and error, through 1 - delta where delta is large. */
+GV Numbers log_hockey_stick(Row *row) {
+    Region region = {BOTH_POLES, 2, 0.0, 1.0, INFINITY};
+    Numbers at = saddle(row, region);
+    if (!looks_large(row->threshold, at.at[0], at.at[1], cumulant(row, at.at[0])))
+        return integrate(row, region, at.at[0], at.at[1]);
+    region.direction = -1.0, region.limit = 1.0;
+    at = saddle(row, region);
+    Numbers missing = integrate(row, region, at.at[0], at.at[1]);
+    return from_complement(missing.at[0], missing.at[1], missing.at[2]);
+}
+
+/* log of a tail, its slope and error: a region next to its only pole. */
+GV Numbers log_tail(Row *row, double pole, double direction) {
+    Region region = {&pole, 1, pole, direction, INFINITY};
+    Numbers at = saddle(row, region);
+    return integrate(row, region, at.at[0], at.at[1]);
+}
+
+/* --- the reduction of LANES pairs of matrices: LAPACK's work for small matrices, without eigenvectors
+
+   What the terms need of the eigenvectors is one product with a vector, so the reflections and rotations that
+   diagonalise the whitened difference are applied to that vector alone. Rows that need anything special (an error
+   message, singular values) are left to reduction.py. */
+
+#define AT(matrix, i, j) (matrix)[(i) * size + (j)]
+#define SWEEPS 60 /* of rotations for one eigenvalue; two or three are usual */
+
+/* The scaled symmetric part of one lane, lower triangle; 0 where the matrix is not symmetric. */
+GV int symmetric(const double *cov, int size, const Lanes *scale, Lanes *into, int lane) {
+    int same = 1;
+    for (int row = 0; row < size; row++)
+        for (int column = 0; column <= row; column++) {
+            double entry = AT(cov, row, column), mirrored = AT(cov, column, row);
+            if (entry != mirrored) same &= agree(entry, mirrored, AT(cov, row, row), AT(cov, column, column)) != 0;
+            LANE(AT(into, row, column), lane) =
+                (entry + mirrored) / 2 * LANE(scale[row], lane) * LANE(scale[column], lane);
+        }
+    return same;
+}
+
+/* Lower factors in place; lanes singular to working precision are left. */
+GV void cholesky(Lanes *cov, int size, Lanes *inverse_pivots, int *left) {
+    for (int column = 0; column < size; column++) {
+        Lanes pivot = AT(cov, column, column);
+        for (int inner = 0; inner < column; inner++) pivot -= AT(cov, column, inner) * AT(cov, column, inner);
+        EACH(k) {
+            int fails = !definite(LANE(pivot, k) / LANE(AT(cov, column, column), k), size);
+            left[k] |= fails;
+            if (fails) LANE(pivot, k) = 1.0;
+        }
+        AT(cov, column, column) = sqrt_block(pivot);
+        Lanes inverse = inverse_pivots[column] = 1.0 / AT(cov, column, column);
+        for (int row = column + 1; row < size; row++) {
+            Lanes entry = AT(cov, row, column);
+            for (int inner = 0; inner < column; inner++) entry -= AT(cov, row, inner) * AT(cov, column, inner);
+            AT(cov, row, column) = entry * inverse;
+        }
+    }
+}
+
+/* rows <- factor^-1 rows, in place. */
+GV void solve_rows(const Lanes *factor, int size, const Lanes *inverse_pivots, Lanes *rows) {
+    for (int row = 0; row < size; row++)
+        for (int column = 0; column < size; column++) {
+            Lanes entry = AT(rows, row, column);
+            for (int inner = 0; inner < row; inner++) entry -= AT(factor, row, inner) * AT(rows, inner, column);
+            AT(rows, row, column) = entry * inverse_pivots[row];
+        }
+}
+
+/* rows <- factor^-1 rows', in place, where the result is symmetric. */
+GV void solve_mirrored(const Lanes *factor, int size, const Lanes *inverse_pivots, Lanes *rows) {
+    for (int row = 0; row < size; row++)
+        for (int column = row; column < size; column++) {
+            Lanes entry = AT(rows, column, row);
+            for (int inner = 0; inner < row; inner++) entry -= AT(factor, row, inner) * AT(rows, column, inner);
+            AT(rows, column, row) = entry * inverse_pivots[row];
+        }
+}
+
+/* Householder reflections that make symmetric matrices (lower triangles) tridiagonal, applied to the vectors too. */
+GV void tridiagonal(Lanes *matrix, int size, Lanes *vector, Lanes *beside, Lanes *mirror, Lanes *image) {
+    for (int start = 1; start < size - 1; start++) {
+        Lanes square = SPLAT(0.0), overlap = SPLAT(0.0), along = SPLAT(0.0), head = AT(matrix, start, start - 1);
+        for (int row = start; row < size; row++) {
+            mirror[row] = AT(matrix, row, start - 1);
+            image[row] = SPLAT(0.0);
+            if (row > start) square += mirror[row] * mirror[row];
+        }
+        Lanes length = sqrt_block(square + head * head);
+        Lanes edge = blend(square == 0.0, head, -signed_as(length, head));
+        /* 2 / |mirror|^2, or nothing where nothing is to be done */
+        Lanes factor = blend(square == 0.0, SPLAT(0.0), 1.0 / (length * (length + absolute(head))));
+        mirror[start] = head - edge;
+        beside[start - 1] = edge;
+        for (int row = start; row < size; row++) {
+            Lanes value = AT(matrix, row, row) * mirror[row];
+            for (int column = start; column < row; column++) {
+                value += AT(matrix, row, column) * mirror[column];
+                image[column] += AT(matrix, row, column) * mirror[row];
+            }
+            image[row] += value;
+        }
+        for (int row = start; row < size; row++) {
+            image[row] *= factor;
+            overlap += mirror[row] * image[row];
+            along += mirror[row] * vector[row];
+        }
+        for (int row = start; row < size; row++) {
+            image[row] -= 0.5 * factor * overlap * mirror[row];
+            vector[row] -= factor * along * mirror[row];
+        }
+        for (int row = start; row < size; row++)
+            for (int column = start; column <= row; column++)
+                AT(matrix, row, column) -= mirror[row] * image[column] + image[row] * mirror[column];
+    }
+    if (size > 1) beside[size - 2] = AT(matrix, size - 1, size - 2);
+}
+
+/* Implicit QL sweeps over a tridiagonal matrix until nothing is left beside the diagonal, applied to a vector too. Lanes
+   take their rotations in turn: a square root and a quotient are waited for in each, and other lanes fill the wait. */
+typedef struct {
+    double *diagonal, *beside, *vector;
+    int low, high, place, sweeps, state; /* state: 1 at work, 0 done, -1 failed */
+    double sine, cosine, moved, chase;
+} Sweep;
+
+GV void next_sweep(Sweep *at, int size) {
+    const double *diagonal = at->diagonal, *beside = at->beside;
+    for (;; at->low++, at->sweeps = 0) {
+        int low = at->low, high = low;
+        if (low >= size) {
+            at->state = 0;
+            return;
+        }
+        while (high < size - 1 &&
+               !(fabs(beside[high]) <= UNIT_ROUNDOFF * (fabs(diagonal[high]) + fabs(diagonal[high + 1]))))
+            high++;
+        if (high == low) continue;
+        if (at->sweeps++ == SWEEPS) {
+            at->state = -1;
+            return;
+        }
+        double half = (diagonal[low + 1] - diagonal[low]) / (2 * beside[low]);
+        double shift = half + copysign(sqrt(half * half + 1), half);
+        at->chase = diagonal[high] - diagonal[low] + beside[low] / shift;
+        at->sine = at->cosine = 1.0, at->moved = 0.0;
+        at->high = high, at->place = high - 1;
+        return;
+    }
+}
+
+GV void rotate(Sweep *at, int size) {
+    double *diagonal = at->diagonal, *beside = at->beside, *vector = at->vector;
+    int place = at->place--;
+    double bulge = at->sine * beside[place], rest = at->cosine * beside[place];
+    double length = sqrt(bulge * bulge + at->chase * at->chase);
+    beside[place + 1] = length;
+    if (length == 0.0) {
+        diagonal[place + 1] -= at->moved;
+        beside[at->high] = 0.0;
+        next_sweep(at, size);
+        return;
+    }
+    double inverse = 1 / length, sine = bulge * inverse, cosine = at->chase * inverse;
+    double chase = diagonal[place + 1] - at->moved;
+    double turn = (diagonal[place] - chase) * sine + 2 * cosine * rest;
+    at->moved = sine * turn;
+    diagonal[place + 1] = chase + at->moved;
+    at->chase = cosine * turn - rest;
+    at->sine = sine, at->cosine = cosine;
+    double lower = vector[place], upper = vector[place + 1];
+    vector[place + 1] = sine * lower + cosine * upper;
+    vector[place] = cosine * lower - sine * upper;
+    if (place > at->low) return;
+    diagonal[place] -= at->moved;
+    beside[place] = at->chase;
+    beside[at->high] = 0.0;
+    next_sweep(at, size);
+}
+
+/* Zero for what is rounding noise beside the largest. */
+GV void clean(double *values, int size) {
+    double largest = 0.0;
+    for (int place = 0; place < size; place++) largest = larger(largest, fabs(values[place]));
+    for (int place = 0; place < size; place++)
+        if (is_noise(values[place], largest, size)) values[place] = 0.0;
+}
+
+/* Ascending order; the companion follows. */
+GV void sort_together(double *values, double *companion, int size) {
+    for (int place = 1; place < size; place++) {
+        double value = values[place], other = companion[place];
+        int hole = place;
+        for (; hole > 0 && values[hole - 1] > value; hole--)
+            values[hole] = values[hole - 1], companion[hole] = companion[hole - 1];
+        values[hole] = value, companion[hole] = other;
+    }
+}
+
+#define REDUCTION_ROOM(size) ((2 * (size) + 7) * (size)*LANES)
+
+typedef struct {
+    const double *mean_x, *cov_x, *mean_y, *cov_y;
+    double *gap, *log_ratio, *mean_gap;
+    unsigned char *left;
+    long long rows;
+    int size;
+} Reductions;
+
+/* Variance gaps, logs of ratios and mean gaps of LANES pairs; `left` where the array library has to look. */
+GV void reduce_lanes(const Reductions *job, long long first, Lanes *room) {
+    int size = job->size, left[LANES];
+    Lanes *factor = room, *difference = factor + size * size, *scale = difference + size * size;
+    Lanes *inverse_pivots = scale + size, *beside = inverse_pivots + size, *mirror = beside + size;
+    Lanes *image = mirror + size, *shift = image + size, unit = SPLAT(1.0), inverse_unit = SPLAT(1.0);
+    long long rows[LANES];
+    EACH(k) rows[k] = first + k < job->rows ? first + k : job->rows - 1;
+    EACH(k) {
+        const double *cov_x = job->cov_x + rows[k] * size * size, *cov_y = job->cov_y + rows[k] * size * size;
+        const double *mean_x = job->mean_x + rows[k] * size, *mean_y = job->mean_y + rows[k] * size;
+        left[k] = 0;
+        for (int row = 0; row < size; row++) {
+            int positive = AT(cov_y, row, row) > 0;
+            left[k] |= !positive;
+            LANE(scale[row], k) = positive ? scale_of(AT(cov_y, row, row)) : 1.0;
+            LANE(shift[row], k) = (mean_x[row] - mean_y[row]) * LANE(scale[row], k);
+        }
+        left[k] |= !symmetric(cov_y, size, scale, factor, k);
+        left[k] |= !symmetric(cov_x, size, scale, difference, k);
+    }
+    Lanes largest = SPLAT(0.0);
+    for (int row = 0; row < size; row++)
+        for (int column = 0; column <= row; column++) {
+            Lanes entry = AT(difference, row, column) = AT(factor, row, column) - AT(difference, row, column);
+            largest = blend(absolute(entry) > largest, absolute(entry), largest);
+        }
+    /* A power of two keeps squares of the entries within the range of doubles and changes no digit. */
+    EACH(k) {
+        int exponent = 0;
+        if (LANE(largest, k) > 0 && LANE(largest, k) < INFINITY) frexp(LANE(largest, k), &exponent);
+        LANE(unit, k) = ldexp(1.0, exponent), LANE(inverse_unit, k) = ldexp(1.0, -exponent);
+    }
+    for (int row = 0; row < size; row++)
+        for (int column = 0; column <= row; column++)
+            AT(difference, column, row) = AT(difference, row, column) *= inverse_unit;
+    cholesky(factor, size, inverse_pivots, left);
+    for (int row = 0; row < size; row++) {
+        for (int inner = 0; inner < row; inner++) shift[row] -= AT(factor, row, inner) * shift[inner];
+        shift[row] *= inverse_pivots[row];
+    }
+    solve_rows(factor, size, inverse_pivots, difference);
+    solve_mirrored(factor, size, inverse_pivots, difference);
+    tridiagonal(difference, size, shift, beside, mirror, image);
+    Sweep sweeps[LANES];
+    EACH(k) {
+        Sweep *at = sweeps + k;
+        *at = MAKE(Sweep){job->gap + rows[k] * size, (double *)mirror + k * size, job->mean_gap + rows[k] * size};
+        at->state = rows[k] == first + k; /* lanes beyond the last row repeat it */
+        if (!at->state) continue;
+        for (int row = 0; row < size; row++) {
+            at->diagonal[row] = LANE(AT(difference, row, row), k);
+            at->beside[row] = LANE(beside[row], k);
+            at->vector[row] = LANE(shift[row], k);
+        }
+        next_sweep(at, size);
+    }
+    for (int working = 1; working;) {
+        working = 0;
+        EACH(k) if (sweeps[k].state > 0) {
+            rotate(sweeps + k, size);
+            working = 1;
+        }
+    }
+    for (int k = 0; k < LANES && first + k < job->rows; k++) {
+        double *gap = sweeps[k].diagonal, *mean_gap = sweeps[k].vector;
+        left[k] |= sweeps[k].state < 0;
+        for (int row = 0; row < size; row++) gap[row] *= LANE(unit, k);
+        sort_together(gap, mean_gap, size);
+        clean(gap, size);
+        clean(mean_gap, size);
+        left[k] |= spans_decades(gap[0], gap[size - 1]) != 0;
+        for (int row = 0; row < size; row++) job->log_ratio[rows[k] * size + row] = log_ratio_of(gap[row]);
+        job->left[rows[k]] = (unsigned char)left[k];
+    }
+}
+
+/* --- entry points: rows of contiguous doubles; terms that serve all rows have a stride of 0 */
+
+typedef struct {
+    const double *gap, *log_ratio, *multiplicity, *energy, *threshold;
+    double *log_value, *slope, *log_error;
+    long long rows, stride;
+    int terms, tail;
+    double pole, direction;
+} Integrals;
+
+GV void integral_row(const Integrals *job, long long index, double *room) {
+    long long at = index * job->stride;
+    Row row = load(job->gap + at, job->log_ratio + at, job->multiplicity + at, job->energy + at, job->terms,
+                   job->threshold[index], room);
+    Numbers found = job->tail ? log_tail(&row, job->pole, job->direction) : log_hockey_stick(&row);
+    job->log_value[index] = found.at[0], job->slope[index] = found.at[1], job->log_error[index] = found.at[2];
+}
+
+#ifdef __CUDACC__
+
+extern "C" __global__ void integrals(Integrals job) {
+    double room[ROW_ROOM(MOST_TERMS)];
+    long long index = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (index < job.rows) integral_row(&job, index, room);
+}
+
+extern "C" __global__ void reductions(Reductions job) {
+    double room[REDUCTION_ROOM(MOST_TERMS)];
+    long long index = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (index < job.rows) reduce_lanes(&job, index, room);
+}
+
+#else
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define WIDE __attribute__((target_clones("avx512f", "avx2", "default"), flatten))
+#else
+#define WIDE __attribute__((flatten))
+#endif
+
+const char *gaussveil_revision(void) { return REVISION; }
+
+/* 0, or 1 where memory is lacking. */
+WIDE int gaussveil_integrals(const Integrals *job) {
+    double *room = aligned_alloc(sizeof(Lanes), sizeof(double) * ROW_ROOM(job->terms));
+    if (!room) return 1;
+    for (long long index = 0; index < job->rows; index++) integral_row(job, index, room);
+    free(room);
+    return 0;
+}
+
+WIDE int gaussveil_reductions(const Reductions *job) {
+    Lanes *room = aligned_alloc(sizeof(Lanes), sizeof(double) * REDUCTION_ROOM(job->size));
+    if (!room) return 1;
+    for (long long first = 0; first < job->rows; first += LANES) reduce_lanes(job, first, room);
+    free(room);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,46 @@
+"""The sources of the kernel, the number that names them, and the jobs that it reads."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+FOLDER = Path(__file__).parent
+
+
+@cache
+def source() -> str:
+    """kernel.c with the formulas in their place."""
+    kernel = (FOLDER / "kernel.c").read_text(encoding="utf-8")
+    return kernel.replace('#include "formulas.h"', (FOLDER / "formulas.h").read_text(encoding="utf-8"))
+
+
+def revision() -> str:
+    """A number that changes with the sources."""
+    return hashlib.sha256(source().encode()).hexdigest()[:16]
+
+
+class Integrals(ctypes.Structure):
+    """A batch of integrals as kernel.c reads it."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "multiplicity", "energy", "threshold")),
+        *((name, ctypes.c_void_p) for name in ("log_value", "slope", "log_error")),
+        *((name, ctypes.c_longlong) for name in ("rows", "stride")),
+        *((name, ctypes.c_int) for name in ("terms", "tail")),
+        *((name, ctypes.c_double) for name in ("pole", "direction")),
+    ]
+
+
+class Reductions(ctypes.Structure):
+    """A batch of pairs of matrices as kernel.c reads it."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("mean_x", "cov_x", "mean_y", "cov_y")),
+        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "mean_gap", "left")),
+        ("rows", ctypes.c_longlong),
+        ("size", ctypes.c_int),
+    ]
