@@ -24,6 +24,7 @@ from gaussveil.typing import Array
 
 MOST_TERMS = 64  # of one loss, whose terms a thread keeps to itself
 MOST_DIMENSIONS = 32  # of one pair of matrices, likewise
+CAPACITIES = (8, 16, 32, 64)  # what is compiled for: a program for each would be too many to wait for
 THREADS = 128
 CAPABILITY = (75, 76)  # the driver's numbers for the two parts of the compute capability
 
@@ -62,22 +63,22 @@ def _attribute(number: int, device: int) -> int:
 
 
 @cache
-def _entry(name: str, terms: int, device: int) -> ctypes.c_void_p:
-    """An entry point compiled for so many terms and this device."""
+def _entry(name: str, capacity: int, device: int) -> ctypes.c_void_p:
+    """An entry point compiled for at most so many terms and this device."""
     context, module, entry = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     _done(_DRIVER.cuInit(0))
     _done(_DRIVER.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     _done(_DRIVER.cuCtxSetCurrent(context))
-    image = _compiled(terms, "".join(str(_attribute(number, device)) for number in CAPABILITY))
+    image = _compiled(capacity, "".join(str(_attribute(number, device)) for number in CAPABILITY))
     _done(_DRIVER.cuModuleLoadData(ctypes.byref(module), image))
     _done(_DRIVER.cuModuleGetFunction(ctypes.byref(entry), module, name.encode()))
     return entry
 
 
 @cache
-def _compiled(terms: int, capability: str) -> bytes:
+def _compiled(capacity: int, capability: str) -> bytes:
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    options = [f"--gpu-architecture=sm_{capability}", "--fmad=false", f"-DMOST_TERMS={terms}"]
+    options = [f"--gpu-architecture=sm_{capability}", "--fmad=false", f"-DMOST_TERMS={capacity}"]
     _done(_COMPILER.nvrtcCreateProgram(ctypes.byref(program), source().encode(), b"kernel.cu", 0, None, None))
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     if _COMPILER.nvrtcCompileProgram(program, len(options), given):
@@ -97,7 +98,7 @@ def _run(name: str, terms: int, job: ctypes.Structure, rows: int, like: Array) -
     device, stream = _place(like)
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(job))
     grid = (-(-rows // THREADS), 1, 1)
-    entry = _entry(name, terms, device)
+    entry = _entry(name, next(capacity for capacity in CAPACITIES if terms <= capacity), device)
     _done(_DRIVER.cuLaunchKernel(entry, *grid, THREADS, 1, 1, 0, ctypes.c_void_p(stream), arguments, None))
 
 

@@ -7,6 +7,7 @@ loops over whole arrays; tests compare them. No products and sums are fused: spr
 #ifdef __CUDACC__
 
 #define GV static __device__ __forceinline__
+#define GV_ONCE static __device__ __noinline__ /* called from many places: inlined, it would take long to compile */
 #define CONSTANT static __device__ const
 #define INFINITY __longlong_as_double(0x7ff0000000000000LL)
 #define LANES 1
@@ -23,6 +24,7 @@ typedef long long Bits;
 #include <math.h>
 #include <stdlib.h>
 #define GV static inline
+#define GV_ONCE static inline
 #define CONSTANT static const
 #define LANES 8
 typedef double Lanes __attribute__((vector_size(8 * LANES), may_alias));
@@ -214,7 +216,7 @@ GV Numbers cumulant_slopes(const Row *row, double order) {
 }
 
 /* Where the contour crosses the real axis, and its width. */
-GV Numbers saddle(const Row *row, Region region) {
+GV_ONCE Numbers saddle(const Row *row, Region region) {
     double reach = region.direction > 0 ? highest_order(row->lowest) - region.base
                                         : region.base - lowest_order(row->highest);
     double inverse_reach = 1 / smaller(reach, region.limit);
@@ -288,7 +290,7 @@ GV void take_logarithm(Sums *sums) {
 
 /* Sums over terms and poles at a block of nodes. A product, its turns around zero counted, takes a few operations for
    each factor instead of a logarithm and an angle; where it leaves the range of doubles, logarithms are taken. */
-GV Sums sums_at(const Row *row, Region region, double centre, Lanes offset, Lanes imag) {
+GV_ONCE Sums sums_at(const Row *row, Region region, double centre, Lanes offset, Lanes imag) {
     Sums sums = {SPLAT(0.0), SPLAT(0.0), SPLAT(0.0), SPLAT(0.0), SPLAT(1.0), SPLAT(0.0), AS_BITS(SPLAT(0.0))};
     int factors = row->count + region.pole_count;
     for (int start = 0; start < factors; start += TOGETHER) {
@@ -409,7 +411,7 @@ GV Numbers choose_bend(const Row *row, Region region, double centre, double widt
 }
 
 /* log |integral|, slope and error by the first rule that settles; else Chernoff's bound and an infinite error. */
-GV Numbers integrate(Row *row, Region region, double centre, double width) {
+GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) {
     double magnitude = 0.0, mean_sum = 0.0, log_poles = 0.0;
     for (int term = 0; term < row->count; term++) {
         row->base[term] = spread_at(row->gap[term], centre);
