@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := standard,dev,docs,exchange,fast,postgres,spark,sqlite,studio
+EXTRAS := standard,dev,docs,exchange,postgres,spark,sqlite,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
@@ -18,6 +18,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 INPUTS := pyproject.toml studies/pyproject.toml constraints.txt scripts/setup.sh
+NATIVE := src/gaussveil/spectrum/native
 USER_STAMP := $(VENV)/.installed-user
 DEV_STAMP := $(VENV)/.installed-dev
 PEERS_STAMP := .venv-peers/.installed
@@ -25,7 +26,7 @@ PEERS_STAMP := .venv-peers/.installed
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
-.PHONY: help demo test test-full lint format docs package bench numbers images components constraints clean
+.PHONY: help native demo test test-full lint format docs package bench numbers images components constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -33,13 +34,15 @@ help: ## Show this list
 demo: $(USER_STAMP) ## Set up, then do the whole job on a simulated town; report in out/demo.html (no root needed)
 	$(BIN)/gaussveil demo --out out
 
-test: components $(DEV_STAMP) ## Set up, then lint, types, import layers, tests, wheel and README example
+test: components $(DEV_STAMP) native ## Set up, then lint, types, import layers, tests, wheel and README example
 	$(MAKE) --no-print-directory lint docs
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
 	$(MAKE) --no-print-directory package
 
 test-full: ## The same at the sizes the issues name (takes hours)
 	$(MAKE) --no-print-directory test PYTEST="--full $(PYTEST)"
+
+native: $(NATIVE)/kernel.so ## Compile the kernel beside its sources (an installation does so too)
 
 lint: $(DEV_STAMP) ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check .
@@ -80,6 +83,9 @@ constraints: $(DEV_STAMP) $(PEERS_STAMP) ## Pin what is installed now
 
 clean: ## Remove environments, builds and reports
 	rm -rf $(VENV) .venv-peers* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(NATIVE)/kernel.so: hatch_build.py $(NATIVE)/kernel.c $(NATIVE)/formulas.h
+	-$(PYTHON) hatch_build.py
 
 $(USER_STAMP): $(INPUTS)
 	scripts/setup.sh $(VENV) standard

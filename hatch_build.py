@@ -22,7 +22,8 @@ except ImportError:  # called as a script
 NATIVE = Path(__file__).parent / "src" / "gaussveil" / "spectrum" / "native"
 LIBRARY = NATIVE / "kernel.so"
 # Products and sums stay apart (exact products are relied upon); nobody reads errno or floating-point flags.
-OPTIONS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-shared", "-fPIC"]
+OPTIONS = ["-O3", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+OPTIONS += ["-Wno-psabi", "-shared", "-fPIC"]
 
 
 def compile_kernel() -> bool:

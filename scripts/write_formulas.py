@@ -1,7 +1,7 @@
 """Translate the formulas of the spectrum into C: `python scripts/write_formulas.py` writes native/formulas.h.
 
-The formulas stand once, in formulas.py, rules.py and reduction_rules.py; the C kernel (CPU and GPU) includes what is written
-here, and a test compares the two. Only what those files use is understood; anything else is an error.
+The formulas stand once, in formulas.py, rules.py and reduction_rules.py; the C kernel (CPU and GPU) includes what is
+written here, and a test compares the two. Only what those files use is understood; anything else is an error.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ OPERATORS: dict[type[ast.AST], str] = {
 
 
 def expression(node: ast.expr) -> str:
+    """A number or a condition."""
     match node:
         case ast.Constant(value=bool() | str() | None):
             raise SyntaxError(f"no number: {ast.unparse(node)}")
@@ -59,6 +60,7 @@ def expression(node: ast.expr) -> str:
 
 
 def statements(body: list[ast.stmt], known: set[str], indent: str = "    ") -> list[str]:
+    """Lines of C; a name is declared where it first stands."""
     lines = []
     for node in body:
         match node:
@@ -85,6 +87,7 @@ def statements(body: list[ast.stmt], known: set[str], indent: str = "    ") -> l
 
 
 def assigned(name: str, value: str, known: set[str], indent: str) -> str:
+    """One assignment."""
     declared = "" if name in known else "double "
     known.add(name)
     return f"{indent}{declared}{name} = {value};"
@@ -117,6 +120,7 @@ def is_arithmetic(node: ast.FunctionDef) -> bool:
 
 
 def constant(name: str, node: ast.expr) -> list[str]:
+    """A constant, or an array of them with its length."""
     if not name.isupper() or isinstance(node, ast.Call):
         return []
     value = eval(compile(ast.Expression(node), name, "eval"))  # arithmetic alone: nothing is in its scope
@@ -130,6 +134,7 @@ def constant(name: str, node: ast.expr) -> list[str]:
 
 
 def translated() -> str:
+    """The whole header."""
     parts = [
         f"/* Written by scripts/write_formulas.py from {', '.join(SOURCES)}; not to be edited. */",
         "typedef struct { double at[5]; } Numbers;",

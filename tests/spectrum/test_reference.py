@@ -17,7 +17,7 @@ TABLES = Path(__file__).parent.parent / "reference"
 
 @pytest.fixture(params=["compiled", "arrays"], autouse=True)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every case by the compiled loops (where numba is installed) and by the array library."""
+    """Every case by the kernel in C and by the array library."""
     monkeypatch.setenv("GAUSSVEIL_COMPILED", "1" if request.param == "compiled" else "0")
 
 

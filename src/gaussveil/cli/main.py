@@ -35,7 +35,6 @@ from gaussveil.cli.study import study
 from gaussveil.cli.tables import with_file_options
 from gaussveil.errors import GaussveilError, SourceError
 
-MANY_PAIRS = ("audit", "study")
 LARGE_MATRICES = ("gp", "sketch")
 STOPPED = 130  # what a shell expects after Ctrl-C
 
@@ -109,9 +108,6 @@ def main() -> None:
     """Run the command line; every failure ends as ``error CODE: message`` and an exit code, never as a traceback."""
     words = sys.argv[3:] if sys.argv[1:2] == ["--memory-limit"] else sys.argv[1:]
     command = words[0] if words else ""
-    if command and command not in MANY_PAIRS:
-        # Loading the compiled kernel takes seconds, which a process that evaluates a few pairs never gets back.
-        os.environ.setdefault("GAUSSVEIL_COMPILED", "0")
     if command not in LARGE_MATRICES:
         for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ.setdefault(variable, "1")  # on small matrices the threads of BLAS only wait for each other

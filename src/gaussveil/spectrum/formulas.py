@@ -1,8 +1,8 @@
 """The formulas of the contour integral, one number or one array of them at a time.
 
 Every function here acts elementwise and calls nothing but the array namespace `xp` that it is given, so the same lines
-serve whole batches (contour: NumPy, PyTorch, CuPy) and, compiled, the numbers of one pair after another (compiled).
-Sums over terms and nodes, and the loops, are the callers'. Derivations: docs/math/spectrum.
+serve whole batches (contour: NumPy, PyTorch, CuPy) and, translated into C (scripts/write_formulas.py), one pair after
+another (native). Sums over terms and nodes, and the loops, are the callers'. Derivations: docs/math/spectrum.
 """
 
 from __future__ import annotations

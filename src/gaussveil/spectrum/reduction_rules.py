@@ -1,7 +1,7 @@
 """The rules of the reduction, one number or one array of them at a time: what is symmetric, definite, noise.
 
 As in `formulas`, each function acts elementwise through the namespace that it is given, so that the array libraries and
-the compiled loops follow the same rules.
+the kernel in C follow the same rules.
 """
 
 from __future__ import annotations

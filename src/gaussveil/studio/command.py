@@ -18,8 +18,8 @@ from gaussveil.files import PRIVATE, write_whole
 from gaussveil.studio.settings import MEBIBYTE, Settings, held_alone, private_folder, read_password, require_protection
 
 NEEDED = ("fastapi", "multipart", "uvicorn")
-# One thread for linear algebra and no compiler: pairs are small here, while threads and numba cost memory and a start.
-LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GAUSSVEIL_COMPILED": "0"}
+# One thread for linear algebra: pairs are small here, while threads cost memory and a start.
+LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def studio(

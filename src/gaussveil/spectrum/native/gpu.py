@@ -109,7 +109,8 @@ def _place(array: Any) -> tuple[int, int]:
 
 
 def _address(array: Any) -> int:
-    return array.data_ptr() if is_torch_array(array) else array.data.ptr
+    address: int = array.data_ptr() if is_torch_array(array) else array.data.ptr
+    return address
 
 
 def _contiguous(array: Any) -> Array:

@@ -1,28 +1,24 @@
-"""The compiled loops against the array library: the same formulas, so the same numbers."""
+"""The kernel in C against the array library: the same formulas, so the same numbers."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import runpy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
-from numba import float64
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, contour, rules
 from gaussveil.spectrum.acceleration import SWITCH, compiled_contour, compiled_reduction
-from gaussveil.spectrum.compiled import integrand, row
-from gaussveil.spectrum.compiled.entry import entry_point, revision_of
+from gaussveil.spectrum.native import source
 from gaussveil.spectrum.terms import Terms, loss_limits
 
-TABLES = Path(__file__).parent.parent / "reference"
+REPOSITORY = Path(__file__).parent.parent.parent
+TABLES = REPOSITORY / "tests" / "reference"
 Both = Callable[[Callable[[], object]], tuple]
 
 
@@ -41,10 +37,62 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Both:
 
 def test_the_compiled_loops_are_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
-    assert compiled_contour(np.zeros(1)) is not None
-    assert compiled_reduction(np.zeros(1)) is not None
+    assert compiled_contour(np.zeros(1), 10_000) is not None
+    assert compiled_reduction(np.zeros((1, 64, 64))) is not None
+    assert compiled_reduction(np.zeros((1, 65, 65))) is None
     monkeypatch.setenv(SWITCH, "0")
-    assert compiled_contour(np.zeros(1)) is None
+    assert compiled_contour(np.zeros(1), 1) is None
+
+
+def test_the_formulas_in_c_are_those_in_python() -> None:
+    translated = runpy.run_path(str(REPOSITORY / "scripts" / "write_formulas.py"))["translated"]()
+    assert (source.FOLDER / "formulas.h").read_text(encoding="utf-8") == translated
+
+
+def test_a_library_from_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "source", lambda: "another kernel")
+    cpu = source.FOLDER / "cpu.py"
+    with pytest.raises(ImportError, match="make native"):
+        runpy.run_path(str(cpu))
+
+
+@pytest.mark.parametrize("region", [rules.HOCKEY_STICK, rules.HOCKEY_STICK_COMPLEMENT])
+def test_a_half_rule_that_is_right_by_chance_does_not_settle(region: rules.Region, full: bool) -> None:
+    """Every settled value has the error that it states, against a rule of eight times as many nodes."""
+    rng = np.random.default_rng(11)
+    for _ in range(80 if full else 12):
+        shape = (1500, int(rng.integers(1, 14)))
+        gap = np.where(rng.random(shape) < 0.5, rng.uniform(-1, 0.7, shape), rng.normal(size=shape) * 0.1)
+        energy = rng.exponential(size=shape) * 10.0 ** rng.uniform(-3, 1, (shape[0], 1))
+        terms = Terms.from_gaps(np.minimum(gap, 0.95), np.ones(shape), energy)
+        threshold = rng.exponential(size=shape[0]) * 3
+        with np.errstate(all="ignore"):
+            centre, width = contour.saddle(terms, threshold, region)
+            centre = centre * rng.uniform(0.9, 1.0, shape[0])  # any crossing is allowed, not the saddle alone
+            few, many = (contour._trapezoid(terms, threshold, region, centre, width, count, 7.0) for count in (40, 320))
+        settled = ~np.isinf(few.log_error) & ~np.isinf(many.log_error)
+        assert np.mean(settled) > 0.3
+        assert np.all(np.abs(few.log_value - many.log_value)[settled] <= 2e-10)
+
+
+def test_a_pair_that_settled_by_chance() -> None:
+    """Its half rule agreed to 3e-9 while both were 2.5e-9 off, and the error was stated as 6e-12."""
+    gap = [-0.53031337, -0.43122108, -0.252039, -0.00782204, 0.0053732, 0.04965049]
+    gap += [0.05717996, 0.07641165, 0.15503024, 0.18179094, 0.2806145, 0.35375221]
+    energy = [4.79070884e-01, 3.89541865e-01, 3.94248723e-02, 1.46592285e-04, 1.02714162e-02, 7.21123439e-04]
+    energy += [2.36479222e-03, 3.12036986e-03, 1.00540675e-01, 2.87062579e-02, 1.95176699e-02, 3.58488337e-01]
+    loss = PrivacyLoss.from_terms(gap, [1] * 12, energy)
+    terms, threshold = loss._terms.flat((1,)), np.array([1.0])
+    at = np.linspace(-0.43, -0.36, 400)
+    several = Terms(*(np.repeat(column, at.size, axis=0) for column in terms.columns()))
+    found = contour._trapezoid(
+        several, np.repeat(threshold, at.size), rules.HOCKEY_STICK_COMPLEMENT, at, 1.07 * np.abs(at), 40, 7.0
+    )
+    enclosed = loss.enclose(1.0)
+    truth = np.log1p(-0.5 * float(enclosed.lower + enclosed.upper))
+    error = np.abs(found.log_value - truth)
+    assert np.max(error) > 1e-10  # the rule is too coarse for some crossings
+    assert np.all(error[~np.isinf(found.log_error)] <= 2e-11)
 
 
 def reference_terms() -> list[tuple[Terms, float]]:
@@ -182,31 +230,6 @@ def test_errors_name_the_row(both: Both) -> None:
             assert text in ours
 
 
-def test_nothing_is_compiled_where_it_cannot_be_kept() -> None:
-    """A function without a file has no place for a cache, as in an installation that nobody may write to."""
-    scope: dict[str, Callable[[float], float]] = {}
-    exec("def twice(x):\n    return 2 * x\n", scope)
-    with pytest.raises(ImportError, match="NUMBA_CACHE_DIR"):
-        entry_point(float64(float64), scope["twice"])
-
-
-def test_the_cache_knows_the_formulas() -> None:
-    assert revision_of(row, integrand) != revision_of(row)
-    assert revision_of(row, integrand) == revision_of(row, integrand)
-
-
-def test_the_cache_knows_what_was_loaded_not_what_the_files_say_by_now() -> None:
-    """A process that is older than the files must not leave its code in the cache under their number."""
-    numbers = set()
-    for source in ("LIMIT = 1.0", "LIMIT = 2.0", "def bound(x): return x + 1", "def bound(x): return x + 2"):
-        module = ModuleType("formulas")
-        module.__file__ = row.__file__
-        exec(source, module.__dict__)
-        del module.__dict__["__builtins__"]
-        numbers.add(revision_of(module))
-    assert len(numbers) == 4
-
-
 @pytest.mark.parametrize("mean", [10.0**9.5, 1e10, 10.0**13.5, 10.0**16.5, 10.0**18.5])
 @pytest.mark.parametrize("variance", [0.1, 0.5, 1.001, 10.0, 1e8])
 def test_pairs_too_far_apart_for_doubles_are_not_called_private(both: Both, mean: float, variance: float) -> None:
@@ -238,8 +261,3 @@ def test_what_overflows_is_refused_and_not_taken_for_noise(both: Both, pair: tup
 def test_an_empty_batch_has_an_empty_curve(both: Both) -> None:
     pair = GaussianPair(np.zeros((0, 2)), np.eye(2), np.zeros(2), np.eye(2))
     assert [np.shape(found) for found in both(lambda: pair.delta(1.0))] == [(0,), (0,)]
-
-
-def test_numba_waits_for_its_first_use() -> None:
-    code = "import sys, gaussveil; gaussveil.GaussianPair.mean_shift(1.0); assert 'numba' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ), timeout=120)
