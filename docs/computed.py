@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 from scipy.linalg import toeplitz
@@ -19,6 +21,7 @@ from gaussveil.noise.discrete_gaussian import smoothing_error
 from gaussveil_studies.gmm.releases import SYNTHETIC_SETS
 from gaussveil_studies.gmm.settings import synthetic
 
+HOME_KW = 0.5  # of a home, on average
 EVENT = 12  # readings of five minutes in the hour that streams of these pages hide
 
 
@@ -52,6 +55,23 @@ def starts() -> dict[str, str]:
         carried = before**2 / (1 - noise.pole**2)
         plain = float(np.sum(inside**2)) + samples * noise.white**2
         found[f"start-{name}"] = f"{math.sqrt(1 + carried / plain):.2f}"
+    return found
+
+
+def fleets() -> dict[str, str]:
+    """Errors of sums over many homes as shares of their load, one home hidden for a day; and other noises' errors."""
+    sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+    from bench_fleet import WINDOWS, designed, others
+
+    design = designed().design_
+    found = {}
+    methods = {"ours": {name: design.energy_sd(length) for name, length in WINDOWS.items()}, **others()}
+    for name, length in WINDOWS.items():
+        for homes in (100, 1_000, 10_000):
+            share = 100 * methods["ours"][name] / (homes * HOME_KW * length)
+            found[f"fleet-{homes}-{name.replace(' ', '')}"] = f"{share:.2g}"
+        for method, errors in methods.items():
+            found[f"fleet-{method.replace(' ', '')}-{name.replace(' ', '')}"] = f"{errors[name]:.0f}"
     return found
 
 
@@ -92,4 +112,4 @@ def label_floor() -> dict[str, str]:
 
 def numbers() -> dict[str, str]:
     """Every figure by its name."""
-    return habits() | starts() | orientation() | sampler() | label_floor()
+    return habits() | starts() | fleets() | orientation() | sampler() | label_floor()

@@ -19,6 +19,7 @@ from gaussveil.mechanisms import GaussianRelease as GaussianRelease
 from gaussveil.mechanisms import Histogram as Histogram
 from gaussveil.mechanisms import LiftedGaussian as LiftedGaussian
 from gaussveil.mechanisms import Mean as Mean
+from gaussveil.mechanisms import MeterFleet as MeterFleet
 from gaussveil.mechanisms import MeterStream as MeterStream
 from gaussveil.mechanisms import MixtureModel as MixtureModel
 from gaussveil.mechanisms import PrivateBayesianLogisticRegression as PrivateBayesianLogisticRegression

@@ -35,6 +35,8 @@ def commands(group: typer.Typer, path: str = "") -> Iterator[tuple[str, str]]:
 
 DOCS = dict(commands(app))
 
+SERVED = {"stream run": "private.jsonl", "stream fleet": "sums.jsonl"}  # until stdin ends, and where answers go
+
 # What has to be run first, by the examples of other commands.
 BEFORE = {
     "sample": ("mixture",),
@@ -83,6 +85,10 @@ def prepare(command: str, folder: Path) -> None:
         (meter,) = json.loads((folder / "meter.json").read_text(encoding="utf-8"))["meters"]
         reading = json.dumps({"meter": meter["name"], "seq": 0, "kw": 0.4})
         (folder / "readings.jsonl").write_text(reading + "\n", encoding="utf-8")
+    if command == "stream fleet":
+        (folder / "names.txt").write_text("a\nb\n", encoding="utf-8")
+        readings = [json.dumps({"meter": "a", "seq": period, "kw": 0.4}) for period in range(2)]
+        (folder / "readings.jsonl").write_text("\n".join(readings), encoding="utf-8")
     if command == "budget check":
         (folder / "certificates").mkdir()
     if command in ("forecast", "demo", "query"):
@@ -95,7 +101,7 @@ def prepare(command: str, folder: Path) -> None:
         pq.write_table(pa.table(table), folder / "readings.parquet")
 
 
-@pytest.mark.parametrize("command", [name for name in DOCS if name not in ("stream run", "stream spark", "studio")])
+@pytest.mark.parametrize("command", [name for name in DOCS if name not in (*SERVED, "stream spark", "studio")])
 def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(folder)
     for step in (*BEFORE.get(command, ()), command):
@@ -105,13 +111,14 @@ def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatc
         assert out
 
 
-def test_the_example_of_the_gateway_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", SERVED)
+def test_the_example_of_a_gateway_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(folder)
     assert run(*shlex.split(example("stream design"))[1:])[0] == 0
-    prepare("stream run", folder)
-    line = f"{Path(sys.executable).parent}/{example('stream run')}"  # with its redirections, so by a shell
+    prepare(command, folder)
+    line = f"{Path(sys.executable).parent}/{example(command)}"  # with its redirections, so by a shell
     subprocess.run(line, shell=True, check=True, capture_output=True)
-    (answer,) = (folder / "private.jsonl").read_text(encoding="utf-8").splitlines()
+    (answer,) = (folder / SERVED[command]).read_text(encoding="utf-8").splitlines()
     assert json.loads(answer)["seq"] == 0
 
 
@@ -133,7 +140,7 @@ def test_the_help_holds_the_example_json_and_the_exit_codes(run: Run, command: s
     assert f"Example: {example(command)}" in words
     assert "Exit codes: 0 done" in words
     # The gateway speaks JSON lines and nothing else.
-    assert "--json" in out or command == "stream run"
+    assert "--json" in out or command in SERVED
 
 
 def test_every_command_is_in_the_changelog() -> None:

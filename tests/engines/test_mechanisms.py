@@ -27,6 +27,7 @@ from gaussveil.mechanisms import (
     ClassLabelNoise,
     GaussianRelease,
     LiftedGaussian,
+    MeterFleet,
     MeterStream,
     PrivateBayesianLogisticRegression,
     PrivateCovariance,
@@ -80,6 +81,11 @@ def spectrum(tables: dict[str, Source]) -> Outcome:
 def stream(tables: dict[str, Source]) -> Outcome:
     made = MeterStream.design(sample_period="1h", **seeded(), event=(0.5, "1h"))
     return made.push_many(tables["rows"].select(["hour", "a"]), order=["hour"]).tolist(), made.certificate
+
+
+def fleet(tables: dict[str, Source]) -> Outcome:
+    made = MeterFleet.design(sample_period="1h", **seeded(), home="1h", limits=(-0.5, 0.5))
+    return made.push_many(tables["rows"], order=["hour"]).tolist(), made.certificate
 
 
 @cache
@@ -174,6 +180,7 @@ MECHANISMS: dict[str, Callable[[dict[str, Source]], Outcome]] = {
     "ClassLabelNoise": class_label,
     "GaussianRelease": gaussian,
     "LiftedGaussian": lifted,
+    "MeterFleet": fleet,
     "MeterStream": stream,
     "PrivateBayesianLogisticRegression": logistic,
     "PrivateCovariance": covariance,

@@ -19,7 +19,7 @@ from .mixture_cases import mixture
 from .posteriors import lifted, logistic, process
 from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
-from .spectral_cases import registers, spectral, stream, trajectory
+from .spectral_cases import fleet, registers, spectral, stream, trajectory
 from .table_cases import table_profile, table_rows
 
 Matrix = NDArray[np.float64]
@@ -104,6 +104,7 @@ CASES = (
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
     MechanismCase(**registers("stream, registers")),
+    MechanismCase(**fleet("fleet")),
     MechanismCase(**sketch("sketch")),
     MechanismCase(**moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy"))),
     MechanismCase(**moments("covariance", PrivateCovariance, ("1", "x", "xx"))),

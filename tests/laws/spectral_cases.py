@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate, Release
-from gaussveil.mechanisms import MeterStream, PrivateSpectrum, TrajectoryRelease
+from gaussveil.mechanisms import MeterFleet, MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.registers import NestedRegisters
 from gaussveil.noise import default_generator
 from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, to_steps
@@ -171,5 +171,33 @@ def registers(name: str) -> dict[str, Any]:
         "score": lambda certificate, noise: np.asarray(noise @ np.linalg.solve(covariance(certificate), worst)),
         "release": release,
         "malformed": (["a"] * 24, [[1.0], [2.0, 3.0]], None, value[:, None], np.zeros(90_000)),
+        "bad_records": (value * np.nan, value * np.inf, value * 1e300),
+    }
+
+
+def fleet(name: str) -> dict[str, Any]:
+    """`MeterFleet` of three meters and fourteen periods: one of them has an event of ten in the middle."""
+    alone = stream(name, purpose="energy", balance=(0.3, 0.4))
+    value = np.random.default_rng(7).random((14, 3))
+    neighbour = value.copy()
+    neighbour[2:12, 1] += 0.5
+
+    def build(**changes: Any) -> MeterFleet:
+        return MeterFleet.design(
+            sample_period="5min",
+            event=(0.5, "50min"),
+            sample_limit=1000,
+            limits=(-100.0, 100.0),
+            **{"balance": (0.3, 0.4), **changes},
+        )
+
+    return {
+        **alone,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "centre": lambda data: np.asarray(data).sum(axis=1),
+        "draws": lambda mechanism, data, count: alone["draws"](mechanism, np.asarray(data).sum(axis=1), count),
+        "malformed": ([["a"] * 3] * 14, [[1.0], [2.0, 3.0]], None, value[:, 0], np.zeros((1001, 3)), np.zeros((2, 0))),
         "bad_records": (value * np.nan, value * np.inf, value * 1e300),
     }

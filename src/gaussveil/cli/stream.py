@@ -13,6 +13,7 @@ from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Delta, Epsilon, Force, Json
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
+from gaussveil.cli.stream_fleet import fleet
 from gaussveil.cli.stream_run import run
 from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
@@ -27,6 +28,7 @@ stream_app = typer.Typer(
 )
 stream_app.command("run", epilog=EXIT_CODE_HELP)(run)
 stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
+stream_app.command("fleet", epilog=EXIT_CODE_HELP)(fleet)
 
 
 @stream_app.command("design", epilog=EXIT_CODE_HELP)

@@ -67,7 +67,7 @@ def run(
     log_to_stderr()
     broker = None
     if mqtt is not None:
-        broker = _broker(mqtt, user, password_file, client, tls=tls, ca=ca, cert=cert, key=key)
+        broker = broker_of(mqtt, user, password_file, client, tls=tls, ca=ca, cert=cert, key=key)
         if broker.user is not None and not broker.encrypted:
             LOGGER.warning("the password travels in the clear: there is no TLS")
     elif user is not None or tls or ca is not None or cert is not None:
@@ -90,13 +90,14 @@ def run(
         if service is None:
             serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer, keep=keep)
         else:
-            _serve(service)
+            serve(service)
     finally:
         monitor.stop()
     gateway.state.close()
 
 
-def _serve(service: MqttGateway) -> None:
+def serve(service: MqttGateway) -> None:
+    """Until a signal ends it."""
     from gaussveil.streaming.monitor import LOGGER
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -107,7 +108,7 @@ def _serve(service: MqttGateway) -> None:
     service.stop()
 
 
-def _broker(
+def broker_of(
     address: str,
     user: str | None,
     password_file: Path | None,
@@ -118,6 +119,7 @@ def _broker(
     cert: Path | None,
     key: Path | None,
 ) -> Broker:
+    """The broker that options name."""
     from gaussveil.streaming.mqtt_client import Broker
 
     host, port = _address(address, "--mqtt")

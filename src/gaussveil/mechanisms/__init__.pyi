@@ -9,6 +9,8 @@ from gaussveil.mechanisms.gaussian_output import LiftedPlan as LiftedPlan
 from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor as PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.label_mixture.estimator import PrivateLabelMixture as PrivateLabelMixture
 from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression as PrivateBayesianLogisticRegression
+from gaussveil.mechanisms.meter_fleet import MeterFleet as MeterFleet
+from gaussveil.mechanisms.meter_fleet import WindowEnergy as WindowEnergy
 from gaussveil.mechanisms.meter_stream.figures import StreamPlan as StreamPlan
 from gaussveil.mechanisms.meter_stream.stream import MeterStream as MeterStream
 from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture as PrivateGaussianMixture

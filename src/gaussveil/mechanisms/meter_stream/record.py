@@ -80,7 +80,7 @@ def _count(record: Mapping[str, object], name: str, least: int) -> int:
     return value
 
 
-def check_paid(design: StreamDesign, certificate: Certificate) -> None:
+def check_paid(design: StreamDesign, certificate: Certificate, mechanism: str = "meter stream") -> None:
     """Refuse a design that is not the one the certificate was written for."""
     hidden = design.hidden
     written = {
@@ -102,7 +102,11 @@ def check_paid(design: StreamDesign, certificate: Certificate) -> None:
             ("mean_shift", design.mean_shift),
         )
     )
-    if not same or any(certificate.parameters.get(name) != value for name, value in written.items()):
+    if (
+        not same
+        or certificate.mechanism != mechanism
+        or any(certificate.parameters.get(name) != value for name, value in written.items())
+    ):
         raise FormatError("the design is not the one that its certificate covers")
 
 
@@ -113,11 +117,11 @@ def adjacency_of(hidden: HiddenChange) -> Adjacency:
     return Adjacency.l2_ball(hidden.l2_ball, space="trajectory", unit="meter's stream")
 
 
-def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int) -> Plan:
+def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int, readings: str) -> Plan:
     """What the certificate says of a stream: the trajectory's guarantee, the spectrum's, and their composition."""
     hidden = design.hidden
     total = math.hypot(design.mean_shift, design.spectrum_mean_shift)
-    what = "readings" if design.readings else "energies"
+    what = readings if design.readings else "energies"
     return Plan(
         charge=design.charge,
         released=f"stream of {what}, purpose {design.purpose}, every {design.sample_period * 60:g} minutes",

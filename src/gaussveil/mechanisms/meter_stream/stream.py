@@ -51,7 +51,7 @@ from gaussveil.noise import Generator, default_generator
 from gaussveil.noise.stream_filter import FilterBank, to_steps
 from gaussveil.timeseries import NoisySum
 from gaussveil.timeseries.durations import hours
-from gaussveil.typing import Floats
+from gaussveil.typing import Floats, Integers
 
 FORMAT = "gaussveil meter stream"
 VERSION = 1
@@ -73,6 +73,7 @@ class MeterStream(Mechanism):
     """
 
     mechanism = "meter stream"
+    released_as = "readings"
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class MeterStream(Mechanism):
         self.design_ = design
         self.spectrum_ = spectrum
         self.energies: list[Energy] = []
+        self.outputs: list[float] = []  # of a fleet, which can say any window's sum
         self._bank: FilterBank
         self._registers: RegisterBank
         self._index = 0
@@ -190,7 +192,7 @@ class MeterStream(Mechanism):
         """Readings pushed so far."""
         return self._index
 
-    def push(self, reading: float | None) -> float:
+    def push(self, reading: Any) -> float:
         """The private reading; None or NaN stands for a missing one and is answered all the same."""
         return float(self.push_many([reading])[0])
 
@@ -200,18 +202,28 @@ class MeterStream(Mechanism):
         An array; for a pandas or polars series, one with the same name and index. Of a Source the one column is taken
         that stands beside the public columns `order`, sorted by these.
         """
+        values = self._values(readings, order)
+        if self._index + len(values) > self.design_.sample_limit:
+            raise AssumptionError(
+                f"the certificate covers {self.design_.sample_limit} readings, not more. Design a new stream."
+            )
+        outputs = self._push(values) if self.is_open else self._open_with(values)
+        return like(readings, outputs) if library_of(readings) and values.ndim == 1 else outputs
+
+    def _values(self, readings: Any, order: Sequence[str]) -> Floats:
+        """One value per reading."""
         readings = ordered_vector("readings", readings, order)
         if isinstance(readings, list | tuple):
             readings = [math.nan if reading is None else reading for reading in readings]
         values = real_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
             raise ParameterError(f"readings must be one vector. Got {values.ndim} axes.")
-        if self._index + values.size > self.design_.sample_limit:
-            raise AssumptionError(
-                f"the certificate covers {self.design_.sample_limit} readings, not more. Design a new stream."
-            )
-        outputs = self._push(values) if self.is_open else self._open_with(values)
-        return like(readings, outputs) if library_of(readings) else outputs
+        return values
+
+    def _steps(self, values: Floats) -> Integers:
+        """What is released with noise, on the lattice."""
+        low, high = self.design_.limits
+        return to_steps(values, self.design_.filter.input_grid, low, high, self.design_.substitute)
 
     def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
@@ -221,11 +233,10 @@ class MeterStream(Mechanism):
             self._start()
             return self._push(first)
 
-        return self._publish(stream_plan(self.design_, self.spectrum_, REPEATED_EVENTS), make).value
+        return self._publish(stream_plan(self.design_, self.spectrum_, REPEATED_EVENTS, self.released_as), make).value
 
     def _push(self, values: Floats) -> Floats:
-        low, high = self.design_.limits
-        steps = to_steps(values, self.design_.filter.input_grid, low, high, self.design_.substitute)
+        steps = self._steps(values)
         outputs, source = [np.empty(0, np.int64)], self._source
         for part in self._registers.cuts(self._index, steps):  # a register draws between two readings, block or not
             if self.design_.readings:
@@ -274,6 +285,10 @@ class MeterStream(Mechanism):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write design, certificate and state to a file that only its owner can read."""
+        return write_whole(path, json.dumps(self.to_record(), allow_nan=False), PRIVATE)
+
+    def to_record(self) -> dict[str, Any]:
+        """Design, certificate and state as plain values; private."""
         record: dict[str, Any] = {
             "warning": WARNING,
             "format": FORMAT,
@@ -281,6 +296,7 @@ class MeterStream(Mechanism):
             "design": design_to_dict(self.design_),
             "spectrum": None if self.spectrum_ is None else self.spectrum_.to_dict(),
             "index": self._index,
+            "outputs": self.outputs,
             "open": None,
             "account": None if self.account is None else [self.account.ledger, self.account.name],
         }
@@ -292,25 +308,34 @@ class MeterStream(Mechanism):
                 "sums": self._registers.sums,
                 "remainders": self._registers.remainders,
             }
-        return write_whole(path, json.dumps(record, allow_nan=False), PRIVATE)
+        return record
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> MeterStream:
         """Inverse of `save`; continue one saved stream once only."""
         try:
             record: Any = parse_json(Path(path).read_text(encoding="utf-8"), f"the meter stream {path}")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"the meter stream {path} cannot be read: {type(error).__name__}") from error
+        return cls.from_record(record, str(path), generator=generator)
+
+    @classmethod
+    def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> MeterStream:
+        """Inverse of `to_record`; the record may come from anybody."""
+        try:
             if record["format"] != FORMAT or record["version"] != VERSION:
-                raise FormatError(f"{path} is not a meter stream of version {VERSION}")
+                raise FormatError(f"{name} is not a meter stream of version {VERSION}")
             spectrum = None if record["spectrum"] is None else Certificate.from_dict(record["spectrum"])
             account = None if record["account"] is None else Account(*record["account"])
             design = design_from_dict(record["design"])
             check_hides(design)
             made = cls(design=design, account=account, generator=generator, spectrum=spectrum)
             made._index = int(record["index"])
+            made.outputs = list(map(float, record.get("outputs", [])))
             if record["open"] is not None:
                 bank = made._prepare()
                 made.certificate_ = Certificate.from_dict(record["open"]["certificate"])
-                check_paid(made.design_, made.certificate_)
+                check_paid(made.design_, made.certificate_, cls.mechanism)
                 bank.states[:, 0] = record["open"]["states"]
                 bank.past[:, 0] = record["open"]["past"]
                 made._registers.sums = [None if one is None else int(one) for one in record["open"]["sums"]]
@@ -318,8 +343,8 @@ class MeterStream(Mechanism):
             return made
         except FormatError:  # says itself what is wrong, and quotes nothing of the state
             raise
-        except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-            raise FormatError(f"the meter stream {path} cannot be read: {type(error).__name__}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError(f"the meter stream {name} cannot be read: {type(error).__name__}") from error
 
     def __sklearn_clone__(self) -> MeterStream:
         return self.__reduce__()[0]()
@@ -327,7 +352,7 @@ class MeterStream(Mechanism):
     def __reduce__(self) -> tuple[Callable[[], MeterStream], tuple[()]]:
         # A copy is a new stream with its own debit: two continuations of one noise would cancel it.
         given: dict[str, Any] = {"design": self.design_, "account": self.account, "generator": self.generator}
-        return partial(MeterStream, spectrum=self.spectrum_, **given), ()
+        return partial(type(self), spectrum=self.spectrum_, **given), ()
 
 
 def _released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release[Any]:
