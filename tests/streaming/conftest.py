@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,14 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def meters() -> tuple[Meter, ...]:
     """Three purposes; names as in topics."""
+    return made_meters()
+
+
+def made_meters(**options: Any) -> tuple[Meter, ...]:
     made = []
     for name, purpose in (("white", "shape"), ("coloured", "energy"), ("billing", "billing")):
         stream = MeterStream.design(
-            sample_period="1h", epsilon=1.0, delta=1e-5, event=(0.5, "2h"), purpose=purpose, substitute=0.5
+            sample_period="1h", epsilon=1.0, delta=1e-5, event=(0.5, "2h"), purpose=purpose, substitute=0.5, **options
         )
         made.append(Meter(name, stream.design_, stream.open()))
     return tuple(made)

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from gaussveil.errors import GaussveilError
-from gaussveil.streaming import Meter, write_meters
+from gaussveil.streaming import write_meters
 from gaussveil.streaming.messages import HEAD, MARK, encode_batch
 from gaussveil.streaming.service import open_gateway
 
-from .conftest import Mosquitto
+from .conftest import Mosquitto, made_meters
 from .test_mqtt import Receiver, reading
 
 SMALL, FULL = 8, 500
@@ -97,14 +97,14 @@ def flip(meters_file: Path, rng: np.random.Generator) -> bool:
 
 
 def test_nothing_is_lost_doubled_or_out_of_order(
-    mosquitto: Callable[..., Mosquitto], meters: tuple[Meter, ...], tmp_path: Path, full: bool
+    mosquitto: Callable[..., Mosquitto], tmp_path: Path, full: bool
 ) -> None:
     kills = FULL if full else SMALL
     rng = np.random.default_rng(11)
     store = tmp_path / "persistence"
     store.mkdir()
     broker = mosquitto(f"allow_anonymous true\npersistence true\npersistence_location {store}/\nmax_queued_messages 0")
-    path = write_meters(meters, tmp_path / "meter.json")
+    path = write_meters(made_meters(sample_limit=2 * 10**6), tmp_path / "meter.json")
     receiver = Receiver(broker.port, name="analyst")  # its session outlives the broker
     seen: dict[tuple[str, int], bytes] = {}
     energies: dict[tuple[str, int], float] = {}
