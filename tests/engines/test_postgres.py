@@ -30,6 +30,8 @@ from gaussveil.mechanisms import Count, Mean, PrivateSketch, Quantile, TableRele
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, Moments, Source, as_source
 
+from ..certificate_files import Authority
+
 pytestmark = pytest.mark.xdist_group("postgres")
 
 PASSWORD = "not-for-anybody"
@@ -268,3 +270,46 @@ def test_without_the_extension_the_answer_says_how_to_get_it(monkeypatch: pytest
         return
     with pytest.raises(MissingDependencyError, match=r"INSTALL postgres .* pip install 'gaussveil\[postgres\]'"):
         open("postgresql://nobody@127.0.0.1:1/none#readings")
+
+
+def test_tls_in_full(server: Server, table: pa.Table, tmp_path: Path) -> None:
+    """The server proves itself to us and we to it, by certificates; whatever does not fit is refused."""
+    authority, stranger = Authority(tmp_path, "ca"), Authority(tmp_path, "other")
+    data, user = server.folder / "data", "postgres" if server.owner else None
+    for name, source in zip(("server.crt", "server.key", "root.crt"), (*authority.signed("server"), authority.file)):
+        shutil.copy(source, data / name)
+        (data / name).chmod(0o600)
+        if user is not None:
+            shutil.chown(data / name, user, user)
+    rules = data / "pg_hba.conf"
+    rules.write_text(
+        f"hostssl all certified 127.0.0.1/32 cert\nhost all certified 127.0.0.1/32 reject\n{rules.read_text()}"
+    )
+    server.run(
+        "CREATE ROLE certified LOGIN",
+        'GRANT SELECT ON "the readings" TO certified',
+        "ALTER SYSTEM SET ssl = on",
+        "ALTER SYSTEM SET ssl_ca_file = 'root.crt'",
+    )
+    server.stop()
+    server.start()
+    certificate, key = authority.signed("certified")
+    wrong_certificate, wrong_key = stranger.signed("certified")
+
+    def address(root: Path, mine: Path | None, private: Path | None, mode: str = "verify-full") -> str:
+        shown = "" if mine is None else f"&sslcert={mine}&sslkey={private}"
+        where = f"postgresql://certified@127.0.0.1:{server.port}/postgres"
+        return f"{where}?sslmode={mode}&sslrootcert={root}{shown}#the readings"
+
+    assert sums(open(address(authority.file, certificate, key))) == sums(as_source(table))
+    plain = f"{server.address}?sslmode=verify-full&sslrootcert={authority.file}#the readings"
+    assert sums(open(plain)) == sums(as_source(table)), "a password over TLS"
+    for refused in (
+        address(stranger.file, certificate, key),  # a server that this authority does not know
+        address(authority.file, None, None),  # without our certificate
+        address(authority.file, wrong_certificate, wrong_key),  # with a stranger's
+        address(authority.file, certificate, key, "disable"),
+    ):
+        with pytest.raises(SourceError) as told:
+            sums(open(refused))
+        assert str(tmp_path) not in str(told.value)
