@@ -274,7 +274,8 @@ def test_without_the_extension_the_answer_says_how_to_get_it(monkeypatch: pytest
 
 def test_tls_in_full(server: Server, table: pa.Table, tmp_path: Path) -> None:
     """The server proves itself to us and we to it, by certificates; whatever does not fit is refused."""
-    authority, stranger = Authority(tmp_path, "ca"), Authority(tmp_path, "other")
+    (tmp_path / "other").mkdir()
+    authority, stranger = Authority(tmp_path), Authority(tmp_path / "other")
     data, user = server.folder / "data", "postgres" if server.owner else None
     for name, source in zip(("server.crt", "server.key", "root.crt"), (*authority.signed("server"), authority.file)):
         shutil.copy(source, data / name)

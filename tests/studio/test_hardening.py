@@ -23,7 +23,7 @@ from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.report.number_files import read_numbers
 from gaussveil.studio.access import LONGEST_WAIT, Access
 from gaussveil.studio.guard import Guard, UnexpectedError
-from gaussveil.studio.jobs import MOST_AT_ONCE
+from gaussveil.studio.jobs import MOST_AT_ONCE, Jobs
 from gaussveil.studio.offers.tables import describe_table
 from gaussveil.studio.settings import Settings, held_alone
 from gaussveil.studio.table_catalogue import TableCatalogue
@@ -300,3 +300,22 @@ def test_queued_work_delays_no_page(studio: Running) -> None:
         for each in (*first, *pages):
             each.result()
     assert ended.index("work", len(ended) - ended[::-1].index("page")) >= 8
+
+
+def test_files_of_old_releases_go_and_their_keys_stay_used(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "releases" / ("a" * 32)
+    folder.mkdir(parents=True)
+    done = {"state": "released", "message": "", "file": "vector.csv"}
+    for name, body in (("done.json", json.dumps(done)), ("request.json", "{}"), ("certificate.json", "{}")):
+        (folder / name).write_text(body)
+    (folder / "vector.csv").write_text("1\n")
+    jobs = Jobs(settings_in(tmp_path, keep_days=1))
+    assert jobs.file(folder.name, "vector.csv").exists()
+    os.utime(folder / "done.json", (0, 0))
+    assert Jobs(settings_in(tmp_path)).file(folder.name, "vector.csv").exists()
+    jobs = Jobs(settings_in(tmp_path, keep_days=1))
+    assert jobs.exists(folder.name)
+    assert jobs.status(folder.name).state == "released"
+    for name in ("vector.csv", "certificate.json"):
+        with pytest.raises(SourceError, match="keep-days"):
+            jobs.file(folder.name, name)

@@ -37,6 +37,10 @@ def studio(
     state: Annotated[Path | None, typer.Option(help="Folder of releases and uploads; beside the ledger.")] = None,
     diagnostics: Annotated[bool, typer.Option("--diagnostics", help="Add the page of private diagnostics.")] = False,
     upload_limit: Annotated[int, typer.Option(min=1, max=65536, help="Largest upload, MiB.")] = 256,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(min=0, help="At the start remove files of releases older than this; all stay by default."),
+    ] = None,
     password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password; mode 600.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
@@ -65,6 +69,7 @@ def studio(
             state=folder,
             diagnostics=diagnostics,
             upload_limit=upload_limit * MEBIBYTE,
+            keep_days=keep_days,
             password=password,
             tls_certificate=tls_cert,
             tls_key=tls_key,

@@ -105,10 +105,13 @@ def curve(loss: PrivacyLoss, points: int, epsilon_max: float | None = None) -> d
     """Evaluate both directions on equally spaced epsilons."""
     right = epsilon_max if epsilon_max is not None else _right_end(loss)
     epsilons = np.linspace(0.0, right, points)
+    columns = [loss.to_dict(), loss.reversed().to_dict()]
+    both = PrivacyLoss.from_terms(*([one[name] for one in columns] for name in columns[0]))  # as one batch: quicker
+    deltas = np.asarray(both.delta(epsilons[:, None]))
     return {
         "epsilon": epsilons.tolist(),
-        "delta_x_y": np.asarray(loss.delta(epsilons)).tolist(),
-        "delta_y_x": np.asarray(loss.reversed().delta(epsilons)).tolist(),
+        "delta_x_y": deltas[:, 0].tolist(),
+        "delta_y_x": deltas[:, 1].tolist(),
         "renyi": renyi_delta(loss, epsilons).tolist(),
     }
 

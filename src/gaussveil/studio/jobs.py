@@ -60,6 +60,8 @@ class Jobs:
         self._folder = private_folder(settings.state / "releases")
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        if settings.keep_days is not None:
+            self._forget_before(time.time() - 86400 * settings.keep_days)
 
     def exists(self, key: str) -> bool:
         """Whether anything was started under the key."""
@@ -167,6 +169,8 @@ class Jobs:
         done = self.status(key).done
         if done is None or done["state"] != "released" or name not in (CERTIFICATE, done["file"]):
             raise SourceError("there is no such file")
+        if not (self._folder / key / name).exists():
+            raise SourceError("the file was removed: releases are kept for so many days only (--keep-days)")
         return self._folder / key / name
 
     def keys(self) -> list[str]:
@@ -196,6 +200,16 @@ class Jobs:
                 process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 return
+
+    def _forget_before(self, moment: float) -> None:
+        """Remove the files of old releases; that their keys were used stays known, and the ledger knows the debits."""
+        for key in self.keys():
+            folder = self._folder / key
+            done = _read(folder / "done.json")
+            if done is not None and (folder / "done.json").stat().st_mtime < moment:
+                for name in (CERTIFICATE, done.get("file")):
+                    if name:
+                        (folder / name).unlink(missing_ok=True)
 
     def _under_way(self) -> int:
         done = (self._folder / key / "done.json" for key in self._processes)

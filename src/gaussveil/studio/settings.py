@@ -30,6 +30,7 @@ class Settings:
     state: Path
     diagnostics: bool = False
     upload_limit: int = 256 * MEBIBYTE
+    keep_days: int | None = None
     password: str | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None
