@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import re
 from typing import Any
@@ -44,6 +45,19 @@ def plain_paragraphs(app: object, what: str, name: str, thing: object, options: 
             lines += [*"".join(shown).split("\n"), ""]
 
 
+def exports(app: object, page: str, source: list[str]) -> None:
+    """Write a package's exports where a page asks for them; the stub beside the package is their one list."""
+
+    def listed(found: re.Match[str]) -> str:
+        package = importlib.import_module(found[1])
+        kinds = {name: "class" if isinstance(getattr(package, name), type) else "function" for name in package.__all__}
+        lines = [f".. auto{kind}:: {found[1]}.{name}" for name, kind in kinds.items()]
+        return "\n".join(("```{eval-rst}", *lines, "```"))
+
+    source[0] = re.sub(r"<!-- exports:([\w.]+) -->", listed, source[0])
+
+
 def setup(app: Any) -> None:
     """Sphinx calls this once."""
+    app.connect("source-read", exports)
     app.connect("autodoc-process-docstring", plain_paragraphs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,8 @@ def test_every_error_code_is_explained() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     page = text("api.md")
     names = set(gaussveil.__all__) - {"__version__", "GaussveilError"}
+    for package in re.findall(r"<!-- exports:([\w.]+) -->", page):
+        names -= set(import_module(package).__all__)
     assert {name for name in names if not re.search(rf"\.{name}$", page, re.MULTILINE)} == set()
 
 

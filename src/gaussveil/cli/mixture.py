@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gaussveil.cli import options
+from gaussveil.cli.asked import Asked, AskedByUnit, releases
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
+from gaussveil.cli.tables import local_file
 from gaussveil.errors import ParameterError
 from gaussveil.files import csv_text
 from gaussveil.report.number_files import Numbers, encode
@@ -30,10 +31,9 @@ Page = Annotated[Path | None, typer.Option(help="HTML page about the release.")]
 Method = Literal["auto", "response", "clusters", "both", "sums"]
 
 
+@releases
 def mixture(
-    source: TableAddress,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
+    asked: AskedByUnit,
     out: Out,
     radius: Annotated[float, typer.Option(help="Public ball that records are clipped to.", show_default=False)],
     label: Annotated[str | None, typer.Option(help="Label column; without it clusters are found.")] = None,
@@ -44,14 +44,7 @@ def mixture(
     centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
     nominal_size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
     columns: Columns = None,
-    unit: options.UnitColumn = None,
-    rows_per_unit: options.RowsPerUnit = None,
-    engine: EngineOption = Engine.duckdb,
     report: Page = None,
-    ledger: options.PayingLedger = None,
-    account: options.PayingAccount = None,
-    force: options.Force = False,
-    json: options.Json = False,
 ) -> None:
     """Release one Gaussian per class: a distribution to sample from and to classify with.
 
@@ -63,40 +56,27 @@ def mixture(
     """
     from gaussveil.mechanisms import PrivateGaussianMixture
 
-    payer = options.paying_account(ledger, account)
-    check_ending(out, ".json")
-    check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
-    table = open_table(source, engine)
+    promise, table = asked.promise, _table_for(asked, out, report)
     estimator = PrivateGaussianMixture(
-        epsilon=epsilon,
-        delta=delta,
+        **promise,
         radius=radius,
         nominal_size=nominal_size,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes),
         columns=None if columns is None else options.listed(columns),
-        unit=unit,
-        rows_per_unit=rows_per_unit,
-        account=payer,
     )
-    _released(estimator, table, label, out, report, json)
+    _released(estimator, table, label, out, report, asked.json)
 
 
+@releases
 def label_mixture(
-    source: TableAddress,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
+    asked: Asked,
     out: Out,
     label: Annotated[str, typer.Option(help="Label column.", show_default=False)],
     classes: Annotated[str, typer.Option(help="Public labels, separated by commas.", show_default=False)],
     method: Annotated[Method, typer.Option(help="How labels are released; auto: a public rule.")] = "auto",
     columns: Columns = None,
-    engine: EngineOption = Engine.duckdb,
     report: Page = None,
-    ledger: options.PayingLedger = None,
-    account: options.PayingAccount = None,
-    force: options.Force = False,
-    json: options.Json = False,
 ) -> None:
     """Release one Gaussian per class where labels alone are private: the features are used as they are.
 
@@ -109,19 +89,21 @@ def label_mixture(
     from gaussveil.mechanisms import PrivateLabelMixture
     from gaussveil.mechanisms.mixture.records import classes_from_words
 
-    payer = options.paying_account(ledger, account)
-    check_ending(out, ".json")
-    check_targets(out, report, inputs=[local_file(source)], ledger=ledger, force=force)
-    table = open_table(source, engine)
+    promise, table = asked.promise, _table_for(asked, out, report)
     estimator = PrivateLabelMixture(
-        epsilon=epsilon,
-        delta=delta,
+        **promise,
         classes=classes_from_words(table, label, options.listed(classes)),
         method=method,
         columns=None if columns is None else options.listed(columns),
-        account=payer,
     )
-    _released(estimator, table, label, out, report, json)
+    _released(estimator, table, label, out, report, asked.json)
+
+
+def _table_for(asked: Asked, out: Path, report: Path | None) -> Source:
+    """The table, once the outputs are known to be possible; a model's file holds its certificate itself."""
+    check_ending(out, ".json")
+    check_targets(out, report, inputs=[local_file(asked.source)], ledger=asked.ledger, force=asked.force)
+    return asked.table()
 
 
 def _released(estimator: Any, table: Source, label: str | None, out: Path, report: Path | None, json: bool) -> None:

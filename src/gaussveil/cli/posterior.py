@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json as json_format
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
-from gaussveil.cli.options import Delta, Epsilon, Force, Json, PayingAccount, PayingLedger, RowNorm, paying_account
+from gaussveil.cli.asked import Asked, releases
+from gaussveil.cli.files import release_facts, release_lines
+from gaussveil.cli.options import RowNorm
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import read_numbers
 
@@ -21,21 +20,15 @@ Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it
 Unit = Annotated[str | None, typer.Option(help="Column that says who is protected; one row of each is used.")]
 
 
+@releases
 def logistic(
-    source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
+    asked: Asked,
     row_norm: RowNorm,
     regularization: Annotated[float, typer.Option(help="Precision of the prior; more means less noise.")] = 1.0,
     target: Target = "label",
     classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
-    engine: EngineOption = Engine.duckdb,
     out: Out = None,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
     unit: Unit = None,
-    force: Force = False,
-    json: Json = False,
 ) -> None:
     """Draw the coefficients of a private Bayesian logistic regression.
 
@@ -46,14 +39,12 @@ def logistic(
     from gaussveil.mechanisms import PrivateBayesianLogisticRegression
 
     model = PrivateBayesianLogisticRegression(
-        epsilon=epsilon,
-        delta=delta,
+        **asked.promise,
         row_norm=row_norm,
         regularization=regularization,
         target=target,
         classes=None if classes is None else _labels(classes),
         unit=unit,
-        account=paying_account(ledger, account),
     )
 
     def released() -> dict[str, Any]:
@@ -62,13 +53,12 @@ def logistic(
             "classes": [str(label) for label in model.classes_],
         }
 
-    _run(model, model.plan().added_variance, source, engine, (), ledger, out, released, force, json)
+    _run(asked, model, out, released)
 
 
+@releases
 def gp(
-    source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
+    asked: Asked,
     points: Annotated[Path, typer.Option(help="Public query points: .csv, .npy or .parquet.", show_default=False)],
     length_scale: Annotated[float, typer.Option(help="Of the RBF kernel.", show_default=False)],
     observation_variance: Annotated[float, typer.Option(help="Of a label around the process.", show_default=False)],
@@ -76,13 +66,8 @@ def gp(
     n_max: Annotated[int, typer.Option(help="Public bound on the number of records.", show_default=False)],
     amplitude: Annotated[float, typer.Option(help="Standard deviation of the process.")] = 1.0,
     target: Target = "label",
-    engine: EngineOption = Engine.duckdb,
     out: Out = None,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
     unit: Unit = None,
-    force: Force = False,
-    json: Json = False,
 ) -> None:
     """Draw a private Gaussian process at public points.
 
@@ -103,51 +88,31 @@ def gp(
         observation_variance=observation_variance,
         label_bound=label_bound,
         n_max=n_max,
-        epsilon=epsilon,
-        delta=delta,
+        **asked.promise,
         target=target,
-        account=paying_account(ledger, account),
         unit=unit,
     )
 
     def released() -> dict[str, Any]:
         return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
 
-    _run(model, model.plan().added_variance, source, engine, (points,), ledger, out, released, force, json)
+    _run(asked, model, out, released, points)
 
 
 COMMANDS = {"logistic": logistic, "gp": gp}
 
 
 def _run(
-    model: Any,
-    variance: float,
-    source: str,
-    engine: Engine,
-    others: tuple[Path, ...],
-    ledger: Path | None,
-    out: Path | None,
-    released: Callable[[], dict[str, Any]],
-    force: bool,
-    json: bool,
+    asked: Asked, model: Any, out: Path | None, released: Callable[[], dict[str, Any]], points: Path | None = None
 ) -> None:
+    variance = model.plan().added_variance
     answer: dict[str, object] = {"added_variance": variance}
     lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
     if out is not None:
-        inputs = (local_file(source), *others)
-        check_release(out, endings=(".json",), inputs=inputs, ledger=ledger, force=force)
-        table = open_table(source, engine)
-        points = 256 * getattr(getattr(model, "query_points", None), "size", 0)
-        # names and numbers of the columns or points are public, so their room is known beforehand
-        room = 65536 + 4096 * len(table.schema.names) + points
-        with release_files(out, room) as write:
-            model.fit(table)
-            certificate = model.certificate_
-            content = json_format.dumps({**released(), "added_variance": variance}, indent=2) + "\n"
-            write(content.encode(), certificate)
-        answer |= release_facts(out, certificate)
-        lines += release_lines(out, certificate)
-    tell(answer, lines, json=json)
+        asked.fit(model, out, lambda: {**released(), **answer}, points=points)
+        answer |= release_facts(out, model.certificate_)
+        lines += release_lines(out, model.certificate_)
+    tell(answer, lines, json=asked.json)
 
 
 def _labels(text: str) -> list[Any]:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
-from gaussveil.cli.options import (
-    Delta,
-    Epsilon,
-    Force,
-    Json,
-    PayingAccount,
-    PayingLedger,
-    RowsPerUnit,
-    UnitColumn,
-    listed,
-    paying_account,
-)
+from gaussveil.cli.asked import AskedByUnit, releases
+from gaussveil.cli.files import release_facts, release_lines
+from gaussveil.cli.options import listed
 from gaussveil.cli.output import tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 
 Out = Annotated[Path, typer.Option(help="File to write: .json.", show_default=False)]
@@ -31,20 +19,12 @@ Between = Annotated[
 ]
 
 
+@releases
 def regress(
-    source: TableAddress,
+    asked: AskedByUnit,
     target: Annotated[str, typer.Option(help="Columns to explain, separated by commas.", show_default=False)],
-    epsilon: Epsilon,
-    delta: Delta,
     out: Out,
     between: Between = None,
-    unit: UnitColumn = None,
-    rows_per_unit: RowsPerUnit = None,
-    engine: EngineOption = Engine.duckdb,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    force: Force = False,
-    json: Json = False,
 ) -> None:
     """Fit a linear regression with intervals for sampling and privacy noise; all other columns are features.
 
@@ -54,14 +34,10 @@ def regress(
 
     targets, ranges = listed(target), _ranges(between or [])
     model = PrivateLinearRegression(
-        epsilon=epsilon,
-        delta=delta,
+        **asked.promise,
         target=targets,
         bounds={name: pair for name, pair in ranges.items() if name not in targets},
         target_bounds={name: pair for name, pair in ranges.items() if name in targets},
-        unit=unit,
-        rows_per_unit=rows_per_unit,
-        account=paying_account(ledger, account),
     )
 
     def released() -> dict[str, Any]:
@@ -76,23 +52,16 @@ def regress(
             for fit in model.fits_
         }
 
-    _run(model, source, engine, ledger, out, released, lambda: model.summary().splitlines(), force, json)
+    found = asked.fit(model, out, released)
+    _tell(model, found, out, model.summary().splitlines(), asked.json)
 
 
+@releases
 def pca(
-    source: TableAddress,
-    epsilon: Epsilon,
-    delta: Delta,
+    asked: AskedByUnit,
     out: Out,
     n_components: Annotated[int | None, typer.Option(help="How many; by default those above the noise.")] = None,
     between: Between = None,
-    unit: UnitColumn = None,
-    rows_per_unit: RowsPerUnit = None,
-    engine: EngineOption = Engine.duckdb,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    force: Force = False,
-    json: Json = False,
 ) -> None:
     """Find the principal components of a table, with intervals of the variance that each explains.
 
@@ -100,15 +69,7 @@ def pca(
     """
     from gaussveil.mechanisms import PrivatePCA
 
-    model = PrivatePCA(
-        epsilon=epsilon,
-        delta=delta,
-        n_components=n_components,
-        bounds=_ranges(between or []),
-        unit=unit,
-        rows_per_unit=rows_per_unit,
-        account=paying_account(ledger, account),
-    )
+    model = PrivatePCA(**asked.promise, n_components=n_components, bounds=_ranges(between or []))
 
     def released() -> dict[str, Any]:
         return {
@@ -119,34 +80,15 @@ def pca(
             "interval": model.explained_variance_interval_.tolist(),
         }
 
-    def lines() -> list[str]:
-        pairs = zip(model.explained_variance_, model.explained_variance_interval_)
-        return [
-            f"component {i + 1}: variance {v:.4g}, {low:.4g} to {high:.4g}" for i, (v, (low, high)) in enumerate(pairs)
-        ]
-
-    _run(model, source, engine, ledger, out, released, lines, force, json)
+    found = asked.fit(model, out, released)
+    pairs = zip(model.explained_variance_, model.explained_variance_interval_)
+    lines = [f"component {i}: variance {v:.4g}, {low:.4g} to {high:.4g}" for i, (v, (low, high)) in enumerate(pairs, 1)]
+    _tell(model, found, out, lines, asked.json)
 
 
-def _run(
-    model: Any,
-    source: str,
-    engine: Engine,
-    ledger: Path | None,
-    out: Path,
-    released: Any,
-    lines: Any,
-    force: bool,
-    json: bool,
-) -> None:
-    check_release(out, endings=(".json",), inputs=(local_file(source),), ledger=ledger, force=force)
-    table = open_table(source, engine)
-    room = 65536 + 4096 * len(table.schema.names) ** 2  # names and numbers of columns are public
-    with release_files(out, room) as write:
-        model.fit(table)
-        found = released()
-        write((json_format.dumps(found, indent=2) + "\n").encode(), model.certificate_)
-    tell(found | release_facts(out, model.certificate_), lines() + release_lines(out, model.certificate_), json=json)
+def _tell(model: Any, found: dict[str, Any], out: Path, lines: list[str], json: bool) -> None:
+    certificate = model.certificate_
+    tell(found | release_facts(out, certificate), lines + release_lines(out, certificate), json=json)
 
 
 def _ranges(given: list[str]) -> dict[str, tuple[float, float]]:

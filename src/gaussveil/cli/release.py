@@ -14,9 +14,10 @@ from typing import Annotated
 import typer
 
 from gaussveil.cli import options
-from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
+from gaussveil.cli.asked import Asked, releases
+from gaussveil.cli.files import release_facts, release_files, release_lines
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
+from gaussveil.cli.tables import Engine, local_file, open_table, table_name
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.report.number_files import BYTES_PER_NUMBER, ENDINGS, Numbers, encode, read_numbers, sorted_rows
 
@@ -26,10 +27,9 @@ release_app = typer.Typer(
 
 
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
+@releases
 def vector(
-    source: TableAddress,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
+    asked: Asked,
     l2_sensitivity: Annotated[
         float, typer.Option(help="Public bound on the l2 distance between neighbouring inputs.", show_default=False)
     ],
@@ -37,17 +37,12 @@ def vector(
         str, typer.Option(help="Where that bound comes from; written on the certificate.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
-    ledger: options.PayingLedger = None,
-    account: options.PayingAccount = None,
     adjacency: Annotated[options.Relation, typer.Option(help="Which inputs are neighbours.")] = "add-remove",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
-    engine: EngineOption = Engine.duckdb,
     order: Annotated[
         str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
     ] = None,
     rows: Annotated[int, typer.Option(help="Most rows that IN may have: a table of everybody's rows has more.")] = 1000,
-    force: options.Force = False,
-    json: options.Json = False,
 ) -> None:
     """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
 
@@ -60,26 +55,20 @@ def vector(
     """
     from gaussveil.mechanisms import GaussianRelease
 
-    payer = options.paying_account(ledger, account)
+    promise = asked.promise
     if not because.strip():
         raise ParameterError("--because must say where the sensitivity comes from; nothing here can check it")
-    numbers = read_rows(source, engine, options.listed(order))
+    numbers = read_rows(asked.source, asked.engine, options.listed(order))
     _refuse_rows(numbers, options.listed(order), rows)
-    check_release(out, endings=ENDINGS, inputs=[local_file(source)], ledger=ledger, force=force)
+    asked.check(out, endings=ENDINGS)
     if numbers.values.ndim > 2 and out.suffix.lower() != ".npy":
         raise ShapeError(f"{out}: an array of {numbers.values.ndim} dimensions fits .npy only")
     mechanism = GaussianRelease(
-        epsilon=epsilon,
-        delta=delta,
-        l2_sensitivity=l2_sensitivity,
-        adjacency=adjacency,
-        because=because.strip(),
-        grid=grid,
-        account=payer,
+        **promise, l2_sensitivity=l2_sensitivity, adjacency=adjacency, because=because.strip(), grid=grid
     )
     room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
     with release_files(out, room) as write:
-        release = mechanism.release(numbers.values, released=f"{table_name(source)}, {_shape_in_words(numbers)}")
+        release = mechanism.release(numbers.values, released=f"{table_name(asked.source)}, {_shape_in_words(numbers)}")
         write(encode(Numbers(release.value, numbers.columns), out.suffix.lower()), release.certificate)
     certificate = release.certificate
     variance = certificate.parameters["noise_covariance"]
@@ -87,7 +76,7 @@ def vector(
     deviation = math.sqrt(variance)
     answer = release_facts(out, certificate)
     answer |= {"standard_deviation": deviation, "grid": certificate.parameters["grid"]}
-    tell(answer, release_lines(out, certificate, f"noise of standard deviation {digits(deviation)}"), json=json)
+    tell(answer, release_lines(out, certificate, f"noise of standard deviation {digits(deviation)}"), json=asked.json)
 
 
 def _refuse_rows(numbers: Numbers, order: Sequence[str], rows: int) -> None:

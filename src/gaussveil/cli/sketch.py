@@ -7,31 +7,24 @@ from typing import Annotated, Literal
 
 import typer
 
-from gaussveil.cli import options
-from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
+from gaussveil.cli.asked import AskedByUnit, releases
+from gaussveil.cli.files import release_facts, release_files, release_lines
+from gaussveil.cli.options import RowNorm, listed
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table, table_name
+from gaussveil.cli.tables import table_name
 from gaussveil.errors import ParameterError
 
 
+@releases
 def sketch(
-    source: TableAddress,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    row_norm: options.RowNorm,
+    asked: AskedByUnit,
+    row_norm: RowNorm,
     n_components: Annotated[str, typer.Option(help="Columns of the sketch, or auto (needs --row-bound).")] = "auto",
     out: Annotated[Path | None, typer.Option(help="File to write: .npz. Without it only the plan is shown.")] = None,
     variant: Annotated[Literal["ridge", "subsampled", "tested"], typer.Option(help="NDIS Figure 1, 3 or 4.")] = "ridge",
     rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
     row_bound: Annotated[float | None, typer.Option(help="Public bound on the number of rows.")] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
-    unit: options.UnitColumn = None,
-    rows_per_unit: options.RowsPerUnit = None,
-    engine: EngineOption = Engine.duckdb,
-    ledger: options.PayingLedger = None,
-    account: options.PayingAccount = None,
-    force: options.Force = False,
-    json: options.Json = False,
 ) -> None:
     """Sketch a table: second moments, regression and principal components can be estimated from it.
 
@@ -42,24 +35,20 @@ def sketch(
     """
     from gaussveil.mechanisms import PrivateSketch
 
-    payer = options.paying_account(ledger, account)
+    promise = asked.promise
     if n_components != "auto" and not n_components.isdecimal():
         raise ParameterError(f"--n-components must be auto or a whole number. Got {n_components!r}.")
-    table = open_table(source, engine)
+    table = asked.table()
     mechanism = PrivateSketch(
-        epsilon=epsilon,
-        delta=delta,
+        **promise,
         row_norm=row_norm,
         variant=variant,
         rate=rate,
         row_bound=row_bound,
         n_components=n_components if n_components == "auto" else int(n_components),
-        columns=None if columns is None else tuple(options.listed(columns)),
-        unit=unit,
-        rows_per_unit=rows_per_unit,
-        account=payer,
+        columns=None if columns is None else tuple(listed(columns)),
     )
-    names = mechanism.columns or tuple(name for name in table.schema.names if name != unit)
+    names = mechanism.columns or tuple(name for name in table.schema.names if name != asked.unit)
     plan = mechanism.plan(len(names))
     answer: dict[str, object] = {
         "columns": plan.size,
@@ -75,11 +64,11 @@ def sketch(
         plan.compare(),
     ]
     if out is not None:
-        check_release(out, endings=(".npz",), inputs=[local_file(source)], ledger=ledger, force=force)
+        asked.check(out, endings=(".npz",))
         room = 8 * plan.size * plan.components + 256 * plan.size + 65536
         with release_files(out, room) as write:
-            release = mechanism.release(table, released=f"sketch of {table_name(source)}")
+            release = mechanism.release(table, released=f"sketch of {table_name(asked.source)}")
             write(release.value.to_bytes(), release.certificate)
         answer |= {**release_facts(out, release.certificate), "ridge": release.value.ridge}
         lines += release_lines(out, release.certificate)
-    tell(answer, lines, json=json)
+    tell(answer, lines, json=asked.json)

@@ -46,19 +46,23 @@ class Report:
     footer: str = ""
 
 
-@cache
-def environment() -> Environment:
-    """Return the Jinja environment of our templates."""
-    templates = Environment(
-        loader=PackageLoader("gaussveil.report"),
+def templates_of(package: str) -> Environment:
+    """The Jinja environment of a package's templates; everything in them is escaped."""
+    return Environment(
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters["figure"] = themed
-    templates.filters["prose"] = prose
+
+
+@cache
+def environment() -> Environment:
+    """Our own templates."""
+    templates = templates_of("gaussveil.report")
+    templates.filters |= {"figure": themed, "prose": prose}
     return templates
 
 

@@ -14,13 +14,14 @@ from typing import Any
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from gaussveil import errors
 from gaussveil.files import json_values
+from gaussveil.report.html import templates_of
 
 LOGGER = logging.getLogger("gaussveil.studio")
 
@@ -70,15 +71,8 @@ A_FILE: dict[int | str, dict[str, Any]] = {
 @cache
 def environment() -> Environment:
     """The templates of the pages; everything in them is escaped."""
-    made = Environment(
-        loader=PackageLoader("gaussveil.studio"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["short"] = short
-    made.filters["sentence"] = sentence
+    made = templates_of("gaussveil.studio")
+    made.filters |= {"short": short, "sentence": sentence}
     return made
 
 

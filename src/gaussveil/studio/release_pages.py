@@ -15,7 +15,7 @@ from gaussveil.studio.answers import A_FILE, REFUSALS, answered, wants_piece
 from gaussveil.studio.context import Context, Studio, given_work, page
 from gaussveil.studio.jobs import CERTIFICATE, JobStatus
 from gaussveil.studio.offers.form_fields import form_fields
-from gaussveil.studio.offers.orders import KEY, ORDERS, TITLES, PreviewRequest, ReleaseRequest
+from gaussveil.studio.offers.orders import KEY, ORDERS, PreviewRequest, ReleaseRequest
 
 router = APIRouter()
 MOST_LISTED = 100
@@ -82,7 +82,7 @@ def form_or_result(request: Request, context: Context, key: Key, mechanism: str 
         "release_form.html",
         key=key,
         mechanism=mechanism,
-        titles=TITLES,
+        titles={name: kind.title for name, kind in ORDERS.items()},
         about=ORDERS[mechanism].__doc__,
         fields=form_fields(mechanism),
         tables=[vars(table) for table in context.catalogue.tables()],

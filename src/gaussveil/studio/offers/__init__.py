@@ -7,19 +7,12 @@ from typing import Any
 
 from gaussveil.studio.offers.offer import Offer, Plan
 
-_HOMES = {
-    "vector": "VectorOffer",
-    "sketch": "SketchOffer",
-    "mixture": "MixtureOffer",
-    "forecast": "ForecastOffer",
-    "stream": "StreamOffer",
-}
-
 
 def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
     """The offer behind an order; its module loads now."""
     mechanism = order["mechanism"]
-    made: Offer = getattr(import_module(f"{__name__}.{mechanism}"), _HOMES[mechanism])(order, address, table_name)
+    kind = getattr(import_module(f"{__name__}.{mechanism}"), f"{mechanism.title()}Offer")
+    made: Offer = kind(order, address, table_name)
     return made
 
 

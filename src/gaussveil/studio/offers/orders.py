@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +25,7 @@ def _asked(title: str, help_text: str, default: Any = 1.0, **limits: Any) -> Any
 class Order(Asked):
     """What every release promises."""
 
+    title: ClassVar[str]
     epsilon: float = _asked(
         "Epsilon", "How much one person may change what others can conclude. Smaller protects more; 1 is common.", le=50
     )
@@ -40,6 +41,7 @@ class Order(Asked):
 class VectorOrder(Order):
     """A vector or table of numbers with noise on every number."""
 
+    title: ClassVar = "Vector or table"
     mechanism: Literal["vector"]
     l2_sensitivity: float = _asked(
         "Sensitivity",
@@ -55,6 +57,7 @@ class VectorOrder(Order):
 class SketchOrder(Order):
     """A random-projection sketch of a numeric table: second moments, regression, principal components."""
 
+    title: ClassVar = "Sketch"
     mechanism: Literal["sketch"]
     row_norm: float = _asked(
         "Row norm", "Longer rows are shortened to this length before they count. A public choice, not a fact of data."
@@ -69,6 +72,7 @@ class SketchOrder(Order):
 class MixtureOrder(Order):
     """One Gaussian per class of a labelled table: a distribution to sample from and to classify with."""
 
+    title: ClassVar = "Mixture"
     mechanism: Literal["mixture"]
     radius: float = _asked(
         "Radius", "Records farther than this from the origin are moved to the ball's surface. A public choice."
@@ -88,6 +92,7 @@ class MixtureOrder(Order):
 class ForecastOrder(Order):
     """A household's load forecast that could as well be another household's of its cluster."""
 
+    title: ClassVar = "Load forecast"
     mechanism: Literal["forecast"]
     household: Text = _asked("Household", "Whose forecast, or whose cluster.", "")
     whole_cluster: bool = _asked("Whole cluster", "Forecast all households of the cluster, without names.", False)
@@ -107,6 +112,7 @@ class ForecastOrder(Order):
 class StreamOrder(Order):
     """The design of a private stream of meter readings, for the gateway to run. Its account is debited once."""
 
+    title: ClassVar = "Stream design"
     mechanism: Literal["stream"]
     meter: Text = _asked(
         "Meter",
@@ -126,20 +132,8 @@ class StreamOrder(Order):
 AnyOrder = Annotated[
     VectorOrder | SketchOrder | MixtureOrder | ForecastOrder | StreamOrder, Field(discriminator="mechanism")
 ]
-ORDERS: dict[str, type[Order]] = {
-    "vector": VectorOrder,
-    "sketch": SketchOrder,
-    "mixture": MixtureOrder,
-    "forecast": ForecastOrder,
-    "stream": StreamOrder,
-}
-TITLES = {
-    "vector": "Vector or table",
-    "sketch": "Sketch",
-    "mixture": "Mixture",
-    "forecast": "Load forecast",
-    "stream": "Stream design",
-}
+_KINDS: tuple[type[Order], ...] = get_args(get_args(AnyOrder)[0])
+ORDERS = {get_args(kind.model_fields["mechanism"].annotation)[0]: kind for kind in _KINDS}
 
 
 class PreviewRequest(Asked):

@@ -1,0 +1,88 @@
+"""What every release of a table asks for, declared once, and what follows from it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaussveil.cli import options
+from gaussveil.cli.files import check_release, release_files
+from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
+
+if TYPE_CHECKING:
+    from gaussveil.statistics import Source
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options that a command has beside its own."""
+
+    source: TableAddress
+    epsilon: options.Epsilon
+    delta: options.Delta
+    engine: EngineOption = Engine.duckdb
+    ledger: options.PayingLedger = None
+    account: options.PayingAccount = None
+    force: options.Force = False
+    json: options.Json = False
+
+    @property
+    def promise(self) -> dict[str, Any]:
+        """What the mechanism is told of them."""
+        account = options.paying_account(self.ledger, self.account)
+        return {"epsilon": self.epsilon, "delta": self.delta, "account": account}
+
+    def check(self, out: Path, *others: Path | None, endings: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
+        """Refuse outputs that cannot be written or would destroy something."""
+        read = [local_file(self.source), *inputs]
+        check_release(out, *others, endings=endings, inputs=read, ledger=self.ledger, force=self.force)
+
+    def table(self) -> Source:
+        """The table to release from."""
+        return open_table(self.source, self.engine)
+
+    def fit(
+        self, model: Any, out: Path, released: Callable[[], dict[str, Any]], *, points: Path | None = None
+    ) -> dict[str, Any]:
+        """Fit an estimator and write what it releases as JSON, the certificate beside it."""
+        self.check(out, endings=(".json",), inputs=() if points is None else (points,))
+        table = self.table()
+        # Names and numbers of columns and points are public, so their room is known beforehand.
+        room = 65536 + 4096 * len(table.schema.names) ** 2 + 256 * getattr(getattr(model, "query_points", 0), "size", 0)
+        with release_files(out, room) as write:
+            model.fit(table)
+            found = released()
+            write((json.dumps(found, indent=2) + "\n").encode(), model.certificate_)
+        return found
+
+
+@dataclass(frozen=True)
+class AskedByUnit(Asked):
+    """The same where a unit may have several rows."""
+
+    unit: options.UnitColumn = None
+    rows_per_unit: options.RowsPerUnit = None
+
+    @property
+    def promise(self) -> dict[str, Any]:
+        """What the mechanism is told of them."""
+        return {**super().promise, "unit": self.unit, "rows_per_unit": self.rows_per_unit}
+
+
+def releases(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of its first argument's class, around its own."""
+    asked, *own = inspect.signature(command, eval_str=True).parameters.values()
+    shared = list(inspect.signature(asked.annotation, eval_str=True).parameters.values())
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(asked.annotation(**{one.name: given.pop(one.name) for one in shared}), **given)
+
+    ordered = sorted([*shared[:3], *own, *shared[3:]], key=lambda one: one.default is not inspect.Parameter.empty)
+    vars(run)["__signature__"] = inspect.Signature([one.replace(kind=one.KEYWORD_ONLY) for one in ordered])
+    return run
