@@ -114,26 +114,42 @@ def audit(
     losses = _losses(map_or_pairs, data, neighbours)
     if losses.count < 1:
         raise ParameterError("an audit needs at least one neighbour. Got none.")
-    log_delta, upper = _evaluate(losses, claimed.epsilon)
-    close = upper >= claimed.delta if claimed.delta > 0 else upper > 0
-    # First what is not proven to lie below the claim, and of that and of the rest the worst.
-    order = np.lexsort((-np.max(log_delta, axis=1), ~close))
-    near = int(np.sum(close))
-    findings: list[Finding] = []
-    refuted = False
-    for number in order[: max(worst, min(near, MOST_ENCLOSURES))].tolist():
-        if refuted and len(findings) >= worst:
-            break
-        found = _look_closely(losses, number, log_delta[number], claimed.epsilon)
-        findings.append(found)
-        refuted = refuted or claimed.is_exceeded(found.lower, found.log_lower, rounding)
+    log_delta = _evaluate(losses, claimed.epsilon)
+    severity = np.max(log_delta, axis=1)
+    findings: dict[int, Finding] = {}
+
+    def refuted_by(numbers: Sequence[int]) -> bool:
+        refuted = False
+        for number in numbers:
+            if refuted and len(findings) >= worst:
+                break
+            if number not in findings:
+                findings[number] = _look_closely(losses, number, log_delta[number], claimed.epsilon)
+            refuted |= claimed.is_exceeded(findings[number].lower, findings[number].log_lower, rounding)
+        return refuted
+
     verdict: Verdict = "undecided"
-    if refuted:
-        verdict = "refuted"
-    elif near <= len(findings) and all(claimed.covers(found.upper) for found in findings):
-        verdict = "holds-on-these-neighbours"
-    findings.sort(key=lambda found: -found.log_upper)
-    return Audit(claimed, verdict, tuple(findings[:worst]), log_delta)
+    if refuted_by(_largest(severity, max(worst, 1))):
+        verdict = "refuted"  # one neighbour is enough: nothing has to be proven of the others
+    else:
+        upper = _proven(losses, claimed.epsilon)
+        close = upper >= claimed.delta if claimed.delta > 0 else upper > 0
+        near = int(np.sum(close))
+        # First what is not proven to lie below the claim, and of that the worst.
+        order = np.lexsort((-severity, ~close))[: max(worst, min(near, MOST_ENCLOSURES))].tolist()
+        if refuted_by(order):
+            verdict = "refuted"
+        elif near <= len(order) and all(claimed.covers(findings[number].upper) for number in order):
+            verdict = "holds-on-these-neighbours"
+    listed = sorted(findings.values(), key=lambda found: -found.log_upper)
+    return Audit(claimed, verdict, tuple(listed[:worst]), log_delta)
+
+
+def _largest(values: Floats, count: int) -> list[int]:
+    """Where the largest values stand, the very largest first."""
+    places = np.argpartition(-values, count)[:count] if count < len(values) else np.arange(len(values))
+    ordered: list[int] = places[np.lexsort((places, -values[places]))].tolist()
+    return ordered
 
 
 def _losses(
@@ -150,19 +166,25 @@ def _losses(
     return map_losses(map_or_pairs, data, neighbours)
 
 
-def _evaluate(losses: NeighbourLosses, epsilon: float) -> tuple[Floats, Floats]:
-    """log delta of every neighbour, columns X||Y and Y||X, and a proven upper end of the worse one."""
+def _evaluate(losses: NeighbourLosses, epsilon: float) -> Floats:
+    """log delta of every neighbour, columns X||Y and Y||X."""
     result = np.full((losses.count, 2), np.nan)
-    upper = np.ones(losses.count)
     for start, loss in losses.batches():
-        proven = dp_delta_upper(loss, epsilon).reshape(-1)
-        upper[start : start + proven.size] = proven
         for column, direction in enumerate((loss, loss.reversed())):
             values = _host(direction.log_delta(epsilon)).reshape(-1)
             result[start : start + values.size, column] = values
     if np.any(np.isnan(result)):
         raise NumericalError("the delta of a neighbour could not be computed; check that the map's output is sensible")
-    return result, upper
+    return result
+
+
+def _proven(losses: NeighbourLosses, epsilon: float) -> Floats:
+    """A proven upper end of every neighbour's delta, the worse direction."""
+    upper = np.ones(losses.count)
+    for start, loss in losses.batches():
+        found = dp_delta_upper(loss, epsilon).reshape(-1)
+        upper[start : start + found.size] = found
+    return upper
 
 
 def _look_closely(losses: NeighbourLosses, number: int, log_delta: Floats, epsilon: float) -> Finding:
