@@ -239,6 +239,46 @@ def test_a_refused_subscription_is_named(gateway: Gateway) -> None:
     gateway.state.close()
 
 
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"\x30\x00",
+        b"\x32\x01\x00",
+        b"\x32\x03\xff\xffa",
+        b"\x32\x04\x00\x02a/",
+        b"\x32\xff\xff\xff\xff\x01",
+        b"\x40\x80\x80\x80\x01",
+    ],
+)
+def test_what_is_no_packet_ends_the_connection_and_not_the_gateway(gateway: Gateway, packet: bytes) -> None:
+    """Bytes that no broker sends; the next connection is served."""
+    accepted: queue.Queue[socket.socket] = queue.Queue()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            for _ in range(2):
+                connection, _ = server.accept()
+                connection.recv(1000)
+                connection.sendall(b"\x20\x02\x00\x00")
+                connection.recv(1000)
+                connection.sendall(b"\x90\x04\x00\x01\x01\x00\xd0\x00")
+                accepted.put(connection)
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        service = MqttGateway(gateway, Broker(host="127.0.0.1", port=server.getsockname()[1]))
+        service.start()
+        with accepted.get(timeout=30) as first:
+            first.sendall(b"\x30\x03\x00\x01a" + packet)  # a topic without levels is of no meter
+            first.settimeout(30)
+            while first.recv(1000):
+                pass
+        with accepted.get(timeout=30):
+            assert service.failure is None
+        service.stop()
+    gateway.state.close()
+
+
 def test_two_states_under_one_client_name_are_refused(
     mosquitto: Brokers, meters: tuple[Meter, ...], tmp_path: Path
 ) -> None:
@@ -269,7 +309,7 @@ def test_two_states_under_one_client_name_are_refused(
 
 
 def test_payloads_that_no_reading_has_are_refused_before_they_are_held(
-    mosquitto: Brokers, meters: tuple[Meter, ...], tmp_path: Path
+    mosquitto: Brokers, meters: tuple[Meter, ...], tmp_path: Path, full: bool
 ) -> None:
     broker = mosquitto()
     path = write_meters(meters, tmp_path / "meter.json")
@@ -284,7 +324,7 @@ def test_payloads_that_no_reading_has_are_refused_before_they_are_held(
 
     before = highest()
     receiver = Receiver(broker.port)
-    receiver.send("white", bytes(60_000_000))
+    receiver.send("white", bytes(250_000_000 if full else 60_000_000))
     receiver.send("white", b'{"seq": 0, "kw": ' + b" " * 300_000 + b"1}")
     receiver.send("white", reading(0, 1.0))
     receiver.receive(1)

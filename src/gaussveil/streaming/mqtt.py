@@ -171,7 +171,7 @@ class MqttGateway:
     def _meter(self, topic: bytes) -> str:
         name = self._meters.get(topic)
         if name is None:
-            name = topic.decode(errors="replace").split("/")[-2]  # of no meter that we know if it is no text
+            name = f"//{topic.decode(errors='replace')}".split("/")[-2]  # of no meter that we know if it is no text
             if len(self._meters) < MOST_NAMES:
                 self._meters[topic] = name
         return name

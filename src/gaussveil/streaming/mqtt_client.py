@@ -30,6 +30,7 @@ REFUSALS = {
     4: "bad user name or password",
     5: "not authorised",
 }
+NO_PACKET = "the broker sent what is no MQTT packet."
 NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -278,7 +279,9 @@ class MqttClient:
 
 def _publication(data: bytearray, kind: int, start: int, stop: int, *, held: bool) -> Arrived:
     """Section 3.3."""
-    after = start + 2 + (data[start] << 8 | data[start + 1])
+    after = start + 2 + int.from_bytes(data[start : start + 2], "big")
+    if after + (2 if kind & 6 else 0) > stop:
+        raise SourceError(NO_PACKET)
     topic = bytes(data[start + 2 : after])
     number = 0
     if kind & 6:
@@ -297,7 +300,7 @@ def _remaining_length(data: bytearray, position: int) -> tuple[int, int] | None:
         length |= (byte & 0x7F) << 7 * place
         if not byte & 0x80:
             return position + place + 1, length
-    raise SourceError("the broker sent what is no MQTT packet.")
+    raise SourceError(NO_PACKET)
 
 
 def _packet(kind: int, body: bytes) -> bytes:
