@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 project = "gaussveil"
@@ -26,6 +29,11 @@ autodoc_typehints = "description"
 autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
 # Names of types that other libraries document, and those that exist for the type checker only.
 nitpicky = False
+
+
+subprocess.run(
+    [sys.executable, "../scripts/write_command_line.py", "command-line.md"], check=True, cwd=Path(__file__).parent
+)
 
 
 def plain_paragraphs(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,7 +35,9 @@ def new(
     adjacency: Annotated[
         Relation | None, typer.Option(help="Neighbouring relation; by default the first release fixes it.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Privacy unit, with --adjacency: record, household, ...")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Column that names whose row it is, with --adjacency; else record.")
+    ] = None,
     rule: Annotated[Literal["adaptive", "planned"], typer.Option(help="How releases compose.")] = "adaptive",
     plan: Annotated[
         Path | None, typer.Option(help="With --rule planned: JSON list of charges, each with a 'count'.")
@@ -138,8 +141,8 @@ def history(ledger: LedgerFile, account: AccountName, json: Json = False) -> Non
     if json:
         print_json({"account": account, "intact": True, "events": as_rows(events)})
         return
-    rows = [(event.at[:19].replace("T", " "), event.event, event.entry, printable(event.detail)) for event in events]
-    print_table(("when (UTC)", "event", "entry", "detail"), rows)
+    rows = [(event.at[:19].replace("T", " "), event.event, event.entry, _in_words(event.detail)) for event in events]
+    print_table(("when (UTC)", "event", "entry", "what"), rows)
     print_line("the ledger is intact")
 
 
@@ -217,6 +220,13 @@ def void(
 
     Ledger(ledger).void(entry, reason)
     tell({"entry": entry, "state": "void"}, [f"entry {entry} is void"], json=json)
+
+
+def _in_words(detail: str) -> str:
+    """What an event was about; all of it stands in --json."""
+    known = json_format.loads(detail) if detail.startswith("{") else {"what": detail}
+    promise = f"epsilon {known['epsilon']:g}, delta {known['delta']:g}" if "epsilon" in known else ""
+    return printable(str(known.get("what") or known.get("reason") or promise))
 
 
 def _relation(adjacency: Relation | None, unit: str | None) -> Adjacency | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
+from gaussveil.cli.output import BAD_INPUT, print_error
 from gaussveil.errors import ParameterError
 
 FORMER = {
@@ -32,7 +34,9 @@ class AllMissing(TyperCommand):
             }
             names = [_spoken(one) for one in self.params if one.required and one.name not in known]
             if names:
-                raise ParameterError(f"{' and '.join(names)} must be given: see {ctx.command_path} --help")
+                told = f"{' and '.join(names)} must be given: see {ctx.command_path} --help"
+                print_error(ParameterError.code, told)
+                raise typer.Exit(BAD_INPUT)
         return super().parse_args(ctx, args)
 
 

@@ -16,7 +16,7 @@ Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=F
 Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
 RowNorm = Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)]
 Relation = Literal["add-remove", "replace"]  # neighbouring relations that need no further parameters
-UnitColumn = Annotated[str | None, typer.Option(help="Column that says who is protected; needs --rows-per-unit.")]
+UnitColumn = Annotated[str | None, typer.Option(help="Column that names whose row it is; needs --rows-per-unit.")]
 RowsPerUnit = Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")]
 PayingLedger = Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")]
 PayingAccount = Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")]

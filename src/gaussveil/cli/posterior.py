@@ -17,7 +17,7 @@ from gaussveil.report.number_files import read_numbers
 
 Target = Annotated[str, typer.Option(help="Column to predict; all others are features.")]
 Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it only the plan is shown.")]
-Unit = Annotated[str | None, typer.Option(help="Column that says who is protected; one row of each is used.")]
+Unit = Annotated[str | None, typer.Option(help="Column that names whose row it is; one row of each is used.")]
 
 
 @releases
