@@ -233,3 +233,12 @@ def test_an_edited_epsilon_does_not_verify(run: Run, tmp_path: Path) -> None:
     note.write_text(json.dumps(json.loads(note.read_text()) | {"epsilon": 0.5}))
     code, _, error = run("verify", note)
     assert (code, "does not verify: epsilon was altered" in error) == (1, True)
+
+
+def test_a_reader_that_has_read_enough_is_no_error(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 1))
+    PrivateGaussianMixture(epsilon=1.0, delta=1e-6, radius=3.0, classes=1).fit(rows).model_.write(tmp_path / "m.json")
+    command = f"{PROGRAM} sample {tmp_path / 'm.json'} -n 100000 | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "x0,class\n"

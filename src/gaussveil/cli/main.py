@@ -121,6 +121,8 @@ def main() -> None:
         if end.code == STOPPED and (command == "demo" or any(word.startswith("--ledger") for word in sys.argv)):
             print("stopped; what was debited by then counts as spent: gaussveil budget show LEDGER", file=sys.stderr)
         raise
+    except BrokenPipeError:  # whoever reads has read enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         # A file that could not be written or read by a command: the path and the system's own words suffice.
         print_error(SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}")
