@@ -70,6 +70,27 @@ def test_nothing_and_everything() -> None:
     assert not ExactAccountant().supports(dp_event.RandomizedResponseDpEvent(0.5, 3))
 
 
+REFUSED = [
+    (dp_event.ZCDpEvent(0.1), "ZCDpEvent has no counterpart here: only a Renyi curve"),
+    (dp_event.RepeatAndSelectDpEvent(STEP, 3.0, 1.0), "RepeatAndSelectDpEvent .* repeated selection"),
+    (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0), "TruncatedSubsampled.* cut at a size"),
+    (dp_event.SampledWithReplacementDpEvent(100, 10, STEP), "SampledWithReplacement.* more than once"),
+    (dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)), "added or removed record"),
+    (dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.8, 0.1, 0.1]), "MixtureOfGaussiansDpEvent"),
+    (dp_event.RandomizedResponseDpEvent(0.5, 3), "added or removed record"),
+    (dp_event.UnsupportedDpEvent(), "sender could not describe it"),
+]
+
+
+@pytest.mark.parametrize(("event", "sentence"), REFUSED, ids=lambda value: type(value).__name__)
+def test_what_is_not_accounted_is_refused_by_name(event: object, sentence: str) -> None:
+    ours = ExactAccountant()
+    assert not ours.supports(event)
+    with pytest.raises(dp_accounting.UnsupportedEventError, match=sentence):
+        ours.compose(event)
+    assert ours.get_epsilon(1e-5) == 0.0  # nothing was counted
+
+
 def test_a_factory_of_it_calibrates_their_mechanisms() -> None:
     def make(noise: float) -> dp_accounting.DpEvent:
         return dp_event.PoissonSampledDpEvent(0.05, dp_event.GaussianDpEvent(noise))

@@ -20,6 +20,7 @@ from gaussveil.spectrum.subsampled.step import Step
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 CASES = json.loads((REFERENCE / "subsampled.json").read_text(encoding="utf-8"))["cases"]
+TWO_STEPS = json.loads((REFERENCE / "two_steps.json").read_text(encoding="utf-8"))["cases"]
 FEW_STEPS = [(0.3, 1e-3, 5, 8.0), (0.6, 0.01, 3, 4.0), (1.0, 0.01, 2, 1.0), (0.3, 0.5, 3, 2.0), (0.3, 1e-3, 5, 0.3)]
 
 
@@ -35,6 +36,41 @@ def test_against_references(case: dict[str, float]) -> None:
     slack = 1.0 + 1e-9
     epsilon = found.epsilon(math.exp(wanted))
     assert case["epsilon"] * (1 - 1e-13) <= epsilon <= case["epsilon"] * slack
+
+
+@pytest.mark.parametrize("case", CASES[7:10], ids=lambda case: f"{case['noise_multiplier']:.3g}x{case['steps']}")
+def test_enclosures_hold_the_references(case: dict[str, float]) -> None:
+    ends = loss(case["noise_multiplier"], case["sampling_rate"], int(case["steps"])).enclose(case["epsilon"])
+    wanted = float(case["log_delta"])
+    assert ends.log_lower <= wanted + 1e-14 * abs(wanted)
+    assert ends.log_upper >= wanted - 1e-14 * abs(wanted)
+    assert ends.relative_width < 1e-9
+
+
+def test_enclosures_hold_two_steps_integrated_directly(full: bool) -> None:
+    """Few steps have lognormal tails, which doubles lose all digits to; references: generate_two_steps.py."""
+    for case in TWO_STEPS if full else TWO_STEPS[5:8]:
+        found = loss(case["noise_multiplier"], case["sampling_rate"], 2)
+        ends, wanted = found.enclose(case["epsilon"]), float(case["log_delta"])
+        assert ends.log_lower - 1e-14 * abs(wanted) <= wanted <= ends.log_upper + 1e-14 * abs(wanted)
+        assert ends.relative_width < 1e-9
+        assert 0.0 <= found.log_delta(case["epsilon"]) - wanted + 1e-14 * abs(wanted) < 1e-9 * abs(wanted)
+
+
+def test_exchanged_pairs_are_enclosed_too() -> None:
+    back = loss(2.0, 0.3, 40).reversed()
+    ends = back.enclose(1.0)
+    assert ends.log_lower <= back.log_delta(1.0) <= ends.log_upper + 1e-9
+    assert ends.relative_width < 1e-9
+    assert back.enclose(40 * -math.log1p(-0.3) + 1e-9).upper == 0.0
+
+
+def test_epsilon_where_no_contour_settles_in_doubles() -> None:
+    found = loss(4.059, 6.89e-4, 6)
+    epsilon = float(found.epsilon(1e-20))
+    ends = found.enclose(epsilon)
+    assert ends.log_upper <= math.log(1e-20)
+    assert found.enclose(epsilon * (1 - 1e-9)).log_lower > math.log(1e-20)
 
 
 def direct_delta_of_two(noise_multiplier: float, rate: float, epsilon: float) -> float:
@@ -178,3 +214,13 @@ def test_attack_risks() -> None:
         assert math.exp(float(log_delta_mean_shift(mu, epsilon))) >= found.dp_delta(epsilon) * (1 - 1e-9)
     assert 0.0 <= regret < 0.3
     assert found.advantage() == found.dp_delta(0.0)
+
+
+def test_the_slope_of_outputs_on_rays_of_losses() -> None:
+    """Re l/(1 - e^-l) >= 0.9 max(1, Re l), its argument is at most 0.02 above arg l <= 0.71: what tails rest on."""
+    radius, angle = np.linspace(1e-3, 12.0, 2001)[:, None], np.linspace(0.0, 0.71, 143)[None, :]
+    above = radius * np.exp(1j * angle)
+    speed = above / -np.expm1(-above)
+    assert np.min(speed.real / np.maximum(1.0, above.real)) > 0.95
+    assert np.max(np.angle(speed) - angle) < 0.01
+    assert np.min(np.angle(speed)) >= 0.0

@@ -32,6 +32,14 @@ from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_NODES = 4000
+REASONS = {  # why kinds of events cannot be read
+    "ZCDpEvent": "only a Renyi curve is known of it, which is not exact for any pair of distributions",
+    "RepeatAndSelectDpEvent": "only a Renyi curve is known of repeated selection",
+    "TruncatedSubsampledGaussianDpEvent": "batches cut at a size have no dominating pair of Gaussians",
+    "SampledWithReplacementDpEvent": "a record may be drawn more than once, which no pair here describes",
+    "NonPrivateDpEvent": "it is not private",
+    "UnsupportedDpEvent": "its sender could not describe it",
+}
 
 
 def _library() -> ModuleType:
@@ -97,8 +105,12 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         if len(found) == 2 and found[0][0] == 0.0:
             shift = GaussianPair.mean_shift(found[1][0] / _scale(event.standard_deviation))
             return PoissonSubsampled(shift, float(found[1][1]))
+    name = type(event).__name__
+    known = (
+        REASONS.get(name) or f"no pair is known here for {'a replaced' if replace else 'an added or removed'} record"
+    )
     raise InputError(
-        f"{type(event).__name__} has no counterpart here{' for a replaced record' if replace else ''}. "
+        f"{name} has no counterpart here: {known}. "
         "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
     )
 

@@ -40,6 +40,11 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def precision_lock() -> Lock:
+    """What whoever sets Arb's working precision must hold."""
+    return _PRECISION_LOCK
+
+
 def enclose_loss(sources: Sequence[ExactSource], batch_shape: tuple[int, ...], epsilon: Any) -> Enclosure:
     """Enclosure of delta(epsilon) of a loss from its exact sources; arrays of ends for a batch or many epsilons."""
     levels = host(epsilon_array(epsilon, np.zeros(0)))

@@ -13,10 +13,11 @@ from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
-from gaussveil.spectrum.enclosures.interval import Enclosure
+from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.subsampled.ball_contour import enclose_steps
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, nodes_for, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
@@ -25,6 +26,7 @@ from gaussveil.typing import Floats
 TOLERANCE = 1e-13
 FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
+LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
 
 
@@ -98,12 +100,13 @@ class SubsampledLoss(Curve):
         return np.maximum(forward, backward.epsilon(delta))[()]
 
     def enclose(self, epsilon: Any) -> Enclosure:
-        """Rigorous ends of delta(epsilon): 0 below, a composition on a grid above."""
+        """Rigorous ends of delta(epsilon), in ball arithmetic; with replaced records 0 and a grid's upper end."""
         if not self.steps and self.gaussian is not None:
             return self.gaussian.enclose(epsilon)
-        upper = self._grid.delta(epsilon)
-        with np.errstate(divide="ignore"):
-            return Enclosure(np.zeros_like(upper)[()], upper[()], np.log(np.zeros_like(upper))[()], np.log(upper)[()])
+        levels = epsilon_array(epsilon, np.zeros(()))
+        found = [self._enclose_at(float(level))[0] for level in np.ravel(levels)]
+        ends = ([getattr(one, end) for one in found] for end in ("lower", "upper", "log_lower", "log_upper"))
+        return Enclosure(*(np.reshape(np.array(end), levels.shape)[()] for end in ends))
 
     # --- inside
 
@@ -123,7 +126,28 @@ class SubsampledLoss(Curve):
             value, slope, error, nodes = self._settled(epsilon)
         if math.isfinite(error):
             return value, slope, error, nodes
-        return math.log(max(float(self._grid.delta(epsilon)), 1e-300)), slope, 0.0, None
+        return float(self._enclose_at(epsilon)[0].log_upper), slope, 0.0, None
+
+    def _enclose_at(self, epsilon: float, goal: float | None = None) -> tuple[Enclosure, float]:
+        """Rigorous ends, from a grid where balls find none, and about the epsilon at which log delta is the goal."""
+        if epsilon >= self.largest_loss:
+            return ZERO, math.nan
+        found, root = UNKNOWN, math.nan
+        if self._in_balls:
+            energy = 0.0 if self.gaussian is None else math.fsum(np.ravel(np.asarray(self.gaussian.energy)))
+            with np.errstate(all="ignore"):
+                found, root = enclose_steps(self.steps, energy, epsilon, goal) or (UNKNOWN, math.nan)
+        if not found.relative_width < LOOSE:
+            upper = float(self._grid.delta(epsilon))
+            log_upper = math.log(upper) if upper > 0.0 else -math.inf
+            found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper))
+        return found, root
+
+    @property
+    def _in_balls(self) -> bool:
+        """Whether ball arithmetic takes the composition: steps of one direction, and mean shifts."""
+        flat = self.gaussian is None or not np.any(np.asarray(self.gaussian.variance_gap))
+        return flat and len({step.backward for step, _ in self.steps}) == 1 and not self.steps[0][0].replace
 
     @cached_property
     def _grid(self) -> Curve:
@@ -167,7 +191,10 @@ class SubsampledLoss(Curve):
                 low = 0.0
             if not low < epsilon < high:
                 epsilon = 0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0
-            nodes: Nodes | None = nodes_for(self._parts, epsilon, goal - 2.0)
+            fresh = nodes_for(self._parts, epsilon, goal - 2.0)
+            if self._in_balls and not math.isfinite(fresh.log_delta(epsilon)[2]):
+                return self._epsilon_in_balls(goal, epsilon)
+            nodes: Nodes | None = fresh
             value, slope, error, nodes = self._evaluate(epsilon, nodes)
             excess = value + error - goal
             low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
@@ -178,6 +205,19 @@ class SubsampledLoss(Curve):
                 following = self._near_root(nodes, goal, following)
             epsilon = following
         raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
+
+    def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
+        """The root on rigorous upper ends, where no contour settles in doubles."""
+        low, high = 0.0, math.inf
+        for _ in range(24):
+            found, root = self._enclose_at(epsilon, goal)
+            low, high = (low, epsilon) if float(found.log_upper) <= goal else (epsilon, high)
+            if 0.0 <= high - root <= 2e-10 * root or high <= low * (1.0 + 1e-10):
+                return high
+            epsilon = root * (1.0 + 1e-10)
+            if not low < epsilon < high:
+                epsilon = math.sqrt(low * high) if low > 0.0 and high < math.inf else (3.0 * low or 0.3 * high)
+        return high if math.isfinite(high) else float(self._grid.epsilon(math.exp(goal)))
 
     def _near_root(self, nodes: Nodes, goal: float, epsilon: float) -> float:
         """Newton steps on the nodes at hand, which stay good for nearby epsilons, to just beyond the root."""
