@@ -22,6 +22,7 @@ NATIVE := src/gaussveil/spectrum/native
 USER_STAMP := $(VENV)/.installed-user
 DEV_STAMP := $(VENV)/.installed-dev
 PEERS_STAMP := .venv-peers/.installed
+TRAIN_STAMP := .venv-peers-train/.installed
 
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
@@ -43,6 +44,9 @@ test-full: ## The same at the sizes the issues name (takes hours)
 	$(MAKE) --no-print-directory test PYTEST="--full $(PYTEST)"
 
 native: $(NATIVE)/kernel.so ## Compile the kernel beside its sources (an installation does so too)
+
+test-peers: $(TRAIN_STAMP) ## The drop-ins in a real training run with Opacus (PyTorch on CPU) and in jax_privacy
+	.venv-peers-train/bin/python -m pytest -q -s -p no:cacheprovider benchmarks/training_peers.py
 
 lint: $(DEV_STAMP) ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check .
@@ -101,4 +105,9 @@ $(PEERS_STAMP): $(DEV_STAMP)
 	$(call INSTALL,.venv-peers) $(PEERS_OUTSIDE)
 	$(PYTHON) -m venv .venv-peers-opendp
 	.venv-peers-opendp/bin/python -m pip install --quiet "opendp[polars]==0.16.0" # its polars is older than ours
+	touch $@
+
+$(TRAIN_STAMP):
+	$(PYTHON) -m venv .venv-peers-train
+	.venv-peers-train/bin/python -m pip install --quiet . dp-accounting jax-privacy==2.0.0 opacus==1.6.0 pytest torch
 	touch $@

@@ -7,6 +7,7 @@ import pytest
 import torch
 from dp_accounting import NeighboringRelation
 from jax_privacy import accounting
+from jax_privacy.experimental.accounting import amplified_bandmf_event
 from opacus import PrivacyEngine
 from opacus.accountants import create_accountant
 
@@ -53,7 +54,7 @@ def test_a_training_run_with_opacus() -> None:
     assert again.get_epsilon(1e-5) == found
 
 
-class OurConfig(accounting.accountants.DpAccountantConfig):
+class OurConfig(accounting.DpAccountantConfig):
     def create_accountant(self) -> dp_accounting.PrivacyAccountant:
         return ExactAccountant()
 
@@ -62,10 +63,10 @@ def test_jax_privacy_accounts_and_calibrates() -> None:
     parameters = accounting.DpParams(
         num_samples=50_000, batch_size=500, noise_multipliers=1.0, delta=1e-5, is_finite_guarantee=True
     )
-    ours = accounting.DpsgdTrainingAccountant(dp_accountant_config=OurConfig()).compute_epsilon(parameters, 1000)
+    ours = accounting.DpsgdTrainingAccountant(dp_accountant_config=OurConfig()).compute_epsilon(1000, parameters)
     theirs = accounting.DpsgdTrainingAccountant(
         dp_accountant_config=accounting.PldAccountantConfig(value_discretization_interval=1e-3)
-    ).compute_epsilon(parameters, 1000)
+    ).compute_epsilon(1000, parameters)
     print(f"\nepsilon of 1000 steps: ours {ours:.9f}, jax_privacy's PLD {theirs:.9f}")
     assert ours == pytest.approx(Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), 1000).epsilon(1e-5))
     assert ours <= theirs * (1 + 1e-6)
@@ -74,7 +75,7 @@ def test_jax_privacy_accounts_and_calibrates() -> None:
 
 def test_banded_noise_of_jax_privacy() -> None:
     """Amplified banded noise is bounded by Poisson-sampled steps, one for each band's turn, as jax_privacy does."""
-    event = accounting.amplified_bandmf_event(noise_multiplier=2.0, iterations=100, num_bands=4, sampling_prob=0.05)
+    event = amplified_bandmf_event(2.0, 100, num_bands=4, sampling_prob=0.05)
     ours = ExactAccountant(NeighboringRelation.REPLACE_SPECIAL).compose(event).get_epsilon(1e-5)
     theirs = dp_accounting.pld.PLDAccountant(NeighboringRelation.REPLACE_SPECIAL).compose(event).get_epsilon(1e-5)
     print(f"\nbanded noise: ours {ours:.9f}, jax_privacy's PLD {theirs:.9f}")
