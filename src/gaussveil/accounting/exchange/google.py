@@ -3,7 +3,7 @@
     event = dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0)), 1000)
     ExactAccountant().compose(event).get_epsilon(1e-5)
 
-jax_privacy takes it wherever it takes an accountant: in execution plans, in a `DpAccountantConfig`, or the class itself.
+jax_privacy takes it wherever it takes an accountant: in plans, in a `DpAccountantConfig`, or the class itself.
 """
 
 from __future__ import annotations
