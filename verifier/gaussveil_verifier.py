@@ -8,7 +8,8 @@ and Y ~ N(0, I), given by variance gaps g, how many coordinates share each, and 
 delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s + 1)) ds over Re s = c > 0 is the smallest delta of X from Y. It
 is enclosed in ball arithmetic (Arb) on a straight piece from c to P, and above P by a bound: there |1 + s g| grows with
 Im s, and so the integrand falls, but for terms with Re(1 + P g) < 0, whose exponent rises by at most
-e (1 - g) |Re(1 + P g)| / (2 g^2 |1 + P g|^2). Mean shifts and single named profiles have closed forms.
+e (1 - g) |Re(1 + P g)| / (2 g^2 |1 + P g|^2). Mean shifts and single named profiles have closed forms, sampled batches
+have them in terms of the pair that is sampled.
 
 What is checked: strict form, statements that derive from each other, delta at epsilon in both directions (over label
 edges and orientations the worst) with the sampler's total variation charged at (1 + e^eps), public parameters of plain
@@ -43,6 +44,7 @@ ROUND_UP = 1.0 + 8 * 2.0**-53
 VERIFIED, REFUTED, UNDECIDED = "verified", "refuted", "not decided"
 
 Term = tuple[Fraction, Fraction, Fraction]  # variance gap, multiplicity, energy
+COLUMNS = ("variance_gap", "multiplicity", "energy")
 
 
 class Refuted(Exception):
@@ -280,8 +282,8 @@ def read_part(item: Any) -> Part:
         raise Refuted("a part of the charge is neither a pair nor a profile, or both")
     if "profile" in found:
         return Part(None, members(found["profile"], "a profile", "profile version parameters"), False, count)
-    loss = members(found["gaussian"], "a pair", "variance_gap multiplicity energy")
-    columns = [loss[name] for name in ("variance_gap", "multiplicity", "energy")]
+    loss = members(found["gaussian"], "a pair", " ".join(COLUMNS))
+    columns = [loss[name] for name in COLUMNS]
     if not all(isinstance(column, list) and column for column in columns):
         raise Refuted("a pair has no terms")
     batched = all(isinstance(row, list) for column in columns for row in column)
@@ -341,7 +343,7 @@ def ball(value: Fraction) -> arb:
 class Pair:
     """Terms of one pair at the working precision in force."""
 
-    def __init__(self, terms: list[Term], epsilon: float, work: Work) -> None:
+    def __init__(self, terms: list[Term], epsilon: float | arb, work: Work) -> None:
         self.terms = [(ball(gap), ball(many), ball(energy)) for gap, many, energy in terms]
         self.epsilon, self.work = arb(epsilon), work
         self.floats = [(float(gap), float(many), float(energy)) for gap, many, energy in terms]
@@ -518,8 +520,8 @@ def chernoff(terms: list[list[Term]], epsilon: float, work: Work) -> arb:
 # --- delta of the charge ----------------------------------------------------------------------------------------------
 
 
-def profile_delta(part: Part, epsilon: float) -> arb:
-    """Delta of one named profile that has a closed form."""
+def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
+    """Delta of one named profile, the worse direction."""
     assert part.profile is not None
     name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
     if part.count > 1 or part.profile["version"] != 1:
@@ -534,7 +536,56 @@ def profile_delta(part: Part, epsilon: float) -> arb:
         members(known, "a profile's parameters", "shift_over_scale")
         shift = number(known, "shift_over_scale")
         return 1 - ((level - shift) / 2).exp() if epsilon < shift else arb(0)
+    if name == "poisson-subsampled":
+        members(known, "a profile's parameters", "base rate backward")
+        rate, columns = number(known, "rate", 1e-12, 1.0), known["base"]
+        if type(known["backward"]) is not bool:
+            raise Refuted("'backward' is neither true nor false")
+        if not isinstance(columns, dict) or not all(isinstance(columns.get(one), list) for one in COLUMNS):
+            raise Undecided("a batch of something else than one pair of Gaussians is beyond this program")
+        members(columns, "a pair", " ".join(COLUMNS))
+        if any(isinstance(value, list) for one in COLUMNS for value in columns[one]):
+            raise Undecided("a batch of many pairs is beyond this program")
+        return subsampled(read_terms(*(columns[one] for one in COLUMNS)), rate, level, work)
+    if name in ("fixed-size-batch", "poisson-subsampled-replace"):
+        members(known, "a profile's parameters", "noise_multiplier rate")
+        noise, rate = number(known, "noise_multiplier", 1e-2, 1e6), number(known, "rate", 1e-9, 1.0)
+        if name == "poisson-subsampled-replace":
+            return replaced_in_batch(arb(noise), arb(rate), level)
+        return subsampled([(Fraction(0), Fraction(1), 4 / Fraction(noise) ** 2)], rate, level, work)
     raise Undecided(f"the profile {name!r} is beyond this program")
+
+
+def subsampled(terms: list[Term], rate: float, level: arb, work: Work) -> arb:
+    """H_a(qP + (1-q)Q || Q) = q H_((a-1+q)/q)(P||Q), H_a(Q || qP + (1-q)Q) = c H_(aq/c)(Q||P) with c = 1 - a(1-q)."""
+    q, a = arb(rate), level.exp()
+    ahead = q * Pair(merged(terms), (level.expm1() / q).log1p(), work).enclose()
+    c = 1 - a * (1 - q)
+    if c <= 0:
+        return ahead
+    if not c > 0:
+        raise Undecided("whether the absence of a record can be told at all hangs on the last digit")
+    return ahead.max(c * Pair(merged(reversed_terms(terms)), (a * q / c).log(), work).enclose())
+
+
+def replaced_in_batch(noise: arb, rate: arb, level: arb) -> arb:
+    """(1-q) N(0, s^2) + q N(1, s^2) against the same with N(-1, s^2): the likelihood ratio rises, and one x decides."""
+    double = 2 * noise * noise
+
+    def loss(x: arb) -> arb:
+        ahead, back = (1 - rate + rate * ((side * 2 * x - 1) / double).exp() for side in (1, -1))
+        return ahead.log() - back.log()
+
+    low, high = arb(0), (double / 2 * (level - rate.log() + 2) + 1).upper()
+    for _ in range(4 * ctx.prec):
+        middle = ((low + high) / 2).mid()
+        value = loss(middle)
+        if not (value < level or value > level) or middle in (low, high):
+            break
+        low, high = (middle, high) if value < level else (low, middle)
+    x, root = low.union(high), noise * arb(2).sqrt()
+    ahead, back = ((1 - rate) * (x / root).erfc() + rate * ((x - side) / root).erfc() for side in (1, -1))
+    return (ahead - level.exp() * back) / 2
 
 
 def groups_of(parts: list[Part], edges: int | None) -> list[list[tuple[list[Term], int]]]:
@@ -588,8 +639,8 @@ def delta_bounds(record: dict[str, Any], work: Work) -> tuple[arb, arb]:
     if any(part.profile is not None for part in parts):
         if len(parts) > 1:
             raise Undecided("compositions of named profiles are beyond this program")
-        value = profile_delta(parts[0], epsilon)
-        return value + sampler, value + sampler
+        value = profile_delta(parts[0], epsilon, work).max(arb(0)) + sampler
+        return value.lower(), value.upper()
     lowest, highest = arb(0), arb(0)
     seen = set()
     for group in groups:
