@@ -54,7 +54,7 @@ class Part:
             raise FormatError("a part of a charge needs a whole 'count' of at least 1 and at most 2^53")
         try:
             if "gaussian" in found:
-                return cls(PrivacyLoss.from_dict(_columns(found["gaussian"])), count)
+                return cls(PrivacyLoss.from_dict(_mapping(found["gaussian"])), count)
             if "profile" in found:
                 return cls(profile_from_dict(_mapping(found["profile"])), count)
         except (InputError, KeyError, TypeError) as error:
@@ -301,15 +301,3 @@ def _mapping(record: object) -> dict[str, object]:
     if not isinstance(record, Mapping):
         raise FormatError(f"a loss or profile must be a JSON object. Got {type(record).__name__}.")
     return dict(record)
-
-
-def _columns(record: object) -> dict[str, object]:
-    """The columns of a stored loss; NumPy would take true for 1."""
-    waiting, found = list(_mapping(record).values()), _mapping(record)
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise FormatError(f"the columns of a loss must hold numbers. Got {type(value).__name__}.")
-    return found

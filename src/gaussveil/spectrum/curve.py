@@ -112,6 +112,7 @@ def is_mean_shift(loss: PrivacyLoss) -> bool:
     return bool(np.all(loss.variance_gap == 0.0) and np.max(np.sum(loss.energy, axis=-1)) >= 1e-6)
 
 
+@np.errstate(over="ignore")  # of an epsilon beyond all losses
 def mean_shift_delta(shift: float, epsilon: Floats) -> Floats:
     """Phi(-eps/t + t/2) - e^eps Phi(-eps/t - t/2), t = shift (Balle, Wang 2018, Theorem 8), through Mills ratios."""
     near, far = epsilon / shift - shift / 2.0, epsilon / shift + shift / 2.0

@@ -274,6 +274,13 @@ class PrivacyLoss(AttackRisk):
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
         """The loss that `to_dict` wrote."""
+        waiting = list(record.values())
+        while waiting:  # NumPy would take true for 1
+            value = waiting.pop()
+            if isinstance(value, list):
+                waiting += value
+            elif isinstance(value, bool) or not isinstance(value, int | float):
+                raise FormatError(f"A stored privacy loss must hold numbers. Got {type(value).__name__}.")
         try:
             return cls.from_terms(record["variance_gap"], record["multiplicity"], record["energy"])
         except KeyError as missing:
