@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -110,6 +111,12 @@ def label_floor() -> dict[str, str]:
     return found
 
 
+def accuracy() -> dict[str, str]:
+    """Worst relative errors by regime, from the file beside this one."""
+    found: dict[str, str] = runpy.run_path(str(Path(__file__).parent / "accuracy.py"))["figures"]()
+    return found
+
+
 def numbers() -> dict[str, str]:
     """Every figure by its name."""
-    return habits() | starts() | fleets() | orientation() | sampler() | label_floor()
+    return habits() | starts() | fleets() | orientation() | sampler() | label_floor() | accuracy()
