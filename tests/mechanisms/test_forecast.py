@@ -81,7 +81,9 @@ def test_release_hides_among_the_cluster_and_its_certificate_verifies() -> None:
     assert verify(certificate).private
     assert certificate.parameters["model"] == "past known"
     assert sum(certificate.parameters["cluster_sizes"]) == 12  # type: ignore[call-overload]
-    assert certificate.guarantee.kind == "worst case"
+    assert certificate.guarantee.kind == "model-based"
+    assert "readings behind them are not protected" in certificate.guarantee.reason
+    assert str(certificate).splitlines()[0].startswith("Protected: the label of one household changes")
     assert any("assumed public" in line for line in certificate.assumptions)
     assert float(certificate.parameters["accuracy"]) <= 0.3  # type: ignore[arg-type]
     assert mechanism.certificate_ is certificate

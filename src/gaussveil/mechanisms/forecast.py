@@ -43,6 +43,10 @@ _MODEL_IN_WORDS = {
     PAST_KNOWN: "the receiver may know the past of every household: forecasts are constants, only the noise protects",
     RANDOM_PAST: "the past of the household is random and unknown to the receiver: its forecast is Gaussian",
 }
+_PAST_KNOWN_REASON = (
+    "hidden is which household of its cluster a forecast is of; clusters and forecasts of all of them are taken for "
+    "public numbers, and the readings behind them are not protected"
+)
 _KEPT_BACK = ("noise_means", "noise_covariances")
 _RANDOM_PAST_REASON = (
     "log power of each household is a season plus a Gaussian ARMA process; pasts of different households, and pasts "
@@ -80,7 +84,7 @@ class _ForecastNoise(ClassLabelNoise):
         return dataclasses.replace(
             said,
             released=self.released,
-            model=None if said.model is None else _RANDOM_PAST_REASON,
+            model=_PAST_KNOWN_REASON if said.model is None else _RANDOM_PAST_REASON,
             assumptions=(*self.stated, *said.assumptions),
             parameters={**shown, **self.known, "noise_covariance": self.noise_covariances_.mean(axis=0).tolist()},
             # What is random is the past, and forecasts from overlapping pasts share days of it.

@@ -276,11 +276,11 @@ class Certificate:
     def describe(self) -> str:
         """Say it in plain text."""
         lines = [
+            f"Protected: {self.adjacency}",
             f"Released: {self.released} ({self.mechanism}), {self.released_at}, id {self.release_id}",
             f"Guarantee: {self.guarantee}",
             f"  ({self.epsilon:.6g}, {self.delta:.6g})-differential privacy; "
             f"delta recomputed, rigorous upper end: {self.delta_upper:.6g}",
-            f"Privacy unit: {self.adjacency.unit}; neighbours: {self.adjacency}",
             f"Rests on: {self.composition}",
             f"Dominating: {self.charge.describe()}; {self.orientation}",
             f"Sampler: total variation {self.charge.sampler_error:.3g}, "
@@ -293,7 +293,7 @@ class Certificate:
         lines += [f"Public: {name} = {value}" for name, value in self.parameters.items()]
         lines.append(f"gaussveil {self.gaussveil_version}; " + ("signed (Ed25519)" if self.signature else "not signed"))
         if self.guarantee.kind == "none":
-            lines[2] = (
+            lines[3] = (
                 f"  no privacy is promised; the design values were epsilon {self.epsilon:.6g}, delta {self.delta:.6g}"
             )
         return "\n".join(map(printable, lines))  # what a stranger wrote must not look like a line of ours
