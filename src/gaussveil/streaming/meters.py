@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json, text, within_limits
-from gaussveil.errors import FormatError, ParameterError
+from gaussveil.errors import FormatError, ParameterError, VerificationError
 from gaussveil.files import write_whole
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict
@@ -91,7 +91,7 @@ def _meter(item: object, what: str, first: dict[str, Meter]) -> Meter:
         meter = Meter(text(found, "name", what), design, certificate)
         if alike is None or certificate.parameters is not alike.certificate.parameters:
             check_paid(meter.design, meter.certificate)
-    except (FormatError, ParameterError) as error:
+    except (FormatError, ParameterError, VerificationError) as error:
         raise FormatError(f"{what} is refused: {error}") from error
     return first.setdefault(body, meter) if alike is None else meter
 
