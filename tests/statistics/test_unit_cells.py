@@ -52,9 +52,7 @@ def test_sums_are_those_of_a_plain_reading() -> None:
     table = _odd_rows()
     regions = ("north", "so\u0301uth", "west")
     feature = Feature("kw", 0.0, 4.0)
-    reader = CellReader(
-        "home", (value_of("region", regions),), (feature,), (Bins("kw", (0.0, 1.0, 2.0, 4.0), clipped=True),)
-    )
+    reader = CellReader("home", (value_of("region", regions),), (feature,), (Bins("kw", (0.0, 1.0, 2.0, 4.0)),))
     state = as_source(table).fold_units(reader, _Sums(5, 2, 3, 1, 3), [])
     rows: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in table.to_pylist():

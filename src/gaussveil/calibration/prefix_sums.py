@@ -1,47 +1,67 @@
-"""Noise for histograms that will be summed up: cumulative counts and quantiles.
+"""Noise for histograms that are read through linear functions: cumulative counts, shares, quantiles.
 
-A histogram h of one unit lies in the hull of 0 and the unit vectors; what is read off are its prefix sums P h. With the
-lower triangular Toeplitz root C of P (C C = P, first column f_j = binom(2j, j) / 4^j) noise C^-1 z with white z of
-variance rho = sum f_j^2, the longest column's, costs a squared loss of at most 1, and the prefix sums then carry C z:
-variances rho sum_{i <= j} f_i^2 that grow with the logarithm of the number of bins, where white noise grows with the
-number (Fichtenberger, Henzinger and Upadhyay 2023; derived: docs/math/tables.md).
+A histogram of one unit lies in the hull of 0 and the unit vectors, so noise N(0, S) loses at most the largest diagonal
+entry of S^-1. What is read off are rows a_i h; the cheapest S for the sum of their variances is a covering ellipsoid of
+the unit vectors, weighted by the rows (derived: docs/math/tables.md). Where only the place of a share q matters, the
+rows are prefix sums less q times the total: the total itself may then be as noisy as it likes.
+
+For many bins the solver is slow, and the lower triangular Toeplitz root C of the prefix sums serves (first column
+f_j = binom(2j, j) / 4^j): noise C^-1 z with white z of variance rho = sum f_j^2 leaves C z in the prefix sums
+(Fichtenberger, Henzinger and Upadhyay 2023).
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import solve_triangular, toeplitz
 
 from gaussveil import checks
+from gaussveil.calibration.ellipsoid import covering_ellipsoid
 from gaussveil.typing import Floats
 
-_SAFETY = 1 + 2.0**-30  # rounding of the inverse: the covariance is proven afterwards where it is drawn
+MOST_SOLVED = 32  # bins
+EITHER_SHARE = (0.5 - 12**-0.5, 0.5 + 12**-0.5)  # two shares with the mean square of one of which nothing is known
+_SAFETY = 1 + 2.0**-30  # rounding of the root's inverse
+_FREE = 1e-3  # weight of directions that nobody reads
 
 
-def root_column(bins: int) -> Floats:
-    """First column of the root of the prefix-sum matrix: 1, 1/2, 3/8, 5/16, ..."""
-    j = np.arange(1, checks.whole("bins", bins), dtype=np.float64)
-    return np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
+def prefix_rows(shares: Sequence[float], bins: int | None = None) -> Floats:
+    """Prefix sums less shares of the total: the k-th less the k-th share, or, given `bins`, all less each share."""
+    size = len(shares) + 1 if bins is None else checks.whole("bins", bins)
+    sums = np.tril(np.ones((size, size)))[: max(size - 1, 1)]
+    if bins is None:
+        return np.asarray(sums - np.reshape(shares, (-1, 1)))
+    return np.vstack([sums - share for share in shares])
+
+
+def workload_noise(rows: Floats) -> Floats:
+    """Covariance of the noise of bins, for a squared loss of at most 1 of a unit in one bin, best for these rows."""
+    return _solved(np.ascontiguousarray(rows, dtype=np.float64).tobytes(), rows.shape[1])
+
+
+@lru_cache(maxsize=64)
+def _solved(rows: bytes, bins: int) -> Floats:
+    read = np.frombuffer(rows).reshape(-1, bins)
+    weight = read.T @ read
+    weight += _FREE * np.trace(weight) / bins * np.eye(bins)
+    return _constant(covering_ellipsoid(np.eye(bins), weight, relative_gap=0.01).covariance)
 
 
 @lru_cache(maxsize=32)
 def prefix_noise(bins: int) -> Floats:
-    """Covariance of the noise of the bins, for a squared loss of at most 1 of a unit in one bin."""
-    column = root_column(bins)
+    """Covariance of the noise of bins whose cumulative shares are read."""
+    if bins <= MOST_SOLVED:
+        return workload_noise(prefix_rows(EITHER_SHARE, bins))
+    j = np.arange(1, bins, dtype=np.float64)
+    column = np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
     inverse = solve_triangular(toeplitz(column, np.zeros(bins)), np.eye(bins), lower=True)
-    product = float(np.sum(column**2)) * _SAFETY * (inverse @ inverse.T)
+    return _constant(float(np.sum(column**2)) * _SAFETY * (inverse @ inverse.T))
+
+
+def _constant(product: Floats) -> Floats:
     covariance: Floats = (product + product.T) / 2
     covariance.setflags(write=False)
     return covariance
-
-
-@lru_cache(maxsize=32)
-def prefix_deviations(bins: int) -> Floats:
-    """Standard deviations of the cumulative counts under `prefix_noise`."""
-    squares = np.cumsum(root_column(bins) ** 2)
-    deviations: Floats = np.sqrt(squares * squares[-1]) * math.sqrt(_SAFETY)
-    deviations.setflags(write=False)
-    return deviations

@@ -135,7 +135,9 @@ def _tell_plan(plan: Any, json: bool) -> None:
         tell({"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}, [], json=True)
         return
     print_table(("answer", "sd at 1000 units a group"), [(name, digits(sd)[:8]) for name, sd in deviations.items()])
-    print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
+    if others:
+        print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
+        print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))
 
 
 def _key(text: str, tz: str | None) -> tuple[str, Any]:

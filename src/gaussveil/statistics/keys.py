@@ -153,13 +153,9 @@ class Dates(_OnClock):
 
 @dataclass(frozen=True)
 class Bins(Key):
-    """Ranges of a column of numbers between public edges: each holds its lower edge, the last both.
-
-    A number outside belongs to no range or, `clipped`, to the nearest.
-    """
+    """Ranges of a column of numbers between public edges: each holds its lower edge, the last both."""
 
     edges: tuple[float, ...]
-    clipped: bool = False
 
     def __post_init__(self) -> None:
         if len(self.edges) < 2 or not np.all(np.isfinite(self.edges)) or not np.all(np.diff(self.edges) > 0):
@@ -180,14 +176,42 @@ class Bins(Key):
         """Bin of every cell."""
         return self.places(numbers(cells).astype(np.float64))
 
-    def places(self, values: Floats) -> Integers:
-        """Bin of every number, -1 outside."""
+    @property
+    def size(self) -> int:
+        """Number of ranges."""
+        return len(self.edges) - 1
+
+    def places(self, values: Floats, group: Integers | None = None) -> Integers:
+        """Bin of every number, -1 outside; every group has the same."""
         edges = np.asarray(self.edges, dtype=np.float64)
-        if self.clipped:
-            values = np.clip(values, edges[0], edges[-1])
         found = np.searchsorted(edges, values, side="right") - 1
         found = np.where(values == edges[-1], len(edges) - 2, found)
         return np.where((found >= 0) & (found < len(edges) - 1) & ~np.isnan(values), found, -1).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """Ranges of a column between rising limits, which each group has of its own (G, m), or all the same (1, m).
+
+    A number that equals a limit lies below it.
+    """
+
+    column: str
+    limits: Floats
+
+    @property
+    def size(self) -> int:
+        """Number of ranges."""
+        return self.limits.shape[1] + 1
+
+    def places(self, values: Floats, group: Integers) -> Integers:
+        """How many of its group's limits a number exceeds."""
+        if len(self.limits) == 1:
+            return np.searchsorted(self.limits[0], values, side="left").astype(np.int64)
+        found = np.zeros(len(values), dtype=np.int64)
+        for limit in self.limits.T:
+            found += values > limit[group]
+        return found
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import numbers, plain, require_columns
 from gaussveil.statistics.fixed_point import Limbs, carry, scaled
-from gaussveil.statistics.keys import Bins, Key, require_numbers
+from gaussveil.statistics.keys import Bins, Key, Thresholds, require_numbers
 from gaussveil.statistics.row_hash import hash_rows, is_identifier
 from gaussveil.typing import Floats, Integers
 
@@ -149,7 +149,9 @@ class CellReader:
     unit: str
     keys: tuple[Key, ...]
     features: tuple[Feature, ...] = ()
-    bins: tuple[Bins, ...] = ()
+    bins: tuple[Bins | Thresholds, ...] = ()
+    present: tuple[str, ...] = ()
+    """Columns that a row must have a number in beside."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -160,7 +162,7 @@ class CellReader:
     def numbers(self) -> tuple[str, ...]:
         """Columns whose numbers are read; a row without one of them is left out."""
         features, bins = (one.column for one in self.features), (one.column for one in self.bins)
-        return tuple(dict.fromkeys((*features, *bins)))
+        return tuple(dict.fromkeys((*features, *bins, *self.present)))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -187,7 +189,7 @@ class CellReader:
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""
-        per_unit = self.groups * (1 + len(self.features)) + sum(self.groups * (len(b.edges) - 1) for b in self.bins)
+        per_unit = self.groups * (1 + len(self.features)) + sum(self.groups * b.size for b in self.bins)
         most = max(1, _CHUNK_CELLS // per_unit)
         first, total = 0, 1
         known: pa.Array | None = None
@@ -208,7 +210,7 @@ class _Fold:
         self.reader, self.first, self.most = reader, first, most
         self.known = pa.array([], pa.string()) if known is None else known
         self.begun = known is not None
-        widths = [len(one.edges) - 1 for one in reader.bins]
+        widths = [one.size for one in reader.bins]
         self.rows: Integers = np.zeros((0, reader.groups), dtype=np.int64)
         self.features: list[Integers] = [np.zeros_like(self.rows) for _ in reader.features]
         self.bins: list[Integers] = [np.zeros((0, reader.groups, width), dtype=np.int64) for width in widths]
@@ -240,9 +242,9 @@ class _Fold:
         for total, feature in zip(self.features, reader.features):
             np.add.at(total.reshape(-1), cell, feature.integers(values[feature.column]))
         for histogram, bins in zip(self.bins, reader.bins):
-            place = bins.places(values[bins.column])
+            place = bins.places(values[bins.column], group)
             inside = place >= 0
-            np.add.at(histogram.reshape(-1), (cell * (len(bins.edges) - 1) + place)[inside], 1)
+            np.add.at(histogram.reshape(-1), (cell * bins.size + place)[inside], 1)
 
     def _units(self, column: pa.Array) -> Integers:
         """Number of every row's unit, -1 for nobody's; new ones are appended."""

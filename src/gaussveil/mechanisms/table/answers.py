@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,31 +10,28 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError
-from gaussveil.statistics.keys import Bins
+from gaussveil.statistics.keys import Bins, Thresholds
 from gaussveil.statistics.unit_cells import Feature
 
 Range = tuple[float, float]
+MOST_QUANTILES = 32
 UNBOUNDED: Range = (-(2.0**20), 2.0**20)  # where only norms of units are bounded
 
 
 @dataclass(frozen=True)
-class Answer(ABC):
+class Answer:
     """One number, or several, per group."""
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """The answer's column in the frame."""
+        column = getattr(self, "column", None)
+        return type(self).__name__.lower() + ("" if column is None else f"_{column}")
 
 
 @dataclass(frozen=True)
 class Count(Answer):
     """How many rows a group has, of each unit at most `rows_per_group`; by default therefore how many units."""
-
-    @property
-    def name(self) -> str:
-        """The answer's column in the frame."""
-        return "count"
 
 
 @dataclass(frozen=True)
@@ -49,11 +44,6 @@ class _OfColumn(Answer):
             checks.refuse("column", "the name of a column", self.column)
         if self.between is not None:
             object.__setattr__(self, "between", _range(self.between))
-
-    @property
-    def name(self) -> str:
-        """The answer's column in the frame."""
-        return f"{type(self).__name__.lower()}_{self.column}"
 
     @property
     def feature(self) -> Feature:
@@ -139,68 +129,55 @@ class Share(_OfColumn):
 
 
 @dataclass(frozen=True)
-class _OfBins(Answer):
+class _OfEdges(Answer):
     column: str
+    edges: tuple[float, ...]
 
-    @property
-    @abstractmethod
-    def bins(self) -> Bins:
-        """The public bins that rows are counted in."""
-
-    @property
-    def name(self) -> str:
-        """The answer's column in the frame."""
-        return f"{type(self).__name__.lower()}_{self.column}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
+        Bins(self.column, self.edges)  # refuses edges that do not rise
 
 
 @dataclass(frozen=True)
-class Histogram(_OfBins):
+class Histogram(_OfEdges):
     """Rows per range between public edges; values outside are in none."""
 
-    edges: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", self.bins.edges)
-
     @property
     def bins(self) -> Bins:
         """The public bins that rows are counted in."""
-        return Bins(self.column, _numbers(self.edges))
+        return Bins(self.column, self.edges)
 
 
 @dataclass(frozen=True)
-class CDF(_OfBins):
+class CDF(_OfEdges):
     """Share of the rows at or below each public edge but the first; values outside count as the ends."""
 
-    edges: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", self.bins.edges)
-
     @property
-    def bins(self) -> Bins:
+    def bins(self) -> Thresholds:
         """The public bins that rows are counted in."""
-        return Bins(self.column, _numbers(self.edges), clipped=True)
+        return Thresholds(self.column, np.array([self.edges[1:-1]], dtype=np.float64))
 
 
 @dataclass(frozen=True)
-class Quantile(_OfBins):
-    """Quantiles of a column clipped to `between`, read off the cumulative counts of `resolution` equal bins."""
+class Quantile(Answer):
+    """Quantiles of a column clipped to `between`, searched for in rounds (`mechanisms.table.quantiles`)."""
 
+    column: str
     q: float | tuple[float, ...]
     between: Range
-    resolution: int = 128
 
     def __post_init__(self) -> None:
         given = (self.q,) if np.ndim(self.q) == 0 else tuple(self.q)  # type: ignore[arg-type]
+        if not 1 <= len(given) <= MOST_QUANTILES:
+            raise ParameterError(f"q must be one share or at most {MOST_QUANTILES}. Got {len(given)}.")
         object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
         object.__setattr__(self, "between", _range(self.between))
-        checks.whole("resolution", self.resolution, "[2, 512]")
 
     @property
-    def bins(self) -> Bins:
-        """The public bins that rows are counted in."""
-        return Bins(self.column, tuple(np.linspace(*self.between, self.resolution + 1).tolist()), clipped=True)
+    def shares(self) -> tuple[float, ...]:
+        """Which quantiles, rising."""
+        assert isinstance(self.q, tuple)
+        return tuple(sorted(set(self.q)))
 
 
 def _range(between: Any) -> Range:
@@ -211,7 +188,3 @@ def _range(between: Any) -> Range:
     if not (math.isfinite(low) and math.isfinite(high) and low < high and high / 2 - low / 2 > 2.0**-400):
         raise ParameterError(f"between must be a range (low, high) with low < high, both finite. Got ({low}, {high}).")
     return low, high
-
-
-def _numbers(edges: Iterable[float]) -> tuple[float, ...]:
-    return tuple(float(edge) for edge in edges)

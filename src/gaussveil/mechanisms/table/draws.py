@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_desi
 from gaussveil.mechanisms.table.answers import Mean, Sum
 from gaussveil.mechanisms.table.noise import TableNoise, Variances
 from gaussveil.mechanisms.table.profile import ProfileDraw, ProfileDraws
+from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileDraw
 from gaussveil.noise import Generator
 from gaussveil.statistics import ExactSum, Source
-from gaussveil.statistics.fixed_point import scaled
-from gaussveil.statistics.keys import Key
+from gaussveil.statistics.fixed_point import carry, scaled
+from gaussveil.statistics.keys import Key, Thresholds
 from gaussveil.statistics.statistic import State
 from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, CellReader, UnitCells, UnitTotals
 from gaussveil.typing import Floats, Integers
@@ -34,6 +35,7 @@ class Drawn:
     lone_sums: list[Floats] = field(default_factory=list)
     histograms: list[Floats] = field(default_factory=list)
     cumulatives: list[Floats] = field(default_factory=list)
+    quantiles: list[QuantileDraw] = field(default_factory=list)
     profiles: list[ProfileDraw] = field(default_factory=list)
 
 
@@ -49,7 +51,7 @@ class RowTotals(UnitTotals):
         """Counts, features, and bins of each histogram."""
         cells = self.reader.groups
         shapes: dict[str, tuple[int, ...]] = {"rows": (cells,), "features": (len(self.reader.features), cells)}
-        return shapes | {f"bins {k}": (cells, len(bins.edges) - 1) for k, bins in enumerate(self.reader.bins)}
+        return shapes | {f"bins {k}": (cells, bins.size) for k, bins in enumerate(self.reader.bins)}
 
     def vectors(self, cells: UnitCells) -> dict[str, Integers]:
         """Each unit within its bounds."""
@@ -96,7 +98,7 @@ class TableDraws(NoisySums):
         drawn = Drawn()
         state = self._totals()
         sums = [ExactSum(one, 2.0**-ROW_BITS) for one in np.moveaxis(state["features"], 1, 0)]
-        bins = [ExactSum(state[name], 2.0**-BIN_BITS) for name in state if name.startswith("bins")]
+        bins = _bins(state)
         if request.counted:
             self.spend(noise.losses["rows"])
             drawn.rows = self._shared(noise.count, ExactSum(state["rows"], 1.0))
@@ -107,10 +109,23 @@ class TableDraws(NoisySums):
         for k, one in enumerate(bins[: len(request.histograms)]):
             self.spend(noise.losses[f"histogram {k}"])
             drawn.histograms.append(self._white(math.sqrt(noise.histograms[k]), one))
-        for k, one in enumerate(bins[len(request.histograms) :]):
+        bins = bins[len(request.histograms) :]
+        for k, one in enumerate(bins[: len(request.cumulatives)]):
             self.spend(noise.losses[f"cumulative {k}"])
             drawn.cumulatives.append(self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one))
         return drawn
+
+    def quantiles(self) -> list[QuantileDraw]:
+        """All searches side by side: what round 0 counts was read beforehand, every later round reads anew."""
+        searches = self.noise.searches()
+        for number in range(len(ROUND_SHARES) if searches else 0):
+            state = self._read(tuple(one.limits for one in searches)) if number else self._totals()
+            for one, sums in zip(searches, _bins(state)[-len(searches) :]):
+                if one.together:
+                    sums = ExactSum(carry(sums.limbs.sum(axis=1, keepdims=True)), sums.unit)
+                self.spend(one.loss(number))
+                one.learn(number, self._white(one.covariance(number), sums))
+        return [one.found for one in searches if one.found is not None]
 
     def profiles(self) -> list[ProfileDraw]:
         """Each profile in draws of its own."""
@@ -124,14 +139,19 @@ class TableDraws(NoisySums):
 
     def _totals(self) -> State:
         """Exact sums of the bounded units, read once."""
-        request = self.noise.request
         if "totals" not in self.read:
-            reader = request.reader
-            wanted = request.counted or reader.features or reader.bins
-            totals = RowTotals(request.rows, request.touched, reader)
-            self.read["totals"] = self.source.fold_units(reader, totals, []) if wanted else totals.empty()
+            self.read["totals"] = self._read()
         found: State = self.read["totals"]
         return found
+
+    def _read(self, limits: tuple[Thresholds, ...] | None = None) -> State:
+        """Everything in one pass; or, for a later round, what lies between limits, of the same rows."""
+        request, reader = self.noise.request, self.noise.request.reader
+        if limits is not None:
+            reader = replace(reader, features=(), bins=limits, present=reader.numbers)
+        totals = RowTotals(request.rows, request.touched, reader)
+        wanted = request.counted or reader.features or reader.bins
+        return self.source.fold_units(reader, totals, []) if wanted else totals.empty()
 
     def _white(self, scale: float | Floats, sums: ExactSum) -> Floats:
         return self.noisy(noise_design(scale, sums.shape, self._differing(sums.shape)), sums)
@@ -145,3 +165,7 @@ class TableDraws(NoisySums):
     def _differing(self, shape: tuple[int, ...]) -> int:
         """In how many numbers of a draw two neighbours can differ."""
         return min(self.noise.request.touched, shape[0]) * math.prod(shape[1:])
+
+
+def _bins(state: State) -> list[ExactSum]:
+    return [ExactSum(state[name], 2.0**-BIN_BITS) for name in state if name.startswith("bins")]

@@ -9,19 +9,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import toeplitz
 from scipy.optimize import isotonic_regression
 
-from gaussveil.calibration.prefix_sums import root_column
+from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
 from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.noise import TableNoise, Variances
 from gaussveil.mechanisms.table.profile import ProfileDraw
-from gaussveil.statistics.keys import Bins
+from gaussveil.mechanisms.table.quantiles import Z
 from gaussveil.statistics.unit_cells import Feature
 from gaussveil.typing import Floats
-
-Z = 1.959963984540054  # 95 %
 
 
 @dataclass(frozen=True)
@@ -93,9 +90,11 @@ class Estimates:
             case Count():
                 return {answer.name: self._counts.estimate().clipped(0.0, math.inf)}
             case Histogram():
-                return self._histogram(answer, request.histograms.index(answer.bins))
-            case Quantile() | CDF():
-                return self._cumulative(answer, request.cumulatives.index(answer.bins))
+                return self._histogram(answer, request.histograms.index(answer))
+            case CDF():
+                return self._cumulative(answer, request.cumulatives.index(answer))
+            case Quantile():
+                return self._quantiles(answer)
             case Variance():
                 return {answer.name: self._variance(answer)}
             case Share():
@@ -155,16 +154,20 @@ class Estimates:
         columns = [Noisy.of(column, Variances(own), self.total).estimate() for column in bins.T]
         return {f"{answer.name} {label}": one.clipped(0.0, math.inf) for label, one in zip(answer.bins.values, columns)}
 
-    def _cumulative(self, answer: Quantile | CDF, place: int) -> dict[str, Estimate]:
+    def _cumulative(self, answer: CDF, place: int) -> dict[str, Estimate]:
         bins = self.drawn.cumulatives[place]
         scale = np.full(len(bins), self.noise.cumulatives[place])
         if self.total:
             bins, scale = np.vstack([bins, bins.sum(axis=0)]), np.append(scale, len(bins) * scale[0])
-        curve = _Cumulative.of(bins, scale, answer.bins)
-        if isinstance(answer, CDF):
-            return {f"{answer.name} {edge:g}": curve.share(k) for k, edge in enumerate(answer.edges[1:])}
-        assert isinstance(answer.q, tuple)
-        return {f"{answer.name}_{q:g}": curve.quantile(q) for q in answer.q}
+        curve = _Cumulative.of(bins, scale)
+        return {f"{answer.name} {edge:g}": curve.share(k) for k, edge in enumerate(answer.edges[1:])}
+
+    def _quantiles(self, answer: Quantile) -> dict[str, Estimate]:
+        places = [place for place, (one, _) in enumerate(self.noise.request.searches) if one is answer]
+        drawn = [self.drawn.quantiles[place] for place in places[: 1 + self.total]]
+        parts = [np.vstack([getattr(one, name) for one in drawn]).T for name in ("value", "deviation", "low", "high")]
+        columns = [Estimate(*part).clipped(*answer.between) for part in zip(*parts)]
+        return {f"{answer.name}_{share:g}": one for share, one in zip(answer.shares, columns)}
 
     def _profile(self, answer: Mean | Sum, draw: ProfileDraw) -> Estimate:
         """Mean or sum of units' curves about the released centre: only the residuals are divided by a noisy number."""
@@ -199,15 +202,13 @@ class _Cumulative:
 
     sums: Floats
     scale: Floats
-    edges: Floats
     root: Floats
 
     @classmethod
-    def of(cls, bins: Floats, scale: Floats, public: Bins) -> _Cumulative:
+    def of(cls, bins: Floats, scale: Floats) -> _Cumulative:
         sums = np.array([isotonic_regression(row).x for row in np.cumsum(bins, axis=1)])
-        column = root_column(bins.shape[1])
-        root = toeplitz(column, np.zeros(len(column))) * math.sqrt(float(np.sum(column**2)))
-        return cls(np.maximum(sums, 0.0), scale, np.asarray(public.edges), root)
+        root = np.cumsum(np.linalg.cholesky(prefix_noise(bins.shape[1])), axis=0)
+        return cls(np.maximum(sums, 0.0), scale, root)
 
     @property
     def totals(self) -> Floats:
@@ -224,22 +225,3 @@ class _Cumulative:
         value = np.clip(self.sums[:, place] / self.totals, 0.0, 1.0)
         deviation = self._deviations(value)[:, place] / self.totals
         return Estimate(value, deviation, value - Z * deviation, value + Z * deviation).clipped(0.0, 1.0)
-
-    def quantile(self, q: float) -> Estimate:
-        """Where the cumulative share passes q, between the places where it might pass it."""
-        above = self.sums - q * self.totals[:, None]
-        spread = Z * self._deviations(q)
-        start = -q * self.totals[:, None]
-        value, low, high = (self._crossing(np.hstack([start, one])) for one in (above, above + spread, above - spread))
-        return Estimate(value, (high - low) / (2 * Z), low, high)
-
-    def _crossing(self, above: Floats) -> Floats:
-        """First zero of each row along the edges, linear between them."""
-        rising = np.maximum.accumulate(above, axis=1)
-        place = np.argmax(rising >= 0, axis=1)
-        place = np.where((rising >= 0).any(axis=1), place, rising.shape[1] - 1)
-        group = np.arange(len(above))
-        before, after = rising[group, place - 1], rising[group, place]
-        step = np.where(after > before, -before / np.where(after > before, after - before, 1.0), 1.0)
-        width = self.edges[place] - self.edges[place - 1]
-        return np.asarray(self.edges[place - 1] + np.clip(step, 0.0, 1.0) * width)

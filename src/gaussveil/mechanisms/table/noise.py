@@ -14,9 +14,10 @@ import numpy as np
 from scipy.stats import norm
 
 from gaussveil.calibration.boxes import BoxNoise, box_noise
-from gaussveil.calibration.prefix_sums import prefix_deviations
+from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix_rows
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.table.answers import Count, Sum
+from gaussveil.mechanisms.table.quantiles import RANGES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.statistics.unit_cells import Feature
 
@@ -67,8 +68,11 @@ class TableNoise:
             costs["rows"] += weight * variance
         costs |= {f"sum {k}": self._lone(one).one for k, one in enumerate(request.lone_sums)}
         costs |= {f"histogram {k}": touched for k in range(len(request.histograms))}
-        for k, bins in enumerate(request.cumulatives):
-            costs[f"cumulative {k}"] = touched * float(np.mean(prefix_deviations(len(bins.edges) - 1) ** 2))
+        for k, one in enumerate(request.cumulatives):
+            rows = prefix_rows(EITHER_SHARE, one.bins.size)
+            served = rows @ prefix_noise(one.bins.size) @ rows.T
+            costs[f"cumulative {k}"] = touched * float(np.trace(served)) / len(rows)
+        costs |= {f"quantile {k}": touched for k in range(len(request.searches))}
         return costs | {f"profile {k}": float(request.cells) for k in range(len(request.profiles))}
 
     @cached_property
@@ -130,6 +134,14 @@ class TableNoise:
         count = len(self.request.cumulatives)
         return tuple(self.request.touched * self._scale(f"cumulative {k}") for k in range(count))
 
+    def searches(self) -> list[QuantileSearch]:
+        """A search for every quantile, before its first round."""
+        request, made = self.request, []
+        for k, (answer, together) in enumerate(request.searches):
+            scale = float(request.touched) ** (2 if together else 1) * request.rows**2
+            made.append(QuantileSearch(answer, together, self.losses[f"quantile {k}"], scale))
+        return made
+
     @property
     def key_deviation(self) -> float:
         """Standard deviation of the number of units that have a key."""
@@ -152,7 +164,8 @@ class TableNoise:
         """Total variation of all draws and of showing a key: public, whatever the data."""
         request = self.request
         per_cell = request.counted + len(request.features) + len(request.lone_sums)
-        per_cell += sum(len(bins.edges) for bins in (*request.histograms, *request.cumulatives))
+        per_cell += sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
+        per_cell += sum(RANGES + 3 * (len(one.shares) + 1) for one, _ in request.searches)
         numbers = request.cells * per_cell + len(request.profiles) * (2 * request.cells + 256)
         return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
 
@@ -166,5 +179,5 @@ class TableNoise:
         if self.request.histograms:
             found["histograms"] = list(self.histograms)
         if self.request.cumulatives:
-            found["cumulative counts, times the root's"] = list(self.cumulatives)
+            found["cumulative counts, times the least"] = list(self.cumulatives)
         return found

@@ -42,6 +42,7 @@ from gaussveil.statistics.keys import Discovered, Key
 from gaussveil.statistics.unit_cells import CellReader, require_unit
 from gaussveil.typing import Floats
 
+MOST_SHOWN = 12  # answers in the text of a plan
 KEY_SHARE = 0.05  # of delta, for the chance that a key of one unit alone shows
 
 
@@ -55,6 +56,10 @@ class TablePlan(Plan):
     def request(self) -> Request:
         """What is asked."""
         return self.noise.request
+
+    def __repr__(self) -> str:
+        wide = ", ".join(f"{name} {sd:.3g}" for name, sd in list(self.deviations().items())[:MOST_SHOWN])
+        return f"TablePlan({self.released}; sd at 1000 units a group: {wide})"
 
     def deviations(self, units: int = 1000) -> dict[str, float]:
         """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
@@ -70,10 +75,17 @@ class TablePlan(Plan):
         total = sum(self.noise.losses.values())
         return {name: loss / total for name, loss in self.noise.losses.items()}
 
+    @property
+    def costliest(self) -> tuple[str, float]:
+        """The one change that would make the noise smallest, and by which factor."""
+        return min(self.alternatives().items(), key=lambda one: one[1], default=("nothing", 1.0))
+
     def alternatives(self, units: int = 1000) -> dict[str, float]:
         """What other bounds would make of the deviations, as a factor (geometric mean over the answers)."""
         request = self.request
         changed: dict[str, Request] = {}
+        if request.rows > 1:
+            changed[f"rows_per_group={request.rows // 2}"] = replace(request, rows=request.rows // 2)
         if request.touched > 1:
             half = max(request.touched // 2, 1)
             changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
@@ -146,6 +158,7 @@ class TableRelease(Mechanism):
             self.groups_per_unit,
             self.unit_norm,
             self.bounds,
+            self.totals,
         )
         key_error = 0.0
         if request.discovered is not None:
@@ -186,6 +199,7 @@ class TableRelease(Mechanism):
                 return _nobody(plan, library)
             draws.noise = _with_known_keys(plan.noise, plan.request.with_values(values))
         drawn = draws.rows()
+        drawn.quantiles = draws.quantiles()
         drawn.profiles = draws.profiles()
         columns = Estimates(draws.noise, drawn, self.totals).columns()
         return _frame(draws.noise.request, columns, self.totals, library)
@@ -249,7 +263,7 @@ def _expected(noise: TableNoise, units: float) -> Drawn:
     request = noise.request
     rows = units * request.rows
     one = np.full(1, rows)
-    widths = [len(bins.edges) - 1 for bins in (*request.histograms, *request.cumulatives)]
+    widths = [one.bins.size for one in (*request.histograms, *request.cumulatives)]
     bins = [np.full((1, width), rows / width) for width in widths]
     drawn = Drawn(
         one if request.counted else None,
@@ -257,6 +271,7 @@ def _expected(noise: TableNoise, units: float) -> Drawn:
         [one / 2 for _ in request.lone_sums],
         bins[: len(request.histograms)],
         bins[len(request.histograms) :],
+        [one.expected(rows) for one in noise.searches()],
     )
     for place, answer in enumerate(request.profiles):
         keys = [key for key in request.keys.values() if isinstance(key, Key)]

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.noisy_sums import MOST_DRAWS
 from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
-from gaussveil.statistics.keys import Bins, Discovered, Key, value_of
+from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, first_limits
+from gaussveil.statistics.keys import Bins, Discovered, Key, Thresholds, value_of
 from gaussveil.statistics.unit_cells import CellReader, Feature
 
 Item = TypeVar("Item")
@@ -29,10 +31,11 @@ class Request:
     answers: tuple[Answer, ...]
     rows: int
     groups_per_unit: int | None
+    totals: bool = False
 
     @classmethod
     def of(
-        cls, unit: Any, by: Any, answers: Any, rows: object, groups: object, unit_norm: Any, bounds: str | None
+        cls, unit: Any, by: Any, answers: Any, rows: object, groups: object, unit_norm: Any, bounds: Any, totals: bool
     ) -> Request:
         """The request in the caller's words."""
         if not isinstance(unit, str) or not unit:
@@ -57,6 +60,7 @@ class Request:
             tuple(asked),
             checks.whole("rows_per_group", rows, "[1, 1048576]"),
             None if groups is None else checks.whole("groups_per_unit", groups),
+            bool(totals),
         )
         request._check()
         return request
@@ -71,8 +75,9 @@ class Request:
             raise ParameterError("unit_norm and bounds='auto' need public keys: list the values of every key.")
         if self.discovered is None and self.cells > MOST_GROUPS:
             raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self.cells}.")
-        for name in ("lone_sums", "features", "histograms", "cumulatives"):
-            getattr(self, name)  # refuses answers without bounds
+        passes = len(self.features) + len(self.lone_sums) + len(self.histograms) + len(self.cumulatives) + 2
+        if (draws := passes + 7 * len(self.profiles) + len(ROUND_SHARES) * len(self.searches)) > MOST_DRAWS:
+            raise ParameterError(f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer.")
 
     @property
     def discovered(self) -> str | None:
@@ -131,20 +136,28 @@ class Request:
         return _distinct([replace(one.feature, kind="size") for one in sums])
 
     @cached_property
-    def histograms(self) -> tuple[Bins, ...]:
-        """Bins whose counts are asked for."""
-        return _distinct([one.bins for one in self.answers if isinstance(one, Histogram)])
+    def histograms(self) -> tuple[Histogram, ...]:
+        """Answers whose bins are counted."""
+        return tuple(one for one in self.answers if isinstance(one, Histogram))
 
     @cached_property
-    def cumulatives(self) -> tuple[Bins, ...]:
-        """Bins whose prefix sums are asked for."""
-        return _distinct([one.bins for one in self.answers if isinstance(one, Quantile | CDF)])
+    def cumulatives(self) -> tuple[CDF, ...]:
+        """Answers that read prefix sums of bins."""
+        return tuple(one for one in self.answers if isinstance(one, CDF))
+
+    @cached_property
+    def searches(self) -> tuple[tuple[Quantile, bool], ...]:
+        """Quantiles that are searched for, and whether in all groups together."""
+        found = [one for one in self.answers if isinstance(one, Quantile)]
+        return tuple((one, together) for together in (False, True)[: 1 + self.totals] for one in found)
 
     @property
     def reader(self) -> CellReader:
         """What one pass reads for everything but profiles; keys must be known."""
         keys = tuple(key for key in self.keys.values() if isinstance(key, Key))
-        return CellReader(self.unit, keys, (*self.features, *self.lone_sums), (*self.histograms, *self.cumulatives))
+        bins: list[Bins | Thresholds] = [one.bins for one in (*self.histograms, *self.cumulatives)]
+        bins += [first_limits(one) for one, _ in self.searches]
+        return CellReader(self.unit, keys, (*self.features, *self.lone_sums), tuple(bins))
 
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
