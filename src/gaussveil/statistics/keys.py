@@ -202,7 +202,7 @@ class Thresholds:
     @property
     def size(self) -> int:
         """Number of ranges."""
-        return self.limits.shape[1] + 1
+        return int(self.limits.shape[1]) + 1
 
     def places(self, values: Floats, group: Integers) -> Integers:
         """How many of its group's limits a number exceeds."""

@@ -137,6 +137,11 @@ class _OfEdges(Answer):
         object.__setattr__(self, "edges", tuple(float(edge) for edge in self.edges))
         Bins(self.column, self.edges)  # refuses edges that do not rise
 
+    @property
+    def bins(self) -> Bins | Thresholds:
+        """The public bins that rows are counted in."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Histogram(_OfEdges):
