@@ -178,7 +178,7 @@ def watts(lines: list[str]) -> None:
         (negative, r"column 'kW', row 5: the value must be finite and not negative"),
         (unreadable_time, r"column 'time', row 7: not ISO 8601"),
         (gap, r"column 'kW', household number 0, time number 9: reading missing .* gaps="),
-        (watts, r"half of the readings are above 50 kW .* --unit"),
+        (watts, r"half of the readings are above 50 kW .* --in"),
     ],
     ids=["negative", "time", "gap", "watts"],
 )
