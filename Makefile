@@ -105,6 +105,8 @@ $(PEERS_STAMP): $(DEV_STAMP)
 	$(call INSTALL,.venv-peers) $(PEERS_OUTSIDE)
 	$(PYTHON) -m venv .venv-peers-opendp
 	.venv-peers-opendp/bin/python -m pip install --quiet "opendp[polars]==0.16.0" # its polars is older than ours
+	$(PYTHON) -m venv .venv-peers-diffprivlib
+	.venv-peers-diffprivlib/bin/python -m pip install --quiet diffprivlib==0.6.6 "scikit-learn<1.6" # fails with ours
 	touch $@
 
 $(TRAIN_STAMP):

@@ -12,8 +12,8 @@ from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateLogisticRegression
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import Draws
-from gaussveil.mechanisms.regression.logistic import LIFT, MEAN_SHARE, STEPS, gradient_steps
-from gaussveil.mechanisms.regression.moments import draw_moments
+from gaussveil.mechanisms.regression.logistic import LIFT, STEPS, gradient_steps
+from gaussveil.mechanisms.regression.moments import LOOK_SHARE, Look, draw_moments
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import Block, ExactSum, Labels, Statistic
@@ -35,8 +35,8 @@ class OneBlock:
     def __init__(self, values: Matrix, codes: NDArray[np.int64] | None = None) -> None:
         self.values, self.codes = values, codes
 
-    def aggregate(self, statistic: Statistic[Any], **_: Any) -> Any:
-        block = Block(self.values.copy(), self.codes, 2 if self.codes is not None else 1)
+    def aggregate(self, statistic: Statistic[Any], columns: Any = (), **_: Any) -> Any:
+        block = Block(self.values[: len(columns) or None].copy(), self.codes, 2 if self.codes is not None else 1)
         return statistic.finish(statistic.partial(block))
 
 
@@ -44,31 +44,63 @@ def number(certificate: Certificate, name: str) -> float:
     return float(certificate.parameters[name])  # type: ignore[arg-type]
 
 
+class Recorded(Draws):
+    """Draws that remember what they handed out."""
+
+    def noisy(self, noise: GaussianNoise, *sums: ExactSum) -> Floats:
+        handed = super().noisy(noise, *sums)
+        self.__dict__.setdefault("outputs", []).append(np.ravel(handed - self.shared(noise)))
+        return handed
+
+    def shared(self, noise: GaussianNoise) -> Any:
+        """What is left out: nothing."""
+        return 0.0
+
+
+def look_scales(certificate: Certificate) -> Matrix:
+    """Deviations of the look's count, sum and sum of squares of one column."""
+    return np.full(3, math.sqrt(3) / (number(certificate, "row_mean_shift") * math.sqrt(LOOK_SHARE)))
+
+
 def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
-    """One column, and one target where there are blocks of it: no row against one that fills every block."""
+    """One column, and one target where there are blocks of it: no row against one that fills every block.
+
+    The outputs are those of the look, then the matrix, which is drawn in fixed units: whatever the look tells, its
+    shares of the budget are the same.
+    """
     supervised = "y" in blocks
     columns = 1 + supervised
     places = np.triu_indices(1 + columns)
     nobody, somebody = (np.empty((0, 1)), np.empty(0)), (np.ones((1, 1)), np.ones(1))
-    filled = np.ones(len(blocks)) * (1 - 2.0**-50)  # the x-part leaves room for its rounding
+    filled = np.ones(3 + len(blocks)) * (1 - 2.0**-50)  # the x-part leaves room for its rounding
 
     def build(**changes: Any) -> Any:
         bounds = {"bounds": (-1.0, 1.0)} | ({"target_bounds": (-1.0, 1.0)} if supervised else {})
         return kind(**{**bounds, **changes})
 
+    def block_scales(certificate: Certificate) -> dict[str, float]:
+        rest = number(certificate, "row_mean_shift") * math.sqrt(1 - LOOK_SHARE)
+        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest)
+        return found
+
     def scales(certificate: Certificate) -> Matrix:
-        declared: Any = certificate.parameters["noise_deviations"]
-        return np.array([declared[block] * (math.sqrt(2) if block in ("xx", "yy") else 1.0) for block in blocks])
+        declared = block_scales(certificate)
+        each = [declared[block] * (math.sqrt(2) if block in ("xx", "yy") else 1.0) for block in blocks]
+        return np.concatenate((look_scales(certificate), each))
 
     def draws(mechanism: Any, data: Any, count: int) -> Matrix:
         certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*nobody).certificate_
-        declared: Any = certificate.parameters["noise_deviations"]
         targets = ("y",) * supervised
         rows = np.repeat(data[0].T, columns, axis=0)
-        table = Table(OneBlock(rows), ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
-        units, shift = np.array([[0.0, 1.0]] * columns), number(certificate, "mean_shift")
-        passes = (Draws(table, shift, mechanism.generator) for _ in range(count))
-        return np.stack([draw_moments(each, units, 1.0, dict(declared))[0][places] for each in passes])
+        units, made = np.array([[0.0, 1.0]] * columns), []
+        for _ in range(count):
+            source = OneBlock(rows)
+            table = Table(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
+            passes = Recorded(table, number(certificate, "mean_shift"), mechanism.generator)
+            Look.at(passes, units, number(certificate, "row_mean_shift") * math.sqrt(LOOK_SHARE))
+            matrix, _ = draw_moments(passes, units, block_scales(certificate))
+            made.append(np.concatenate((*passes.__dict__["outputs"][:3], matrix[places])))
+        return np.stack(made)
 
     def release(mechanism: Any, data: Any) -> Release[Any]:
         mechanism.fit(*data)
@@ -93,14 +125,13 @@ def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
 SIDES = np.repeat([-1.0, 1.0], 100)
 
 
-class WithoutTheCommonRows(Draws):
-    """Draws that remember what they handed out, less what the rows that both neighbours share gave at that step."""
+class WithoutTheCommonRows(Recorded):
+    """What was handed out, less what the rows that both neighbours share gave at that step."""
 
-    def noisy(self, noise: GaussianNoise, *sums: ExactSum) -> Floats:
-        handed = super().noisy(noise, *sums)
-        shared: ExactSum = self.table.source.shared  # type: ignore[attr-defined]
-        self.__dict__.setdefault("outputs", []).append(handed - shared.on_grid(noise.grid))
-        return handed
+    def shared(self, noise: GaussianNoise) -> Any:
+        common: ExactSum = self.table.source.shared  # type: ignore[attr-defined]
+        of_look = {1: (0, 0), 2: (0, 1), 3: (1, 1)}.get(self.draws)
+        return common.on_grid(noise.grid)[of_look or ...]
 
 
 class SharedRows(OneBlock):
@@ -117,7 +148,7 @@ def logistic_steps(name: str) -> dict[str, Any]:
     common = (SIDES[:, None], (SIDES < 0).astype(np.int64))
     wrong = (np.append(SIDES, 1e9)[:, None], np.append(common[1], 1))
     row = np.array([LIFT, 1.0])
-    moved = np.concatenate([row, row / 2, *[row] * (STEPS - 1)])
+    moved = np.concatenate([[0.0, 0.0, 1.0], row / 2, *[row] * (STEPS - 1)])  # the look weighs a wild row down
 
     def build(**changes: Any) -> PrivateLogisticRegression:
         return PrivateLogisticRegression(**{"bounds": (-1.0, 1.0), "classes": [0, 1], **changes})
@@ -134,14 +165,14 @@ def logistic_steps(name: str) -> dict[str, Any]:
         for _ in range(count):
             passes = WithoutTheCommonRows(table, number(certificate, "mean_shift"), mechanism.generator)
             left = number(certificate, "row_mean_shift")
-            gradient_steps(passes, Labels("y", [0, 1]), np.array([[0.0, 1.0]]), 1.0, left)
+            gradient_steps(passes, Labels("y", [0, 1]), np.array([[0.0, 1.0]]), None, left)
             made.append(np.concatenate(passes.__dict__["outputs"]))
         return np.stack(made)
 
     def scales(certificate: Certificate) -> Matrix:
         length, left = math.sqrt(1 + LIFT**2), number(certificate, "row_mean_shift")
-        shares = np.repeat([MEAN_SHARE, *[(1 - MEAN_SHARE) / STEPS] * STEPS], 2)
-        return length / (np.sqrt(shares) * left)
+        steps = np.full(2 * STEPS, length / (math.sqrt((1 - LOOK_SHARE) / STEPS) * left))
+        return np.concatenate((look_scales(certificate), steps))
 
     return {
         "name": name,

@@ -19,9 +19,10 @@ from gaussveil.mechanisms import (
     PrivatePCA,
     regress,
 )
+from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.logistic import LogisticRows
-from gaussveil.mechanisms.regression.moments import block_energies, block_scales
-from gaussveil.mechanisms.regression.rows import WeightedRows
+from gaussveil.mechanisms.regression.moments import Look, block_energies, block_scales
+from gaussveil.mechanisms.regression.rows import Table, WeightedRows
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Block, as_source
 
@@ -66,12 +67,12 @@ def test_scikit_learn_checks_pass(kind: type) -> None:
 
 def test_no_row_moves_the_blocks_by_more_than_was_charged() -> None:
     """Independent of the formula: whiten what random and wild rows add by the noise itself."""
-    norm, targets, size, shift = 1.3, 2, 4, 0.7
-    energies = block_energies(norm, targets)
+    targets, size, shift = 2, 4, 0.7
+    energies = block_energies(targets)
     scales = block_scales(dict.fromkeys(energies, 2.0) | {"xx": 0.3}, energies, shift)
-    statistic = WeightedRows(centre=(0.1,) * 6, scale=(2.0,) * 6, row_norm=norm, targets=targets)
+    statistic = WeightedRows(centre=(0.1,) * 6, scale=(2.0,) * 6, row_norm=1.0, targets=targets)
     rng, worst = np.random.default_rng(3), 0.0
-    wild = np.array([[1e308, -1e308, 1e300, 0, 1e9, -1e9], [np.finfo(float).max] * 6, [2.7, 0.1, 0.1, 0.1, 9.0, 9.0]])
+    wild = np.array([[1e308, -1e308, 1e300, 0, 1e9, -1e9], [np.finfo(float).max] * 6, [2.1, 0.1, 0.1, 0.1, 9.0, 9.0]])
     for row in np.concatenate((rng.normal(size=(300, 6)) * 10, wild)):
         sums = statistic.finish(statistic.partial(Block(row[:, None].copy()))).to_float()
         moved = 0.0
@@ -85,15 +86,48 @@ def test_no_row_moves_the_blocks_by_more_than_was_charged() -> None:
     assert 0.99 * shift <= worst <= shift
 
 
+class Summed:
+    """A Source of one block."""
+
+    rows_per_unit = 1
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def aggregate(self, statistic: Any, **_: Any) -> Any:
+        return statistic.finish(statistic.partial(Block(self.rows.copy())))
+
+
+class Whitened(Draws):
+    """Draws without noise: what was asked for, in deviations of the noise that would have been added."""
+
+    def noisy(self, noise: Any, *sums: Any) -> Any:
+        self.__dict__.setdefault("moved", []).append(np.ravel(sums[0].to_float()) / np.sqrt(noise.covariance))
+        return sums[0].to_float()
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_no_row_moves_the_look_by_more_than_was_charged(size: int) -> None:
+    rng, worst, shift = np.random.default_rng(size), 0.0, 0.3
+    names = tuple(map(str, range(size)))
+    wild = [np.full(size, 1e308), np.ones(size), np.full(size, 1e9), np.eye(size)[0] * -1e300]
+    for row in [*rng.normal(size=(200, size)) * 3, *wild]:
+        passes = Whitened(Table(Summed(row[:, None]), names, (), names, (), "row"), 1.0, None)  # type: ignore[arg-type]
+        Look.at(passes, np.array([[0.0, 1.0]] * size), shift)
+        worst = max(worst, float(np.linalg.norm(np.concatenate(passes.__dict__["moved"]))))
+    assert 0.99 * shift <= worst <= shift
+    assert math.sqrt(passes.spent) == pytest.approx(shift, rel=1e-12)
+
+
 def test_no_gradient_is_longer_than_was_charged() -> None:
     rng = np.random.default_rng(5)
-    for coefficients in (None, (0.0,) * 4, (3.0, -50.0, 1e4, 0.1)):
-        statistic = LogisticRows(centre=(0.0,) * 3, scale=(1.0,) * 3, row_norm=1.2, coefficients=coefficients)
+    for coefficients in ((0.0,) * 4, (3.0, -50.0, 1e4, 0.1)):
+        statistic = LogisticRows(centre=(0.0,) * 3, scale=(1.2,) * 3, coefficients=coefficients)
         for row in np.concatenate((rng.normal(size=(50, 3)) * 9, [[1e308, -1e308, 1e308]])):
             for group in (0, 1):
                 block = Block(row[:, None].copy(), np.array([group]), 2)
                 moved = statistic.finish(statistic.partial(block)).to_float()
-                assert np.linalg.norm(moved) <= 1.2 * math.sqrt(1.09) * (1 + 1e-9)
+                assert np.linalg.norm(moved) <= math.sqrt(1.09) * (1 + 1e-9)
 
 
 def test_one_record_is_one_number_whatever_stands_beside_it() -> None:
@@ -101,7 +135,7 @@ def test_one_record_is_one_number_whatever_stands_beside_it() -> None:
     rows = np.random.default_rng(6).normal(size=(3, 501))
     for statistic in (
         WeightedRows(centre=(0.3,) * 3, scale=(1.7,) * 3, row_norm=1.0, targets=1),
-        LogisticRows(centre=(0.3,) * 3, scale=(1.7,) * 3, row_norm=1.0, coefficients=(0.1, 0.7, -3.0, 0.2)),
+        LogisticRows(centre=(0.3,) * 3, scale=(1.7,) * 3, coefficients=(0.1, 0.7, -3.0, 0.2)),
     ):
         whole = statistic.finish(statistic.partial(Block(rows.copy()))).integers()
         parts = [statistic.finish(statistic.partial(Block(rows[:, i : i + 1].copy()))).integers() for i in range(501)]
@@ -110,7 +144,7 @@ def test_one_record_is_one_number_whatever_stands_beside_it() -> None:
 
 @pytest.mark.parametrize("given", [GIVEN, {}], ids=["bounds", "auto"])
 def test_intervals_cover_what_they_promise(given: dict[str, Any]) -> None:
-    truth, covered, level = np.array([0.5, -0.3, 0.0]), 0, 0
+    truth, covered, level, informed = np.array([0.5, -0.3, 0.0]), 0, 0, 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
         rows = rng.uniform(-1, 1, size=(1500, 3))
@@ -120,7 +154,8 @@ def test_intervals_cover_what_they_promise(given: dict[str, Any]) -> None:
         covered += int(np.sum((interval[:, 0] <= truth) & (truth <= interval[:, 1])))
         low, high = model.fits_[0].interval[0]
         level += low <= 0.1 <= high
-        assert model.fits_[0].trusted
+        informed += sum(model.fits_[0].informed)
+    assert informed >= 0.9 * 240
     assert 0.9 * 180 <= covered <= 0.99 * 180  # 95 % within two and a half standard errors
     assert level >= 52
 
@@ -195,8 +230,8 @@ def test_units_sources_and_frames_agree() -> None:
     assert named.certificate_.adjacency.unit == "home"
     assert any("at most 2 rows" in line for line in named.certificate_.assumptions)
     loose = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(frame[["a", "b", "c"]], TARGET)
-    ratio = named.moments_.variance[1, 2] / loose.moments_.variance[1, 2]
-    assert ratio == pytest.approx(4.0, rel=1e-4)
+    ratio = named.certificate_.parameters["row_mean_shift"] / loose.certificate_.parameters["row_mean_shift"]
+    assert ratio == pytest.approx(0.5, rel=1e-4)
     source = as_source(frame[["a", "b", "c"]].assign(label=TARGET))
     same = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(source)
     assert np.array_equal(same.coef_, loose.coef_)

@@ -47,7 +47,7 @@ def regress(
                 "std_error": dict(zip(fit.names, fit.std_error.tolist())),
                 "interval": dict(zip(fit.names, fit.interval.tolist())),
                 "residual_deviation": fit.residual_deviation,
-                "trusted": fit.trusted,
+                "trusted": dict(zip(fit.names, fit.informed)),
             }
             for fit in model.fits_
         }

@@ -89,6 +89,8 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
 class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):  # type: ignore[misc]
     """Binary classifier whose coefficients are one private posterior draw.
 
+    To predict, prefer `PrivateLogisticRegression`: this draw's noise grows as `regularization` falls, that one's not.
+
     Args:
         epsilon, delta: the promise for one fit.
         row_norm: public bound on the l2 norm of a row; longer rows are scaled down to it.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import numpy as np
+from scipy.stats import norm as normal
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
@@ -28,10 +29,9 @@ AUTO_SHARE = 0.2  # of t^2, for bounds="auto": half of it for octaves, a quarter
 POWERS = tuple(2.0**power for power in range(-34, 36))
 OCTAVES = (*(-power for power in POWERS[::-1]), 0.0, *POWERS)
 ZOOM_BINS = 32
-SURELY = 4.5  # noise deviations above which a bin is taken to hold somebody
+FALSELY = 0.01  # chance that an empty octave of any column is taken to hold somebody
 TARGET_ROOM = 1.5  # targets are clipped to their bounds, and what is clipped is biased
 HARDLY = 0.01  # of all rows: what may lie beyond the bounds that are found
-TYPICAL = 0.4  # of the square root of the number of columns: length of a row in units of half a range
 
 
 @dataclass
@@ -71,15 +71,24 @@ class Draws(NoisySums):
         ), scale
 
     def _octaves(self, columns: list[str], mean_shift: float) -> Floats:
-        """From the first to the last octave, negative ones before positive ones, that surely holds somebody."""
-        edges = np.tile(OCTAVES, (len(columns), 1))
-        noisy, scale = self._counts(columns, edges, mean_shift)
-        surely = noisy > SURELY * scale
-        first, last = surely.argmax(axis=1), surely.shape[1] - surely[:, ::-1].argmax(axis=1)
-        spans = np.stack((np.asarray(OCTAVES)[first], np.asarray(OCTAVES)[last]), axis=1)
+        """From the first to the last octave, negative ones before positive ones, that surely holds somebody.
+
+        Where none does it is the widest span of all columns: too small a unit would make a column's values wild, too
+        large a one lets it fade. Numbers next to zero tell no unit.
+        """
+        edges = np.asarray(OCTAVES)
+        noisy, scale = self._counts(columns, np.tile(edges, (len(columns), 1)), mean_shift)
+        surely = scale * float(normal.isf(FALSELY / noisy.size))
+        beside_zero = edges[1:] * edges[:-1] == 0
+        sure = (noisy > surely) & ~beside_zero
+        first, last = sure.argmax(axis=1), sure.shape[1] - sure[:, ::-1].argmax(axis=1)
+        spans = np.stack((edges[first], edges[last]), axis=1)
         # small numbers fill few octaves, each with few: where the span reaches far towards 0 it begins there
         spans = np.where(np.abs(spans) < np.max(np.abs(spans), axis=1, keepdims=True) / 8, 0.0, spans)
-        return np.where(surely.any(axis=1, keepdims=True), spans, (-1.0, 1.0))
+        with_zero = np.stack((np.minimum(spans[:, 0], 0.0), np.maximum(spans[:, 1], 0.0)), axis=1)
+        zeros, told = (noisy > surely)[:, beside_zero].any(axis=1), sure.any(axis=1)
+        widest = (with_zero[told, 0].min(), with_zero[told, 1].max()) if told.any() else (-1.0, 1.0)
+        return np.where(told[:, None], np.where(zeros[:, None], with_zero, spans), widest)
 
     def _without_ends(self, columns: list[str], spans: Floats, mean_shift: float) -> Floats:
         """The spans less the bins at both ends that hold hardly anybody, the noise allowed for."""
@@ -109,11 +118,9 @@ class BoundedMechanism(Mechanism):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Bound the rows, debit the account, draw."""
 
-    def _norm(self, size: int) -> float:
-        """Radius, in units of half a range, beyond which a row is weighted down."""
-        if self.row_norm is not None:
-            return checks.positive("row_norm", self.row_norm)
-        return max(1.0, TYPICAL * math.sqrt(size))
+    def _given_norm(self) -> float | None:
+        """Radius, in units of half a range, beyond which a row is weighted down; None if it follows from the look."""
+        return None if self.row_norm is None else checks.positive("row_norm", self.row_norm)
 
     def _publish_sums(
         self,

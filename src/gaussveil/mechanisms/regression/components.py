@@ -12,7 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussveil import checks
 from gaussveil.mechanisms.records import new_rows
-from gaussveil.mechanisms.regression.moments import MomentsMechanism, NoisyMoments
+from gaussveil.mechanisms.regression.moments import (
+    Look,
+    MomentsMechanism,
+    NoisyMoments,
+    Scales,
+    block_energies,
+    block_entries,
+    block_scales,
+)
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.typing import Floats
 
@@ -31,7 +39,7 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):  # type: ignore[misc]
     """
 
     mechanism = "covariance"
-    weights: ClassVar = {"1": 0.1, "x": 0.2, "y": 0.0, "xx": 1.0, "xy": 0.0, "yy": 0.0}
+    reach: ClassVar = 1.7  # clipped rows make variances too small
     moments_: NoisyMoments = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -49,6 +57,11 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):  # type: ignore[misc]
         reach = NORMAL_95 * self.std_error_
         self.interval_ = np.stack((self.covariance_ - reach, self.covariance_ + reach), axis=-1)
         return self
+
+    def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
+        entries = block_entries(size, 0)
+        weights = {block: each * entries[block] for block, each in {"1": 0.1, "x": 0.2, "xx": 1.0}.items()}
+        return block_scales(weights, block_energies(0), mean_shift)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,8 +1,8 @@
 """Private linear regression with intervals: post-processing of noisy second moments.
 
 With C, c the centred sums of products of features and of features with the target, c - C b has the variance D +
-sigma^2 C: D the known noise of c and of C b, sigma^2 C the sampling error. Under a prior N(0, g I) on b, g chosen by
-the likelihood of c, the posterior mean and covariance are what is reported: least squares where the noise is small, and
+sigma^2 C: D the known noise of c and of C b, sigma^2 C the sampling error. Under priors N(0, g I) on b, weighted by the
+likelihood of c, the posterior mean and covariance are what is reported: least squares where the noise is small, and
 shrunk along the directions where it is not, negative eigenvalues of C included.
 """
 
@@ -18,14 +18,25 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gaussveil.mechanisms.records import new_rows
-from gaussveil.mechanisms.regression.moments import MomentsMechanism, NoisyMoments
+from gaussveil.mechanisms.regression.moments import (
+    Look,
+    MomentsMechanism,
+    NoisyMoments,
+    Scales,
+    block_energies,
+    block_entries,
+    block_scales,
+)
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.typing import Floats, Integers
 
-PRIORS = np.geomspace(1e-6, 1e6, 49)
-ROUNDS = 3
+SHARES = np.geomspace(1e-4, 1e4, 17)  # of the target's variance that a prior expects features to explain
+TARGET_VARIANCE = 1 / 16  # of targets in public units: nominal, for sharing out the budget
+LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
+CARES = 10.0 ** np.arange(0, -4, -0.5)  # for slopes, beside the mean
+ROUNDS = 2
 LEVEL = 0.95
-UNTRUSTED = 0.5  # of the prior variance left after the release: the noise is above the signal
+UNTRUSTED = 0.1  # of its prior variance left to a slope: the prior says more than the release
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +49,13 @@ class LinearFit:
     covariance: Floats
     residual_deviation: float
     count: float
-    trusted: bool
+    informed: tuple[bool, ...]
+    """Of which coefficients the release says more than the prior did: the intervals of others are not to be trusted."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every interval is."""
+        return all(self.informed)
 
     @property
     def std_error(self) -> Floats:
@@ -58,13 +75,15 @@ class LinearFit:
             f"residual standard deviation {self.residual_deviation:.4g}",
             f"{'':16}{'coef':>12}{'std err':>12}{'z':>9}{'P>|z|':>9}{'[0.025':>12}{'0.975]':>12}",
         ]
-        for name, value, error, (low, high) in zip(self.names, self.coefficients, self.std_error, self.interval):
+        rows = zip(self.names, self.coefficients, self.std_error, self.interval, self.informed)
+        for name, value, error, (low, high), informed in rows:
             score = value / error
             chance = 2 * float(normal.sf(abs(score)))
-            lines.append(f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}")
+            line = f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}"
+            lines.append(line + ("" if informed else "  *"))
         lines.append("standard errors hold sampling and privacy noise, not the bias of clipped targets")
         if not self.trusted:
-            lines.append("the noise is above the signal: do not trust these intervals; use more rows or more epsilon")
+            lines.append("* the noise is above the signal: do not trust this interval; use more rows or more epsilon")
         return "\n".join(lines)
 
 
@@ -74,41 +93,81 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
     chosen = np.asarray(range(size) if features is None else features, dtype=np.int64)
     place = size + target
     sums, noise = moments.centred()
-    inner, cross = sums[np.ix_(chosen, chosen)], sums[chosen, place]
-    noise_inner, noise_cross = noise[np.ix_(chosen, chosen)], noise[chosen, place]
-    count, total, total_noise = moments.count, float(sums[place, place]), math.sqrt(float(noise[place, place]))
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    count = moments.count
+    nominal = count * moments.look.square / size
+    inner, error = denoised(sums[np.ix_(chosen, chosen)], noise[np.ix_(chosen, chosen)], nominal)
+    cross, cross_error = sums[chosen, place], noise[chosen, place]
+    values, vectors = np.linalg.eigh(inner)
     positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    residual = max(total, total_noise) / count
+    known = TARGET_VARIANCE**2 / (TARGET_VARIANCE**2 + float(noise[place, place]) / count**2)
+    variance = min(max(known * sums[place, place] / count + (1 - known) * TARGET_VARIANCE, 1e-12), 1.0)
+    freedom = max(count - len(chosen) - 1, 1.0) / count
+    priors = SHARES * variance * count / max(float(np.trace(positive)), 0.01 * nominal)
+    # rows that are weighted down weigh twice in sums of squares: their mean weight corrects the sampling error
+    weight = min(count / moments.look.rows, 1.0)
+    residual = variance
     for _ in range(ROUNDS):
-        best = max(_posteriors(inner, cross, noise_inner, noise_cross, positive * residual), key=lambda one: one[0])
-        _, slopes, spread, prior = best
-        unexplained = (total - slopes @ cross) / max(count - len(chosen) - 1, 1.0)
-        residual = max(unexplained, total_noise / count, 1e-12)
-    return _in_units(moments, chosen, place, slopes, spread, residual, prior)
+        slopes, spread, prior = _posterior(inner, cross, error, cross_error, positive * residual * weight, priors)
+        explained = (2 * slopes @ cross - slopes @ positive @ slopes) / count
+        residual = min(max((variance - explained) / freedom, (1 - known) / 2 * variance, 1e-12), 1.0)
+    return _in_units(moments, chosen, place, slopes, spread, residual, np.diag(spread) < UNTRUSTED * prior)
 
 
-def _posteriors(inner: Floats, cross: Floats, noise_inner: Floats, noise_cross: Floats, sampling: Floats) -> Any:
-    """Log-likelihood, mean and covariance of the slopes for every prior variance."""
-    for prior in PRIORS:
-        error = np.diag(noise_cross + prior * noise_inner.sum(axis=1)) + sampling
-        marginal = error + prior * inner @ inner.T
-        values, vectors = np.linalg.eigh((marginal + marginal.T) / 2)
+def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floats]:
+    """Entries and their variances given the noise: each drawn to a mean, as far as the entries do not vary.
+
+    The mean of the diagonal is drawn to what was known of it before, as if that were known to its own size; off the
+    diagonal it is zero.
+    """
+    diagonal = np.eye(len(inner), dtype=bool)
+    known = nominal**2 / (nominal**2 + float(np.mean(noise[diagonal])) / len(inner))
+    middle = max(known * float(np.mean(inner[diagonal])) + (1 - known) * nominal, 0.01 * nominal)
+    target = np.where(diagonal, middle, 0.0)
+    found, left = inner.copy(), noise.copy()
+    for place in (diagonal, ~diagonal)[: len(inner)]:
+        spread = max(float(np.mean((inner[place] - target[place]) ** 2 - noise[place])), 0.0)
+        gain = spread / (spread + noise[place])
+        found[place] = target[place] + gain * (inner - target)[place]
+        left[place] *= gain
+    left[diagonal] += known * noise[diagonal] / len(inner)
+    return (found + found.T) / 2, left
+
+
+def _posterior(
+    inner: Floats, cross: Floats, error: Floats, cross_error: Floats, sampling: Floats, priors: Floats
+) -> tuple[Floats, Floats, float]:
+    """Mean and covariance of the slopes over all priors, and the variance that these gave them beforehand."""
+    found = []
+    for prior in priors:
+        # inner's noise times the prior's slopes; an entry off the diagonal of a symmetric matrix enters two rows
+        noise = np.diag(cross_error + prior * error.sum(axis=1)) + sampling
+        values, vectors = np.linalg.eigh(noise + prior * inner @ inner)
         values = np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300))
-        turned = vectors.T @ cross
-        gain = prior * inner.T @ vectors
+        turned, gain = vectors.T @ cross, prior * inner @ vectors
         likelihood = -0.5 * float(np.sum(turned**2 / values + np.log(values)))
-        spread = prior * np.eye(len(cross)) - (gain / values) @ gain.T
-        yield likelihood, (gain / values) @ turned, spread, prior
+        slopes = (gain / values) @ turned
+        second = prior * np.eye(len(cross)) - (gain / values) @ gain.T + np.outer(slopes, slopes)
+        found.append((likelihood, slopes, second))
+    # SHARES are odds u/(1 - u), u of density (1 - u)^2: most features explain less than all
+    chance = np.array([one[0] for one in found]) + np.log(SHARES / (1 + SHARES) ** 4)
+    chance = np.exp(chance - np.max(chance))
+    chance /= np.sum(chance)
+    slopes = np.asarray(sum(p * one[1] for p, one in zip(chance, found)))
+    second = np.asarray(sum(p * one[2] for p, one in zip(chance, found)))
+    return slopes, second - np.outer(slopes, slopes), float(chance @ priors)
 
 
 def _in_units(
-    moments: NoisyMoments, chosen: Integers, place: int, slopes: Floats, spread: Floats, residual: float, prior: float
+    moments: NoisyMoments, chosen: Integers, place: int, slopes: Floats, spread: Floats, residual: float, informed: Any
 ) -> LinearFit:
     means, noise, count = moments.means, moments.variance, moments.count
     level = float(means[place] - means[chosen] @ slopes)
-    level_noise = noise[0, 1 + place] + slopes**2 @ noise[0, 1 + chosen] + level**2 * noise[0, 0]
+    sums_noise = moments.certainty * noise[0, 1:]
+    level_noise = sums_noise[place] + slopes**2 @ sums_noise[chosen] + level**2 * noise[0, 0]
     level_variance = residual / count + float(level_noise) / count**2
+    gain = LEVEL_VARIANCE / (LEVEL_VARIANCE + level_variance)
+    told = tuple(map(bool, (1 - gain < UNTRUSTED, *informed)))
+    level, level_variance = gain * level, gain * level_variance
     scale, unit = moments.scale[chosen], moments.scale[place]
     # intercept = centre_y + unit (level - sum slope_j (mean_j + centre_j/scale_j)) with slopes about the means
     turn = np.vstack((-(means[chosen] + moments.centre[chosen] / scale) * unit, np.diag(unit / scale)))
@@ -116,13 +175,10 @@ def _in_units(
     covariance[0, 0] += unit**2 * level_variance
     raw = slopes * unit / scale
     intercept = float(moments.centre[place] + unit * level - raw @ moments.centre[chosen])
-    trusted = bool(
-        float(np.trace(spread)) < UNTRUSTED * prior * len(chosen) and count > 3 * math.sqrt(float(noise[0, 0]))
-    )
     names = ("intercept", *(moments.feature_names[j] for j in chosen))
     target = moments.target_names[place - len(moments.feature_names)]
     return LinearFit(
-        names, target, np.concatenate(([intercept], raw)), covariance, unit * math.sqrt(residual), count, trusted
+        names, target, np.concatenate(([intercept], raw)), covariance, unit * math.sqrt(residual), count, told
     )
 
 
@@ -135,7 +191,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator): 
         bounds: (low, high) of the features, numbers or one for each column, or a mapping from names to pairs; "auto"
             spends a fifth of the budget on finding them. They set public units; rows beyond are weighted down.
         target_bounds: the same for the target, which is clipped to them.
-        row_norm: radius, in units of half a range, beyond which a row's weight falls.
+        row_norm: radius, in units of half a range, beyond which a row's weight falls; by default from a first look.
         target: name, or names, of the target's column where X is a `Source`.
         unit, rows_per_unit: who is protected and how many rows of each are used; by default each row is its own unit.
         account, generator: as in `GaussianRelease`.
@@ -145,7 +201,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator): 
     """
 
     mechanism = "linear-regression"
-    weights: ClassVar = {"1": 0.1, "x": 0.2, "y": 1.0, "xx": 0.5, "xy": 1.0, "yy": 0.1}
+    reach: ClassVar = 1.1
     target_bounds: Any = "auto"
     target: Any = "label"
     moments_: NoisyMoments = field(init=False)
@@ -166,6 +222,28 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator): 
         self.std_error_ = gathered([one.std_error[1:] for one in self.fits_])
         self.interval_ = gathered([one.interval[1:] for one in self.fits_])
         return self
+
+    def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
+        """Least predicted risk of a nominal target, half of whose variance is explained by slopes of equal size.
+
+        Where noise leaves nothing to tell of the slopes the budget goes to the mean.
+        """
+        entries, energies = block_entries(size, targets), block_energies(targets)
+        column, signal = look.square / size, TARGET_VARIANCE / 2
+        slope = signal / look.square
+
+        def planned(care: float) -> tuple[float, Scales]:
+            # slopes that noise will shrink by `care` need their matrix known so much less
+            each = {"1": TARGET_VARIANCE, "y": 1.0, "yy": 0.1, "x": care * TARGET_VARIANCE / column}
+            each |= {"xy": care / column, "xx": care**2 * 2 * slope / column}
+            scales = block_scales({name: one * entries[name] for name, one in each.items()}, energies, mean_shift)
+            level = (scales["y"] ** 2 + TARGET_VARIANCE * scales["1"] ** 2) / look.rows**2
+            lost = size / column * scales["xy"] ** 2 / look.rows**2
+            lost += signal / (signal + lost) * size / column * size * slope * scales["xx"] ** 2 / look.rows**2
+            risk = LEVEL_VARIANCE * level / (LEVEL_VARIANCE + level) + signal * lost / (signal + lost)
+            return risk, scales
+
+        return min((planned(care) for care in CARES), key=lambda one: one[0])[1]
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
         """The regression's value; on request also its 95 % interval, one (low, high) per row and target."""

@@ -1,10 +1,10 @@
 """Private logistic regression: noisy gradient steps, whose mean shifts add up exactly.
 
-Released: the weighted number and mean of the rows, then STEPS gradients of the logistic loss at released coefficients,
-each a bounded exact sum with Gaussian noise. A row is a = (LIFT r, x), x centred, in public units and clipped to r, so
-its gradient is no longer than r sqrt(1 + LIFT^2) wherever it is taken: the steps are adaptive, their mean shifts are
-not, and one pair N(t, 1) against N(0, 1) dominates them all (docs/math/spectrum.md). No regularisation is needed for
-privacy, so none is there; the number of steps does its work.
+Released: a first look (`moments.Look`), then STEPS gradients of the logistic loss at released coefficients, each a
+bounded exact sum with Gaussian noise. A row is a = (LIFT, x), x centred by the look and clipped to the unit of the
+rows' root mean square, so its gradient is no longer than sqrt(1 + LIFT^2) wherever it is taken: the steps are adaptive,
+their mean shifts are not, and one pair N(t, 1) against N(0, 1) dominates them all (docs/math/spectrum.md). No
+regularisation is needed for privacy, so none is there; the number of steps does its work.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gaussveil.mechanisms.logistic import TwoClasses, class_signs, public_classe
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.records import new_rows, no_values_quoted
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
+from gaussveil.mechanisms.regression.moments import LOOK_SHARE, Look
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.statistics import Block, ExactSum, FixedPoint, Labels, Source, Statistic
 from gaussveil.statistics.fixed_point import column_norms, scaled, sum_columns
@@ -30,30 +31,24 @@ from gaussveil.statistics.statistic import State
 from gaussveil.typing import Floats
 
 STEPS, STEP = 20, 5.0  # gradient steps, each this multiple of the inverse curvature bound
-MEAN_SHARE = 0.1  # of t^2, for the mean
-LIFT = 0.3  # of the row norm: the constant column of the intercept
+LIFT = 0.3  # the constant column of the intercept
 KNOTS = np.linspace(-16.0, 16.0, 4097)
+LENGTH = math.sqrt(1 + LIFT**2) * (1 + 2.0**-40)  # no row or gradient is longer
 WRONG = expit(-KNOTS)  # a table, since exponentials may round by where in memory a row lies
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogisticRows(Statistic[ExactSum]):
-    """Sum of rows a = (LIFT r, x), or of their gradients at `coefficients`; groups 0 and 1 are the labels."""
+    """Sum of the gradients of rows a = (LIFT, x) at `coefficients`; groups 0 and 1 are the labels."""
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
-    row_norm: float
-    coefficients: tuple[float, ...] | None = None
-
-    @property
-    def length(self) -> float:
-        """No row or gradient is longer."""
-        return self.row_norm * math.sqrt(1 + LIFT**2) * (1 + 2.0**-40)
+    coefficients: tuple[float, ...]
 
     @property
     def fixed_point(self) -> FixedPoint:
         """The public number format of a gradient."""
-        return FixedPoint(self.length)
+        return FixedPoint(LENGTH)
 
     def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
         """One vector."""
@@ -63,18 +58,12 @@ class LogisticRows(Statistic[ExactSum]):
         """Sum one block, every row by itself in one fixed order."""
         total = np.zeros(len(block.values) + 1, dtype=np.int64)
         for group, values in block.by_group():
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                rows = (values - np.asarray(self.centre)[:, None]) / np.asarray(self.scale)[:, None]
-                norm = column_norms(rows)
-                rows *= np.where(norm > self.row_norm, self.row_norm / norm, 1.0)
-            rows = np.concatenate((np.full((1, rows.shape[1]), LIFT * self.row_norm), rows))
-            rows[:, ~np.isfinite(norm)] = 0.0
-            if self.coefficients is not None:
-                sign = 2.0 * group - 1.0
-                margin = np.zeros(rows.shape[1])
-                for coefficient, row in zip(self.coefficients, rows):
-                    margin += coefficient * row
-                rows *= sign * np.interp(sign * margin, KNOTS, WRONG)
+            rows = lifted(values, np.asarray(self.centre)[:, None], np.asarray(self.scale)[:, None])
+            sign = 2.0 * group - 1.0
+            margin = np.zeros(rows.shape[1])
+            for coefficient, row in zip(self.coefficients, rows):
+                margin += coefficient * row
+            rows *= sign * np.interp(sign * margin, KNOTS, WRONG)
             total += sum_columns(self.fixed_point.truncate(rows))
         return {"total": scaled(total, 0)}
 
@@ -84,7 +73,18 @@ class LogisticRows(Statistic[ExactSum]):
 
     def sensitivity(self, rows: int = 1) -> dict[str, float]:
         """By the triangle inequality."""
-        return {"total": rows * self.length}
+        return {"total": rows * LENGTH}
+
+
+def lifted(values: Floats, centre: Floats, scale: Floats) -> Floats:
+    """Columns (LIFT, x), x in public units and no longer than 1."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        rows = (values - centre) / scale
+        norm = column_norms(rows)
+        rows *= np.where(norm > 1.0, 1.0 / norm, 1.0)
+    rows = np.concatenate((np.full((1, rows.shape[1]), LIFT), rows))
+    rows[:, ~np.isfinite(norm)] = 0.0
+    return rows
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,7 +97,8 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):  #
             which must then be public knowledge; of a `Source` they must be named.
         target: name of the label's column where X is a `Source`.
 
-    Attributes: `coef_`, `intercept_`, `classes_`, `certificate_`.
+    Attributes: `coef_` and `intercept_` for rows within the radius (longer ones are shortened, in `predict` too),
+    `classes_`, `certificate_`, and `units_`, the centre and scale of every column.
     """
 
     mechanism = "logistic-regression"
@@ -120,45 +121,40 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):  #
             table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
         table = table.without_targets()
         size = len(table.features)
-        norm = self._norm(size)
-        found = self._publish_sums(
+        norm = self._given_norm()
+        point, units = self._publish_sums(
             table,
             lambda draws, units, left: gradient_steps(draws, group, units, norm, left),
             released=f"{size + 1} coefficients of a logistic regression",
-            coordinates=(STEPS + 1) * (size + 1),
-            parameters=lambda left: {"row_norm": norm, "steps": STEPS, "row_mean_shift": left},
+            coordinates=(STEPS + 1) * (size + 1) + 1,
+            parameters=lambda left: {"row_norm": norm or "searched", "steps": STEPS, "row_mean_shift": left},
         ).value
-        self.classes_, self.intercept_, self.coef_ = classes, found[:1], found[None, 1:]
+        self.classes_, self.units_ = classes, units
+        self.coef_ = (point[1:] / units[:, 1])[None]
+        self.intercept_ = point[:1] * LIFT - self.coef_ @ units[:, 0]
+        self.bounded_coef_ = point
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class."""
+        """Log-odds of the second class; a row is bounded as those were that the coefficients were fitted on."""
         check_is_fitted(self, "coef_")
-        return np.asarray(new_rows(self, X) @ self.coef_[0] + self.intercept_[0])
+        rows = np.asarray(new_rows(self, X), dtype=np.float64).T
+        return np.asarray(self.bounded_coef_ @ lifted(rows, self.units_[:, :1], self.units_[:, 1:]))
 
 
-def gradient_steps(draws: Draws, group: Labels, units: Floats, norm: float, left: float) -> Floats:
-    """Intercept and coefficients after all steps; `units` are centre and scale, `left` is a row's mean shift in all."""
+def gradient_steps(
+    draws: Draws, group: Labels, units: Floats, norm: float | None, left: float
+) -> tuple[Floats, Floats]:
+    """Coefficients after all steps, and centre and scale of the rows they are for; `left` is a row's mean shift."""
     size = len(units)
-    whole = math.sqrt(size)
-
-    def noisy(centre: Floats, radius: float, share: float, point: Floats | None = None) -> Floats:
-        statistic = LogisticRows(
-            centre=tuple(centre.tolist()),
-            scale=tuple(units[:, 1].tolist()),
-            row_norm=radius,
-            coefficients=None if point is None else tuple(point.tolist()),
-        )
+    look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE), group)
+    centre = units[:, 0] + units[:, 1] * look.middle
+    scale = units[:, 1] * (norm or math.sqrt(look.square))
+    point, share = np.zeros(size + 1), (1 - LOOK_SHARE) / STEPS
+    for _ in range(STEPS):
+        statistic = LogisticRows(centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), coefficients=tuple(point))
         draws.spend_row(share * left**2)
         sums = draws.table.source.aggregate(statistic, columns=draws.table.features, group=group)
-        return draws.noisy(noise_design(statistic.length / (math.sqrt(share) * left), sums.shape, size + 1), sums)
-
-    first = noisy(units[:, 0], whole, MEAN_SHARE)
-    count = max(first[0] / (LIFT * whole), 10.0)
-    middle = units[:, 0] + units[:, 1] * np.clip(first[1:] / count, -1.0, 1.0)
-    point = np.zeros(size + 1)
-    for _ in range(STEPS):
-        slope = noisy(middle, norm, (1 - MEAN_SHARE) / STEPS, point)
-        point = point + STEP / (count * norm**2 / 4) * slope
-    raw = point[1:] / units[:, 1]
-    return np.concatenate(([point[0] * LIFT * norm - raw @ middle], raw))
+        slope = draws.noisy(noise_design(LENGTH / (math.sqrt(share) * left), sums.shape, size + 1), sums)
+        point = point + STEP / (look.rows / 4) * slope
+    return point, np.stack((centre, scale), axis=1)

@@ -1,18 +1,21 @@
-"""Noisy second moments of a table: one Gaussian release, from which any number of regressions follow.
+"""Noisy second moments of a table, from which any number of regressions follow.
 
-Released: sum of z z' over the rows, z = w (1, x, y) (`rows.WeightedRows`), each entry of the upper triangle with
-independent noise whose variance depends on its block alone.
+A first look, with `LOOK_SHARE` of the budget, tells the number of rows, the mean and the mean square of the features.
+From it follow, by public rules, the centre and radius to which rows are bounded and how the rest is shared out. Then
+the matrix: sum of z z' over the rows, z = w (1, x, y) (`rows.WeightedRows`), x in units of the radius, each entry of
+the upper triangle with independent noise whose variance depends on its block alone.
 
-Theorem (derived: docs/mechanisms/regression.md). With |x-part| <= r, |y_j| <= 1 and k targets a row moves the blocks
-(1, x, y, xx, xy, yy) by squared lengths of at most b = (1, r^2, k, r^4/2, r^2 k, k^2/2), where in xx and yy the
-diagonal has twice the variance of the rest. A unit of m rows then has N(t, 1) against N(0, 1) as dominating pair, t^2 =
-m^2 sum b_i/s_i^2. For weights w_i of the blocks' errors, s_i^2 = sqrt(b_i/w_i) sum_j sqrt(b_j w_j) m^2/t^2 is least.
+Theorem (derived: docs/mechanisms/regression.md). With |x-part| <= 1, |y_j| <= 1 and k targets a row moves the blocks
+(1, x, y, xx, xy, yy) by squared lengths of at most b = (1, 1, k, 1/2, k, k^2/2), where in xx and yy the diagonal has
+twice the variance of the rest. A unit of m rows then has N(t, 1) against N(0, 1) as dominating pair, t^2 = m^2 sum
+b_i/s_i^2. For weights w_i of the blocks' errors, s_i^2 = sqrt(b_i/w_i) sum_j sqrt(b_j w_j) m^2/t^2 is least.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,9 +25,50 @@ from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
 from gaussveil.mechanisms.regression.rows import Table, WeightedRows
 from gaussveil.statistics import ExactSum
+from gaussveil.statistics.block import Grouping
+from gaussveil.statistics.fixed_point import carry
 from gaussveil.typing import Floats
 
-BLOCKS = ("1", "x", "y", "xx", "xy", "yy")
+LOOK_SHARE = 0.1  # of t^2
+SURELY = 4.5  # noise deviations above which a mean square is taken for known
+TYPICAL = 0.4  # of the square root of the number of columns: length of a row in units of half a range
+Scales = dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What the first look told of the features, in public units: rows, centre, and the mean square about it."""
+
+    rows: float
+    middle: Floats
+    square: float
+
+    @classmethod
+    def at(cls, draws: Draws, units: Floats, mean_shift: float, group: Grouping = None) -> Look:
+        """Draw it. Rows are as long as the bounds allow; of the mean is kept what stands out of its noise."""
+        size = len(draws.table.features)
+        centre, scale = (tuple(side.tolist()) for side in units[:size].T)
+        statistic = WeightedRows(centre=centre, scale=scale, row_norm=math.sqrt(size), targets=0)
+        sums = draws.table.source.aggregate(statistic, columns=draws.table.features, group=group)
+        energies = {"1": 1.0, "x": float(size), "trace": float(size**2)}
+        scales = block_scales({"1": 1.0, "x": 1.0, "trace": 1.0 / size**2}, energies, mean_shift)
+        draws.spend_row(sum(energies[name] / each**2 for name, each in scales.items()))
+        diagonal = np.arange(1, size + 1)
+        parts = {
+            "1": sums.limbs[:, :1, 0],
+            "x": sums.limbs[:, 0, 1:],
+            "trace": carry(sums.limbs[:, diagonal, diagonal].sum(axis=1, keepdims=True)),
+        }
+        count, total, trace = (
+            draws.noisy(noise_design(scales[name], part.shape[1:], part.shape[1]), ExactSum(part, sums.unit))
+            for name, part in parts.items()
+        )
+        rows = max(float(count[0]), scales["1"], 1.0)
+        mean = np.clip(total / rows, -1.0, 1.0)
+        mean *= max(0.0, 1 - size * (scales["x"] / rows) ** 2 / max(float(mean @ mean), 1e-300))
+        seen = float(trace[0]) > SURELY * scales["trace"]
+        square = float(trace[0]) / rows - float(mean @ mean) if seen else size * TYPICAL**2
+        return cls(rows, mean, min(max(square, 1e-6 * size), float(size)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +81,7 @@ class NoisyMoments:
     variance: Floats
     centre: Floats
     scale: Floats
+    look: Look
 
     @property
     def count(self) -> float:
@@ -44,9 +89,17 @@ class NoisyMoments:
         return max(float(self.matrix[0, 0]), math.sqrt(float(self.variance[0, 0])), 1.0)
 
     @property
+    def certainty(self) -> Floats:
+        """How far a mean stands out of its noise: 1 for targets, for features, which were centred, at most 1."""
+        size = len(self.feature_names)
+        noise, found = float(np.sum(self.variance[0, 1 : size + 1])), self.matrix[0, 1 : size + 1]
+        kept = max(0.0, 1 - noise / max(float(found @ found), 1e-300))
+        return np.where(np.arange(len(self.scale)) < size, kept, 1.0)
+
+    @property
     def means(self) -> Floats:
         """Weighted means of features and targets, in public units: within [-1, 1] for targets."""
-        return np.asarray(self.matrix[0, 1:] / self.count)
+        return np.asarray(self.certainty * self.matrix[0, 1:] / self.count)
 
     def centred(self) -> tuple[Floats, Floats]:
         """Sums of products about the means, and the variance of the noise in each entry."""
@@ -54,53 +107,57 @@ class NoisyMoments:
         square = mean**2
         sums = self.matrix[1:, 1:] - self.count * np.outer(mean, mean)
         spread = noise[1:, 1:] + np.outer(square, square) * noise[0, 0]
-        across = np.outer(noise[0, 1:], square)
+        across = np.outer(self.certainty * noise[0, 1:], square)
         return sums, spread + across + across.T + 2 * np.diag(np.diag(across))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MomentsMechanism(BoundedMechanism):
-    """Base of the estimators that release `NoisyMoments`; what each minds most are its `weights` of the blocks."""
+    """Base of the estimators that release `NoisyMoments`; `reach` is the radius over the rows' root mean square."""
 
-    weights: ClassVar[dict[str, float]]
+    reach: ClassVar[float]
+
+    @abstractmethod
+    def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
+        """Noise of the blocks: a public rule of what the look told, its mean square in units of the radius."""
 
     def _released(self, table: Table, target_bounds: Any = "auto") -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
-        norm = self._norm(size)
-        entries = {"1": 1, "x": size, "y": targets, "xx": size * (size + 1) / 2, "xy": size * targets, "yy": targets}
-        weights = {block: self.weights[block] * entries[block] for block in BLOCKS if entries[block] > 0}
-
-        def scales(left: float) -> dict[str, float]:
-            return block_scales(weights, block_energies(norm, targets), left)
+        given = self._given_norm()
 
         def draw(draws: Draws, units: Floats, left: float) -> NoisyMoments:
-            matrix, variance = draw_moments(draws, units, norm, scales(left))
-            return NoisyMoments(table.feature_names, table.target_names, matrix, variance, units[:, 0], units[:, 1])
+            look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
+            norm = given or self.reach * math.sqrt(look.square)
+            centre, scale = units.T.copy()
+            centre[:size] += look.middle * scale[:size]
+            scale[:size] *= norm
+            look = replace(look, square=min(look.square / norm**2, 1.0))
+            scales = self._scales(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
+            matrix, variance = draw_moments(draws, np.stack((centre, scale), axis=1), scales)
+            return NoisyMoments(table.feature_names, table.target_names, matrix, variance, centre, scale, look)
 
         return self._publish_sums(
             table,
             draw,
             released=f"second moments of {size} features and {targets} targets",
-            coordinates=(1 + size + targets) ** 2,
-            parameters=lambda left: {"row_norm": norm, "noise_deviations": scales(left)},
+            coordinates=(1 + size + targets) ** 2 + size + 2,
+            parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left},
             target_bounds=target_bounds,
         )
 
 
-def block_energies(norm: float, targets: int) -> dict[str, float]:
+def block_entries(size: int, targets: int) -> Scales:
+    """How many numbers of the upper triangle each block has; of the targets' products only squares matter."""
+    return {"1": 1, "x": size, "y": targets, "xx": size * (size + 1) / 2, "xy": size * targets, "yy": targets}
+
+
+def block_energies(targets: int) -> Scales:
     """The largest squared length by which one row moves each block, the diagonal halved (see the module)."""
-    return {
-        "1": 1.0,
-        "x": norm**2,
-        "y": float(targets),
-        "xx": norm**4 / 2,
-        "xy": norm**2 * targets,
-        "yy": targets**2 / 2,
-    }
+    return {"1": 1.0, "x": 1.0, "y": float(targets), "xx": 0.5, "xy": float(targets), "yy": targets**2 / 2}
 
 
-def block_scales(weights: dict[str, float], energies: dict[str, float], mean_shift: float) -> dict[str, float]:
+def block_scales(weights: Scales, energies: Scales, mean_shift: float) -> Scales:
     """Noise deviations of the blocks that cost one row this mean shift and have the least weighted variance."""
     total = sum(math.sqrt(energies[block] * weight) for block, weight in weights.items())
     return {
@@ -108,18 +165,17 @@ def block_scales(weights: dict[str, float], energies: dict[str, float], mean_shi
     }
 
 
-def draw_moments(draws: Draws, units: Floats, norm: float, scales: dict[str, float]) -> tuple[Floats, Floats]:
-    """The noisy matrix and the variances of its entries."""
+def draw_moments(draws: Draws, units: Floats, scales: Scales) -> tuple[Floats, Floats]:
+    """The noisy matrix and the variances of its entries; `units` are centre and scale, the radius in the scale."""
     targets, size = len(draws.table.targets), len(draws.table.features)
-    statistic = WeightedRows(
-        centre=tuple(units[:, 0].tolist()), scale=tuple(units[:, 1].tolist()), row_norm=norm, targets=targets
-    )
+    centre, scale = (tuple(side.tolist()) for side in units.T)
+    statistic = WeightedRows(centre=centre, scale=scale, row_norm=1.0, targets=targets)
     sums = draws.table.source.aggregate(statistic, columns=draws.table.columns)
     kind = np.asarray(["1"] + ["x"] * size + ["y"] * targets)
     above, below = np.triu_indices(1 + size + targets)
     block = np.where(kind[above] == "1", kind[below], np.char.add(kind[above], kind[below]))
     matrix, variance = np.zeros((2, len(kind), len(kind)))
-    energies = block_energies(norm, targets)
+    energies = block_energies(targets)
     draws.spend_row(sum(energies[name] / each**2 for name, each in scales.items()))
     doubled = (above == below) & (block != "1")
     for name, each in scales.items():
