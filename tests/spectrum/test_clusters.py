@@ -97,6 +97,13 @@ def test_stacked_matrices_reduce_as_each_alone() -> None:
         assert one.log_ratio.overlaps(other.log_ratio)
 
 
+def test_coordinates_that_are_alike_to_the_bit_are_a_cluster_too() -> None:
+    """A matrix leaves equal gaps as so many terms: a cluster of no reach, around zero as elsewhere."""
+    cov = np.diag(np.concatenate([np.full(12, 1.0), np.full(12, 1.25)]))
+    pair = GaussianPair(np.full(24, 0.05), cov, np.zeros(24), np.eye(24))
+    assert pair.enclose(0.5).relative_width < 1e-13
+
+
 def test_a_composition_of_matrices_is_one_of_its_terms() -> None:
     rng = np.random.default_rng(7)
     variances = rng.uniform(0.9, 1.1, (40, 2, 3))

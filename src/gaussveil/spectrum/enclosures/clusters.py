@@ -106,7 +106,7 @@ class Cluster:
         q = size * self.reach
         if not q < CLOSE:
             return self.terms.values(s)
-        rest = q ** (self.degree - 1) / (1 - q)
+        rest = arb(0) if q.is_zero() else q ** (self.degree - 1) / (1 - q)
         logs = self.logs(u) + _around_zero(self.spread * size * size * rest / (self.degree + 1))
         quadratic = self.quadratic(u) + _around_zero(self.energy * rest * q * q)
         return Parts(logs + w.log(analytic=True) * self.number, quadratic / w)
@@ -119,7 +119,7 @@ class Cluster:
         q = size * self.reach
         if not q < CLOSE:
             return self.terms.slopes(s)
-        rest = q ** (self.degree - 1) / (1 - q)
+        rest = arb(0) if q.is_zero() else q ** (self.degree - 1) / (1 - q)
         logs = self.log_slope(u) + _around_zero(self.spread * size * rest)
         beyond = self.energy * self.reach * q * rest * (self.degree + 1) / (1 - q)
         quadratic = (self.quadratic_slope(u) + _around_zero(beyond)) / w
@@ -202,7 +202,12 @@ class CompositionCumulant:
         place = complex(s)  # which the ball and its gaps stay so near to that doubles bound every |1 + s g|
         far, close = abs(place), 8 * NARROW
         smallest = min(abs(1 + place * g) - close * (1 + far * abs(g)) - 2 * far * reach for g, reach in self._places)
-        return value + self._residual(s, arb(smallest))
+        least = arb(smallest)
+        if not smallest > 2.0**-10:  # next to a branch point, or far out
+            least = arb(1)
+            for gap, _, _ in self.hulls:
+                least = least.min((s * gap + 1).abs_lower())
+        return value + self._residual(s, least)
 
     def expanded(self, s: acb, centre: acb) -> tuple[acb, acb, arb]:
         """K and its slope at the centre of a ball, and a bound on |K''| over the ball; the residual is in the first.
