@@ -56,7 +56,7 @@ def test_private_page_is_marked() -> None:
 
 def test_a_release_of_the_centre_says_so() -> None:
     release, _ = released(accuracy=50.0)
-    assert "not of the household" in render(forecast_report(release.value, release.certificate))
+    assert "the forecast is the average of its group" in render(forecast_report(release.value, release.certificate))
 
 
 def test_curves_against_the_closed_form_of_white_noise() -> None:
