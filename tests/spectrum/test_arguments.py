@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import array_api_strict
 import numpy as np
 import pytest
+import scipy.sparse
 
 from gaussveil.errors import (
+    FormatError,
     GaussveilError,
     InputError,
     NotFiniteError,
@@ -14,7 +17,7 @@ from gaussveil.errors import (
     ParameterError,
     ShapeError,
 )
-from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 
 EYE = np.eye(2)
 ZERO = np.zeros(2)
@@ -94,3 +97,24 @@ def test_lists_integers_and_float32_are_promoted() -> None:
         == exact
     )
     assert isinstance(exact, float)
+
+
+STRICT = array_api_strict.asarray([0.5, 0.5])
+MIXED = {
+    "pair": lambda: GaussianPair(STRICT, np.eye(2), np.zeros(2), np.eye(2)),
+    "epsilon": lambda: GaussianPair.mean_shift(1.0).delta(STRICT),
+    "composition": lambda: compose(PrivacyLoss.from_terms(STRICT, [1.0], [0.1]), GaussianPair.mean_shift(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_arrays_of_two_libraries_are_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(InputError, match="must all come from one library"):
+        MIXED[name]()
+
+
+def test_sparse_matrices_and_lists_are_refused() -> None:
+    with pytest.raises(InputError, match="array of real numbers"):
+        GaussianPair([0.0, 0.0], scipy.sparse.eye(2), [0.0, 1.0], scipy.sparse.eye(2))
+    with pytest.raises(FormatError, match="must be a JSON object"):
+        PrivacyLoss.from_dict([1])  # type: ignore[arg-type]

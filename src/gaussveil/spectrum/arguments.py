@@ -16,6 +16,8 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
     """`value` as a float64 array, on the namespace and device of `like` unless it already is an array elsewhere."""
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
         xp = array_namespace(value)
+        if getattr(value, "requires_grad", False):
+            raise InputError(f"'{name}' must carry no gradient. Got a tensor that requires one; pass its detach().")
         if not xp.isdtype(value.dtype, ("real floating", "integral")):
             raise InputError(f"'{name}' must be an array of real numbers. Got dtype {value.dtype}.")
         return xp.astype(value, xp.float64, copy=False)

@@ -275,6 +275,8 @@ class PrivacyLoss(AttackRisk):
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> PrivacyLoss:
         """The loss that `to_dict` wrote."""
+        if not isinstance(record, dict):
+            raise FormatError(f"A stored privacy loss must be a JSON object. Got {type(record).__name__}.")
         waiting = list(record.values())
         while waiting:  # NumPy would take true for 1
             value = waiting.pop()

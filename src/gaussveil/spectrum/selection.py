@@ -7,6 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from gaussveil.errors import InputError
 from gaussveil.typing import Array
 
 
@@ -17,7 +18,11 @@ def array_namespace(*arrays: Array) -> Any:
             break
     else:
         return np
-    return array_api_compat.array_namespace(*arrays)
+    try:
+        return array_api_compat.array_namespace(*arrays)
+    except TypeError:
+        kinds = sorted({f"{type(array).__module__.partition('.')[0]}.{type(array).__name__}" for array in arrays})
+        raise InputError(f"Arrays must all come from one library. Got {' and '.join(kinds)}.") from None
 
 
 def where(mask: Array) -> Array:
