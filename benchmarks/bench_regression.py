@@ -77,7 +77,7 @@ def adassp(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed: 
     noisy = gram + noise * norm**2 * (upper + np.triu(upper, 1).T)
     cross = design.T @ value + noise * norm * rng.normal(size=size)
     ridge = max(0.0, needed - smallest)
-    return in_units(one, np.linalg.solve(noisy + ridge * np.eye(size), cross))
+    return in_units(one, np.asarray(np.linalg.solve(noisy + ridge * np.eye(size), cross), dtype=np.float64))
 
 
 def sketched(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed: int) -> Matrix:
@@ -111,7 +111,7 @@ def risks(sets: list[Regression]) -> list[Row]:
     for one in sets:
         risk = risk_of(one)
         samples = [one.draw(seed) for seed in range(DRAWS)]
-        given = {"low": one.low, "high": one.high, "target": np.asarray(one.target)}
+        given: dict[str, Any] = {"low": one.low, "high": one.high, "target": np.asarray(one.target)}
         rows, values = (np.stack([sample[k] for sample in samples]) for k in (0, 1))
         theirs = diffprivlib("linear", DRAWS, X=rows, y=values, **given)
         for epsilon, fits in zip(EPSILONS, theirs):
@@ -142,7 +142,6 @@ def risk_of(one: Regression) -> Callable[[Matrix, Sample], float]:
 
 
 def ratio(name: str, mine: float, peer: float, goal: float, note: str = "") -> Row:
-    mine, peer = float(mine), float(peer)
     row = {"name": name, "ours": mine, "peer": peer, "ratio": mine / peer, "goal": goal, "met": mine <= goal * peer}
     return row | {"note": note}
 
@@ -197,7 +196,7 @@ def components(one: Regression) -> list[Row]:
         best = min(peers, key=peers.__getitem__)
         note = ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
         name = f"{one.name}, epsilon {epsilon:g}: error of two components / best peer"
-        found.append(ratio(name, np.mean(mine), peers[best], 1, note))
+        found.append(ratio(name, float(np.mean(mine)), peers[best], 1, note))
     return found
 
 

@@ -44,8 +44,7 @@ class Regression:
 def least_squares(rows: Matrix, target: Matrix) -> Matrix:
     """Intercept and coefficients."""
     design = np.column_stack((np.ones(len(rows)), rows))
-    found: Matrix = np.linalg.lstsq(design, target, rcond=None)[0]
-    return found
+    return np.asarray(np.linalg.lstsq(design, target, rcond=None)[0], dtype=np.float64)
 
 
 def regressions() -> list[Regression]:

@@ -137,7 +137,7 @@ class WithoutTheCommonRows(Recorded):
 class SharedRows(OneBlock):
     """A block that also knows the sum over the first 200 rows of its last pass."""
 
-    def aggregate(self, statistic: Statistic[Any], **_: Any) -> Any:
+    def aggregate(self, statistic: Statistic[Any], columns: Any = (), **_: Any) -> Any:
         assert self.codes is not None
         self.shared = OneBlock(self.values[:, :200], self.codes[:200]).aggregate(statistic)
         return super().aggregate(statistic)

@@ -230,8 +230,8 @@ def test_units_sources_and_frames_agree() -> None:
     assert named.certificate_.adjacency.unit == "home"
     assert any("at most 2 rows" in line for line in named.certificate_.assumptions)
     loose = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(frame[["a", "b", "c"]], TARGET)
-    ratio = named.certificate_.parameters["row_mean_shift"] / loose.certificate_.parameters["row_mean_shift"]
-    assert ratio == pytest.approx(0.5, rel=1e-4)
+    shares: list[Any] = [one.certificate_.parameters["row_mean_shift"] for one in (named, loose)]
+    assert shares[0] / shares[1] == pytest.approx(0.5, rel=1e-4)
     source = as_source(frame[["a", "b", "c"]].assign(label=TARGET))
     same = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(source)
     assert np.array_equal(same.coef_, loose.coef_)
