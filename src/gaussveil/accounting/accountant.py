@@ -128,6 +128,8 @@ class Accountant:
         loss = self.loss
         if isinstance(loss, PrivacyLoss):
             return float(self.enclose(epsilon).upper)
+        if isinstance(loss, SubsampledLoss):
+            return math.exp(loss.log_dp_delta(epsilon))
         sides = (loss, loss.reversed())
         return float(np.max([side.delta(epsilon) * (1.0 + side.relative_error) for side in sides]))
 
@@ -224,7 +226,7 @@ def _log_delta(accountant: Accountant, epsilon: float) -> float:
     if isinstance(loss, PrivacyLoss):
         return float(accountant.enclose(epsilon).log_upper)
     if isinstance(loss, SubsampledLoss):
-        return max(float(loss.log_delta(epsilon)), float(loss.reversed().log_delta(epsilon)))
+        return loss.log_dp_delta(epsilon)
     found = accountant.delta(epsilon)
     return math.log(found) if found > 0.0 else -math.inf
 

@@ -82,6 +82,21 @@ class SubsampledLoss(Curve):
             found[place] = min(value + error, 0.0)
         return np.reshape(found, levels.shape)[()]
 
+    @np.errstate(all="ignore")
+    def chernoff(self, epsilon: float) -> float:
+        """An upper bound of log delta from the moment at one real order, which costs next to nothing."""
+        if not self.steps:
+            return math.inf
+        order = abs(saddle(self._parts, epsilon).centre)
+        value = self._parts.real_moments(order)[0] - order * epsilon
+        value += order * math.log(order) - (1.0 + order) * math.log1p(order)
+        return value + 1e-6 * (1.0 + abs(value)) if math.isfinite(value) else math.inf
+
+    def log_dp_delta(self, epsilon: float) -> float:
+        """log of the worse direction's delta; the other one is computed only where its bound leaves it open."""
+        forward, backward = float(self.log_delta(epsilon)), self.reversed()
+        return forward if backward.chernoff(epsilon) <= forward else max(forward, float(backward.log_delta(epsilon)))
+
     def _divergence(self, epsilon: Floats) -> Any:
         return np.exp(self.log_delta(epsilon))
 
@@ -94,8 +109,11 @@ class SubsampledLoss(Curve):
         """Smallest epsilon of (epsilon, delta)-differential privacy; the other direction is solved if it is worse."""
         forward, backward = self.epsilon(delta), self.reversed()
         goals = probability_array("delta", delta, np.zeros(()))
-        worse = np.asarray(backward.delta(np.where(np.isfinite(forward), forward, 0.0))) > goals
-        if not np.any(worse & np.isfinite(forward)):
+        pairs = zip(np.ravel(np.where(np.isfinite(forward), forward, 0.0)), np.ravel(goals))
+        if not any(
+            goal > 0.0 and backward.chernoff(level) > math.log(goal) and backward.delta(level) > goal
+            for level, goal in pairs
+        ):
             return forward
         return np.maximum(forward, backward.epsilon(delta))[()]
 
