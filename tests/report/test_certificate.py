@@ -19,7 +19,7 @@ def certificate(charge: Charge, guarantee: Guarantee | None = None) -> Certifica
         delta=1e-5,
         guarantee=guarantee or Guarantee.worst_case(),
         assumptions=("at most one row per home",),
-        parameters={"l2_sensitivity": 0.5},
+        parameters={"bandwidth": 0.5},
     )
     with transaction(None, charge, draft) as debit:
         debit.draw(lambda: 0.0)
@@ -38,7 +38,7 @@ def test_the_page_says_what_the_certificate_says(gaussian: Certificate) -> None:
         "daily mean &lt;of homes&gt;",
         "added or removed",
         "at most one row per home",
-        "l2_sensitivity",
+        "bandwidth",
         "every statement holds",
         str(escape(verify(gaussian).rests_on)),
         gaussian.release_id,
