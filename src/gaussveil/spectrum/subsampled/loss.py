@@ -85,6 +85,8 @@ class SubsampledLoss(Curve):
     @np.errstate(all="ignore")
     def chernoff(self, epsilon: float) -> float:
         """An upper bound of log delta from the moment at one real order, which costs next to nothing."""
+        if epsilon >= self.largest_loss:
+            return -math.inf
         if not self.steps:
             return math.inf
         order = abs(saddle(self._parts, epsilon).centre)
