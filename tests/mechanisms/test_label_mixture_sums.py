@@ -73,7 +73,7 @@ def test_labels_are_conditioned_on_the_sums_as_the_best_linear_prediction_is() -
     wanted = np.einsum("enk,np->ekp", labels, view.moments).reshape(draws, -1)
     root = np.linalg.cholesky(view.noise)
     observed = truth.reshape(draws, 3, -1) + generator.normal(size=(draws, 3, len(root))) @ root.T
-    found = [dataclasses.replace(view, observed=one).told(shares) for one in observed]
+    found = [dataclasses.replace(view, observed=one).conditioned(shares) for one in observed]
     distances = np.array([distance for distance, _ in found])
     left = wanted - np.array([moments.ravel() for _, moments in found])
     count = observed[0].size

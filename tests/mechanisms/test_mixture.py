@@ -69,7 +69,6 @@ def test_records_far_away_or_missing_do_not_break_a_fit() -> None:
         {"centre": [0.0]},
         {"classes": [0, 0]},
         {"classes": []},
-        {"adjacency": "home"},
         {"nominal_size": 0},
         {"columns": ["x9"]},
         {"epsilon": 0.0},
