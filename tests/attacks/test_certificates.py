@@ -23,7 +23,7 @@ from mpmath import erfc, exp, matrix, mp, mpf, sqrt
 from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charge, Ledger, transaction, verify
 from gaussveil.accounting.certificates.keys import key_from_text, new_key, public_text
 from gaussveil.accounting.composition import Composition
-from gaussveil.errors import FormatError, GaussveilError
+from gaussveil.errors import FormatError, GaussveilError, VerificationError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
@@ -51,7 +51,7 @@ def ours(body: str, key: bytes | None = None) -> str:
     """What gaussveil itself says of the text of a certificate."""
     try:
         certificate = Certificate.from_json(body)
-    except FormatError:
+    except (FormatError, VerificationError):
         return "refuted"
     given = Ed25519PrivateKey.from_private_bytes(key).public_key() if key is not None else None
     return verify(certificate, given).outcome
