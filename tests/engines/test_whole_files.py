@@ -128,7 +128,10 @@ def test_rows_spill_to_a_private_folder_that_goes(tmp_path: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_the_memory_limit_is_named_with_its_option(table: pa.Table, tmp_path: Path) -> None:
+def test_the_memory_limit_is_named_with_its_option(
+    table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAUSSVEIL_MEMORY_LIMIT", "2GB")  # what the command sets is undone afterwards
     file = tmp_path / "readings.parquet"
     wide = pa.table(
         {"home": np.arange(200_000) % 7, **{f"c{k}": np.random.default_rng(k).random(200_000) for k in range(9)}}
