@@ -231,7 +231,8 @@ def pass_cost() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "big.parquet"
         duckdb.sql(
-            f"COPY (SELECT 'm' || (i % {units}) AS home, TIMESTAMP '2024-01-01' + INTERVAL (i // {units}) HOUR AS time, "
+            f"COPY (SELECT 'm' || (i % {units}) AS home, "
+            f"TIMESTAMP '2024-01-01' + INTERVAL (i // {units}) HOUR AS time, "
             f"(hash(i) % 100000) / 10000.0 AS kw FROM range({ROWS}) t(i)) TO '{path}' (FORMAT parquet)"
         )
         by = {"day": weekday_of("time"), "hour": hour_of("time")}
