@@ -118,7 +118,7 @@ def opened(browser: Browser, path: Path, width: int) -> tuple[Page, list[str]]:
     page.on("console", lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: trouble.append(str(error)))
     page.on("request", lambda request: trouble.append(request.url) if request.url != path.as_uri() else None)
-    page.goto(path.as_uri(), timeout=20_000)
+    page.goto(path.as_uri(), timeout=120_000)
     return page, trouble
 
 

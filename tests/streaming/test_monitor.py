@@ -19,7 +19,7 @@ from .test_stdio import command
 
 def asked(address: str, page: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://{address}{page}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{address}{page}", timeout=60) as answer:
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

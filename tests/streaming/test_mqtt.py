@@ -52,13 +52,13 @@ class Receiver:
         subscribed: queue.Queue[int] = queue.Queue()
         self.client.on_subscribe = lambda *_: subscribed.put(1)
         self.client.subscribe("private/#", qos=1)
-        subscribed.get(timeout=20)
+        subscribed.get(timeout=60)
 
     def send(self, meter: str, payload: bytes) -> None:
         self.client.publish(f"meters/{meter}/power", payload, qos=1).wait_for_publish(20)
 
     def receive(self, count: int) -> list[tuple[str, bytes]]:
-        return [self.seen.get(timeout=30) for _ in range(count)]
+        return [self.seen.get(timeout=60) for _ in range(count)]
 
     def close(self) -> None:
         self.client.disconnect()
@@ -268,12 +268,12 @@ def test_what_is_no_packet_ends_the_connection_and_not_the_gateway(gateway: Gate
         thread.start()
         service = MqttGateway(gateway, Broker(host="127.0.0.1", port=server.getsockname()[1]))
         service.start()
-        with accepted.get(timeout=30) as first:
+        with accepted.get(timeout=60) as first:
             first.sendall(b"\x30\x03\x00\x01a" + packet)  # a topic without levels is of no meter
             first.settimeout(30)
             while first.recv(1000):
                 pass
-        with accepted.get(timeout=30):
+        with accepted.get(timeout=60):
             assert service.failure is None
         service.stop()
     gateway.state.close()
