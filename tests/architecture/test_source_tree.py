@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -14,11 +15,11 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "gaussveil"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+TOWN = sorted((ROOT / "town" / "gaussveil_town").rglob("*.py"))
 STUDIES = sorted((ROOT / "studies" / "gaussveil_studies").rglob("*.py"))
 LAYERS = [
     ("command",),
     ("cli", "studio"),
-    ("town",),
     ("report",),
     ("streaming",),
     ("mechanisms", "audit", "engines"),
@@ -35,7 +36,7 @@ def name_of(path: Path) -> str:
 
 
 def sources() -> Iterator[tuple[Path, str, ast.Module]]:
-    for path in [*MODULES, *STUDIES]:
+    for path in [*MODULES, *TOWN, *STUDIES]:
         text = path.read_text(encoding="utf-8")
         yield path.relative_to(ROOT), text, ast.parse(text)
 
@@ -96,6 +97,21 @@ def test_imports_go_downwards_even_inside_functions() -> None:
             assert imported == room or level[room] < level[imported], f"{name_of(path)} imports {imported}"
 
 
+def test_the_demo_uses_what_the_library_offers_to_everybody() -> None:
+    rooms = {"accounting", "audit", "mechanisms", "noise", "spectrum", "statistics", "timeseries"}
+    words = {"gaussveil.accounting.diagnostics": {"MARK"}, "gaussveil.mechanisms.progress": {"shown_progress"}}
+    for path in TOWN:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gaussveil."):
+                _, room, *deeper = node.module.split(".")
+                names = {name.name for name in node.names}
+                if room in rooms:
+                    public = words[node.module] if deeper else set(import_module(node.module).__all__)
+                    assert names <= public, f"{path.name} imports {names - public}"
+                else:
+                    assert room in {"cli", "errors", "figure_style", "files", "report", "typing"}, path.name
+
+
 def test_no_module_touches_a_global_or_hidden_generator() -> None:
     for path, text, _ in sources():
         assert not re.search(r"^(import random|from random)\b", text, re.MULTILINE), path
@@ -107,6 +123,7 @@ def test_no_module_touches_a_global_or_hidden_generator() -> None:
 def test_nothing_names_the_machine_it_was_written_on() -> None:
     pages = [
         *MODULES,
+        *TOWN,
         *STUDIES,
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),

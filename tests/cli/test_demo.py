@@ -17,7 +17,7 @@ import pytest
 from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.timeseries import simulate_households
-from gaussveil.town.releases import BUDGET
+from gaussveil_town.releases import BUDGET
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -105,7 +105,7 @@ def test_synthetic_days_are_sensible(folder: Path) -> None:
 
 
 def test_a_second_run_opens_a_second_ledger_and_leaves_the_first_alone(folder: Path) -> None:
-    from gaussveil.town.files import new_ledger
+    from gaussveil_town.files import new_ledger
 
     assert new_ledger(folder / "town", simulated=True).name == "town-2.ledger"
 

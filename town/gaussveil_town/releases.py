@@ -28,10 +28,10 @@ from gaussveil.mechanisms import (
 from gaussveil.noise import Generator
 from gaussveil.statistics import hour_of
 from gaussveil.timeseries import Readings
-from gaussveil.town import tables
-from gaussveil.town.audits import audit_charge, audit_sketch, audit_stream, shortened
-from gaussveil.town.released import Checked, Spending, TownReleases
 from gaussveil.typing import Floats, Progress
+from gaussveil_town import tables
+from gaussveil_town.audits import audit_charge, audit_sketch, audit_stream, shortened
+from gaussveil_town.released import Checked, Spending, TownReleases
 
 BUDGET = (4.0, 1e-5)  # of every account
 DELTA = 1e-6  # of every release
@@ -122,7 +122,7 @@ def run_town(
         TownAudit(PROFILE, audit_charge(profile.certificate)),
         *(TownAudit(FORECAST, audit_charge(one.certificate)) for one in evenings.releases),
         TownAudit(MIXTURE, audit_charge(mixture.certificate_)),
-        TownAudit(STREAM, audit_stream(stream.certificate, stream.design_, town.values[0])),
+        TownAudit(STREAM, audit_stream(stream.certificate, stream, town.values[0])),
         TownAudit(SKETCH, audit_sketch(released.certificate, released.value, tables.home_rows(town))),
     )
     day_kwh = np.array([energy.kwh for energy in stream.energies if energy.name == "day"])

@@ -6,11 +6,9 @@ import numpy as np
 from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate
-from gaussveil.audit import Audit, audit
-from gaussveil.audit.maps import GaussianSketch
+from gaussveil.audit import Audit, GaussianSketch, audit
 from gaussveil.errors import NumericalError
-from gaussveil.mechanisms.meter_stream.design import StreamDesign
-from gaussveil.mechanisms.random_projection.estimates import Sketch
+from gaussveil.mechanisms import MeterStream, Sketch
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.typing import Floats
 
@@ -36,18 +34,19 @@ def shortened(rows: Floats, row_norm: float) -> Floats:
     return np.asarray(rows * np.minimum(1.0, row_norm / np.maximum(length, 1e-300)))
 
 
-def audit_stream(certificate: Certificate, design: StreamDesign, readings: Floats) -> Audit:
+def audit_stream(certificate: Certificate, stream: MeterStream, readings: Floats) -> Audit:
     """At every time of the meter's own readings, the promised event taken out: as many kW as there are to take."""
-    energy = event_energies(design, readings)
+    energy = event_energies(stream, readings)
     loss = PrivacyLoss.from_terms(np.zeros((energy.size, 1)), 1.0, energy[:, None])
     return audit(loss, claim=_claim(certificate))
 
 
-def event_energies(design: StreamDesign, readings: Floats) -> Floats:
+def event_energies(stream: MeterStream, readings: Floats) -> Floats:
     """Squared mean shift of the stream with its registers, for the event at every start (docs: meter_stream, C).
 
     Stream: d' Q d with Q of the filters as they run. Registers: the squared part of d in each window over its variance.
     """
+    design = stream.design_
     length = design.hidden.samples
     starts = np.arange(readings.size - length + 1)
     moved = np.minimum(readings[starts[:, None] + np.arange(length)], design.hidden.size)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import MixtureModel, PrivateForecast, Sketch
-from gaussveil.town.released import Spending
 from gaussveil.typing import Floats, Times
+from gaussveil_town.released import Spending
 
 WIDTH = 7.4
 SHOWN_DAYS = 2

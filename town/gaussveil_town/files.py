@@ -12,9 +12,9 @@ from gaussveil.errors import LedgerStateError, SourceError
 from gaussveil.files import PRIVATE, csv_text, write_whole
 from gaussveil.report.exact_curves import curve_sections
 from gaussveil.report.html import render, write
-from gaussveil.town.page import town_report
-from gaussveil.town.private_page import town_private_report
-from gaussveil.town.releases import TownRun
+from gaussveil_town.page import town_report
+from gaussveil_town.private_page import town_private_report
+from gaussveil_town.releases import TownRun
 
 SIMULATED = "a simulated town"
 REPORT = "demo.html"

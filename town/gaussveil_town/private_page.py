@@ -12,9 +12,9 @@ from gaussveil.accounting.diagnostics import MARK
 from gaussveil.audit import Audit
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.town.figures import days_figure, evenings_figure, sketch_figure, stream_figure
-from gaussveil.town.released import TownReleases
 from gaussveil.typing import Floats
+from gaussveil_town.figures import days_figure, evenings_figure, sketch_figure, stream_figure
+from gaussveil_town.released import TownReleases
 
 Audits = Sequence[tuple[str, Audit]]
 

@@ -9,7 +9,7 @@ from gaussveil.accounting import Certificate
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
 from gaussveil.report.table import BAND
-from gaussveil.town.figures import (
+from gaussveil_town.figures import (
     budget_figure,
     days_figure,
     evenings_figure,
@@ -17,7 +17,7 @@ from gaussveil.town.figures import (
     sketch_figure,
     stream_figure,
 )
-from gaussveil.town.released import TownReleases
+from gaussveil_town.released import TownReleases
 
 
 def town_report(town: TownReleases, curves: Sequence[Section] = (), footer: str = "") -> Report:

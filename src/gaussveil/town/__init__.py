@@ -1,1 +1,0 @@
-"""The demo: everything a utility would do, on a town of homes."""
