@@ -323,26 +323,32 @@ def test_what_holds_readings_or_passwords_does_not_show_them() -> None:
     assert "pa55" not in repr(Broker(user="gateway", password="pa55"))
 
 
-def test_a_fleet_is_read_as_each_certificate_alone_would_be(meters: Meters, tmp_path: Path) -> None:
-    """Certificates of one design are read quickly; a field that the quick way does not look at is still refused."""
+def test_a_fleet_shares_one_record_and_each_meter_keeps_its_own(meters: Meters, tmp_path: Path) -> None:
+    """Meters of one promise say what they have of their own; nothing else can be said there, or of a later meter."""
     stream = MeterStream.design(
         sample_period="1h", epsilon=1.0, delta=1e-5, event=(0.5, "2h"), purpose="shape", substitute=0.5
     )
-    fleet = [Meter(f"m{k}", stream.design_, stream.open()) for k in range(3)]
+    fleet = [*meters, *(Meter(f"m{k}", stream.design_, stream.open()) for k in range(3))]
     path = write_meters(fleet, tmp_path / "m.json")
     assert [meter.certificate for meter in read_meters(path)] == [meter.certificate for meter in fleet]
-    whole = json.loads(path.read_text())
-    for change in (
-        {"account": 3},
-        {"ledger": None},
-        {"more": 1},
-        {"version": 2},
-        {"signature": {"algorithm": "none"}},
-        {"sampler": {"total_variation": 0.0, "charged": 0.0}},
-        {"release": {**whole["meters"][2]["certificate"]["release"], "id": math.inf}},
+    assert [item.get("like") for item in json.loads(path.read_text())["meters"]] == [None] * 3 + [0, 0, 0]
+    for where, change in (
+        ("own", {"account": 3}),
+        ("own", {"ledger": 3}),
+        ("own", {"more": 1}),
+        ("own", {"signature": {"algorithm": "none"}}),
+        ("own", {"drawn": "x"}),
+        ("own", {"drawn": [1]}),
+        ("own", {"id": math.inf}),
+        (None, {"like": 5}),
+        (None, {"like": -1}),
+        (None, {"like": True}),
+        (None, {"certificate": {}}),
+        (None, {"own": None}),
     ):
         record = json.loads(path.read_text())
-        record["meters"][2]["certificate"].update(change)
+        item = record["meters"][5]
+        (item[where] if where else item).update(change)
         (tmp_path / "changed.json").write_text(json.dumps(record))
-        with pytest.raises(FormatError, match="meter 2 of"):
+        with pytest.raises(FormatError, match="meter 5 of"):
             read_meters(tmp_path / "changed.json")

@@ -18,7 +18,7 @@ from gaussveil.mechanisms.meter_stream.design import StreamDesign
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict
 
 FORMAT = "gaussveil meters"
-VERSION = 1
+VERSIONS = (1, 2)  # in the second, a meter may say which earlier one it is like
 LARGEST_FILE = 1 << 28  # some 50,000 meters
 FORBIDDEN = re.compile("[/+#\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff]")  # of topics; no text
 
@@ -47,15 +47,21 @@ def check_name(name: str) -> None:
 
 
 def write_meters(meters: Sequence[Meter], path: str | os.PathLike[str]) -> Path:
-    """Write the file at once: it is complete or absent."""
-    record = {
-        "format": FORMAT,
-        "version": VERSION,
-        "meters": [
-            {"name": m.name, "design": design_to_dict(m.design), "certificate": m.certificate.to_dict()} for m in meters
-        ],
-    }
-    return write_whole(path, json.dumps(record, indent=1, allow_nan=False))
+    """Write the file at once: it is complete or absent. Meters of one design and promise share one record of it."""
+    last: dict[str, int] = {}  # the last meter written whole, by design
+    lines = []
+    for number, meter in enumerate(meters):
+        design, own = design_to_dict(meter.design), meter.certificate.own()
+        like = last.setdefault(json.dumps(design), number)
+        if like < number and meters[like].certificate.another(own) == meter.certificate:
+            record = {"name": meter.name, "like": like, "own": own}
+        else:
+            last[json.dumps(design)] = number
+            record = {"name": meter.name, "design": design, "certificate": meter.certificate.to_dict()}
+        lines.append(json.dumps(record, allow_nan=False))
+    joined = ",\n".join(lines)
+    head = json.dumps({"format": FORMAT, "version": VERSIONS[-1]})
+    return write_whole(path, f'{head[:-1]}, "meters": [\n{joined}\n]}}\n')
 
 
 def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
@@ -71,29 +77,32 @@ def read_meters(path: str | os.PathLike[str]) -> tuple[Meter, ...]:
     within_limits({**found, "meters": None} if isinstance(found, dict) else found, what)  # meters one by one below
     record = fields(found, what, ("format", "version", "meters"))
     listed = record["meters"]
-    if record["format"] != FORMAT or record["version"] != VERSION or not isinstance(listed, list):
-        raise FormatError(f"{path} is not a file of meters of version {VERSION}")
-    first: dict[str, Meter] = {}  # by design: a fleet has few, and certificates that differ in little
-    meters = tuple(_meter(item, f"meter {number} of {path}", first) for number, item in enumerate(listed))
+    if record["format"] != FORMAT or record["version"] not in VERSIONS or not isinstance(listed, list):
+        raise FormatError(f"{path} is not a file of meters of version {VERSIONS[0]} to {VERSIONS[-1]}")
+    meters: list[Meter] = []
+    for number, item in enumerate(listed):
+        meters.append(_meter(item, f"meter {number} of {path}", meters))
     if not meters or len({meter.name for meter in meters}) != len(meters):
         raise FormatError(f"{what} must hold at least one meter, each name once")
-    return meters
+    return tuple(meters)
 
 
-def _meter(item: object, what: str, first: dict[str, Meter]) -> Meter:
-    found = fields(item, what, ("name", "design", "certificate"))
+def _meter(item: object, what: str, earlier: Sequence[Meter]) -> Meter:
+    found = fields(item, what, ("name",))
     try:
-        within_limits({**found, "design": None, "certificate": None}, what)  # which check themselves
-        record = fields(found["certificate"], f"the certificate of {what}", ())
-        alike = first.get(body := json.dumps(found["design"]))
-        design = design_from_dict(found["design"]) if alike is None else alike.design
-        certificate = Certificate.from_dict(record) if alike is None else alike.certificate.read_another(record)
-        meter = Meter(text(found, "name", what), design, certificate)
-        if alike is None or certificate.parameters is not alike.certificate.parameters:
-            check_paid(meter.design, meter.certificate)
+        name = text(found, "name", what)
+        within_limits(name, what)
+        if "like" in found:
+            like = fields(found, what, ("name", "like", "own"))["like"]
+            if type(like) is not int or not 0 <= like < len(earlier) or len(found) > 3:
+                raise FormatError("'like' must be the number of an earlier meter, beside 'name' and 'own' alone")
+            return Meter(name, earlier[like].design, earlier[like].certificate.another(found["own"]))
+        found = fields(found, what, ("design", "certificate"))
+        meter = Meter(name, design_from_dict(found["design"]), Certificate.from_dict(found["certificate"]))
+        check_paid(meter.design, meter.certificate)
     except (FormatError, ParameterError, VerificationError) as error:
         raise FormatError(f"{what} is refused: {error}") from error
-    return first.setdefault(body, meter) if alike is None else meter
+    return meter
 
 
 def digest_of(meters: Sequence[Meter]) -> str:

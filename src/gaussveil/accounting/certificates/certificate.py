@@ -234,26 +234,34 @@ class Certificate:
             raise FormatError(f"the certificate contradicts itself, or holds unknown fields, in {wrong[0]!r}")
         return made
 
-    def read_another(self, record: Any) -> Certificate:
-        """`from_dict`, quickly if the record differs from this certificate in its release, draws and account alone."""
-        what = "a certificate"
-        try:
-            release, drawn = record["release"], record["dominating"]["charge"].get("draw_identities", ())
-            within_limits([release, drawn, record["account"], record.get("ledger"), record.get("signature")], what)
-            guess = replace(
-                self,
-                release_id=text(release, "id", what),
-                released_at=text(release, "at", what),
-                account=text(record, "account", what),
-                charge=self.charge.redrawn(*drawn) if drawn else self.charge,
-                ledger=_ledger_line(record.get("ledger")),
-                signature=_signature(record.get("signature")),
-            )
-            if guess.to_dict() == {"signature": None, **record}:
-                return guess
-        except (FormatError, ParameterError, KeyError, TypeError, AttributeError):
-            pass  # told better below
-        return Certificate.from_dict(record)
+    def own(self) -> dict[str, object]:
+        """What tells this release from another of the same kind and promise."""
+        return {
+            "id": self.release_id,
+            "at": self.released_at,
+            "account": self.account,
+            "drawn": list(self.charge.draw_identities),
+            "ledger": dict(self.ledger) if self.ledger is not None else None,
+            "signature": dict(self.signature) if self.signature else None,
+        }
+
+    def another(self, own: object) -> Certificate:
+        """The certificate of a release of the same kind and promise, by what `own` told of it."""
+        what = "what a certificate has of its own"
+        names = ("id", "at", "account", "drawn", "ledger", "signature")
+        found = fields(within_limits(own, what), what, names)
+        drawn = found["drawn"]
+        if len(found) > len(names) or not isinstance(drawn, list):
+            raise FormatError(f"{what} must hold {', '.join(names)} alone, 'drawn' as a list")
+        return replace(
+            self,
+            release_id=text(found, "id", what),
+            released_at=text(found, "at", what),
+            account=text(found, "account", what),
+            charge=self.charge.redrawn(*drawn) if drawn or self.charge.draw_identities else self.charge,
+            ledger=_ledger_line(found["ledger"]),
+            signature=_signature(found["signature"]),
+        )
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Certificate:
