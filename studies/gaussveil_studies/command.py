@@ -6,19 +6,18 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from gaussveil.cli.output import print_json, print_line
 from gaussveil.errors import ParameterError, SourceError
-from gaussveil.mechanisms.progress import shown_progress
-from gaussveil_studies.catalogue import names, study_named
-from gaussveil_studies.peers.questions import install_peers as install
-from gaussveil_studies.study import Options, Outcome, Size, shown
-from gaussveil_studies.study_output import as_json, write_outcome
-from gaussveil_studies.study_run import default_cache, run_study
+from gaussveil_studies.summaries import SUMMARIES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    from gaussveil_studies.study import Outcome
 
 PIPED_WIDTH = 160  # of tables that go to a file or a pipe
 COLOURS = {"refuted": "red", "agrees": "green", "differs": "yellow", "not shown": ""}
@@ -38,13 +37,20 @@ def answer(
     json: bool,
 ) -> None:
     """Do what `gaussveil study` asks; its options say what each argument is."""
+    if name == "list" and not json:
+        for each, summary in SUMMARIES.items():
+            print_line(f"{each:11}{summary}")
+        return
+    from gaussveil.mechanisms.progress import shown_progress
+    from gaussveil_studies.catalogue import names, study_named
+    from gaussveil_studies.peers.questions import install_peers as install
+    from gaussveil_studies.study import Options, Size
+    from gaussveil_studies.study_output import as_json, write_outcome
+    from gaussveil_studies.study_run import default_cache, run_study
+
     if name == "list":
         studies = [study_named(each) for each in names()]
-        if json:
-            print_json({"studies": [{"name": s.name, "summary": s.summary, "data": s.files} for s in studies]})
-        else:
-            rows = [[Text(s.name), Text(s.summary)] for s in studies]
-            _console().print(_table("", ("study", "about"), rows, right=False))
+        print_json({"studies": [{"name": s.name, "summary": s.summary, "data": s.files} for s in studies]})
         return
     wanted = study_named(name)
     if full and tiny:
@@ -72,6 +78,10 @@ def _data_from_environment() -> Path | None:
 
 
 def _print(outcome: Outcome) -> None:
+    from rich.text import Text
+
+    from gaussveil_studies.study import shown
+
     console = _console()
     print_line(outcome.study.title)
     for part in outcome.parts.values():
@@ -96,12 +106,17 @@ def _print(outcome: Outcome) -> None:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Text]], *, right: bool) -> RichTable:
     """A table that folds long text instead of cutting it; numbers to the right."""
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     heading = Text(title, style="bold") if title else None
     table = RichTable(title=heading, title_justify="left", box=None, padding=(0, 2, 0 if right else 1, 0))
     for index, column in enumerate(columns):

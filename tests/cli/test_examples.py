@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,16 +25,15 @@ from gaussveil.timeseries import simulate_households
 Run = Callable[..., tuple[int, str, str]]
 
 
-def commands(group: typer.Typer, path: str = "") -> Iterator[tuple[str, str]]:
-    for command in group.registered_commands:
-        assert command.callback is not None
-        yield f"{path}{command.name or command.callback.__name__}", command.callback.__doc__ or ""
-    for child in group.registered_groups:
-        assert child.typer_instance is not None
-        yield from commands(child.typer_instance, f"{path}{child.name or child.typer_instance.info.name} ")
+def commands(group: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command.callback.__doc__ or ""
 
 
-DOCS = dict(commands(app))
+DOCS = dict(commands(typer.main.get_command(app)))
 
 SERVED = {"stream run": "private.jsonl", "stream fleet": "sums.jsonl"}  # until stdin ends, and where answers go
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaussveil import errors
+from gaussveil.cli.main import COMMANDS
 from gaussveil.cli.output import exit_code
 
 Run = Callable[..., tuple[int, str, str]]
@@ -27,10 +28,31 @@ def test_version(run: Run) -> None:
     assert re.fullmatch(r"gaussveil \d+\.\d+\.\d+\S*\n", out)
 
 
-def test_help_needs_no_numerical_library() -> None:
-    code = "import sys, gaussveil.cli.main; print(*(m for m in ('numpy', 'matplotlib', 'flint') if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+@pytest.mark.parametrize(
+    ("words", "unneeded"),
+    [
+        (["--help"], ["numpy", "matplotlib", "flint", "rich", "pydantic", "gaussveil.cli.query"]),
+        (["delta", "pair.json", "--epsilon", "1"], ["scipy.special", "matplotlib", "flint", "rich", "pyarrow"]),
+        (["study", "list"], ["numpy", "matplotlib"]),
+    ],
+)
+def test_a_command_loads_what_it_needs(tmp_path: Path, words: list[str], unneeded: list[str]) -> None:
+    (tmp_path / "pair.json").write_text('{"variance_gap": [0.1], "mean_gap": [0.2]}', encoding="utf-8")
+    code = f"""
+import sys, gaussveil.cli.main as line
+sys.argv = ["gaussveil", *{words!r}]
+try: line.main()
+except SystemExit: pass
+print(*(name for name in {unneeded!r} if name in sys.modules), file=sys.stderr)"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (done.stdout != "", done.stderr.strip()) == (True, "")
+
+
+def test_every_line_of_the_help_stands_for_a_command(run: Run) -> None:
+    _, out, _ = run("--help")
+    for name, (place, words) in COMMANDS.items():
+        assert name in out
+        assert len(words) < 72, place
 
 
 def test_every_error_has_its_own_documented_code_and_exit_code() -> None:

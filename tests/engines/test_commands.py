@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -221,21 +220,16 @@ def test_both_engines_lead_to_the_same_certificate(
     assert found[0] == found[1]
 
 
-def with_an_engine(group: typer.Typer) -> set[str]:
+def with_an_engine(group: Any) -> set[str]:
     """The names of all commands that have the option --engine."""
-    own = {
-        str(command.name or command.callback.__name__)
-        for command in group.registered_commands
-        if command.callback is not None and "engine" in inspect.signature(command.callback).parameters
-    }
-    return own.union(
-        *(with_an_engine(child.typer_instance) for child in group.registered_groups if child.typer_instance)
-    )
+    inner = (with_an_engine(command) for command in group.commands.values() if hasattr(command, "commands"))
+    own = {name for name, command in group.commands.items() if any(one.name == "engine" for one in command.params)}
+    return own.union(*inner)
 
 
 def test_every_command_that_reads_a_table_is_here(folder: Path, spark: Any, tmp_path: Path) -> None:
     tried = {words[1] if words[0] in ("release", "stream") else words[0] for words in COMMANDS.values()}
-    assert with_an_engine(app) == tried | {"demo"}
+    assert with_an_engine(typer.main.get_command(app)) == tried | {"demo"}
     words = ("demo", "--data", folder / "labelled", "--engine", "spark", "--out", tmp_path / "town")
     with pytest.raises(GaussveilError, match="--time"):  # the table was read, and is none of readings
         call(*words)

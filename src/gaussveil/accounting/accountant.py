@@ -23,6 +23,7 @@ from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
 from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.composed import composed
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
@@ -233,8 +234,6 @@ def _log_delta(accountant: Accountant, epsilon: float) -> float:
 
 def _least_noise(excess: Callable[[float], float]) -> float:
     """Smallest noise multiplier found with excess <= 0; the excess falls with the noise."""
-    from scipy.optimize import brentq
-
     low, high = NOISE_RANGE[0], 1.0
     while excess(high) > 0.0:
         low, high = high, 2.0 * high
@@ -245,7 +244,7 @@ def _least_noise(excess: Callable[[float], float]) -> float:
     low = max(low, high / 2.0)
     if excess(low) <= 0.0:
         return low
-    root = math.exp(brentq(lambda log: max(excess(math.exp(log)), -1e6), math.log(low), math.log(high), xtol=FINEST))
+    root = math.exp(brent(lambda log: max(excess(math.exp(log)), -1e6), math.log(low), math.log(high), xtol=FINEST))
     step = FINEST * root
     while excess(root) > 0.0:
         root, step = min(root + step, high), 2.0 * step

@@ -33,6 +33,7 @@ from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Curve, worst_delta
 from gaussveil.spectrum.profiles import PrivacyProfile
+from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.composed import composed
 from gaussveil.typing import Floats
 
@@ -193,7 +194,6 @@ class Composition:
 
     def _solve(self, ideal: Callable[[float], float], delta: float, low: float) -> float:
         """Smallest epsilon above `low`, which is not private, at which `ideal` and the sampler's share fit in delta."""
-        from scipy.optimize import brentq  # 20 MB that reading a ledger does not need
 
         def value(epsilon: float) -> float:
             return ideal(epsilon) + sampler_delta(epsilon, self.sampler_error)
@@ -211,7 +211,7 @@ class Composition:
                 high = float(inside[0])
                 break
             low, high = high, 2 * high
-        root = float(brentq(log_excess, low, high, xtol=1e-14, rtol=1e-13))
+        root = float(brent(log_excess, low, high, xtol=1e-14, rtol=1e-13))
         step = 1e-13 * root
         while value(root) > delta:
             root, step = min(root + step, high), 2 * step

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError
+from gaussveil.spectrum.roots import lowest
 from gaussveil.typing import Floats
 
 _SAFETY = 1 + 2.0**-44  # the last proof is in rationals; this is what the search's rounding may need
@@ -71,13 +71,10 @@ def box_noise(
     pooled = float(roots.sum()) ** 2
     share = 0.0
     if len(roots):
-        found = minimize_scalar(
-            lambda log: _best_bend(cells, touched, count_weight, pooled, math.exp(log))[0],
-            bounds=_brackets(count_weight, pooled),
-            method="bounded",
-            options={"xatol": 1e-9},
+        low, high = _brackets(count_weight, pooled)
+        share = math.exp(
+            lowest(lambda log: _best_bend(cells, touched, count_weight, pooled, math.exp(log))[0], low, high, xtol=1e-9)
         )
-        share = math.exp(float(found.x))
     _, bend, loss = _best_bend(cells, touched, count_weight, pooled, share)
     own = loss
     shared = own * bend / (1 - cells * bend)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy
 
 from gaussveil.calibration.ellipsoid_dual import blocks
 from gaussveil.spectrum.positive_definite import factorises, proof_margin
@@ -29,7 +29,7 @@ def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
     lowered = scaled - np.diag(np.full(dim, margin))
     for block in blocks(rows.shape[0], dim):
         v = rows[block] * inverse
-        image = solve_triangular(lower, v.T, lower=True, check_finite=False)
+        image = scipy.linalg.solve_triangular(lower, v.T, lower=True, check_finite=False)
         near = v[~(np.einsum("ij,ij->j", image, image) < threshold)]  # an overflow needs the proof, too
         for part in blocks(near.shape[0], dim * dim):
             if not factorises(lowered - near[part, :, None] * near[part, None, :]):

@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
 
 from gaussveil.calibration.covering import covers
 from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, solve_dual
@@ -142,7 +141,7 @@ def _checked_weight(weight: ArrayLike | None, dim: int) -> Floats | None:
         raise NotFiniteError("weight must be finite. Got NaN or infinity.")
     if not np.array_equal(matrix, matrix.T):
         raise NotSymmetricError("weight must be exactly symmetric. Pass (W + W.T) / 2.")
-    factor, info = dpotrf(matrix, lower=1, clean=1)
+    factor, info = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=1)
     if info:
         raise NotPositiveDefiniteError("weight must be positive definite. Add a small multiple of the identity to it.")
     return np.asarray(factor)
@@ -160,7 +159,7 @@ def _proven_cover(rows: Floats, solved: DualSolution, root: Floats | None, unit:
     """The covariance in the user's coordinates, its diagonal raised by the least that proves the covering."""
     factor = solved.basis * (unit * np.sqrt(solved.variances))
     if root is not None:
-        factor = solve_triangular(root, factor, lower=True, trans="T")
+        factor = scipy.linalg.solve_triangular(root, factor, lower=True, trans="T")
     covariance = factor @ factor.T
     if root is not None and floor > 0:
         values, basis = np.linalg.eigh(covariance)

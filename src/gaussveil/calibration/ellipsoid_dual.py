@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs, dsyevd
 
 from gaussveil.errors import NumericalError
 from gaussveil.typing import Floats
@@ -44,7 +44,7 @@ def _spectrum(x: Floats, rows: Floats, *, accurate: bool = False) -> tuple[Float
     """Eigenvalues s and eigenvectors of A(x)^(1/2); `accurate` to a few units of rounding of the largest."""
     root = rows * np.sqrt(x)[:, None]
     if not accurate:
-        squares, basis, info = dsyevd(root.T @ root, lower=1)
+        squares, basis, info = scipy.linalg.lapack.dsyevd(root.T @ root, lower=1)
         if info == 0 and squares[0] > 1e-6 * squares[-1]:
             return np.sqrt(squares), basis
     # The Gram matrix has lost the small eigenvalues; the singular values keep them.
@@ -253,11 +253,11 @@ def _newton_step(half: Floats, x: Floats, z: Floats, slack: Floats) -> tuple[Flo
     system = scaled @ scaled.T if wide else scaled.T @ scaled
     diagonal = system.reshape(-1)[:: system.shape[0] + 1]  # a view
     diagonal += 1.0
-    factor, info = dpotrf(system, lower=1)
+    factor, info = scipy.linalg.lapack.dpotrf(system, lower=1)
     if info:
         # Only the direction is affected: the certificate never rests on this factorisation.
         diagonal *= 1 + 4 * system.shape[0] * ROUNDING
-        factor, info = dpotrf(system, lower=1)
+        factor, info = scipy.linalg.lapack.dpotrf(system, lower=1)
     if info:
         raise NumericalError("a Newton system of the covering ellipsoid is singular. Bring the vectors to one scale.")
 
@@ -265,9 +265,9 @@ def _newton_step(half: Floats, x: Floats, z: Floats, slack: Floats) -> tuple[Flo
         wanted = product / x
         right = pull * (wanted - slack)
         if wide:
-            dx = pull * dpotrs(factor, right, lower=1)[0]
+            dx = pull * scipy.linalg.lapack.dpotrs(factor, right, lower=1)[0]
         else:
-            dx = pull * (right - scaled @ dpotrs(factor, scaled.T @ right, lower=1)[0])
+            dx = pull * (right - scaled @ scipy.linalg.lapack.dpotrs(factor, scaled.T @ right, lower=1)[0])
         return np.array([dx, wanted - z - stiffness * dx])
 
     def reach(move: Floats) -> float:

@@ -14,9 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
-from scipy.optimize import brentq
 
 from gaussveil import checks
 from gaussveil.calibration.covering import covers
@@ -31,6 +30,7 @@ from gaussveil.errors import (
 )
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.roots import brent
 from gaussveil.typing import Floats
 
 FLOOR_RATIO = 2.0**-12  # smallest to largest standard deviation of noise for shifts: costs d 2^-24 of the trace
@@ -59,7 +59,7 @@ def _mean_shift_for(epsilon: float, delta: float) -> float:
         low -= 8.0
     while excess(high) < 0:
         high += 2.0
-    private = math.exp(float(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)))
+    private = math.exp(float(brent(excess, low, high, xtol=1e-14, rtol=1e-14)))
     step = ULP * private
     while not _is_private(private, epsilon, delta):
         private, step = private - step, 2 * step
@@ -152,7 +152,7 @@ def _scaled(shape: Floats, rows: Floats, floor: float) -> Floats:
 
 def _largest_distance(shape: Floats, rows: Floats) -> float:
     """Largest v' shape^-1 v over the rows, in floating point."""
-    image = solve_triangular(np.linalg.cholesky(shape), rows.T, lower=True)
+    image = scipy.linalg.solve_triangular(np.linalg.cholesky(shape), rows.T, lower=True)
     return float(np.max(np.einsum("ij,ij->j", image, image)))
 
 

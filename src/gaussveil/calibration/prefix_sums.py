@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import solve_triangular, toeplitz
+import scipy
 
 from gaussveil import checks
 from gaussveil.calibration.ellipsoid import covering_ellipsoid
@@ -57,7 +57,7 @@ def prefix_noise(bins: int) -> Floats:
         return workload_noise(prefix_rows(EITHER_SHARE, bins))
     j = np.arange(1, bins, dtype=np.float64)
     column = np.concatenate([[1.0], np.cumprod((2 * j - 1) / (2 * j))])
-    inverse = solve_triangular(toeplitz(column, np.zeros(bins)), np.eye(bins), lower=True)
+    inverse = scipy.linalg.solve_triangular(scipy.linalg.toeplitz(column, np.zeros(bins)), np.eye(bins), lower=True)
     return _constant(float(np.sum(column**2)) * _SAFETY * (inverse @ inverse.T))
 
 

@@ -16,13 +16,13 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.roots import brent
 from gaussveil.typing import Floats
 
 LARGEST_EXCESS = 2.0**20  # leverage 1 - 1e-6: a promise so loose needs no smaller ridge
@@ -87,7 +87,7 @@ def _private_root(log_gap: Callable[[float], float], is_private: Callable[[float
         raise ParameterError(
             "epsilon and delta must allow a leverage of at least 1e-12. Got a stricter promise: choose another one."
         )
-    root = high if log_gap(high) <= 0 else float(brentq(log_gap, low, high, xtol=1e-14, rtol=1e-14))
+    root = high if log_gap(high) <= 0 else float(brent(log_gap, low, high, xtol=1e-14, rtol=1e-14))
     excess, step = math.exp(root), 1e-13
     while not is_private(excess):
         excess, step = excess * (1 - step), 4 * step

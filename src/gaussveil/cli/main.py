@@ -1,50 +1,113 @@
 """The `gaussveil` command: mounts each room's commands and turns errors into one line and an exit code.
 
-Command modules import the numerical code inside their functions, so that `gaussveil --help` answers at once.
+A command's module is imported when it is called, and the numerical code inside its function, so that `gaussveil --help`
+answers at once.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from gaussveil.cli import spectrum
-from gaussveil.cli.accountant import accountant
-from gaussveil.cli.audit import audit
-from gaussveil.cli.backup import backup, restore
-from gaussveil.cli.budget import budget_app
-from gaussveil.cli.certificates import key_app, verify
-from gaussveil.cli.demo import demo
-from gaussveil.cli.forecast import forecast
 from gaussveil.cli.missing import AllMissing, refuse_former
-from gaussveil.cli.mixture import label_mixture, mixture, sample
 from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
-from gaussveil.cli.posterior import gp, logistic
-from gaussveil.cli.project import project_defaults
-from gaussveil.cli.query import query
-from gaussveil.cli.regression import pca, regress
-from gaussveil.cli.release import release_app
-from gaussveil.cli.sketch import sketch
-from gaussveil.cli.stream import stream_app
-from gaussveil.cli.study import study
-from gaussveil.cli.tables import with_file_options
 from gaussveil.errors import GaussveilError, SourceError
 
 LARGE_MATRICES = ("gp", "sketch")
 STOPPED = 130  # what a shell expects after Ctrl-C
 
+# Every command: where it lives, and its line in the help. The studio stands beside this room: by name alone.
+COMMANDS = {
+    "demo": ("cli.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
+    "query": ("cli.query:query", "Counts, means, histograms, quantiles of a table by group."),
+    "release": ("cli.release:release_app", "A vector, matrix or time series with noise."),
+    "mixture": ("cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),
+    "label-mixture": ("cli.mixture:label_mixture", "The same where labels alone are private."),
+    "sample": ("cli.mixture:sample", "Synthetic rows from a released mixture; free."),
+    "regress": ("cli.regression:regress", "A linear regression with intervals."),
+    "pca": ("cli.regression:pca", "Principal components of a table, with intervals."),
+    "logistic": ("cli.posterior:logistic", "A Bayesian logistic regression."),
+    "gp": ("cli.posterior:gp", "A Gaussian process at public points."),
+    "sketch": ("cli.sketch:sketch", "A random projection of a table: moments, regression, components."),
+    "forecast": ("cli.forecast:forecast", "A load forecast that hides which household it is."),
+    "stream": ("cli.stream:stream_app", "Private meter streams: design and run."),
+    "budget": ("cli.budget:budget_app", "Privacy budgets: open, show, check, export, void."),
+    "verify": ("cli.certificates:verify", "Recompute a certificate."),
+    "key": ("cli.certificates:key_app", "Keys that sign certificates."),
+    "delta": ("cli.spectrum:delta", "Exact delta of a pair of Gaussians at an epsilon."),
+    "epsilon": ("cli.spectrum:epsilon", "Smallest epsilon of a pair at a delta."),
+    "curve": ("cli.spectrum:curve", "Privacy curves of several pairs."),
+    "check": ("cli.spectrum:check", "Decide a claimed (epsilon, delta) by a proof."),
+    "accountant": ("cli.accountant:accountant", "Privacy of DP-SGD and of repeated noise, or the noise for it."),
+    "audit": ("cli.audit:audit", "Test a claim on every neighbour of the data."),
+    "backup": ("cli.backup:backup", "A ledger, or a gateway's state, to one archive."),
+    "restore": ("cli.backup:restore", "Check an archive and unpack it."),
+    "study": ("cli.study:study", "Recompute a paper's figures, tables and claims."),
+    "studio": ("studio.command:studio", "Explore, release and keep the books in a browser."),
+}
+
+
+class _Loaded(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _load(name, COMMANDS[name][0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Commands(TyperGroup):
+    """The commands, of which the help tells what it knows without importing them."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Loaded()  # type: ignore[assignment]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A line for each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+
+@cache
+def _load(name: str, place: str) -> Any:
+    """The command or group of commands at `module:name`, with the options that every command of its kind has."""
+    from gaussveil.cli.tables import with_file_options
+
+    module, _, attribute = place.partition(":")
+    found = getattr(import_module(f"gaussveil.{module}"), attribute)
+    group = isinstance(found, typer.Typer)
+    mounted = found if group else typer.Typer()
+    if not group:
+        mounted.command(name, epilog=EXIT_CODE_HELP)(found)
+    mounted.rich_markup_mode, mounted._add_completion = None, False
+    for info in mounted.registered_commands:
+        info.callback = info.callback and with_file_options(info.callback)
+        info.cls = AllMissing
+    return typer.main.get_group(mounted) if group else typer.main.get_command(mounted)
+
+
 app = typer.Typer(
     name="gaussveil",
+    cls=_Commands,
     help="Exact differential privacy for Gaussian releases.",
     epilog=EXIT_CODE_HELP,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"max_content_width": 120},
 )
 
 
@@ -69,39 +132,10 @@ def _root(
     """Exact differential privacy for Gaussian releases."""
     if memory_limit is not None:
         os.environ["GAUSSVEIL_MEMORY_LIMIT"] = memory_limit
-    context.default_map = project_defaults(context.command, Path.cwd())
+    if (file := Path.cwd() / "gaussveil.toml").is_file():
+        from gaussveil.cli.project import project_defaults
 
-
-for _command_name, _command in spectrum.COMMANDS.items():
-    app.command(_command_name, epilog=EXIT_CODE_HELP)(_command)
-for _command in (
-    accountant,
-    query,
-    sketch,
-    regress,
-    pca,
-    logistic,
-    gp,
-    mixture,
-    sample,
-    forecast,
-    audit,
-    verify,
-    demo,
-    study,
-    backup,
-    restore,
-):
-    app.command(_command.__name__, epilog=EXIT_CODE_HELP)(_command)
-app.command("label-mixture", epilog=EXIT_CODE_HELP)(label_mixture)
-for _group in (release_app, stream_app, budget_app, key_app):
-    app.add_typer(_group)
-# The studio stands beside this room, so it is mounted by name: neither knows the other's code.
-app.command("studio", epilog=EXIT_CODE_HELP)(import_module("gaussveil.studio.command").studio)
-for _mounted in (app, *(group.typer_instance for group in app.registered_groups)):
-    for _info in _mounted.registered_commands if _mounted else ():
-        _info.callback = _info.callback and with_file_options(_info.callback)
-        _info.cls = AllMissing
+        context.default_map = project_defaults(context.command, context.invoked_subcommand or "", file)
 
 
 def main() -> None:

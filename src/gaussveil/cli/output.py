@@ -13,11 +13,9 @@ Exit codes (docs/exit-codes.md):
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
 from gaussveil.files import json_values, printable
@@ -25,6 +23,8 @@ from gaussveil.files import json_values, printable
 DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
 
 EXIT_CODE_HELP = "Exit codes: 0 done or yes, 1 no, 2 bad input, 3 undecided, 4 refused, 5 ledger (docs/exit-codes.md)."
+
+_BOLD, _COLOURS = "1", {"": "39", "red": "31", "green": "32", "yellow": "33"}
 
 _EXIT_BY_ERROR: tuple[tuple[type[GaussveilError], int], ...] = (
     (VerificationError, NO),
@@ -41,7 +41,7 @@ def exit_code(error: GaussveilError) -> int:
 
 def print_error(code: str, message: str) -> None:
     """Print one plain line on stderr, ``error GV105: ...``: easy to read, easy to match."""
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(printable(f"error {code}: {message}"))
+    print(printable(f"error {code}: {message}"), file=sys.stderr)
 
 
 def print_json(answer: Mapping[str, object]) -> None:
@@ -50,21 +50,24 @@ def print_json(answer: Mapping[str, object]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Print a table: first column to the left, numbers to the right."""
-    # Text, not str: names of files and accounts may hold what Rich takes for markup.
-    heading = None if title is None else Text(title, style="bold")
-    table = Table(title=heading, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(highlight=False, width=10_000).print(table)  # whole numbers, whatever they are printed on
+    """Print a table: first column to the left, numbers to the right; whole numbers, whatever they are printed on."""
+    lines = [[printable(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[place]) for row in lines) for place in range(len(columns))]
+    if title is not None:
+        print(_styled(printable(title), _BOLD))
+    for number, (first, *others) in enumerate(lines):
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:]))]
+        print(_styled("  ".join(cells).rstrip(), "" if number else _BOLD))
 
 
 def print_line(text: str, verdict: str = "", colour: str = "") -> None:
-    """Print one line as it is, never as markup; a verdict may follow, bold and coloured."""
-    line = Text(text).append(verdict, style=f"bold {colour}")
-    Console(highlight=False, soft_wrap=True).print(line)
+    """Print one line as it is; a verdict may follow, bold and coloured."""
+    print(printable(text) + (_styled(printable(verdict), f"{_BOLD};{_COLOURS[colour]}") if verdict else ""))
+
+
+def _styled(text: str, style: str) -> str:
+    coloured = style and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return f"\033[{style}m{text}\033[0m" if coloured else text
 
 
 def tell(answer: Mapping[str, object], lines: Sequence[str], *, json: bool) -> None:

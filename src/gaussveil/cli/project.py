@@ -11,39 +11,34 @@ A key is the name of an option; every command that has the option takes it from 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from gaussveil.errors import FormatError
 
-NAME = "gaussveil.toml"
 KEYS = (
     *("unit", "rows-per-unit", "household", "time", "power", "label", "in", "time-zone", "gaps"),
     *("ledger", "account", "engine", "separator", "decimal", "encoding", "time-format"),
 )
 
 
-def project_defaults(root: Any, folder: Path) -> dict[str, Any]:
-    """The file's values for every command, as click takes them; none where there is no file."""
-    file = folder / NAME
-    if not file.is_file():
-        return {}
+def project_defaults(root: Any, command: str, file: Path) -> dict[str, Any]:
+    """The file's values for a command, as click takes them."""
     try:
         found = {key.replace("_", "-"): value for key, value in tomllib.loads(file.read_text(encoding="utf-8")).items()}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{NAME}: {error}") from None
+        raise FormatError(f"{file.name}: {error}") from None
     if unknown := sorted(found.keys() - set(KEYS)):
-        raise FormatError(f"{NAME}: keys must be among {', '.join(KEYS)}. Got {', '.join(unknown)}.")
+        raise FormatError(f"{file.name}: keys must be among {', '.join(KEYS)}. Got {', '.join(unknown)}.")
     if nested := sorted(key for key, value in found.items() if not isinstance(value, str | int)):
-        raise FormatError(f"{NAME}: every value must be a text or a whole number. Got another one for {nested[0]}.")
-    return dict(_by_command(root, found))
+        raise FormatError(f"{file.name}: every value must be a text or a whole number. Got another for {nested[0]}.")
+    return {command: _values(root.commands[command], found)}
 
 
-def _by_command(group: Any, found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, command in getattr(group, "commands", {}).items():
-        taken = {parameter.name: found[key] for parameter in command.params if (key := _key(parameter)) in found}
-        yield name, {**taken, **dict(_by_command(command, found))}
+def _values(command: Any, found: dict[str, Any]) -> dict[str, Any]:
+    taken = {parameter.name: found[key] for parameter in command.params if (key := _key(parameter)) in found}
+    inner = getattr(command, "commands", {})
+    return {**taken, **{name: _values(one, found) for name, one in inner.items()}}
 
 
 def _key(parameter: Any) -> str:

@@ -34,21 +34,12 @@ def study(
 
     Example: gaussveil study list
     """
+    size = {"full": full, "tiny": tiny, "seed": seed}
     try:
         from gaussveil_studies.command import answer
+
+        answer(name, data, out, **size, cache=cache, no_cache=no_cache, install_peers=install_peers, json=json)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         install = "pip install gaussveil-studies (in a checkout: pip install ./studies)"
         raise MissingDependencyError(f"study needs {missing}: {install}") from None
-    answer(
-        name,
-        data,
-        out,
-        full=full,
-        tiny=tiny,
-        seed=seed,
-        cache=cache,
-        no_cache=no_cache,
-        install_peers=install_peers,
-        json=json,
-    )

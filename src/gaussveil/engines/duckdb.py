@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset
 from duckdb.func import ARROW, SPECIAL
 
 from gaussveil.checks import refuse
@@ -148,7 +147,9 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
         case "parquet":
             return f"read_parquet({_list(location.files())}, hive_partitioning=false)", None
         case "arrow":
-            dataset = pa.dataset.dataset(location.files(), format="ipc")
+            from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
+
+            dataset = arrow_files(location.files(), format="ipc")
             return "gaussveil_arrow", lambda: dataset
     if location.kind != "duckdb" and not loaded(connection, location.kind):
         if location.kind == "sqlite":

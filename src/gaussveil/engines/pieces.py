@@ -88,4 +88,4 @@ def _fits(found: pa.Field, wanted: pa.Field) -> bool:
 
 
 def _plain_kind(field: pa.Field) -> pa.DataType:
-    return plain(pa.array([], field.type)).type
+    return plain(pa.nulls(0, field.type)).type

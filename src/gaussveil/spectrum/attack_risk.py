@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from gaussveil.errors import ParameterError
 from gaussveil.typing import Floats
@@ -77,7 +77,7 @@ class AttackRisk(ABC):
 
 def _gaussian_rate(false_positive_rate: Floats, mu: float) -> Floats:
     """True-positive rate of the best test of N(0, 1) against N(mu, 1)."""
-    return np.asarray(special.ndtr(special.ndtri(false_positive_rate) + mu))
+    return np.asarray(scipy.special.ndtr(scipy.special.ndtri(false_positive_rate) + mu))
 
 
 def _largest_shift(log_delta: Any, epsilon: Floats, delta: Floats) -> float:

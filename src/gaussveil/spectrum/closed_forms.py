@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, gammaln, log_expit
+import scipy
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, float_array, require_finite
@@ -60,8 +60,8 @@ def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
             return x + growth - v + _log_one_minus(rate * v)
 
         def inside(x: Floats) -> Floats:
-            v: Floats = some * expit(x)
-            jacobian: Floats = k * log_expit(-x) + log_expit(x) + np.log(some)
+            v: Floats = some * scipy.special.expit(x)
+            jacobian: Floats = k * scipy.special.log_expit(-x) + scipy.special.log_expit(x) + np.log(some)
             return jacobian + v + _log_one_minus(rate * v)
 
         density = _log_gamma_density(half, some[..., 0])
@@ -139,7 +139,7 @@ def _log_one_minus(q: Floats) -> Floats:
 
 def _log_gamma_density(k: Floats, h: Floats) -> Floats:
     """(k-1) log h - h - log Gamma(k) without the cancellation of its large terms."""
-    plain = k * np.log(h) - h - gammaln(k)
+    plain = k * np.log(h) - h - scipy.special.gammaln(k)
     excess = h / k - 1.0
     inverse = 1.0 / (k * k)
     stirling = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0))) / k

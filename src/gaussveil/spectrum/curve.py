@@ -6,8 +6,8 @@ from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import special
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
@@ -117,8 +117,8 @@ def mean_shift_delta(shift: float, epsilon: Floats) -> Floats:
     """Phi(-eps/t + t/2) - e^eps Phi(-eps/t - t/2), t = shift (Balle, Wang 2018, Theorem 8), through Mills ratios."""
     near, far = epsilon / shift - shift / 2.0, epsilon / shift + shift / 2.0
     mills = np.sqrt(np.pi / 2.0) * (
-        special.erfcx(np.maximum(near, 0.0) / np.sqrt(2.0)) - special.erfcx(far / np.sqrt(2.0))
+        scipy.special.erfcx(np.maximum(near, 0.0) / np.sqrt(2.0)) - scipy.special.erfcx(far / np.sqrt(2.0))
     )
     tail = np.exp(-0.5 * near * near) / np.sqrt(2.0 * np.pi) * mills
-    bulk = special.ndtr(-near) - np.exp(epsilon + special.log_ndtr(-far))
+    bulk = scipy.special.ndtr(-near) - np.exp(epsilon + scipy.special.log_ndtr(-far))
     return np.asarray(np.where(near > 0.0, tail, bulk))

@@ -14,7 +14,7 @@ from math import exp, expm1, inf, log, log1p, pi
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
@@ -269,7 +269,7 @@ class _Search:
             return np.minimum(value + SAFETY, 0.0)
         growth = np.where(split, (high - low) / (1.0 + low) * OUTWARDS, 1.0)
         # Pr[L > part], at least the delta of N(0, 1 + growth) against N(0, 1)
-        change = log(2.0) + log_ndtr(-np.sqrt((2.0 * part + np.log1p(growth)) / growth / OUTWARDS))
+        change = log(2.0) + scipy.special.log_ndtr(-np.sqrt((2.0 * part + np.log1p(growth)) / growth / OUTWARDS))
         return np.minimum(np.where(split, np.logaddexp(change, part + value), value) + SAFETY, 0.0)
 
     def _costs(self, cells: Floats) -> tuple[Floats, Floats]:

@@ -17,7 +17,6 @@ from gaussveil.errors import FormatError, NotFiniteError, NumericalError, Parame
 from gaussveil.spectrum import contour, cumulants, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.attack_risk import AttackRisk
-from gaussveil.spectrum.enclosures.enclosure import dominate, enclose_at, enclose_loss
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
@@ -218,6 +217,8 @@ class PrivacyLoss(AttackRisk):
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
+        from gaussveil.spectrum.enclosures.enclosure import enclose_loss  # ball arithmetic, loaded where it is needed
+
         return enclose_loss(self._sources, self.batch_shape, epsilon)
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
@@ -321,6 +322,8 @@ class PrivacyLoss(AttackRisk):
         """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
         example).
         """
+        from gaussveil.spectrum.enclosures.enclosure import enclose_at
+
         try:
             found = enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
         except NumericalError:  # not decided: at most one
@@ -380,6 +383,8 @@ def _dominating_terms(source: ExactSource, batch_shape: tuple[int, ...], like: A
     xp = array_namespace(like)
     origin, count, variation = source.origin, source.count, 0.0
     if isinstance(origin, ExactMatrices):
+        from gaussveil.spectrum.enclosures.enclosure import dominate
+
         columns, variation = dominate(source, batch_shape, bits)
         gap, log_ratio, energy = (float_array("terms", column, like) for column in columns)
         terms = Terms(gap, log_ratio, xp.ones_like(gap), energy)

@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from joblib import Parallel, delayed
 
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
@@ -119,9 +118,12 @@ class Source(ABC):
 
     def _map(self, function: Callable[[pa.Table], Any], by: str, order: Sequence[str], jobs: int) -> list[Any]:
         groups = split_groups(self.batches(self.view.columns, (by, *order)), by)
-        if jobs != 1:
-            # A slice is pickled with the whole batch it is cut from; a copy of its rows is not.
-            groups = ((key, table.take(np.arange(table.num_rows))) for key, table in groups)
+        if jobs == 1:
+            return [_apply(function, key, table) for key, table in groups]
+        from joblib import Parallel, delayed
+
+        # A slice is pickled with the whole batch it is cut from; a copy of its rows is not.
+        groups = ((key, table.take(np.arange(table.num_rows))) for key, table in groups)
         return list(Parallel(n_jobs=jobs)(delayed(_apply)(function, key, table) for key, table in groups))
 
     # What every Source can do.

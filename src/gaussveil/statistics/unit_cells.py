@@ -208,7 +208,7 @@ class _Fold:
 
     def __init__(self, reader: CellReader, first: int, most: int, known: pa.Array | None) -> None:
         self.reader, self.first, self.most = reader, first, most
-        self.known = pa.array([], pa.string()) if known is None else known
+        self.known = pa.nulls(0, pa.string()) if known is None else known
         self.begun = known is not None
         widths = [one.size for one in reader.bins]
         self.rows: Integers = np.zeros((0, reader.groups), dtype=np.int64)
@@ -299,9 +299,9 @@ def units_per_value(batches: Iterable[pa.RecordBatch], per_unit: int) -> tuple[p
     """
     pairs = [table.rename_columns(["unit", "value"]) for table in _joined(batches)]
     if not pairs:
-        return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
+        return pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64)
     if any(pa.types.is_null(kind) for kind in pairs[0].schema.types):  # a frame's column without any value
-        return pa.array([], pa.string()), np.zeros(0, dtype=np.int64)
+        return pa.nulls(0, pa.string()), np.zeros(0, dtype=np.int64)
     distinct = pa.concat_tables([_distinct(table) for table in pairs])
     distinct = _distinct(distinct).drop_null()
     unit, value = (plain(distinct.column(name).combine_chunks()) for name in ("unit", "value"))

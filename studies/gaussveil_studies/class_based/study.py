@@ -26,6 +26,7 @@ from gaussveil_studies.class_based.synthetic import (
 )
 from gaussveil_studies.real_data import SWISS_HOMES
 from gaussveil_studies.study import Claim, Options, Paper, Part, Picture, Step, Study, Table, Value, shown
+from gaussveil_studies.summaries import SUMMARIES
 
 PAPER = Paper(__file__)
 
@@ -198,7 +199,7 @@ def _homes_figure(rows: Sequence[class_homes.WorstDeltas]) -> Figure:
 STUDY = Study(
     "class",
     "Noise that hides which class a query came from, recomputed",
-    "Class-based Gaussian mechanism: Figures 1-4, synthetic and Swiss homes, refuted claims.",
+    SUMMARIES["class"],
     (
         Step("synthetic", "synthetic classes", synthetic),
         Step("homes", "Swiss homes", homes, files=(SWISS_HOMES,)),

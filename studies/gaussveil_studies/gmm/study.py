@@ -24,6 +24,7 @@ from gaussveil_studies.published.additive_wishart import additive_wishart, escap
 from gaussveil_studies.published.gmm_kl import printed_design
 from gaussveil_studies.real_data import PROFILES
 from gaussveil_studies.study import Claim, Options, Paper, Part, Picture, Row, Step, Study, Table, judged, shown
+from gaussveil_studies.summaries import SUMMARIES
 
 PAPER = Paper(__file__)
 
@@ -312,7 +313,7 @@ def _five_classes(seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 STUDY = Study(
     "gmm",
     "Private Gaussian mixtures, recomputed",
-    "Mixtures by KL minimisation: Figures 1-10 (synthetic, Iris, profiles, MNIST), Algorithm 1 refuted.",
+    SUMMARIES["gmm"],
     (
         Step("synthetic", "synthetic mixtures", synthetic_figures),
         Step("iris", "Iris", iris_figures),

@@ -8,6 +8,7 @@ from gaussveil_studies.ndis.figures import bounds_figure
 from gaussveil_studies.ndis.posterior_parts import posteriors
 from gaussveil_studies.ndis.projection_parts import figure_2, sketches
 from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
+from gaussveil_studies.summaries import SUMMARIES
 
 PAPER = Paper(__file__)
 
@@ -111,7 +112,7 @@ def _refutations(options: Options, progress: Progress) -> Part:
 STUDY = Study(
     "ndis",
     "Indistinguishability spectrum of Gaussians, recomputed",
-    "NDIS (arXiv:2309.01243): Figure 2, bounds against exact, sketches, posteriors, refuted claims.",
+    SUMMARIES["ndis"],
     (
         Step("figure-2", "Figure 2", figure_2),
         Step("bounds", "bounds", _bounds),

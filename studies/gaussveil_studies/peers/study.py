@@ -12,6 +12,7 @@ from gaussveil.typing import Progress
 from gaussveil_studies.peers import questions
 from gaussveil_studies.peers.environments import Peer
 from gaussveil_studies.study import Claim, Options, Part, Picture, Step, Study, Table, Verdict, judged, shown
+from gaussveil_studies.summaries import SUMMARIES
 
 
 def promises(options: Options, progress: Progress) -> Part:
@@ -194,7 +195,7 @@ def _names(peers: Iterable[Peer]) -> list[str]:
 STUDY = Study(
     "peers",
     "Beside other privacy libraries",
-    "dp_accounting, autodp, prv_accountant, OpenDP, diffprivlib, gx2, Davies: promises, accuracy, failures, speed.",
+    SUMMARIES["peers"],
     (
         Step("promises", "calibrations", promises, surroundings=questions.peers_present),
         Step("accountants", "accountants", accountants, surroundings=questions.peers_present),

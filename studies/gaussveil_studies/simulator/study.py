@@ -6,6 +6,7 @@ from gaussveil.typing import Progress
 from gaussveil_studies.real_data import SWISS_HOMES, swiss_homes
 from gaussveil_studies.simulator import resemblance
 from gaussveil_studies.study import Options, Part, Picture, Step, Study, Table, Value, judged
+from gaussveil_studies.summaries import SUMMARIES
 
 FIRST_SEED = 10  # the constants were tuned on the towns before
 
@@ -42,6 +43,6 @@ def _resemblance(options: Options, progress: Progress) -> Part:
 STUDY = Study(
     name="simulator",
     title="Does the simulated town resemble real homes?",
-    summary="Mean, quantiles and daily autocorrelation of simulated towns whose seeds played no part in the tuning.",
+    summary=SUMMARIES["simulator"],
     steps=(Step("resemblance", "The simulated town and the real one", _resemblance, files=(SWISS_HOMES,)),),
 )

@@ -20,6 +20,7 @@ from gaussveil_studies.spectral.stream_receiver import Home
 from gaussveil_studies.spectral.stream_tables import PAPER_BALL, TABLE_I, AsPrinted, sensitive_row, tables_2_and_3
 from gaussveil_studies.spectral.stream_utility import measure
 from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
+from gaussveil_studies.summaries import SUMMARIES
 
 PAPER = Paper(__file__)
 
@@ -199,7 +200,7 @@ def tables(options: Options, progress: Progress) -> Part:
 STUDY = Study(
     "spectral",
     "Spectra and streams of a smart meter, recomputed",
-    "Spectral privacy: Figures 1-6, Tables II-III with the paper's parameters and ours, the stream refuted.",
+    SUMMARIES["spectral"],
     (
         Step("calibration", "calibration", calibration),
         Step("figures", "figures", pictures, files=(SINGLE_HOME,)),

@@ -25,6 +25,7 @@ from gaussveil import checks
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.roots import brent
 from gaussveil.typing import Floats
 
 FILTERS = ("auto", "mean-shift", "renyi")
@@ -66,15 +67,13 @@ class Budget:
 
 @lru_cache(maxsize=256)
 def _largest_energy(epsilon: float, delta: float) -> float:
-    from scipy.optimize import brentq
-
     def excess(log_shift: float) -> float:
         return float(GaussianPair.mean_shift(math.exp(log_shift)).log_delta(epsilon)) - math.log(delta)
 
     low, high = -12.0, 6.0
     while excess(low) > 0:
         low -= 12.0
-    energy, step = (math.exp(float(brentq(excess, low, high, xtol=1e-13))) * (1 - 1e-10)) ** 2, 1e-10
+    energy, step = (math.exp(float(brent(excess, low, high, xtol=1e-13))) * (1 - 1e-10)) ** 2, 1e-10
     # Next to delta = 1 the curve is so flat that rounding moves the root by more than that.
     while PrivacyLoss.from_terms([0.0], [1.0], [energy]).enclose(epsilon).upper > delta:
         energy, step = energy * (1 - step), min(2 * step, 0.5)

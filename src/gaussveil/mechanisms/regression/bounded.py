@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from scipy.stats import norm as normal
+import scipy
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
@@ -78,7 +78,7 @@ class Draws(NoisySums):
         """
         edges = np.asarray(OCTAVES)
         noisy, scale = self._counts(columns, np.tile(edges, (len(columns), 1)), mean_shift)
-        surely = scale * float(normal.isf(FALSELY / noisy.size))
+        surely = scale * -float(scipy.special.ndtri(FALSELY / noisy.size))
         beside_zero = edges[1:] * edges[:-1] == 0
         sure = (noisy > surely) & ~beside_zero
         first, last = sure.argmax(axis=1), sure.shape[1] - sure[:, ::-1].argmax(axis=1)

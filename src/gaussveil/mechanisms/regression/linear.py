@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.stats import norm as normal
+import scipy
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,7 +65,7 @@ class LinearFit:
     @property
     def interval(self) -> Floats:
         """95 % intervals, one row per coefficient."""
-        reach = float(normal.ppf(0.5 + LEVEL / 2)) * self.std_error
+        reach = float(scipy.special.ndtri(0.5 + LEVEL / 2)) * self.std_error
         return np.stack((self.coefficients - reach, self.coefficients + reach), axis=1)
 
     def summary(self) -> str:
@@ -78,7 +78,7 @@ class LinearFit:
         rows = zip(self.names, self.coefficients, self.std_error, self.interval, self.informed)
         for name, value, error, (low, high), informed in rows:
             score = value / error
-            chance = 2 * float(normal.sf(abs(score)))
+            chance = 2 * float(scipy.special.ndtr(-abs(score)))
             line = f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}"
             lines.append(line + ("" if informed else "  *"))
         lines.append("standard errors hold sampling and privacy noise, not the bias of clipped targets")
@@ -251,7 +251,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator): 
         rows = new_rows(self, X)
         design = np.column_stack((np.ones(len(rows)), rows))
         found = np.stack([design @ one.coefficients for one in self.fits_], axis=1)
-        reach = float(normal.ppf(0.5 + LEVEL / 2)) * np.sqrt(
+        reach = float(scipy.special.ndtri(0.5 + LEVEL / 2)) * np.sqrt(
             np.stack([np.einsum("ij,jk,ik->i", design, one.covariance, design) for one in self.fits_], axis=1)
         )
         if self.coef_.ndim == 1:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
@@ -206,7 +206,7 @@ class _Cumulative:
 
     @classmethod
     def of(cls, bins: Floats, scale: Floats) -> _Cumulative:
-        sums = np.array([isotonic_regression(row).x for row in np.cumsum(bins, axis=1)])
+        sums = np.array([scipy.optimize.isotonic_regression(row).x for row in np.cumsum(bins, axis=1)])
         root = np.cumsum(np.linalg.cholesky(prefix_noise(bins.shape[1])), axis=0)
         return cls(np.maximum(sums, 0.0), scale, root)
 

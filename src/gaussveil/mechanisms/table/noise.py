@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from gaussveil.calibration.boxes import BoxNoise, box_noise
 from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix_rows
@@ -150,7 +150,7 @@ class TableNoise:
     @property
     def key_threshold(self) -> float:
         """A key shows if its noisy number of units passes this."""
-        beyond = float(norm.isf(self.key_error / self.keys_per_unit))
+        beyond = -float(scipy.special.ndtri(self.key_error / self.keys_per_unit))
         return 1 + self.key_deviation * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
 
     @property

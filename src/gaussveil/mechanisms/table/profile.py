@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design
 from gaussveil.mechanisms.table.answers import Mean, Sum
@@ -202,9 +202,9 @@ def quantile_of_norms(histogram: Floats, quantile: float) -> float:
     """
     centres = np.linspace(OCTAVES[0], OCTAVES[-1], 8 * (len(OCTAVES) - 1) + 1)
     middle, width = (one.ravel() for one in np.meshgrid(centres, WIDTHS))
-    upper = norm.cdf((OCTAVES[:, None] - middle) / width)
+    upper = scipy.special.ndtr((OCTAVES[:, None] - middle) / width)
     shapes = np.diff(upper, axis=0, prepend=0.0)
     shapes[-1] += 1 - upper[-1]
     match = np.maximum(histogram @ shapes, 0.0) / np.linalg.norm(shapes, axis=0)
     best = int(np.argmax(match))
-    return float(2.0 ** np.clip(middle[best] + width[best] * norm.ppf(quantile), OCTAVES[0], OCTAVES[-1]))
+    return float(2.0 ** np.clip(middle[best] + width[best] * scipy.special.ndtri(quantile), OCTAVES[0], OCTAVES[-1]))

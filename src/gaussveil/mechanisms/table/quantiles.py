@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from gaussveil.calibration.prefix_sums import prefix_rows, workload_noise
 from gaussveil.mechanisms.table.answers import Quantile
@@ -83,7 +83,7 @@ class _Curve:
         Rows lie about the line as chance has it, which widens the interval, as does not knowing the slope.
         """
         rising = self.mean.copy()
-        rising[1:-1] = isotonic_regression(rising[1:-1]).x
+        rising[1:-1] = scipy.optimize.isotonic_regression(rising[1:-1]).x
         least = self.spread / 4
         rising[0], rising[-1] = min(rising[0], rising[1], -least), max(rising[-1], rising[-2], least)
         rising += np.linspace(-1e-6, 1e-6, len(rising)) * self.spread  # strictly

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft
+import scipy
 
 from gaussveil.spectrum.curve import UNIT
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses
@@ -76,7 +76,7 @@ def convolved(parts: Parts, plan: Plan) -> LossCurve:
     """Upper ends of delta of the sum of independent losses, at losses >= 0."""
     interval = parts[0][0].interval
     first = math.floor(plan.bottom / interval)
-    size = int(fft.next_fast_len(math.ceil(plan.top / interval) - first + 1, real=True))
+    size = int(scipy.fft.next_fast_len(math.ceil(plan.top / interval) - first + 1, real=True))
     kept = max(0, min(-first, size - 1))  # bins below a loss of 0 never count for epsilon >= 0
     infinity = _infinite_mass(parts)
     if first + size - 1 < sum(count * part.last for part, count in parts):
@@ -138,7 +138,7 @@ def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, 
         exponent = order * part.interval * bins
         log_moment = _moments([(part, 1)], order)[0]
         weight = part.mass * np.exp(np.minimum(exponent - log_moment, 700.0))
-        transform = fft.rfft(np.bincount(bins % size, weights=weight, minlength=size))
+        transform = scipy.fft.rfft(np.bincount(bins % size, weights=weight, minlength=size))
         modulus = np.abs(transform)
         bound = modulus + coefficient_error
         log_modulus = np.log(np.maximum(modulus, 1e-300))
@@ -148,7 +148,7 @@ def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, 
         relative += count * (coefficient_error / bound + 8.0 * UNIT * (6.0 - np.minimum(np.log(bound), 0.0)))
         log_scale += count * log_moment
         slack += count * 4.0 * UNIT * (4.0 + abs(log_moment) + float(np.max(np.abs(exponent))))
-    composed = fft.irfft(np.exp(log_size) * (np.cos(phase) + 1j * np.sin(phase)), n=size)
+    composed = scipy.fft.irfft(np.exp(log_size) * (np.cos(phase) + 1j * np.sin(phase)), n=size)
     bounds = np.exp(log_bound)
     norms = (float(np.linalg.norm(bounds * relative)), coefficient_error * float(np.linalg.norm(bounds)))
     error = math.sqrt(2.02 / size) * sum(norms)  # of the coefficients, and of the transform back

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import arb
+
+if TYPE_CHECKING:
+    from flint import arb
 
 Ends = Any  # a float, or an array of floats for a batch
 
@@ -35,6 +37,8 @@ UNKNOWN = Enclosure(0.0, 1.0, -math.inf, 0.0)
 
 def outward(value: arb, *, up: bool) -> float:
     """A double on the given side of every point of the ball."""
+    from flint import arb  # only where there are balls
+
     edge = value.upper() if up else value.lower()
     guess = float(edge.mid())
     if math.isinf(guess) or math.isnan(guess):
@@ -48,6 +52,8 @@ def outward(value: arb, *, up: bool) -> float:
 
 def from_log(log_upper: arb) -> Enclosure:
     """Interval from 0 up to e^log_upper."""
+    from flint import arb
+
     top = min(outward(log_upper, up=True), 0.0)
     upper = min(outward(arb(top).exp(), up=True), 1.0)
     return Enclosure(0.0, upper, -math.inf, top)

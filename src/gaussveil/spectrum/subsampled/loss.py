@@ -17,7 +17,6 @@ from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, int
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
-from gaussveil.spectrum.subsampled.ball_contour import enclose_steps
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, nodes_for, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
@@ -156,6 +155,8 @@ class SubsampledLoss(Curve):
         if self._in_balls:
             energy = 0.0 if self.gaussian is None else math.fsum(np.ravel(np.asarray(self.gaussian.energy)))
             with np.errstate(all="ignore"):
+                from gaussveil.spectrum.subsampled.ball_contour import enclose_steps
+
                 found, root = enclose_steps(self.steps, energy, epsilon, goal) or (UNKNOWN, math.nan)
         if not found.relative_width < LOOSE:
             upper = float(self._grid.delta(epsilon))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from gaussveil.typing import Floats
 
@@ -100,15 +100,15 @@ class Step:
     def left_out(self, cap: float) -> float:
         """log of a bound on the probability, under either density, that the window leaves out."""
         reach = (cap - 1.0 / self.noise_multiplier) / math.sqrt(1.0 + WINDOW**2)
-        return float(special.log_ndtr(-reach)) + (math.log(2.0) if self.replace else 0.0)
+        return float(scipy.special.log_ndtr(-reach)) + (math.log(2.0) if self.replace else 0.0)
 
     def _log_weight(self, z: Any, cap: float) -> Any:
         """log of the normal density without its constant, and of the window."""
         value = -0.5 * z * z
         if cap < math.inf:
-            value = value + special.log_ndtr((cap - z) / WINDOW)
+            value = value + scipy.special.log_ndtr((cap - z) / WINDOW)
             if self.replace:
-                value = value + special.log_ndtr((cap + z) / WINDOW)
+                value = value + scipy.special.log_ndtr((cap + z) / WINDOW)
         return value
 
     # --- moments on the real axis
@@ -216,7 +216,7 @@ class Step:
         first = min(slope / 2.0, EARLY_TURN / early)
         turn = -1j if self.backward else 1j
         lift = first * np.logaddexp(0.0, distance + early) + (slope - first) * np.logaddexp(0.0, distance)
-        rise = first * special.expit(distance + early) + (slope - first) * special.expit(distance)
+        rise = first * scipy.special.expit(distance + early) + (slope - first) * scipy.special.expit(distance)
         return x + turn * self.noise_multiplier * lift, 1.0 + turn * rise
 
     def _lifted_range(

@@ -1,0 +1,95 @@
+"""Brent's methods for a root and for a minimum, each step as SciPy takes it (`brentq`, `minimize_scalar` with bounds).
+
+Importing `scipy.optimize` costs more time than most commands need for all they do.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+
+from gaussveil.errors import NumericalError
+
+STEPS = 100
+GOLDEN = 0.5 * (3.0 - math.sqrt(5.0))
+ROUGH = math.sqrt(2.2e-16)  # how closely a minimum can be told from its neighbours
+
+
+def brent(
+    function: Callable[[float], float],
+    low: float,
+    high: float,
+    *,
+    xtol: float = 2e-12,
+    rtol: float = 4 * sys.float_info.epsilon,
+) -> float:
+    """Where a continuous function that changes its sign between `low` and `high` is 0."""
+    before, now, other = low, high, 0.0
+    at_before, at_now, at_other = function(low), function(high), 0.0
+    last = step = 0.0
+    if at_before == 0.0:
+        return before
+    if at_now == 0.0:
+        return now
+    if (at_before < 0.0) == (at_now < 0.0):
+        raise NumericalError("a root was sought where the function does not change its sign")
+    for _ in range(STEPS):
+        if at_before != 0.0 and at_now != 0.0 and (at_before < 0.0) != (at_now < 0.0):
+            other, at_other, last, step = before, at_before, now - before, now - before
+        if abs(at_other) < abs(at_now):
+            before, now, other = now, other, now
+            at_before, at_now, at_other = at_now, at_other, at_now
+        near, half = (xtol + rtol * abs(now)) / 2, (other - now) / 2
+        if at_now == 0.0 or abs(half) < near:
+            return now
+        if abs(last) > near and abs(at_now) < abs(at_before):
+            if before == other:  # by a line
+                wanted = -at_now * (now - before) / (at_now - at_before)
+            else:  # by a parabola
+                one, two = (at_before - at_now) / (before - now), (at_other - at_now) / (other - now)
+                wanted = -at_now * (at_other * two - at_before * one) / (two * one * (at_other - at_before))
+            last, step = (step, wanted) if 2 * abs(wanted) < min(abs(last), 3 * abs(half) - near) else (half, half)
+        else:
+            last = step = half
+        before, at_before = now, at_now
+        now += step if abs(step) > near else (near if half > 0 else -near)
+        at_now = function(now)
+    raise NumericalError(f"no root was found within {STEPS} steps")
+
+
+def lowest(function: Callable[[float], float], low: float, high: float, *, xtol: float = 1e-5) -> float:
+    """Where a function of one valley between `low` and `high` is smallest, by golden sections and parabolas."""
+    best = second = third = low + GOLDEN * (high - low)
+    at_best = at_second = at_third = function(best)
+    step = last = 0.0
+    for _ in range(5 * STEPS):
+        middle, near = 0.5 * (low + high), ROUGH * abs(best) + xtol / 3.0
+        if abs(best - middle) <= 2.0 * near - 0.5 * (high - low):
+            break
+        golden = True
+        if abs(last) > near:
+            one, two = (best - second) * (at_best - at_third), (best - third) * (at_best - at_second)
+            rise, run = (best - third) * two - (best - second) * one, 2.0 * (two - one)
+            rise, run = -rise if run > 0.0 else rise, abs(run)
+            before, last = last, step
+            if abs(rise) < abs(0.5 * run * before) and run * (low - best) < rise < run * (high - best):
+                golden, step = False, rise / run
+                if best + step - low < 2.0 * near or high - (best + step) < 2.0 * near:
+                    step = near if middle >= best else -near
+        if golden:
+            last = (low if best >= middle else high) - best
+            step = GOLDEN * last
+        tried = best + math.copysign(max(abs(step), near), step if step else 1.0)
+        at_tried = function(tried)
+        if at_tried <= at_best:
+            low, high = (best, high) if tried >= best else (low, best)
+            third, second, best = second, best, tried
+            at_third, at_second, at_best = at_second, at_best, at_tried
+            continue
+        low, high = (tried, high) if tried < best else (low, tried)
+        if at_tried <= at_second or second == best:
+            third, second, at_third, at_second = second, tried, at_second, at_tried
+        elif at_tried <= at_third or third in (best, second):
+            third, at_third = tried, at_tried
+    return best
