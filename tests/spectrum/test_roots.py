@@ -13,14 +13,14 @@ from gaussveil.spectrum.roots import brent, lowest
 @pytest.mark.parametrize("seed", range(40))
 def test_roots_and_minima_are_scipys_to_the_bit(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    slope, at, bend = generator.normal(size=3).tolist()
+    slope, at, bend = (float(number) for number in generator.normal(size=3))
     low, high = at - generator.exponential() * 3, at + generator.exponential() * 3
 
     def crossing(x: float) -> float:
-        return math.tanh(slope * (x - at)) + math.copysign(bend, slope) ** 2 * math.copysign(1, slope) * (x - at) ** 3
+        return math.tanh(slope * (x - at)) + math.copysign(bend * bend, slope) * (x - at) ** 3
 
     def valley(x: float) -> float:
-        return math.cosh(slope * (x - at)) + abs(bend) * abs(x - at) ** 1.5
+        return math.cosh(slope * (x - at)) + abs(bend) * math.sqrt(abs(x - at)) * abs(x - at)
 
     for tolerance in (1e-3, 1e-9, 1e-14):
         assert brent(crossing, low, high, xtol=tolerance) == brentq(crossing, low, high, xtol=tolerance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,7 +34,7 @@ def study(
 
     Example: gaussveil study list
     """
-    size = {"full": full, "tiny": tiny, "seed": seed}
+    size: dict[str, Any] = {"full": full, "tiny": tiny, "seed": seed}
     try:
         from gaussveil_studies.command import answer
 
