@@ -34,7 +34,7 @@ def gateway(meters: Meters, tmp_path: Path) -> Iterator[Gateway]:
 def opened(folder: Path, meters: Meters, **options: Any) -> Iterator[Gateway]:
     """A gateway that ends as by a crash."""
     state = StreamState.open(folder, meters)
-    yield Gateway(meters, state, **options)
+    yield Gateway(meters, state, **{"missing": "substitute", **options})
     state.abandon()
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from gaussveil.errors import AssumptionError, ParameterError, SourceError
 from gaussveil.streaming import Gateway, Meter, write_meters
+from gaussveil.streaming.gateway import Missing
 from gaussveil.streaming.service import open_gateway
 from gaussveil.streaming.stdio import serve_lines
 
@@ -37,9 +38,9 @@ def meters_file(meters: tuple[Meter, ...], tmp_path: Path) -> Path:
     return write_meters(meters, tmp_path / "meter.json")
 
 
-def run(path: Path, *lines: bytes) -> tuple[list[bytes], dict[str, int]]:
+def run(path: Path, *lines: bytes, missing: Missing = "refuse") -> tuple[list[bytes], dict[str, int]]:
     """The same service inside this process, from a file."""
-    gateway, target = open_gateway(path), io.BytesIO()
+    gateway, target = open_gateway(path, missing=missing), io.BytesIO()
     with tempfile.TemporaryFile() as source:
         source.write(b"".join(lines))
         source.seek(0)
@@ -86,9 +87,29 @@ def test_bad_lines_are_counted_and_the_rest_is_answered(meters_file: Path) -> No
         b'{"meter": "white", "seq": 0, "kw": 1' + b"0" * 5000 + b"}\n",
     ]
     odd = [line("white", 0, "much"), line("white", 1, None), line("stranger", 0, 1.0), line("white", 2, 10**400)]
-    rows, health = run(meters_file, *bad, *odd, b"\n", line("white", 3, 1.0)[:-1])
+    rows, health = run(meters_file, *bad, *odd, b"\n", line("white", 3, 1.0)[:-1], missing="substitute")
     assert [json.loads(row)["seq"] for row in rows] == [0, 1, 2, 3]
     assert (health["malformed"], health["unknown"], health["substituted"], health["accepted"]) == (10, 1, 2, 2)
+
+
+def test_a_reading_that_is_no_number_is_refused_unless_the_owner_chose_a_substitute(
+    meters_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent = [
+        line("billing", 0, 0.5),
+        line("billing", 1, "0,4"),
+        line("billing", 1, None),
+        line("billing", 1, 0.4),
+        b"{\n",
+    ]
+    rows, health = run(meters_file, *sent)
+    assert [json.loads(row)["seq"] for row in rows] == [0, 1]
+    assert (health["accepted"], health["substituted"], health["malformed_value"]) == (2, 0, 2)
+    told = [record.getMessage() for record in caplog.records if "is refused" in record.getMessage()]
+    assert [words.split()[1] for words in told] == ["2", "3", "5"]
+    assert "no decimal comma" in told[0]
+    assert "JSON object" in told[2]
+    assert "0,4" not in "".join(told)
 
 
 def test_lost_state_is_noticed_and_needs_a_reset(meters_file: Path) -> None:

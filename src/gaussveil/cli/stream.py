@@ -43,6 +43,7 @@ def design(
     purpose: Annotated[
         Literal["shape", "energy", "billing", "registers", "spectrum"], typer.Option(help="What the stream is for.")
     ] = "shape",
+    substitute: Annotated[float, typer.Option(help="Public reading, kW, that stands for a missing one.")] = 0.0,
     spectrum_epsilon: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_delta: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_ball: Annotated[float | None, typer.Option(help="For spectrum: public radius B, kW^2 h.")] = None,
@@ -112,6 +113,7 @@ def design(
             event=event,
             l2_ball=l2_ball,
             purpose=purpose,
+            substitute=substitute,
             history=None if private is None else readings.values[row],
             spectrum=private,
             account=pays(account, meter),

@@ -8,12 +8,12 @@ import signal
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from gaussveil.cli.options import MetersFile, MetricsSeconds
-from gaussveil.errors import ParameterError
+from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.streaming.mqtt import MqttGateway
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 NEW_OBJECTS = 50_000  # between two looks for garbage
 PASSWORD = "GAUSSVEIL_MQTT_PASSWORD"
+REFUSED = {
+    "malformed_payload": "that are no readings",
+    "malformed_value": "without a number",
+    "malformed_range": "beyond the stream's end",
+    "malformed_jump": "too far ahead",
+    "unknown": "of meters that are not in the file",
+}
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -51,6 +58,10 @@ def run(
     keep: Annotated[
         int | None, typer.Option(min=0, help="On stdin: answers kept per meter; all of them by default.")
     ] = None,
+    missing: Annotated[
+        Literal["refuse", "substitute"],
+        typer.Option(help="A reading that is no number: refuse it, or answer the design's substitute."),
+    ] = "refuse",
     metrics: MetricsSeconds = 60.0,
     listen: Annotated[str | None, typer.Option(help="host:port for /metrics and /healthz.")] = None,
 ) -> None:
@@ -75,7 +86,7 @@ def run(
     address = None if listen is None else _address(listen, "--listen")
     begins = _begins(reset_from)
     gc.disable()  # what is made here stays: looking through it for garbage again and again costs a sixth of the time
-    gateway = open_gateway(meters, state, reset_from=begins, longest_jump=longest_jump)
+    gateway = open_gateway(meters, state, reset_from=begins, longest_jump=longest_jump, missing=missing)
     gc.freeze()
     gc.enable()
     gc.set_threshold(NEW_OBJECTS)
@@ -94,6 +105,12 @@ def run(
     finally:
         monitor.stop()
     gateway.state.close()
+    health = gateway.health()
+    if health["substituted"]:
+        LOGGER.warning("%d readings were missing and answered by the substitute", health["substituted"])
+    if service is None and (refused := health["malformed"] + health["unknown"]):
+        reasons = ", ".join(f"{count} {words}" for name, words in REFUSED.items() if (count := health[name]))
+        raise FormatError(f"{refused} lines were refused ({reasons}); all others were answered")
 
 
 def serve(service: MqttGateway) -> None:

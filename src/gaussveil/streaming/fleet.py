@@ -72,6 +72,7 @@ class FleetGateway(Gateway):
         self.state = _FleetState(Path(folder))
         self.counters: Counter[str] = Counter()
         self.broken, self.longest_jump = False, longest_jump
+        self.missing = "substitute"  # who has sent nothing counts as that, and a sum goes out without him
         self._file = self.state.folder / "fleet.json"
         self._open: dict[int, Floats] = {}
         self._newest = -1

@@ -6,7 +6,8 @@
 - Answers are kept until their delivery is confirmed, the last 256 of a meter also afterwards. What is older is late.
 - Missing readings are replaced by the public substitute and answered; after a gap longer than `longest_gap` the filters
   start anew instead. A number that is ahead by more than `longest_jump` is refused: it would be the meter's end.
-- A reading that is no number counts as missing. Unknown meters and messages without a sequence number are refused.
+- A reading that is no number is refused, so that it can be sent again, or is answered as missing: the owner chooses
+  (`missing`). Unknown meters and messages without a sequence number are refused.
 
 Every rule depends on public things only: names, sequence numbers, and whether a value is a number.
 """
@@ -17,6 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -34,7 +36,8 @@ LONGEST_GAP = 288
 LONGEST_JUMP = 1 << 15  # 113 days of five minutes
 LARGEST_SEQUENCE = 2**62
 COUNTED = ("accepted", "substituted", "repeated", "late", "unknown", "restarts", "delivered")
-REASONS = ("payload", "size", "empty", "range", "jump")
+REASONS = ("payload", "size", "empty", "range", "jump", "value")
+Missing = Literal["refuse", "substitute"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,11 +83,12 @@ class Gateway:
         generator: Generator | None = None,
         longest_gap: int = LONGEST_GAP,
         longest_jump: int = LONGEST_JUMP,
+        missing: Missing = "refuse",
     ) -> None:
         self.meters = tuple(meters)
         self.state = state
         self.counters: Counter[str] = Counter()
-        self.longest_gap, self.longest_jump = longest_gap, longest_jump
+        self.longest_gap, self.longest_jump, self.missing = longest_gap, longest_jump, missing
         self._generator = default_generator() if generator is None else generator
         self._rows = {meter.name: row for row, meter in enumerate(meters)}
         self._limit = [min(meter.design.sample_limit, LARGEST_SEQUENCE) for meter in meters]
@@ -173,6 +177,10 @@ class Gateway:
             if old == count:
                 return
             values, first = values[old:], expected
+        if self.missing == "refuse" and np.isnan(values).any():
+            answer.end = first if first > message.sequence else 0
+            self.refuse("value")
+            return
         anew = segment is None and bool(arrays.started[row] == NOT_STARTED)
         if segment is None or first - expected > self.longest_gap:
             anew = anew or first - expected > self.longest_gap

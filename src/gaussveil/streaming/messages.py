@@ -64,6 +64,20 @@ def from_record(meter: str, record: object) -> Message | None:
     return Message(meter, record["seq"], np.array([reading]))
 
 
+def fault(body: bytes) -> str:
+    """Why a line is no reading of a meter; of the line nothing is repeated."""
+    if len(body) > LARGEST_TEXT:
+        return f"it is longer than {LARGEST_TEXT} bytes"
+    record = parse_record(body)
+    if not isinstance(record, dict):
+        return 'it is no JSON object such as {"meter": "m1", "seq": 17, "kw": 0.42}'
+    if not isinstance(record.get("meter"), str):
+        return '"meter" must be a text'
+    if type(record.get("seq")) is not int:
+        return '"seq" must be a whole number'
+    return '"kw" must be a number such as 0.4: no text, no decimal comma, no null (or --missing substitute)'
+
+
 def encode_batch(sequence: int, values: Floats) -> bytes:
     """A binary payload."""
     return HEAD.pack(MARK, sequence) + np.ascontiguousarray(values, "<f8").tobytes()

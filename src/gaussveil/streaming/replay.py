@@ -75,7 +75,7 @@ class _Filters:
         self.lock = threading.Lock()
         self.state = MeterState(meter, first_sequence)
         self.generator = KeyedGenerator(bytes(KEY_BYTES), complete_labels=True)
-        self.gateway = Gateway([meter], self.state, generator=self.generator)
+        self.gateway = Gateway([meter], self.state, generator=self.generator, missing="substitute")
 
 
 class MeterReplay:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gaussveil.errors import AssumptionError, SourceError
 from gaussveil.files import PRIVATE, write_whole
-from gaussveil.streaming.gateway import LONGEST_JUMP, Gateway
+from gaussveil.streaming.gateway import LONGEST_JUMP, Gateway, Missing
 from gaussveil.streaming.meters import read_meters
 from gaussveil.streaming.state import Reset, StreamState
 
@@ -21,6 +21,7 @@ def open_gateway(
     *,
     reset_from: Reset | None = None,
     longest_jump: int | None = None,
+    missing: Missing = "refuse",
 ) -> Gateway:
     """A gateway with recovered or new state, by default in the folder beside the file of meters.
 
@@ -45,7 +46,8 @@ def open_gateway(
         if fresh:
             shutil.rmtree(place)
         raise
-    return Gateway(meters, state, longest_jump=LONGEST_JUMP if longest_jump is None else longest_jump)
+    jump = LONGEST_JUMP if longest_jump is None else longest_jump
+    return Gateway(meters, state, longest_jump=jump, missing=missing)
 
 
 def mark_beside(meters_file: Path) -> Path:

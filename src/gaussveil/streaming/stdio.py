@@ -8,26 +8,41 @@ answered in one durable group.
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from gaussveil.streaming.gateway import Answer, Gateway, Message
-from gaussveil.streaming.messages import LARGEST_TEXT, encode_energy, encode_readings, from_record, parse_record
+from gaussveil.streaming.messages import LARGEST_TEXT, encode_energy, encode_readings, fault, from_record, parse_record
+from gaussveil.streaming.monitor import LOGGER
 
 GROUP_BYTES = 1 << 16
+TOLD = 20  # lines whose faults are told one by one; all are counted
 
 
 def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO, *, keep: int | None = None) -> None:
-    """Answer until the source ends.
+    """Answer until the source ends; the first lines that are no readings are told with their number and the reason.
 
     Nobody confirms a line, so all answers stay, or the last `keep` of each meter: the same lines again get the same
     answers, whoever read the first ones.
     """
+    number = told = 0
     for lines in _groups(source):
-        messages = [message for message in (_parse(gateway, line) for line in lines) if message is not None]
-        for answer in gateway.answer(messages):
+        messages = []
+        for line in lines:
+            number += 1
+            if not line.strip():
+                continue
+            message = _parse(gateway, line)
+            if message is not None:
+                messages.append(message)
+            if message is None or (gateway.missing == "refuse" and math.isnan(message.values[0])):
+                told += 1
+                if told <= TOLD:
+                    LOGGER.warning("line %d is refused: %s", number, fault(line))
+        for answer in gateway.answer(messages) if messages else ():
             for line in _lines(answer):
                 target.write(line + b"\n")
         target.flush()
@@ -67,7 +82,5 @@ def _groups(source: BinaryIO) -> Iterator[list[bytes]]:
             chunk += more
         *lines, rest = (rest + chunk).split(b"\n")
         rest = rest[: LARGEST_TEXT + 1]  # of a line that long no more is kept: it is refused when it ends
-        if filled := [line for line in lines if line.strip()]:
-            yield filled
-    if rest.strip():
-        yield [rest]
+        yield lines
+    yield [rest]
