@@ -34,7 +34,11 @@ def swapped(pair: PrivacyLoss) -> PrivacyLoss:
 @pytest.mark.parametrize("dim", [1, 2, 5, 12])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("swap", [False, True])
-def test_gradients_are_the_central_differences(dim: int, epsilon: float, swap: bool) -> None:
+@pytest.mark.parametrize("compiled", ["0", "1"])
+def test_gradients_are_the_central_differences(
+    dim: int, epsilon: float, swap: bool, compiled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GAUSSVEIL_COMPILED", compiled)
     arguments = models(dim)
     generator = np.random.default_rng(dim)
     found = swap_gradient(whiten(*arguments), epsilon) if swap else log_delta_gradient(*arguments, epsilon)

@@ -19,7 +19,8 @@ from gaussveil.calibration.class_gradient import Edges, Objective
 from gaussveil.typing import Floats, Progress
 
 SHARPNESS = (20.0, 160.0, 1280.0, 10240.0)
-WORTH_GOING_ON = 2e-4  # a stage that gains less ends the search
+WORTH_GOING_ON = 2e-4  # a stage that gains less ends the search, once it is
+SHARP = 640.0
 FAR_ENOUGH = -32.0
 KEPT = 60.0  # edges whose weight in the smooth maximum is below exp(-KEPT) are left out
 LEAST_SLACK = 0.01  # of the length of a label's vector
@@ -227,7 +228,7 @@ def descend(
         gained = before - best.figure
         if report is not None:
             report("sharpening", (stage + 1) / len(sharpness))
-        if best.figure < far_enough or (stage >= 2 and gained < WORTH_GOING_ON):
+        if best.figure < far_enough or (sharp >= SHARP and gained < WORTH_GOING_ON):
             break
     return best
 

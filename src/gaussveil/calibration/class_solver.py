@@ -28,6 +28,7 @@ MOST, LEAST = 1e60, 1e-15  # times the guess: no budget beyond is looked at
 ROUGH = 2e-2  # of the budget of one covariance per label, before it is refined
 QUICK = (20.0, 320.0)  # sharpness while the budget is still being found
 INSIDE = 1 - 1e-9  # targets are met with room for rounding
+WORTH_LOOKING_AFAR = 0.01  # in log odds of delta: what one covariance per label must gain near the best common one
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +123,9 @@ class Search:
         if self.models.constant:
             if self.small(common=False):
                 return [partial(self.own, budget, lifted[0])]
-            # the common optimum is sharp already: once from far above it, once from close by
+            # the common optimum is sharp already: from close by, and where that gains, also from far above it
             near = partial(self.own, budget, shared, SHARPNESS[1:], floor=FLOOR / 10)
-            return [partial(self.own, budget, lifted[0]), near]
+            return [near, partial(self.own, budget, lifted[0])]
         starts = [white, lifted[0]]
         if self.models.means.size <= SMALL_PROBLEM:
             starts += [lifted[1], _levelled(self.models, budget)]
@@ -143,6 +144,8 @@ class Search:
             for number, search in enumerate(searches):
                 self.report("one covariance per label", 0.2 + 0.8 * number / len(searches))
                 tried.append(search())
+                if self.models.constant and found["common"].figure - tried[0].figure < WORTH_LOOKING_AFAR:
+                    break
             found["own"] = min(tried, key=lambda noise: noise.figure)
         self.report("done", 1.0)
         return found

@@ -24,14 +24,13 @@ from typing import NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
+from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
-from gaussveil.spectrum.rules import HOCKEY_STICK, TRAPEZOID_RULES
+from gaussveil.spectrum.rules import GRADIENT_HALF_RULE, GRADIENT_TAIL, HOCKEY_STICK, TRAPEZOID_RULES
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
 from gaussveil.typing import Array
 
-HALF_RULE = 1e-5  # a rule is accepted when it and every second node agree to this; its error is about the square
-TAIL = 1e-8  # and when the gradient's integrand has fallen this far
 ROUNDING = 1e-13  # gaps below this are rounding errors of equal covariances
 FAR = 1e3  # s epsilon where Chernoff's bound is looked at
 SMALLEST_DOUBLE = -750.0  # exp of it is zero
@@ -145,6 +144,17 @@ def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
         return tuple(empty)
     terms = terms.rows(possible)
     threshold = xp.full_like(terms.variance_gap[:, 0], epsilon)
+    by_rules = getattr(compiled_contour(threshold, size), "moments", _by_rules)  # in C on the CPU
+    found = by_rules(terms, threshold, parts)
+    usable = xp.isfinite(found[0])
+    found = [
+        xp.where(xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))), column, xp.zeros_like(column)) for column in found
+    ]
+    return tuple(put_rows(before, possible, column) for before, column in zip(empty, found))
+
+
+def _by_rules(terms: Terms, threshold: Array, parts: int) -> list[Array]:
+    """The integrals by the first rule that settles, row by row, or the last."""
     centre, width = saddle(terms, threshold, HOCKEY_STICK)
     *found, settled = _rule(terms, threshold, centre, width, *TRAPEZOID_RULES[0], parts)
     for nodes, reach in TRAPEZOID_RULES[1:]:
@@ -155,11 +165,7 @@ def _moments_of(terms: Terms, epsilon: float, parts: int) -> tuple[Array, ...]:
         *again, fine = _rule(terms.rows(rows), at, around, across, nodes, reach, parts)
         found = [put_rows(column, rows, update) for column, update in zip(found, again)]
         settled = put_rows(settled, rows, fine)
-    usable = xp.isfinite(found[0])
-    found = [
-        xp.where(xp.reshape(usable, (-1, *(1,) * (column.ndim - 1))), column, xp.zeros_like(column)) for column in found
-    ]
-    return tuple(put_rows(before, possible, column) for before, column in zip(empty, found))
+    return found
 
 
 def _below_all_doubles(terms: Terms, epsilon: float) -> Array:
@@ -191,13 +197,13 @@ def _rule(
     values = xp.concat([0.5 * values[:, :1], values[:, 1:]], axis=-1)
     total = xp.sum(xp.imag(values), axis=-1)
     coarse = 2 * xp.sum(xp.imag(values)[:, ::2], axis=-1)
-    settled = (xp.abs(total - coarse) <= HALF_RULE * xp.abs(total)) & (total > 0)
+    settled = (xp.abs(total - coarse) <= GRADIENT_HALF_RULE * xp.abs(total)) & (total > 0)
     order = centre[:, None] + offset + 1j * imag
     values = values * order * (1 + order) / xp.where(total > 0, total, xp.ones_like(total))[:, None]
     sizes, parts_of = xp.abs(values), xp.imag(values)
-    settled = settled & (xp.max(sizes[:, -2:], axis=-1) <= TAIL * xp.max(sizes, axis=-1))
+    settled = settled & (xp.max(sizes[:, -2:], axis=-1) <= GRADIENT_TAIL * xp.max(sizes, axis=-1))
     halved = xp.abs(xp.sum(parts_of, axis=-1) - 2 * xp.sum(parts_of[:, ::2], axis=-1))
-    settled = settled & (halved <= HALF_RULE * xp.sum(sizes, axis=-1))
+    settled = settled & (halved <= GRADIENT_HALF_RULE * xp.sum(sizes, axis=-1))
     inverse = 1 / (1 + terms.variance_gap[:, :, None] * order[:, None, :])
     first = xp.imag((inverse @ values[:, :, None])[:, :, 0])
     size = inverse.shape[1] // parts

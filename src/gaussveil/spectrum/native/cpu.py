@@ -10,7 +10,7 @@ import ctypes
 
 import numpy as np
 
-from gaussveil.spectrum.native.source import FOLDER, Integrals, Reductions, revision
+from gaussveil.spectrum.native.source import FOLDER, Integrals, Moments, Reductions, revision
 from gaussveil.spectrum.rules import Region
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
@@ -53,6 +53,18 @@ def _integrals(terms: Terms, threshold: Array, tail: bool, pole: float, directio
         *(threshold.shape[0], count if rows > 1 else 0, count, tail, pole, direction),
     )
     _run(_LIBRARY.gaussveil_integrals, job)
+    return found
+
+
+def moments(terms: Terms, threshold: Array, parts: int) -> list[Array]:
+    """log delta, J, C0 and C1 of `gradient._moments_of`, by the first rule that settles or the last."""
+    columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
+    rows, count = columns[0].shape
+    size = count // parts
+    found = [np.empty(shape) for shape in ((rows,), (rows, count), *[(rows, parts, size, size)] * 2)]
+    settled = np.empty(rows, dtype=np.bool_)
+    job = Moments(*(array.ctypes.data for array in (*columns, *found, settled)), rows, count, parts)
+    _run(_LIBRARY.gaussveil_moments, job)
     return found
 
 

@@ -24,6 +24,10 @@ CONSTANT double TRAPEZOID_RULES[] = {40.0, 7.0, 80.0, 7.0, 80.0, 13.0, 160.0, 26
 
 #define MANY (1000)
 
+#define GRADIENT_HALF_RULE (1e-05)
+
+#define GRADIENT_TAIL (1e-08)
+
 #define DECAY (-36.7)
 
 #define GROWTH (3.0)

@@ -486,6 +486,103 @@ GV Numbers log_tail(Row *row, double pole, double direction) {
     return integrate(row, region, at.at[0], at.at[1]);
 }
 
+/* --- moments for gradients of delta: on the CPU alone, where searches run over many small batches */
+
+typedef struct {
+    const double *gap, *log_ratio, *multiplicity, *energy, *threshold;
+    double *log_value, *first, *plain, *tilted;
+    unsigned char *settled;
+    long long rows;
+    int terms, parts;
+} Moments;
+
+#ifndef __CUDACC__
+
+#define MOMENT_ROOM(terms) (ROW_ROOM(terms) + ((terms) * 7 + 2 * (terms) * (terms)) * LANES)
+
+/* One rule: Im sums of w / q_i, w / (q_i q_j), w s / (q_i q_j) over its nodes, w the integrand times s (1 + s), and
+   whether it has settled, as `_rule` of gradient.py. Pairs i, j only inside each of the equal parts. */
+GV int moments_by_rule(const Moments *job, long long index, const Row *row, Region region, Numbers at, double peak,
+                       const double *rule, Lanes *room) {
+    int terms = job->terms, size = terms / job->parts, count = (int)rule[0];
+    const double *gap = job->gap + index * terms;
+    Lanes *real = room, *imag = real + terms, *lean_real = imag + terms, *lean_imag = lean_real + terms;
+    Lanes *far_real = lean_imag + terms, *far_imag = far_real + terms, *first = far_imag + terms;
+    Lanes *plain = first + terms, *tilted = plain + terms * size;
+    double centre = at.at[0], width = at.at[1];
+    Numbers way = choose_bend(row, region, centre, width, rule[1], peak);
+    double step = way.at[1] / count, highest = 0.0, tail = 0.0;
+    Lanes values = SPLAT(0.0), evens = values, weighed = values, even_weighed = values, sizes = values;
+    for (int place = 0; place < terms; place++) first[place] = SPLAT(0.0);
+    for (int place = 0; place < terms * size; place++) plain[place] = tilted[place] = SPLAT(0.0);
+    for (int start = 0; start <= count; start += LANES) {
+        Lanes position = SPLAT(0.0), weight = SPLAT(0.0), even = SPLAT(0.0), cosine, sine;
+        EACH(k) {
+            int number = start + k;
+            position[k] = step * (number < count ? number : count);
+            weight[k] = number == 0 ? 0.5 : number <= count ? 1.0 : 0.0;
+            even[k] = number % 2 ? 0.0 : 2.0;
+        }
+        Blocks node = places(position, SPLAT(way.at[0]), width);
+        relative_values(row, region, centre, peak, node.at[2], node.at[3], &cosine, &sine);
+        Lanes lead = way.at[0] * node.at[0], swing = node.at[1], order = centre + node.at[2], rise = node.at[3];
+        Lanes value_real = weight * (cosine * lead - sine * swing), value_imag = weight * (cosine * swing + sine * lead);
+        values += value_imag, evens += even * value_imag;
+        Lanes product_real = order * (1.0 + order) - rise * rise, product_imag = rise * (1.0 + 2.0 * order);
+        Lanes w_real = value_real * product_real - value_imag * product_imag;
+        Lanes w_imag = value_real * product_imag + value_imag * product_real;
+        Lanes modulus = sqrt_block(w_real * w_real + w_imag * w_imag);
+        weighed += w_imag, even_weighed += even * w_imag, sizes += modulus;
+        EACH(k) {
+            highest = larger(highest, modulus[k]);
+            if (start + k == count || start + k == count - 1) tail = larger(tail, modulus[k]);
+        }
+        for (int i = 0; i < terms; i++) {
+            Lanes spread = 1.0 + gap[i] * order, along = gap[i] * rise;
+            Lanes inverse = 1.0 / (spread * spread + along * along);
+            real[i] = spread * inverse, imag[i] = -along * inverse;
+            lean_real[i] = w_real * real[i] - w_imag * imag[i], lean_imag[i] = w_real * imag[i] + w_imag * real[i];
+            far_real[i] = lean_real[i] * order - lean_imag[i] * rise;
+            far_imag[i] = lean_real[i] * rise + lean_imag[i] * order;
+            first[i] += lean_imag[i];
+        }
+        for (int i = 0; i < terms; i++)
+            for (int j = i - i % size; j <= i; j++) {
+                plain[i * size + j % size] += lean_real[i] * imag[j] + lean_imag[i] * real[j];
+                tilted[i * size + j % size] += far_real[i] * imag[j] + far_imag[i] * real[j];
+            }
+    }
+    double sum = total(values), fine = total(weighed), scale = sum > 0 ? 1 / sum : 1.0;
+    for (int i = 0; i < terms; i++) {
+        job->first[index * terms + i] = scale * total(first[i]);
+        for (int j = 0; j <= i % size; j++) {
+            long long here = (index * terms + i) * size + j, there = (index * terms + i - i % size + j) * size + i % size;
+            job->plain[here] = job->plain[there] = scale * total(plain[i * size + j]);
+            job->tilted[here] = job->tilted[there] = scale * total(tilted[i * size + j]);
+        }
+    }
+    job->log_value[index] = smaller(peak + log((sum > 0 ? sum : 1.0) * step * width / PI), 0.0);
+    return sum > 0 && fabs(sum - total(evens)) <= GRADIENT_HALF_RULE * sum && tail <= GRADIENT_TAIL * highest &&
+           fabs(fine - total(even_weighed)) <= GRADIENT_HALF_RULE * total(sizes);
+}
+
+GV void moments_row(const Moments *job, long long index, Lanes *room) {
+    long long at = index * job->terms;
+    Region region = {BOTH_POLES, 2, 0.0, 1.0, INFINITY};
+    Row row = load(job->gap + at, job->log_ratio + at, job->multiplicity + at, job->energy + at, job->terms,
+                   job->threshold[index], (double *)room);
+    Numbers crossing = saddle(&row, region);
+    for (int term = 0; term < row.count; term++) row.base[term] = spread_at(row.gap[term], crossing.at[0]);
+    double peak = LANE(log_sizes(&row, region, crossing.at[0], SPLAT(0.0), SPLAT(0.0)), 0);
+    int settled = 0;
+    for (int rule = 0; rule < TRAPEZOID_RULES_COUNT && !settled; rule++)
+        settled = moments_by_rule(job, index, &row, region, crossing, peak, TRAPEZOID_RULES + 2 * rule,
+                                  room + ROW_ROOM(job->terms) / LANES);
+    job->settled[index] = (unsigned char)settled;
+}
+
+#endif
+
 /* --- the reduction of LANES pairs of matrices: LAPACK's work for small matrices, without eigenvectors
 
    What the terms need of the eigenvectors is one product with a vector, so the reflections and rotations that
@@ -802,6 +899,14 @@ WIDE int gaussveil_integrals(const Integrals *job) {
     double *room = aligned_alloc(sizeof(Lanes), sizeof(double) * ROW_ROOM(job->terms));
     if (!room) return 1;
     for (long long index = 0; index < job->rows; index++) integral_row(job, index, room);
+    free(room);
+    return 0;
+}
+
+WIDE int gaussveil_moments(const Moments *job) {
+    Lanes *room = aligned_alloc(sizeof(Lanes), sizeof(double) * MOMENT_ROOM(job->terms));
+    if (!room) return 1;
+    for (long long index = 0; index < job->rows; index++) moments_row(job, index, room);
     free(room);
     return 0;
 }

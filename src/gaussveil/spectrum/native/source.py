@@ -35,6 +35,17 @@ class Integrals(ctypes.Structure):
     ]
 
 
+class Moments(ctypes.Structure):
+    """A batch of integrals for gradients as kernel.c reads it."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("gap", "log_ratio", "multiplicity", "energy", "threshold")),
+        *((name, ctypes.c_void_p) for name in ("log_value", "first", "plain", "tilted", "settled")),
+        ("rows", ctypes.c_longlong),
+        *((name, ctypes.c_int) for name in ("terms", "parts")),
+    ]
+
+
 class Reductions(ctypes.Structure):
     """A batch of pairs of matrices as kernel.c reads it."""
 
