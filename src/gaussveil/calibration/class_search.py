@@ -19,8 +19,9 @@ from gaussveil.calibration.class_gradient import Edges, Objective
 from gaussveil.typing import Floats, Progress
 
 SHARPNESS = (20.0, 160.0, 1280.0, 10240.0)
-WORTH_GOING_ON = 2e-4  # a stage that gains less ends the search, once it is
+WORTH_GOING_ON = 5e-4  # a stage that gains less ends the search, once it is
 SHARP = 640.0
+ROUNDS = 5  # of one stage: edges left out that catch up are taken in, from the best noise so far
 FAR_ENOUGH = -32.0
 KEPT = 60.0  # edges whose weight in the smooth maximum is below exp(-KEPT) are left out
 LEAST_SLACK = 0.01  # of the length of a label's vector
@@ -222,7 +223,7 @@ def descend(
     current, gained = begin, np.inf
     for stage, sharp in enumerate(sharpness):
         before = best.figure
-        current = _stage(objective, current, shape, sharp, iterations)
+        current = _stage(objective, best, shape, sharp, iterations)
         if current.figure < best.figure:
             best = current
         gained = before - best.figure
@@ -248,15 +249,17 @@ def _stage(
         found = objective.smooth(*noise, sharpness, chosen)
         return found.value, around.slopes(parameters, found.shifts, found.spreads)
 
-    for _ in range(3):
+    best = Noise(shifts, np.array(spreads), float(np.max(figures)))
+    for _ in range(ROUNDS):
         solved = minimize(
             value, point, jac=True, method="L-BFGS-B", options={"maxiter": iterations, "maxcor": 20, "ftol": 1e-9}
         )
-        point = solved.x
-        shifts, spreads = around.noise(point)
+        shifts, spreads = around.noise(solved.x)
         figures = objective.smooth(shifts, spreads, sharpness).figures.max(axis=1)
+        if (worst := float(np.max(figures))) < best.figure:
+            best, point = Noise(shifts, np.array(spreads), worst), solved.x
         late = np.flatnonzero(figures > np.max(figures[chosen]) - 5 / sharpness)
         if np.isin(late, chosen).all():
             break
         chosen = np.union1d(chosen, late)
-    return Noise(shifts, np.array(spreads), float(np.max(figures)))
+    return best
