@@ -695,7 +695,7 @@ SQUARED = Fraction(1, 2**50)  # rounding of a squared float
 def check_parameters(record: dict[str, Any], work: Work) -> None:
     """Plain Gaussian noise: (D + rounding)^2 <= (variance - 4 g^2) energy in every direction, exactly in fractions."""
     known = members(record["parameters"], "parameters", None)
-    if not known.keys() & {"l2_sensitivity", "rounding_l2"}:
+    if not known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
         return
     parts, _ = read_charge(record)
     if any(part.edges is None or part.batched or any(gap for gap, _, _ in part.edges[0]) for part in parts):

@@ -64,17 +64,22 @@ def refuse(name: str, rule: str, value: object) -> NoReturn:
     raise ParameterError(f"{name} must be {rule}. Got {repr(value) if plain else f'a {type(value).__name__}'}.")
 
 
-def former(**remedies: str) -> Callable[[Callable[..., Checked]], Callable[..., Checked]]:
-    """Decorator: keywords that a function once had are refused with what to write instead."""
+def former(**remedies: str) -> Callable[[Checked], Checked]:
+    """Decorator: keywords that a function or class once had are refused with what to write instead."""
 
-    def decorated(function: Callable[..., Checked]) -> Callable[..., Checked]:
+    def decorated(called: Any) -> Any:
+        is_class = isinstance(called, type)
+        function = called.__init__ if is_class else called
+
         @wraps(function)
-        def checked(*given: Any, **named: Any) -> Checked:
-            for name in remedies.keys() & named.keys():
-                raise ParameterError(f"{name} is no parameter of {function.__name__} any more: {remedies[name]}.")
+        def checked(*given: Any, **named: Any) -> Any:
+            for name in sorted(remedies.keys() & named.keys()):
+                raise ParameterError(f"{name} is no parameter of {called.__name__} any more: {remedies[name]}.")
             return function(*given, **named)
 
-        return checked
+        if is_class:
+            called.__init__ = checked
+        return called if is_class else checked
 
     return decorated
 

@@ -140,7 +140,12 @@ def test_gaussian_parameters_must_lead_to_the_charge(
 
 def test_gaussian_noise_is_charged_as_a_mean_shift(draft: CertificateDraft) -> None:
     spread = Charge(PrivacyLoss.from_terms([-1e-3], [1], [0.0]))
-    assert "something else" in verify(issue(replace(draft, delta=0.1, parameters=WHITE), spread)).problems[0]
+    for stated in (WHITE, {"mean_shift": SHIFT}):  # whether or not a sensitivity is stated
+        found = verify(issue(replace(draft, delta=0.1, parameters=stated), spread))
+        assert "something else" in found.problems[0]
+        assert not found.ok
+    longer = verify(issue(replace(draft, parameters={"mean_shift": 1.001 * SHIFT})))
+    assert "not the charged one" in longer.problems[0]
 
 
 def test_the_verdict_says_what_it_rests_on(draft: CertificateDraft) -> None:

@@ -1,7 +1,8 @@
 """Whether the public parameters on a certificate lead to the pair that it charges.
 
-Accounting knows no mechanism, only names and numbers on certificates: where these state a sensitivity and the noise on
-it, the charged mean shift must follow from them. Any other certificate is verified from its pair alone.
+Accounting knows no mechanism, only names and numbers on certificates: a stated mean shift must be
+what is charged, and where a sensitivity and the noise on it are stated, the mean shift must follow from them. Any other
+certificate is verified from its pair alone, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import FormatError
 from gaussveil.spectrum.positive_definite import is_positive_definite
 
-_LATTICE_VARIANCE = (
-    4  # noise drawn on a grid g stands for continuous noise of (2 g)^2 less (derived: docs/math/noise.md)
-)
+# Noise drawn on a grid g stands for continuous noise of (2 g)^2 less (derived: docs/math/noise.md).
+_LATTICE_VARIANCE = 4
 PAIR_ALONE = "the pair alone; that the mechanism leads to this pair is the issuer's word"
 PAIR_AND_PARAMETERS = "the pair, and the public parameters that lead to it"
 _ROUNDING = Fraction(1, 2**50)  # of a squared float
@@ -24,7 +24,7 @@ _ROUNDING = Fraction(1, 2**50)  # of a squared float
 
 def parameter_problems(certificate: Certificate) -> tuple[list[str], str]:
     """What does not fit, in words (empty if all is well), and what the recomputed delta rests on."""
-    if not certificate.parameters.keys() & {"l2_sensitivity", "rounding_l2"}:
+    if not certificate.parameters.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
         return [], PAIR_ALONE
     try:
         return _noise_problems(certificate)
