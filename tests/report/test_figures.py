@@ -9,8 +9,9 @@ import pytest
 
 from gaussveil.errors import FormatError
 from gaussveil.figure_style import house_style
-from gaussveil.report.figures import Comparison, compared_curves, privacy_curves, save, svg, tradeoff_curves
+from gaussveil.report.figures import privacy_curves, save, svg
 from gaussveil.spectrum import GaussianPair
+from gaussveil_town.curve_figures import Comparison, compared_curves, tradeoff_curves
 
 SHIFT = GaussianPair.mean_shift(1.0)
 WIDER = GaussianPair.from_reduced([-0.5, -0.5], [0.0, 0.0])

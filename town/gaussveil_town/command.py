@@ -12,9 +12,10 @@ from gaussveil.cli.files import check_targets
 from gaussveil.cli.output import print_json, print_line, print_table
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.noise import SeededGenerator
-from gaussveil.report.exact_curves import DELTA, LABELLED, example_panels
-from gaussveil.report.figures import compared_curves, save
+from gaussveil.report.figures import save
 from gaussveil.timeseries import Readings, simulate_households
+from gaussveil_town.curve_figures import compared_curves
+from gaussveil_town.exact_curves import DELTA, LABELLED, example_panels
 from gaussveil_town.figures import overview_figure
 from gaussveil_town.files import NAMES, SIMULATED, TownFiles, new_ledger, write_run
 from gaussveil_town.releases import TownRun, run_town

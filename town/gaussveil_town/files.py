@@ -10,8 +10,8 @@ import numpy as np
 from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError, SourceError
 from gaussveil.files import PRIVATE, csv_text, write_whole
-from gaussveil.report.exact_curves import curve_sections
 from gaussveil.report.html import render, write
+from gaussveil_town.exact_curves import curve_sections
 from gaussveil_town.page import town_report
 from gaussveil_town.private_page import town_private_report
 from gaussveil_town.releases import TownRun

@@ -5,37 +5,23 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-from numpy.typing import NDArray
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from gaussveil.errors import FormatError
-from gaussveil.figure_style import FAINT, INK, PAPER, SERIES, drawing, house_style
-from gaussveil.report.renyi import renyi_delta, renyi_epsilon
+from gaussveil.figure_style import INK, SERIES, drawing, house_style
 from gaussveil.spectrum import PrivacyLoss
+from gaussveil.typing import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Named: TypeAlias = Sequence[tuple[str, PrivacyLoss]]
 
 FORMATS = (".svg", ".png", ".pdf")
-_FLOOR = 1e-10
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One panel of `compared_curves`: a loss and the delta at which the two epsilons are read off."""
-
-    title: str
-    subtitle: str
-    loss: PrivacyLoss
+FLOOR = 1e-10
 
 
 def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float] | None = None) -> Figure:
@@ -43,11 +29,11 @@ def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float
     with drawing(6.4, 4.0) as (figure, axes):
         for index, (name, loss) in enumerate(losses):
             colour = SERIES[index % len(SERIES)]
-            axes.plot(epsilons, _drawn(loss.delta(epsilons)), color=colour, label=name)
+            axes.plot(epsilons, drawn(loss.delta(epsilons)), color=colour, label=name)
             axes.plot(
-                epsilons, _drawn(loss.reversed().delta(epsilons)), color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4
+                epsilons, drawn(loss.reversed().delta(epsilons)), color=colour, linestyle=(0, (3, 1.6)), linewidth=1.4
             )
-        _delta_axes(axes, float(epsilons[-1]))
+        delta_axes(axes, float(epsilons[-1]))
         if claim is not None:
             axes.plot(*claim, "o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=1.4, zorder=5)
         axes.set_xlabel("epsilon")
@@ -56,108 +42,18 @@ def privacy_curves(losses: Named, epsilons: Floats, *, claim: tuple[float, float
         return figure
 
 
-def tradeoff_curves(losses: Named, points: int = 201) -> Figure:
-    """Draw the smallest type II error at each type I error: what any test that tells X from Y must accept (f-DP)."""
-    # Denser near both ends, where the curves bend.
-    type_one = (1.0 - np.cos(np.linspace(0.0, np.pi, points))) / 2.0
-    with drawing(4.6, 4.4) as (figure, axes):
-        axes.plot([0.0, 1.0], [1.0, 0.0], color=FAINT, linewidth=0.9, linestyle=(0, (1, 2)))
-        axes.text(
-            0.62, 0.40, "nothing learnt", color=FAINT, fontsize=8, rotation=-45, rotation_mode="anchor", ha="center"
-        )
-        for index, (name, loss) in enumerate(losses):
-            axes.plot(type_one, loss.tradeoff(type_one), color=SERIES[index % len(SERIES)], label=name)
-        axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="false alarms (type I error)", aspect="equal")
-        axes.set_title("missed detections (type II error)")
-        axes.legend(loc="upper right")
-        return figure
-
-
-def compared_curves(panels: Sequence[Comparison], delta: float = 1e-6, labelled: int = 0) -> Figure:
-    """Draw each loss in its own panel, exact both ways, beside the Renyi bound; mark both epsilons at delta.
-
-    The lines are named in one panel only, `labelled`: choose one whose lines lie well apart.
-    """
-    with house_style():
-        columns = 2
-        rows = -(-len(panels) // columns)
-        figure = Figure(figsize=(7.6, 2.95 * rows), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
-        grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
-        for index, (axes, panel) in enumerate(zip(grid, panels)):
-            lines = _compare(axes, panel, SERIES[index % len(SERIES)], delta)
-            if index % columns == 0:
-                axes.annotate("delta", (0.0, 1.0), (-8, 10), "axes fraction", "offset points", ha="right")
-            if index == labelled:
-                _name_lines(axes, SERIES[index % len(SERIES)], lines)
-        for axes in grid[len(panels) :]:
-            axes.set_visible(False)
-        return figure
-
-
-def _compare(axes: Axes, panel: Comparison, colour: str, delta: float) -> tuple[Floats, Floats, Floats, Floats]:
-    exact, bound = float(panel.loss.dp_epsilon(delta)), renyi_epsilon(panel.loss, delta)
-    right = max(1.15 * bound, float(panel.loss.dp_epsilon(_FLOOR)))
-    epsilons = np.linspace(0.0, right, 181)
-    forward, backward = panel.loss.delta(epsilons), panel.loss.reversed().delta(epsilons)
-    worse, better = _drawn(np.maximum(forward, backward)), _drawn(np.minimum(forward, backward))
-    renyi = _drawn(renyi_delta(panel.loss, epsilons))
-
-    axes.fill_between(epsilons, worse, renyi, color=colour, alpha=0.13, linewidth=0)
-    axes.plot(epsilons, renyi, color=FAINT, linewidth=1.3, linestyle=(0, (4, 2)))
-    axes.plot(epsilons, better, color=colour, linewidth=1.0, linestyle=(0, (1, 1.2)))
-    axes.plot(epsilons, worse, color=colour)
-    _delta_axes(axes, right)
-
-    axes.plot([exact, bound], [delta, delta], color=INK, linewidth=0.9)
-    for epsilon, ink in ((exact, colour), (bound, FAINT)):
-        axes.plot(epsilon, delta, "o", markersize=5, color=ink, markeredgecolor=INK, markeredgewidth=0.8, zorder=5)
-    _write(axes, f"{exact:.3g}", (exact, delta), (-6, -9), "right", INK, "bold")
-    _write(axes, f"{bound:.3g}", (bound, delta), (6, 9), "left", FAINT)
-    axes.set_title(panel.title, pad=22.0, color=INK, fontweight="bold")
-    axes.annotate(panel.subtitle, (0.0, 1.0), (0, 10), "axes fraction", "offset points", fontsize=8, color=FAINT)
-    axes.set_xlabel("epsilon")
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-    return epsilons, worse, better, renyi
-
-
-def _name_lines(axes: Axes, colour: str, lines: tuple[Floats, Floats, Floats, Floats]) -> None:
-    """Name the lines where they run, instead of a legend."""
-    epsilons, worse, better, renyi = lines
-    for text, line, level, shift, side, ink in (
-        ("exact", worse, 1e-8, (-6.0, -3.0), "right", colour),
-        ("other direction", better, 1e-8, (-6.0, -3.0), "right", colour),
-        ("Rényi bound", renyi, 1e-4, (7.0, 2.0), "left", FAINT),
-    ):
-        _write(axes, text, (float(np.interp(-level, -line, epsilons)), level), shift, side, ink)
-
-
-def _write(
-    axes: Axes,
-    text: str,
-    at: tuple[float, float],
-    shift: tuple[float, float],
-    side: str,
-    ink: str,
-    weight: str = "normal",
-) -> None:
-    # The halo keeps text readable where it crosses a line.
-    halo = [withStroke(linewidth=2.5, foreground=PAPER)]
-    axes.annotate(
-        text, at, shift, "data", "offset points", ha=side, va="center", color=ink, weight=weight, path_effects=halo
-    )
-
-
-def _delta_axes(axes: Axes, right: float) -> None:
+def delta_axes(axes: Axes, right: float) -> None:
+    """Epsilon along a linear axis, delta along a logarithmic one."""
     axes.set_yscale("log")
-    axes.set(xlim=(0.0, right), ylim=(_FLOOR, 1.0))
+    axes.set(xlim=(0.0, right), ylim=(FLOOR, 1.0))
     axes.yaxis.set_major_locator(LogLocator(base=100.0, numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: "1" if y == 1.0 else f"$10^{{{round(np.log10(y))}}}$"))
 
 
-def _drawn(delta: Floats) -> Floats:
-    # A zero has no place on a log axis: let it rest just below what is shown.
-    return np.maximum(delta, _FLOOR * 1e-3)
+def drawn(delta: Floats) -> Floats:
+    """Deltas for a log axis, where a zero has no place: it rests just below what is shown."""
+    return np.maximum(delta, FLOOR * 1e-3)
 
 
 def save(figure: Figure, path: Path) -> None:

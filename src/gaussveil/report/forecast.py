@@ -17,9 +17,10 @@ from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import PrivateForecast
 from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.report.certificate import certificate_report
-from gaussveil.report.figures import Floats, svg
+from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
 from gaussveil.spectrum import GaussianPair
+from gaussveil.typing import Floats
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
 AVERAGE = 0.01  # of the variance: less is nobody's own

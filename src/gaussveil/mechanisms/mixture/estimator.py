@@ -38,7 +38,6 @@ from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats
 
-
 _LABELS = "labels alone are protected by PrivateLabelMixture"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gaussveil.report.figures import Comparison, compared_curves, svg, tradeoff_curves
+from gaussveil.report.figures import svg
 from gaussveil.report.html import Section, Table
 from gaussveil.report.renyi import renyi_epsilon
 from gaussveil.spectrum import GaussianPair, compose
+from gaussveil_town.curve_figures import Comparison, compared_curves, tradeoff_curves
 
 DELTA = 1e-6
 TIMES = 10
