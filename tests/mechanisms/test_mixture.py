@@ -87,9 +87,7 @@ def test_public_mistakes_are_refused_before_anything_is_spent(change: dict[str, 
 
 @pytest.mark.parametrize("name", ["adjacency", "method"])
 def test_a_parameter_of_labels_is_refused_with_where_it_went(name: str) -> None:
-    with pytest.raises(
-        ParameterError, match=f"^{name} is no parameter of .*: .* PrivateLabelMixture"
-    ):
+    with pytest.raises(ParameterError, match=f"^{name} is no parameter of .*: .* PrivateLabelMixture"):
         PrivateGaussianMixture(**{**PROMISE, "radius": 8.0, name: "label"})
 
 

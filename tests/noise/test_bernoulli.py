@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.noise import (
-    Generator,
-    SeededGenerator,
-    bernoulli,
-    poisson_select,
-    randomised_response,
-    response_probabilities,
-)
-from gaussveil.noise.bernoulli import uniform_below
+from gaussveil.noise import Generator, SeededGenerator, randomised_response, response_probabilities
+from gaussveil.noise.bernoulli import bernoulli, uniform_below
 
 
 def test_coins_compare_all_digits_of_the_probability(scripted: Callable[[list[int]], Generator]) -> None:
@@ -90,15 +83,6 @@ def test_the_same_coins_are_thrown_whatever_the_labels(counting: Callable[[int],
     assert requests[0] == requests[1]
 
 
-def test_selection_has_its_rate() -> None:
-    chosen = poisson_select(100_000, Fraction(1, 50), SeededGenerator(55))
-    assert np.all(np.diff(chosen) > 0)
-    assert 0 <= chosen[0] <= chosen[-1] < 100_000
-    assert stats.binomtest(len(chosen), 100_000, 0.02).pvalue > 1e-3
-    assert stats.kstest(chosen / 100_000, "uniform").pvalue > 1e-3
-    assert poisson_select(0, 0.5).size == 0
-
-
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan"), float("inf")])
 def test_bad_probabilities_are_refused(probability: float) -> None:
     with pytest.raises(ParameterError, match="probability"):
@@ -116,7 +100,5 @@ def test_bad_responses_are_refused() -> None:
         randomised_response([2], 2, 1.0)
     with pytest.raises(SchemaError, match="integers"):
         randomised_response([0.5], 2, 1.0)
-    with pytest.raises(ParameterError, match="records"):
-        poisson_select(-1, 0.5)
     with pytest.raises(ParameterError, match="limit"):
         uniform_below(0, 1, SeededGenerator(1))

@@ -52,7 +52,8 @@ def open_table(address: str, engine: Engine) -> Source:
 
     if Path(address).suffix.lower() != ".npy":
         table = open_source(address, engine=engine.value)
-        if words := getattr(table, "dialect", None) and table.dialect.words():  # type: ignore[attr-defined]
+        dialect = getattr(table, "dialect", None)
+        if words := dialect and dialect.words():
             change = ", ".join(f"--{name}" for name in FILE_OPTIONS)
             print(printable(f"{table_name(address)}: {words} (to change: {change})"), file=sys.stderr)
         return table
@@ -93,7 +94,7 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kinds[name]) for name in names
     ]
-    reading.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    vars(reading)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), *added])
     reading.__annotations__ = {**command.__annotations__, **kinds}
     return reading
 

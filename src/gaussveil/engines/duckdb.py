@@ -251,7 +251,7 @@ def _hashing(key: bytes, arity: int) -> Callable[..., pa.Array]:
 
     # DuckDB counts a function's parameters by its signature.
     names = [inspect.Parameter(f"column{i}", inspect.Parameter.POSITIONAL_ONLY) for i in range(arity)]
-    hashing.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    vars(hashing)["__signature__"] = inspect.Signature(names)
     return hashing
 
 

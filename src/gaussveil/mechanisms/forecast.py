@@ -319,7 +319,7 @@ class PrivateForecaster(Mechanism):
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+        type(self).__init__(self, **state)
 
 
 def _errors_kw(forecast: Floats, error: Floats, log_mean: Floats, noise: Floats) -> tuple[float, float]:

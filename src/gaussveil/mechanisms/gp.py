@@ -109,7 +109,7 @@ class ProcessSensitivity:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
     """Gaussian process whose values at public points are private predictive draws.
 
     Args:

@@ -57,7 +57,7 @@ class LogisticSensitivity:
         return gap * (1 + 1e-12), math.log1p(shrinkage / (variance + 1 / precision)) * (1 + 1e-12)
 
 
-class TwoClasses(ClassifierMixin):  # type: ignore[misc]
+class TwoClasses(ClassifierMixin):
     """What classifiers by log-odds share; a subclass gives `decision_function` and sets `classes_`."""
 
     classes_: NDArray[Any]
@@ -86,7 +86,7 @@ class TwoClasses(ClassifierMixin):  # type: ignore[misc]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):  # type: ignore[misc]
+class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
     """Binary classifier whose coefficients are one private posterior draw.
 
     To predict, prefer `PrivateLogisticRegression`: this draw's noise grows as `regularization` falls, that one's not.

@@ -1,21 +1,5 @@
-"""The only room that draws for releases: secure bytes, exact lattice noise, exact coins and selection."""
+"""The only room that draws for releases: secure bytes, exact lattice noise, exact coins."""
 
-from gaussveil.noise.bernoulli import bernoulli, poisson_select, randomised_response, response_probabilities
-from gaussveil.noise.discrete_gaussian import DiscreteGaussian
-from gaussveil.noise.gaussian import GaussianNoise
-from gaussveil.noise.generator import Generator, SecureGenerator, SeededGenerator, default_generator
-from gaussveil.noise.laplace import discrete_laplace
+from gaussveil.lazy_exports import lazy_exports
 
-__all__ = [
-    "DiscreteGaussian",
-    "GaussianNoise",
-    "Generator",
-    "SecureGenerator",
-    "SeededGenerator",
-    "bernoulli",
-    "default_generator",
-    "discrete_laplace",
-    "poisson_select",
-    "randomised_response",
-    "response_probabilities",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

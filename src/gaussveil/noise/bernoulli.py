@@ -83,13 +83,3 @@ def randomised_response(
     kept = bernoulli(keep, array.shape, source)
     step = 1 + uniform_below(categories - 1, array.size, source).reshape(array.shape)
     return (array.astype(np.int64) + np.where(kept, 0, step)) % categories
-
-
-def poisson_select(records: int, rate: float | Fraction, generator: Generator | None = None) -> NDArray[np.int64]:
-    """Increasing indices in 0..records-1 of a sample that each record enters independently, with exactly this rate.
-
-    The sample, its size included, must stay secret.
-    """
-    if records < 0:
-        raise ParameterError(f"records must be a nonnegative count. Got {records}.")
-    return np.flatnonzero(bernoulli(rate, records, generator)).astype(np.int64)

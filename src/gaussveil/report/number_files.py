@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING
+from zipfile import BadZipFile
 
 from gaussveil.errors import FormatError, ShapeError, SourceError
 from gaussveil.files import csv_text
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
 ENDINGS = (".csv", ".npy", ".parquet")
 BYTES_PER_NUMBER = 32  # more than any of the formats needs
 COLUMN_NAME = re.compile(r"(?!(?:na|null|none|nan|inf|infinity)$)[a-z_].*", re.IGNORECASE)
+
+
+# What NumPy raises over headers that are cut off, no Python, of impossible shape or type, or of a damaged archive.
+LYING_HEADER = (
+    *(ArithmeticError, EOFError, LookupError, MemoryError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(BadZipFile, TokenError),
+)
 
 
 @dataclass(frozen=True)
@@ -107,9 +116,7 @@ def _read_npy(path: Path) -> Numbers:
 
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)  # takes no memory for what is not there
-    except OSError:
-        raise
-    except Exception:  # a header that lies may lead anywhere
+    except LYING_HEADER:
         raise FormatError(f"{path}: not an .npy file of plain numbers; write it with numpy.save") from None
     if not isinstance(values, np.memmap):
         raise FormatError(f"{path}: holds several arrays; write one with numpy.save")

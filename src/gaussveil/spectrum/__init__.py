@@ -2,9 +2,6 @@
 enclosures.
 """
 
-from gaussveil.spectrum.enclosures.interval import Enclosure
-from gaussveil.spectrum.envelope import GaussianEnvelope
-from gaussveil.spectrum.loss import PrivacyLoss, compose
-from gaussveil.spectrum.pair import GaussianPair
+from gaussveil.lazy_exports import lazy_exports
 
-__all__ = ["Enclosure", "GaussianEnvelope", "GaussianPair", "PrivacyLoss", "compose"]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -55,12 +55,12 @@ def from_record(meter: str, record: object) -> Message | None:
     """The message in a JSON object; what is no number counts as missing."""
     if not isinstance(record, dict) or type(record.get("seq")) is not int:
         return None
-    value = record.get("kw")
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    try:
-        reading = float(value) if number else math.nan  # type: ignore[arg-type]
-    except OverflowError:
-        reading = math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    value, reading = record.get("kw"), math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            reading = float(value)
+        except OverflowError:
+            reading = math.inf if value > 0 else -math.inf
     return Message(meter, record["seq"], np.array([reading]))
 
 

@@ -15,7 +15,8 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -34,6 +35,7 @@ FORMAT = 2
 COMMITTED = struct.Struct("<QQI")  # generation, bytes of its log, checksum
 CHECKPOINT_BYTES = 1 << 26
 CLOSED = -1
+DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, struct.error, zipfile.BadZipFile, zlib.error)
 
 Reset = int | Mapping[str, int]  # of all meters, or by name
 
@@ -223,7 +225,7 @@ class StreamState(StreamMemory):
 def read_state(folder: str | os.PathLike[str]) -> Stored:
     """What a folder of the present format holds, checkpoint and log; nothing is changed."""
     path = Path(folder)
-    with _told_damage(path):
+    with _damage_reported(path):
         head = json.loads((path / "state.json").read_text(encoding="utf-8"))
         generation, identity = int(head["generation"]), str(head["state"])
         if head["format"] != FORMAT:
@@ -253,9 +255,8 @@ def read_state(folder: str | os.PathLike[str]) -> Stored:
 def _stored(path: Path, meters: Sequence[Meter], *, all_anew: bool) -> Stored | None:
     """The state in a folder, of this format or an earlier one; None where it is damaged and nothing of it is needed."""
     try:
-        with _told_damage(path):
-            earlier = json.loads((path / "state.json").read_text(encoding="utf-8"))["format"] != FORMAT
-            if earlier:
+        with _damage_reported(path):
+            if json.loads((path / "state.json").read_text(encoding="utf-8"))["format"] != FORMAT:
                 identity, generation, arrays = upgraded(path, meters, StreamMemory(meters).arrays)
                 names = [(meter.name, meter.certificate.release_id) for meter in meters]
                 return Stored(identity, generation, arrays, names, log_bytes=CLOSED)
@@ -266,22 +267,18 @@ def _stored(path: Path, meters: Sequence[Meter], *, all_anew: bool) -> Stored | 
         raise
 
 
-class _told_damage:
+@contextmanager
+def _damage_reported(folder: Path) -> Iterator[None]:
     """Turn whatever a damaged file of the state leads to into one error."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        causes = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, struct.error, zipfile.BadZipFile)
-        if isinstance(error, (*causes, zlib.error)) and not isinstance(error, FormatError):
-            raise FormatError(
-                f"the state in {self.folder} is damaged ({type(error).__name__}). Restore it, or start anew with a "
-                "reset: readings that were answered before must not be sent again."
-            ) from None
+    try:
+        yield
+    except FormatError:
+        raise
+    except DAMAGE as error:
+        raise FormatError(
+            f"the state in {folder} is damaged ({type(error).__name__}). Restore it, or start anew with a reset: "
+            "readings that were answered before must not be sent again."
+        ) from None
 
 
 def _by_name(reset_from: Reset | None, meters: Sequence[Meter]) -> dict[str, int]:

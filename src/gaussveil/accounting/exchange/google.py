@@ -21,7 +21,7 @@ except ImportError as missing:
     raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[exchange]'") from missing
 
 
-class ExactAccountant(dp_accounting.PrivacyAccountant):  # type: ignore[misc]
+class ExactAccountant(dp_accounting.PrivacyAccountant):
     """Epsilon and delta of composed events, on the private side; what is not private has epsilon infinity."""
 
     def __init__(self, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:

@@ -13,7 +13,7 @@ except ImportError as missing:
     raise MissingDependencyError("this drop-in needs opacus: pip install opacus") from missing
 
 
-class ExactAccountant(IAccountant):  # type: ignore[misc]
+class ExactAccountant(IAccountant):
     """Counts the steps that an optimiser reports, each with its own noise multiplier and sample rate."""
 
     def __init__(self) -> None:

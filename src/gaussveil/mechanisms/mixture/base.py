@@ -24,7 +24,7 @@ Draw = Callable[[], Parameters]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
     """A released mixture; a subclass says what is read, what it costs and how it is drawn."""
 
     columns: Sequence[str] | None = None

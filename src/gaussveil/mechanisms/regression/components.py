@@ -28,7 +28,7 @@ NORMAL_95 = 1.959963984540054
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateCovariance(MomentsMechanism, BaseEstimator):  # type: ignore[misc]
+class PrivateCovariance(MomentsMechanism, BaseEstimator):
     """Mean and covariance of a table whose second moments are released once with Gaussian noise.
 
     Parameters are those of `PrivateLinearRegression` less the target's. A row longer than `row_norm` is weighted down,
@@ -71,7 +71,7 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovariance):  # type: ignore[misc]
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovariance):
     """Principal components of a private covariance.
 
     Args (beside those of `PrivateCovariance`):

@@ -183,7 +183,7 @@ def _in_units(
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
     """Linear regression whose second moments are released once with Gaussian noise.
 
     Args:

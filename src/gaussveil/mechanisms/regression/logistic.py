@@ -88,7 +88,7 @@ def lifted(values: Floats, centre: Floats, scale: Floats) -> Floats:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):  # type: ignore[misc]
+class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
     """Binary classifier fitted by a few noisy gradient steps.
 
     Args:

@@ -21,10 +21,7 @@ MOST_DRAWN = 6
 class ForecastOffer(Offer):
     """The next hours of one household, or of a whole cluster."""
 
-    @property
-    def file_name(self) -> str:  # type: ignore[override]
-        """Name of the download."""
-        return f"forecast.{self.order['file_format']}"
+    file_form = "forecast.{file_format}"
 
     def _forecaster(self) -> PrivateForecaster:
         order = self.order

@@ -21,7 +21,7 @@ COUNTS = "counts and sums in the ball"
 class MixtureOffer(Offer):
     """A density and a classifier to hand on."""
 
-    file_name = "mixture.json"
+    file_form = "mixture.json"
 
     def _mechanism(self, table: Source, account: Account | None = None) -> PrivateGaussianMixture:
         order, columns = self.order, names(self.order["columns"])

@@ -67,7 +67,12 @@ class Offer(ABC):
     table_name: str = "table"
     _known: dict[str, Any] = field(default_factory=dict)
 
-    file_name = "release"
+    file_form = "release.{file_format}"  # of the download, filled from the order
+
+    @property
+    def file_name(self) -> str:
+        """Name of the download."""
+        return self.file_form.format(**self.order)
 
     @abstractmethod
     def plan(self) -> Plan:

@@ -16,7 +16,7 @@ MOST_DRAWN = 12
 class SketchOffer(Offer):
     """Second moments through a sketch."""
 
-    file_name = "sketch.npz"
+    file_form = "sketch.npz"
 
     def _mechanism(self, account: Account | None = None) -> PrivateSketch:
         order = self.order

@@ -18,7 +18,7 @@ ROOM = 1 << 20
 class StreamOffer(Offer):
     """Everything about the stream is public; no table is read."""
 
-    file_name = "meter.json"
+    file_form = "meter.json"
 
     def _stream(self, account: Account | None = None, **changed: Any) -> MeterStream:
         order = {**self.order, **changed}

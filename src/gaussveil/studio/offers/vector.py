@@ -21,11 +21,6 @@ MOST_SERIES = 6
 class VectorOffer(Offer):
     """Noise on every number."""
 
-    @property
-    def file_name(self) -> str:  # type: ignore[override]
-        """Name of the download."""
-        return f"release.{self.order['file_format']}"
-
     def _mechanism(self, account: Account | None = None) -> GaussianRelease:
         order = self.order
         return GaussianRelease(

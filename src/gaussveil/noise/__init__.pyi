@@ -1,0 +1,9 @@
+from gaussveil.noise.bernoulli import randomised_response as randomised_response
+from gaussveil.noise.bernoulli import response_probabilities as response_probabilities
+from gaussveil.noise.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+from gaussveil.noise.gaussian import GaussianNoise as GaussianNoise
+from gaussveil.noise.generator import Generator as Generator
+from gaussveil.noise.generator import SecureGenerator as SecureGenerator
+from gaussveil.noise.generator import SeededGenerator as SeededGenerator
+from gaussveil.noise.generator import default_generator as default_generator
+from gaussveil.noise.laplace import discrete_laplace as discrete_laplace

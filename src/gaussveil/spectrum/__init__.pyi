@@ -1,0 +1,5 @@
+from gaussveil.spectrum.enclosures.interval import Enclosure as Enclosure
+from gaussveil.spectrum.envelope import GaussianEnvelope as GaussianEnvelope
+from gaussveil.spectrum.loss import PrivacyLoss as PrivacyLoss
+from gaussveil.spectrum.loss import compose as compose
+from gaussveil.spectrum.pair import GaussianPair as GaussianPair
