@@ -54,7 +54,8 @@ lint: $(DEV_STAMP) ## ruff, mypy strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(DEV_STAMP) ## Let ruff repair what it can
+format: $(DEV_STAMP) ## Write the exports of new mechanisms, let ruff repair what it can
+	$(BIN)/python scripts/write_exports.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import pkgutil
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +19,7 @@ from gaussveil.mechanisms.release_path import Mechanism
 from .registry import CASES
 
 ROOM = Path(gaussveil.mechanisms.__path__[0])
+SCRIPT = Path(__file__).parents[2] / "scripts" / "write_exports.py"
 PROMISE = {"epsilon": 1.0, "delta": 0.2}
 
 
@@ -39,3 +44,39 @@ def test_no_mechanism_opens_a_transaction_or_drafts_a_certificate() -> None:
             continue
         names = {node.id for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Name)}
         assert not names & own, f"{file.relative_to(ROOM)} uses {names & own}"
+
+
+NEW = '''
+"""A mechanism that was not there before."""
+
+from dataclasses import dataclass
+
+from gaussveil.mechanisms.release_path import Mechanism
+
+
+@dataclass(kw_only=True, eq=False)
+class Unheard(Mechanism):
+    """Released: nothing."""
+
+    mechanism = "unheard"
+'''
+
+
+def test_a_new_mechanism_is_one_file_of_the_library(tmp_path: Path) -> None:
+    """With its test, its law case and its page it touches four: exports and the reference of the API follow from it."""
+    copy = tmp_path / "gaussveil"
+    shutil.copytree(ROOM.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "mechanisms" / "unheard.py").write_text(NEW.lstrip())
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def python(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, timeout=600)
+
+    assert "lacks a mechanism" in python(str(SCRIPT), "--check").stderr
+    assert python(str(SCRIPT)).returncode == 0
+    found = python("-c", "import gaussveil; print(gaussveil.Unheard is gaussveil.mechanisms.Unheard)")
+    assert found.stdout.strip() == "True"
+    for stub in ("__init__.pyi", "mechanisms/__init__.pyi"):
+        mine, theirs = (copy / stub).read_text().splitlines(), (ROOM.parent / stub).read_text().splitlines()
+        assert [line.split()[-1] for line in mine if line not in theirs] == ["Unheard"]
+        assert [line for line in theirs if line not in mine] == []
