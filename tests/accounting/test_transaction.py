@@ -17,7 +17,7 @@ from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge,
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.transaction import release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
-from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
 
 
 def states(ledger: Ledger) -> list[str]:
@@ -45,11 +45,17 @@ def test_the_debit_is_durable_before_the_draw(
     assert verify(Certificate.from_json(certificate.to_json()))
 
 
-@pytest.mark.parametrize("shift", [0.3, 0.7, 1 / 3, 0.123456789])
+PAIRS = [
+    *(GaussianPair.mean_shift(shift / 8) for shift in (0.3, 0.7, 1 / 3, 0.123456789)),
+    GaussianPair.from_reduced([-0.01, 0.02, 0.005], [0.1 / 3, 0.07, 0.3 / 7]),  # squares rounded either way
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
 def test_a_transaction_encloses_connects_and_parses_once(
-    account: Account, draft: CertificateDraft, monkeypatch: pytest.MonkeyPatch, shift: float
+    account: Account, draft: CertificateDraft, monkeypatch: pytest.MonkeyPatch, pair: PrivacyLoss
 ) -> None:
-    charge = Charge(GaussianPair.mean_shift(shift / 8))
+    charge = Charge(pair)
     assert charge.as_stored().digest == charge.digest
     calls: list[str] = []
     for owner, name in ((Composition, "delta_upper"), (sqlite3, "connect"), (Charge, "from_dict")):
@@ -58,6 +64,10 @@ def test_a_transaction_encloses_connects_and_parses_once(
     with transaction(account, charge, replace(draft, delta=0.5)) as debit:
         debit.draw(lambda: 1)
     assert calls == ["delta_upper", "connect"]
+    monkeypatch.undo()
+    upper = debit.certificate.delta_upper
+    for form in (charge, charge.as_stored()):  # of exact mean gaps, and of the squares that the certificate stores
+        assert Composition.of([(form, 1)], symmetric=False).delta_upper(draft.epsilon) <= upper
 
 
 def test_a_failure_before_the_draw_costs_nothing(

@@ -164,15 +164,19 @@ class Charge:
         """The same cost, bound to these random quantities instead."""
         return Charge._from_parts(self.parts, self.sampler_error, identities)
 
-    def as_stored(self) -> Charge:
-        """The charge that is read back from what is written of this one: squares of mean gaps are rounded there."""
-        parts = tuple(
-            Part(PrivacyLoss.from_terms(source.variance_gap, source.multiplicity, source.energy), part.count)
-            if isinstance(source := part.source, PrivacyLoss)
-            else part
-            for part in self.parts
-        )
-        return Charge._from_parts(parts, self.sampler_error, self.draw_identities)
+    def as_stored(self, *, upwards: bool = False) -> Charge:
+        """The charge that is read back from what is written of this one, where squares of mean gaps are rounded.
+
+        With `upwards` every square is the next larger number, so that none is less than it was before rounding.
+        """
+        parts = []
+        for part in self.parts:
+            if isinstance(source := part.source, PrivacyLoss):
+                energy = np.asarray(source.energy, dtype=np.float64)
+                energy = np.where(energy > 0, np.nextafter(energy, np.inf), 0.0) if upwards else energy
+                part = Part(PrivacyLoss.from_terms(source.variance_gap, source.multiplicity, energy), part.count)
+            parts.append(part)
+        return Charge._from_parts(tuple(parts), self.sampler_error, self.draw_identities)
 
     def __mul__(self, count: int) -> Charge:
         count = checks.whole("count", count, COUNTS)

@@ -35,6 +35,7 @@ from gaussveil.spectrum import PrivacyLoss
 Value = TypeVar("Value")
 
 CERTIFIED = 4096  # upper ends that are remembered: a design is released many times, and enclosed once
+LAST_PLACE = Fraction(1, 2**53)  # of a number that was rounded once
 _CERTIFIED: dict[tuple[str, str, float, bool], float] = {}
 _VERSION = version("gaussveil")
 _GIVEN_ID: ContextVar[str | None] = ContextVar("release_id", default=None)
@@ -209,17 +210,17 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
 
 
 def _forms(charge: Charge) -> list[Charge]:
-    """The pair with its exact mean gaps and the one of rounded squares that the certificate stores; of mean shifts the
-    longer one, which dominates the other.
+    """One pair that dominates both the pair of exact mean gaps and the one of rounded squares that the certificate
+    stores: longer mean gaps are never more private (derived: docs/math/spectrum). Both, where gaps are not known.
     """
-    stored = charge.as_stored()
-    if charge.edges is not None or charge.mean_shift_energy is None:
-        return [charge, stored]
-    exact = rounded = Fraction(0)
-    for part in charge.parts:
-        if not isinstance(part.source, PrivacyLoss) or (gaps := part.source.exact_mean_gap) is None:
-            return [charge, stored]
-        squares = [Fraction(square) for square in np.asarray(part.source.energy, dtype=np.float64).tolist()]
-        rounded += part.count * sum(squares)
-        exact += part.count * (sum(Fraction(gap) ** 2 for gap in gaps) if gaps else sum(squares))
-    return [stored if rounded >= exact else charge]
+    squares: list[tuple[Fraction, Fraction]] = []  # as stored, and exact
+    for source in (part.source for part in charge.parts if isinstance(part.source, PrivacyLoss)):
+        gaps, stored = source.exact_mean_gap, np.ravel(np.asarray(source.energy, dtype=np.float64)).tolist()
+        if gaps is None or len(gaps) not in (0, len(stored)):
+            return [charge, charge.as_stored()]
+        squares += [(Fraction(square), Fraction(gap) ** 2) for gap, square in zip(gaps, stored)]
+    if any(abs(rounded - exact) > exact * LAST_PLACE for rounded, exact in squares):  # underflow
+        return [charge, charge.as_stored()]
+    if all(rounded <= exact for rounded, exact in squares):
+        return [charge]
+    return [charge.as_stored(upwards=any(rounded < exact for rounded, exact in squares))]
