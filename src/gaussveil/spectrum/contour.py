@@ -167,12 +167,12 @@ def _trapezoid(
     coarse = 2 * (half + xp.sum(value[:, 2::2], axis=-1))
     levers = position * position * value
     lever, coarse_lever = xp.sum(levers, axis=-1), 2 * xp.sum(levers[:, ::2], axis=-1)
-    moment = 0.5 * tilted[:, 0] + xp.sum(tilted[:, 1:], axis=-1)
+    half = 0.5 * tilted[:, 0]
+    moment, coarse_moment = half + xp.sum(tilted[:, 1:], axis=-1), 2 * (half + xp.sum(tilted[:, 2::2], axis=-1))
     tail = xp.max(xp.abs(value[:, -2:]), axis=-1)
     rounding = _rounding(terms, threshold, centre)
-    scale = step * width
-    sums = (fine, coarse, lever, coarse_lever, moment, tail, rounding)
-    return Integral(*formulas.verdict(xp, region.direction, *sums, peak[:, 0], scale))
+    sums = (fine, coarse, lever, coarse_lever, moment, coarse_moment, tail, rounding)
+    return Integral(*formulas.verdict(xp, region.direction, *sums, peak[:, 0], centre, width, step))
 
 
 def _rounding(terms: Terms, threshold: Array, centre: Array) -> Array:

@@ -20,6 +20,7 @@ LARGE = -0.5  # log of peak times width beyond which 1 - delta is the better int
 STRETCH = 1.4  # contour scale in local widths, the best of those tried
 HALF_RULE_TOLERANCE = 3e-9  # the full rule's error is about the square of the half rule's
 LEVER_TOLERANCE = 3e-8  # the same for the sum weighted by u^2, whose errors have another phase
+MOMENT_TOLERANCE = 1e-7  # for the one weighted by (s - centre) / width, whose errors far out are a quarter turn ahead
 SPLIT = 134217729.0  # 2^27 + 1, Veltkamp's constant: halves of a double multiply exactly
 ROUNDING = 2.0**-50  # relative rounding error of the exponent's parts
 
@@ -217,23 +218,29 @@ def verdict(
     lever: Number,
     coarse_lever: Number,
     moment: Number,
+    coarse_moment: Number,
     tail: Number,
     rounding: Number,
     peak: Number,
-    scale: Number,
+    centre: Number,
+    width: Number,
+    step: Number,
 ) -> tuple[Number, Number, Number]:
     """log |integral|, its slope and the error bound; the error is infinite where the rule has not settled.
 
-    A half rule may be right by chance, where its error changes sign; the levers, sums weighted by u^2, are then wrong.
+    A half rule may be right by chance, where its error changes sign; the levers, sums weighted by u^2, are then wrong,
+    or, if the error comes from far out, the sums weighted by s - centre (derived: docs/math/spectrum).
     """
     magnitude = xp.abs(fine)
+    turned = moment - coarse_moment - centre * (fine - coarse)
     settled = (
         (xp.abs(fine - coarse) <= (HALF_RULE_TOLERANCE + 4 * rounding) * magnitude)
         & (xp.abs(lever - coarse_lever) <= (LEVER_TOLERANCE + 100 * rounding) * magnitude)
+        & (xp.abs(turned) <= (MOMENT_TOLERANCE + 100 * rounding) * (width * magnitude))
         & (tail <= (1e-14 + rounding) * magnitude)
         & (xp.sign(fine) == direction)
     )
-    log_value = peak + xp.log(xp.where(magnitude > 0, magnitude, 1.0) * scale / math.pi)
+    log_value = peak + xp.log(xp.where(magnitude > 0, magnitude, 1.0) * (step * width) / math.pi)
     slope = -moment / xp.where(fine != 0, fine, 1.0)
     return log_value, slope, xp.where(settled, RULE_ERROR + rounding, math.inf)
 

@@ -42,6 +42,8 @@ CONSTANT double TRAPEZOID_RULES[] = {40.0, 7.0, 80.0, 7.0, 80.0, 13.0, 160.0, 26
 
 #define LEVER_TOLERANCE (3e-08)
 
+#define MOMENT_TOLERANCE (1e-07)
+
 #define SPLIT (134217729.0)
 
 #define ROUNDING (8.881784197001252e-16)
@@ -235,10 +237,11 @@ GV double exponent_rounding(double threshold, double centre, double drift, doubl
     return (ROUNDING * ((fabs(centre) * ((0.5 * drift) + fabs(threshold))) + mean_part));
 }
 
-GV Numbers verdict(double direction, double fine, double coarse, double lever, double coarse_lever, double moment, double tail, double rounding, double peak, double scale) {
+GV Numbers verdict(double direction, double fine, double coarse, double lever, double coarse_lever, double moment, double coarse_moment, double tail, double rounding, double peak, double centre, double width, double step) {
     double magnitude = fabs(fine);
-    double settled = ((((fabs((fine - coarse)) <= ((HALF_RULE_TOLERANCE + (4.0 * rounding)) * magnitude)) && (fabs((lever - coarse_lever)) <= ((LEVER_TOLERANCE + (100.0 * rounding)) * magnitude))) && (tail <= ((1e-14 + rounding) * magnitude))) && (sign(fine) == direction));
-    double log_value = (peak + log(((choose((magnitude > 0.0), magnitude, 1.0) * scale) / 3.141592653589793)));
+    double turned = ((moment - coarse_moment) - (centre * (fine - coarse)));
+    double settled = (((((fabs((fine - coarse)) <= ((HALF_RULE_TOLERANCE + (4.0 * rounding)) * magnitude)) && (fabs((lever - coarse_lever)) <= ((LEVER_TOLERANCE + (100.0 * rounding)) * magnitude))) && (fabs(turned) <= ((MOMENT_TOLERANCE + (100.0 * rounding)) * (width * magnitude)))) && (tail <= ((1e-14 + rounding) * magnitude))) && (sign(fine) == direction));
+    double log_value = (peak + log(((choose((magnitude > 0.0), magnitude, 1.0) * (step * width)) / 3.141592653589793)));
     double slope = ((-moment) / choose((fine != 0.0), fine, 1.0));
     return MAKE(Numbers){{log_value, slope, choose(settled, (RULE_ERROR + rounding), INFINITY)}};
 }

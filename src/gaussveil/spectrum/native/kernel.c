@@ -426,15 +426,17 @@ GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) 
     for (int rule = 0; rule < TRAPEZOID_RULES_COUNT; rule++) {
         const double *now = TRAPEZOID_RULES + 2 * rule;
         int count = (int)now[0], start = 0, skip = 1;
-        double coarse = 0.0, coarse_lever = 0.0, tail = 0.0;
+        double coarse = 0.0, coarse_lever = 0.0, coarse_moment = 0.0, tail = 0.0;
         if (rule > 0 && now[1] == now[-1] && now[0] == 2 * now[-2]) { /* only the nodes between are new */
-            start = 1, skip = 2, coarse = 2 * fine, coarse_lever = 2 * lever, tail = last;
+            start = 1, skip = 2, tail = last;
+            coarse = 2 * fine, coarse_lever = 2 * lever, coarse_moment = 2 * moment;
         } else {
             way = choose_bend(row, region, centre, width, now[1], peak);
             fine = lever = moment = 0.0;
         }
         double step = way.at[1] / count;
-        Lanes values = SPLAT(0.0), evens = values, levers = values, even_levers = values, moments = values;
+        Lanes values = SPLAT(0.0), evens = values, levers = values, even_levers = values, moments = values,
+              even_moments = values;
         for (int first = start; first <= count; first += skip * LANES) {
             Lanes position = SPLAT(0.0), weight = SPLAT(0.0), even = SPLAT(0.0), cosine, sine;
             EACH(k) {
@@ -452,6 +454,7 @@ GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) 
             levers += position * position * (weight * part.at[0]);
             even_levers += position * position * (even * weight * part.at[0]);
             moments += weight * part.at[1];
+            even_moments += even * weight * part.at[1];
             if (first + skip * LANES >= count) EACH(k) {
                 int number = first + skip * k;
                 if (number == count) last = fabs(LANE(part.at[0], k));
@@ -459,9 +462,9 @@ GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) 
             }
         }
         fine += total(values), lever += total(levers), moment += total(moments);
-        if (skip == 1) coarse = total(evens), coarse_lever = total(even_levers);
-        Numbers found = verdict(region.direction, fine, coarse, lever, coarse_lever, moment, tail, rounding, peak,
-                                step * width);
+        if (skip == 1) coarse = total(evens), coarse_lever = total(even_levers), coarse_moment = total(even_moments);
+        Numbers found = verdict(region.direction, fine, coarse, lever, coarse_lever, moment, coarse_moment, tail,
+                                rounding, peak, centre, width, step);
         if (!isinf(found.at[2])) return found;
     }
     return MAKE(Numbers){{peak + log_poles + rounding, -centre, INFINITY}};
