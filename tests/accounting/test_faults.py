@@ -197,7 +197,8 @@ def checkpointed(tmp_path: Path) -> Path:
     ledger.open_account("a", epsilon=3.0, delta=1e-5)
     for number in range(20):
         ledger.debit("a", shift(), UNIT, what="x" * 500, release_id=str(number))
-    assert not Path(f"{ledger.path}-wal").exists()
+    log = Path(f"{ledger.path}-wal")
+    assert not log.exists() or log.stat().st_size == 0
     return ledger.path
 
 
@@ -246,3 +247,76 @@ def test_a_second_name_is_refused(tmp_path: Path) -> None:
     os.symlink(ledger.path, tmp_path / "other.ledger")  # SQLite follows these, so that there is one log
     Ledger(tmp_path / "other.ledger").debit("a", shift(), UNIT)
     assert len(ledger.entries("a")) == 1
+
+
+def ids(ledger: Ledger) -> list[str]:
+    return [entry.id for entry in ledger.entries("a")]
+
+
+def test_a_waiting_connection_never_speaks_for_another_file(tmp_path: Path) -> None:
+    """Files are moved, replaced, overwritten and linked while a connection to them waits for its next use."""
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    ledger.debit("a", shift(), UNIT, release_id="one")
+    older = ledger.path.read_bytes()  # the file alone, while a connection waits
+    ledger.debit("a", shift(), UNIT, release_id="two")
+    ledger.path.rename(tmp_path / "moved.ledger")
+    with pytest.raises(LedgerUnavailableError, match="there is no ledger"):
+        ledger.entries("a")
+    moved = Ledger(tmp_path / "moved.ledger")
+    moved.debit("a", shift(), UNIT, release_id="three")
+    assert ids(moved) == ["one", "two", "three"]
+    ledger.path.write_bytes(older)  # another file under the first name
+    ledger.debit("a", shift(), UNIT, release_id="four")
+    assert ids(ledger) == ["one", "four"]
+    ledger.path.write_bytes(older)  # the same file, written over
+    assert ids(ledger) == ["one"]
+    ledger.debit("a", shift(), UNIT, release_id="five")
+    assert ids(Ledger(ledger.path)) == ["one", "five"]
+    for path in (ledger.path, moved.path):
+        Ledger(path).check()
+    os.link(ledger.path, tmp_path / "second.ledger")
+    with pytest.raises(LedgerUnavailableError, match="hard link"):
+        ledger.debit("a", shift(), UNIT)
+
+
+def test_debits_of_a_parent_and_its_children_all_count(tmp_path: Path) -> None:
+    """A child inherits no connection: SQLite's locks belong to the process that opened the file."""
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    expected = set()
+    for round_number in range(3):
+        ledger.debit("a", shift(), UNIT, release_id=f"before {round_number}")
+        children = []
+        for child in range(2):
+            process = os.fork()
+            if process == 0:
+                status = 1
+                try:
+                    for number in range(5):
+                        ledger.debit("a", shift(), UNIT, release_id=f"{round_number} {child} {number}")
+                    status = 0
+                finally:
+                    os._exit(status)
+            children.append(process)
+        ledger.debit("a", shift(), UNIT, release_id=f"beside {round_number}")
+        assert [os.waitpid(process, 0)[1] for process in children] == [0, 0]
+        expected |= {f"before {round_number}", f"beside {round_number}"}
+        expected |= {f"{round_number} {child} {number}" for child in range(2) for number in range(5)}
+    ledger.check()
+    assert set(ids(ledger)) == expected
+    (tmp_path / "alone.ledger").write_bytes(ledger.path.read_bytes())
+    assert set(ids(Ledger(tmp_path / "alone.ledger"))) == expected
+
+
+def test_a_debit_is_in_the_file_itself_before_its_draw(tmp_path: Path, draft: CertificateDraft) -> None:
+    """Whoever takes the file without its log, while the noise is drawn or right after, takes the debit along."""
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    account = ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    copy = tmp_path / "copy.ledger"
+    with transaction(account, shift(), draft, release_id="r") as debit:
+        debit.draw(lambda: copy.write_bytes(ledger.path.read_bytes()))
+        assert [entry.state for entry in Ledger(copy).entries("a")] == ["drawing"]
+    copy.unlink()
+    copy.write_bytes(ledger.path.read_bytes())
+    assert [entry.state for entry in Ledger(copy).entries("a")] == ["released"]

@@ -6,7 +6,9 @@ import copy
 import multiprocessing
 import pickle
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +16,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Guarantee, Ledger, transaction, verify
+from gaussveil.accounting.charge import LossOrProfile
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.transaction import release_id_given
+from gaussveil.accounting.transaction import _CERTIFIED, release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.enclosures import enclosure
+from gaussveil.spectrum.profiles import PoissonSubsampled
 
 
 def states(ledger: Ledger) -> list[str]:
@@ -63,11 +68,52 @@ def test_a_transaction_encloses_connects_and_parses_once(
         monkeypatch.setattr(owner, name, lambda *a, _f=original, _n=name, **k: calls.append(_n) or _f(*a, **k))
     with transaction(account, charge, replace(draft, delta=0.5)) as debit:
         debit.draw(lambda: 1)
-    assert calls == ["delta_upper", "connect"]
+    assert calls == ["delta_upper"]  # a connection waits already
     monkeypatch.undo()
     upper = debit.certificate.delta_upper
     for form in (charge, charge.as_stored()):  # of exact mean gaps, and of the squares that the certificate stores
         assert Composition.of([(form, 1)], symmetric=False).delta_upper(draft.epsilon) <= upper
+
+
+LOSSES: dict[str, LossOrProfile] = {
+    "a mean shift": GaussianPair.mean_shift(0.0123),
+    "a pair": PrivacyLoss.from_terms([-1e-3, 0.0], [1, 1], [0.0, 1.7e-6]),
+    "matrices": GaussianPair([0.01, 0.0], [[1.0, 0.1], [0.1, 1.01]], [0.0, 0.0], [[1.0, 0.1], [0.1, 1.0]]),
+    "a random batch": PoissonSubsampled(GaussianPair.mean_shift(0.1), 0.01),
+}
+
+
+@pytest.mark.parametrize("filter", ["auto", "renyi", "planned"])
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_nothing_is_enclosed_while_the_ledger_is_locked(
+    ledger: Ledger, draft: CertificateDraft, monkeypatch: pytest.MonkeyPatch, loss: LossOrProfile, filter: str
+) -> None:
+    """Whoever computes in balls must hold the lock of their precision: meanwhile others can write to the ledger."""
+    charge, seen = Charge(loss), []
+
+    class Watched:
+        lock = enclosure.precision_lock()
+
+        def __enter__(self) -> bool:
+            with closing(sqlite3.connect(ledger.path, timeout=0, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                other.execute("ROLLBACK")
+            seen.append("free")
+            return self.lock.__enter__()
+
+        def __exit__(self, *error: object) -> None:
+            self.lock.__exit__(*error)
+
+    _CERTIFIED.clear()
+    monkeypatch.setattr(enclosure, "_PRECISION_LOCK", Watched())
+    options: dict[str, Any] = {"filter": filter}
+    if filter == "planned":
+        options = {"rule": "planned", "plan": [(charge, 3)], "adjacency": draft.adjacency}
+    account = ledger.open_account("watched", epsilon=3.0, delta=1e-4, **options)
+    for _ in range(2):
+        with transaction(account, charge, replace(draft, delta=0.5)) as debit:
+            debit.draw(lambda: 1)
+    assert seen or isinstance(loss, PoissonSubsampled)
 
 
 def test_a_failure_before_the_draw_costs_nothing(

@@ -15,10 +15,13 @@ DEPTH = 32  # of nested lists and objects; ours have fewer than ten
 LARGEST_BITS = 1023  # of whole numbers, so that each is a float
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical_json(record: object) -> str:
     """Sorted keys, no spaces, shortest exact floats; NaN, infinity and text that is no Unicode are refused."""
     try:
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = _ENCODER.encode(record)
         text.encode()
         return text
     except (TypeError, ValueError) as error:

@@ -293,12 +293,7 @@ def fold(parts: list[Part]) -> tuple[Part, ...]:
 
 def _own(source: LossOrProfile) -> LossOrProfile:
     """A copy that nobody else holds, read-only where its arrays can be."""
-    mine = copy.deepcopy(source)
-    if isinstance(mine, PrivacyLoss):
-        for column in (mine.variance_gap, mine.multiplicity, mine.energy):
-            if isinstance(column, np.ndarray):
-                column.setflags(write=False)
-    return mine
+    return source.copy() if isinstance(source, PrivacyLoss) else copy.deepcopy(source)
 
 
 def _mapping(record: object) -> dict[str, object]:

@@ -149,7 +149,8 @@ def transaction(
     release_id = release_id if release_id is not None else _GIVEN_ID.get()
     if release_id is not None and not isinstance(release_id, str):
         checks.refuse("release_id", "text and not empty", release_id)
-    charge.require_unchanged()
+    if account is None:
+        charge.require_unchanged()  # a debit does the same
     check_edges(draft.adjacency, charge)
     known: dict[str, object] = {"delta_upper": _certified_delta(charge, draft), "gaussveil_version": _VERSION}
     with ExitStack() as connection:

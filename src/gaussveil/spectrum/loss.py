@@ -6,6 +6,7 @@ up, the auditor reads it.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -106,6 +107,11 @@ class PrivacyLoss(AttackRisk):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_shape={self.batch_shape}, terms={self._terms.variance_gap.shape[-1]})"
+
+    def copy(self) -> PrivacyLoss:
+        """The same loss, in arrays that nobody else holds."""
+        terms = Terms(*(copy.deepcopy(column) for column in self._terms.columns()))
+        return PrivacyLoss(terms, [source.copy() for source in self._sources])
 
     # --- one direction
 

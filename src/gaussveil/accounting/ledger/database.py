@@ -1,12 +1,14 @@
 """The ledger's file: short SQLite connections, durable commits, our own errors.
 
-WAL with synchronous=FULL makes a commit durable before it returns; what was committed is then copied into the file
-itself, so that a file moved without its log loses nothing. A connection lives for one operation or one release, so that
-handles survive fork, pickling and threads; writers queue on BEGIN IMMEDIATE.
+WAL with synchronous=FULL makes a commit durable before it returns; what was committed is copied into the file itself
+before a draw begins and when an operation or a release ends, so that a file moved without its log loses nothing. One
+connection serves one operation or one release at a time, so that handles survive fork, pickling and threads; then it
+waits, with no page of the file and nothing in the log, to be used again. Writers queue on BEGIN IMMEDIATE.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sqlite3
@@ -19,6 +21,8 @@ from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, Ledge
 
 LOGGER = logging.getLogger("gaussveil")
 BUSY_SECONDS = 60.0
+IDLE = 8  # connections that wait to be used again
+
 
 _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: "is locked by another process; try again, or end the process that holds it",
@@ -31,6 +35,52 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_NOLFS: "cannot grow on this file system; nothing was recorded",
 }
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
+
+
+class Connection(sqlite3.Connection):
+    """A connection that knows which file it opened, and in which process."""
+
+    path: Path
+    file: tuple[int, int, int] | None = None
+    process: int
+
+
+_IDLE: list[Connection] = []
+_LOST: list[Connection] = []  # a parent's, never to be touched
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """Device, number and names of a file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_nlink
+
+
+def _taken(connection: Connection) -> bool:
+    """Whether this thread is the one that took it from those that wait."""
+    try:
+        _IDLE.remove(connection)
+    except ValueError:
+        return False
+    return True
+
+
+def _close_idle() -> None:
+    for connection in list(_IDLE):
+        if _taken(connection):
+            connection.close()
+
+
+def _lose_idle() -> None:
+    _LOST.extend(_IDLE)
+    _IDLE.clear()
+
+
+# SQLite's locks belong to a process: a child that inherited an open file would believe to hold its parent's.
+os.register_at_fork(before=_close_idle, after_in_child=_lose_idle)
+atexit.register(_close_idle)
 
 
 def translate(error: sqlite3.Error, path: Path) -> LedgerError:
@@ -54,7 +104,7 @@ class Database:
     def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = Path(path).absolute()
         self.busy_seconds = busy_seconds
-        self._held: tuple[int, sqlite3.Connection] | None = None
+        self._held: tuple[int, Connection] | None = None
 
     def create(self) -> None:
         """Make a new, empty ledger; refuse to touch an existing file."""
@@ -88,9 +138,9 @@ class Database:
         try:
             yield
         finally:
-            if self._held is not before and self._held is not None:
-                self._held[1].close()
-            self._held = before
+            mine, self._held = self._held, before
+            if mine is not before and mine is not None:
+                self._rest(mine[1])
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -107,8 +157,11 @@ class Database:
                 raise LedgerUnavailableError(f"the ledger {self.path.name} changed while it was read; try again")
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the single writer's transaction; durable once the block ends, undone if it raises."""
+    def writing(self, *, copied: bool = False) -> Iterator[sqlite3.Connection]:
+        """Give the single writer's transaction; durable once the block ends, undone if it raises.
+
+        With `copied` it is also in the file itself by then, and not only once the connection rests.
+        """
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -117,22 +170,63 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            try:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            except sqlite3.Error as error:  # it is recorded all the same
-                LOGGER.warning("the ledger %s could not be brought up to date with its log: %s", self.path.name, error)
+            if copied:
+                self._copied(connection, "PASSIVE")
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
+    def _connection(self) -> Iterator[Connection]:
         """The held connection, or one for this operation; never one that was opened before a fork."""
         if self._held is not None and self._held[0] == os.getpid():
             yield self._held[1]
             return
-        with closing(self._open()) as connection:
+        connection = self._open()
+        try:
             yield connection
+        finally:
+            self._rest(connection)
 
-    def _open(self) -> sqlite3.Connection:
-        connection = self._connect()
+    def _copied(self, connection: sqlite3.Connection, mode: str) -> bool:
+        """Bring the file up to date with its log; whether all of it was copied."""
+        try:
+            busy, logged, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        except sqlite3.Error as error:  # it is recorded all the same
+            LOGGER.warning("the ledger %s could not be brought up to date with its log: %s", self.path.name, error)
+            return False
+        return not busy and logged == copied
+
+    def _rest(self, connection: Connection) -> None:
+        """Let a connection wait for its next use, if nothing of the file stays with it; close it otherwise."""
+        if connection.process != os.getpid():
+            _LOST.append(connection)
+            return
+        try:
+            if connection.file == _identity(self.path) and not (self._frozen or connection.in_transaction):
+                connection.execute("PRAGMA busy_timeout=0")
+                if self._copied(connection, "TRUNCATE") and len(_IDLE) < IDLE:
+                    connection.execute("PRAGMA shrink_memory")
+                    _IDLE.append(connection)
+                    return
+        except sqlite3.Error:
+            pass  # closing it is always right
+        connection.close()
+
+    def _rested(self) -> Connection | None:
+        """A connection that waits for this file. Whichever waits for a file that is gone or replaced is closed."""
+        found = None
+        for one in list(_IDLE):
+            same = one.file == _identity(one.path)
+            if (same and (one.path != self.path or found is not None)) or not _taken(one):
+                continue
+            if same:
+                found = one
+            else:
+                one.close()
+        if found is not None:
+            found.execute(f"PRAGMA busy_timeout={max(0, int(1000 * self.busy_seconds))}")
+        return found
+
+    def _open(self) -> Connection:
+        connection = self._rested() or self._connect()
         try:
             if self._version(connection) < migrations.VERSION:
                 self._migrate(connection)
@@ -150,7 +244,7 @@ class Database:
         found = os.stat(self.path)
         return found.st_mtime_ns, found.st_size
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
         if not os.path.exists(self.path):
             raise LedgerUnavailableError(
                 f"there is no ledger {self.path.name}; make one with Ledger.create or `gaussveil budget new`"
@@ -161,14 +255,16 @@ class Database:
                 f"the ledger {self.path.name} has a second name (a hard link), under which other debits could be made "
                 "unseen; remove the link, and copy the file where a copy is wanted"
             )
-        mode = "ro&immutable=1" if self._frozen else "rw"
+        mode, file = "ro&immutable=1" if self._frozen else "rw", _identity(self.path)
         connection = sqlite3.connect(
             f"{self.path.as_uri()}?mode={mode}",
+            factory=Connection,
             uri=True,
             timeout=self.busy_seconds,
             isolation_level=None,
             check_same_thread=False,  # a release may be drawn in another thread than the one that debits it
         )
+        connection.path, connection.file, connection.process = self.path, file, os.getpid()
         connection.executescript("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
         return connection
 

@@ -49,14 +49,15 @@ def chained(before: str, line: tuple[str, ...]) -> str:
     return hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
 
 
-def record_event(connection: sqlite3.Connection, account: str, entry: str, event: str, detail: str = "") -> None:
-    """Append to the log, after everything that the event changes."""
+def record_event(
+    connection: sqlite3.Connection, account: str, entry: str, event: str, detail: str = ""
+) -> tuple[int | None, str]:
+    """Append to the log, after everything that the event changes; number and link of the line."""
     last = connection.execute("SELECT chain FROM events ORDER BY seq DESC LIMIT 1").fetchone()
     line = (now(), account, entry, event, detail, account_state(connection, account) if account else "")
-    connection.execute(
-        f"INSERT INTO events ({LINE}, chain) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*line, chained(last[0] if last else "", line)),
-    )
+    link = chained(last[0] if last else "", line)
+    query = f"INSERT INTO events ({LINE}, chain) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    return connection.execute(query, (*line, link)).lastrowid, link
 
 
 def account_state(connection: sqlite3.Connection, name: str) -> str:
@@ -88,12 +89,11 @@ def check_account(connection: sqlite3.Connection, name: str) -> None:
         )
 
 
-def anchor(connection: sqlite3.Connection, identifier: str) -> dict[str, object]:
+def anchor(connection: sqlite3.Connection, identifier: str, made: tuple[int | None, str] | None = None) -> LogRow:
     """Where the log holds a debit: how the log begins, the number of the line and its link of the chain."""
     (begins,) = connection.execute("SELECT chain FROM events ORDER BY seq LIMIT 1").fetchone()
-    line, link = connection.execute(
-        "SELECT seq, chain FROM events WHERE entry = ? AND event = 'debited'", (identifier,)
-    ).fetchone()
+    query = "SELECT seq, chain FROM events WHERE entry = ? AND event = 'debited'"
+    line, link = made or connection.execute(query, (identifier,)).fetchone()
     return {"begins": begins, "line": line, "link": link}
 
 

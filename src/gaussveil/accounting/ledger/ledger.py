@@ -8,7 +8,7 @@ writer, so accounts are never overspent; whatever takes long is computed before 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,7 +40,7 @@ class Debit:
     state: str
     debited_at: str
     terms: Terms
-    line: dict[str, object]
+    line: Mapping[str, object]
     created: bool = field(compare=False)
 
 
@@ -277,9 +277,10 @@ class Ledger:
             made_at = now()
             row = (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at)
             records.insert_entry(connection, row, charge)
-            record_event(connection, name, identifier, "debited", journal.debited(connection, name, identifier))
+            said = journal.debited(connection, name, identifier)
+            line = journal.anchor(connection, identifier, record_event(connection, name, identifier, "debited", said))
             terms = replace(prepared.offer.after, adjacency=adjacency)
-            return Debit(identifier, "debited", made_at, terms, journal.anchor(connection, identifier), created=True)
+            return Debit(identifier, "debited", made_at, terms, line, created=True)
 
     def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency) -> None:
         """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
@@ -308,7 +309,7 @@ class Ledger:
         self._move(identifier, "debited", "void", reason)
 
     def _move(self, identifier: str, before: str, after: str, detail: str) -> None:
-        with self._database.writing() as connection:
+        with self._database.writing(copied=after == "drawing") as connection:
             entry = records.find_entry(connection, identifier)
             if entry is None:
                 raise LedgerStateError(f"the ledger has no entry {identifier!r}")

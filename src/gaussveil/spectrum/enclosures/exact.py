@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 from gaussveil.typing import Array
@@ -34,6 +35,11 @@ class ExactSource:
     origin: ExactTerms | ExactMatrices
     count: int = 1
     swapped: bool = False
+
+    def copy(self) -> ExactSource:
+        """The same numbers in arrays of its own."""
+        columns = {name: deepcopy(column) for name, column in vars(self.origin).items()}
+        return replace(self, origin=type(self.origin)(**columns))
 
     def reversed(self) -> ExactSource:
         """The same origin read as Y against X."""
