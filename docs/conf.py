@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import inspect
 import re
 import subprocess
 import sys
@@ -25,7 +26,10 @@ html_show_copyright = False  # the licence says it
 html_static_path = ["_static"]
 html_css_files = ["pictures.css"]
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 88
+add_module_names = False
 autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
 # Names of types that other libraries document, and those that exist for the type checker only.
 nitpicky = False
@@ -36,36 +40,99 @@ subprocess.run(
 )
 
 
+HERE = Path(__file__).parent
+DIRECTIVE = re.compile(r"^\.\. auto(class|function|module):: ([\w.]+)$(?:\n   .*)*", re.MULTILINE)
+
+
 def plain_paragraphs(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Show docstrings as they were written: they are plain text with formulas, not reStructuredText.
 
-    What stands in backticks is code, other special characters are escaped; a paragraph with its own layout is a block.
+    What stands in backticks is code, other special characters are escaped; examples are code to copy, `Args:` is a list
+    of parameters, a paragraph with its own layout is a block.
     """
     paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip())
     lines.clear()
     for paragraph in paragraphs:
         rows = paragraph.split("\n")
-        if any(row.startswith((" ", "- ", "* ")) for row in rows) or "::" in paragraph:
+        if rows[0] in ("Args:", "Arguments:"):
+            lines += parameters(rows[1:])
+        elif rows[0].startswith(">>>"):
+            lines += [".. code-block:: pycon", "", *(f"    {row}" for row in rows), ""]
+        elif rows[0].startswith(("- ", "* ")) and all(row.startswith(("- ", "* ", "  ")) for row in rows):
+            lines += [*escaped(paragraph).split("\n"), ""]
+        elif any(row.startswith((" ", "- ", "* ")) for row in rows) or "::" in paragraph:
             lines += ["::", "", *(f"    {row}" for row in rows), ""]
         else:
-            parts = re.split(r"`+(.+?)`+", paragraph)
-            shown = [f"``{part}``" if k % 2 else re.sub(r"([\\*|_])", r"\\\1", part) for k, part in enumerate(parts)]
-            lines += [*"".join(shown).split("\n"), ""]
+            lines += [*escaped(paragraph).split("\n"), ""]
 
 
-def exports(app: object, page: str, source: list[str]) -> None:
-    """Write a package's exports where a page asks for them; the stub beside the package is their one list."""
+def escaped(text: str) -> str:
+    """Text whose code is in backticks."""
+    parts = re.split(r"`+(.+?)`+", text, flags=re.DOTALL)
+    return "".join(
+        f"``{' '.join(part.split())}``" if k % 2 else re.sub(r"([\\|_]|\*(?! ))", r"\\\1", part)
+        for k, part in enumerate(parts)
+    )
 
-    def listed(found: re.Match[str]) -> str:
-        package = importlib.import_module(found[1])
-        kinds = {name: "class" if isinstance(getattr(package, name), type) else "function" for name in package.__all__}
-        lines = [f".. auto{kind}:: {found[1]}.{name}" for name, kind in kinds.items()]
-        return "\n".join(("```{eval-rst}", *lines, "```"))
 
-    source[0] = re.sub(r"<!-- exports:([\w.]+) -->", listed, source[0])
+def parameters(rows: list[str]) -> list[str]:
+    """A definition list of what each parameter is; a row that is indented further goes on with the one above."""
+    found: list[list[str]] = []
+    for row in rows:
+        if row.startswith("     ") and found:
+            found[-1][1] += f" {row.strip()}"
+        else:
+            names, _, words = row.strip().partition(":")
+            found.append([names, words.strip()])
+    items = [line for names, words in found for line in (f"``{names}``", f"    {escaped(words)}", "")]
+    return [".. rubric:: Parameters", "", *items]
+
+
+def named(page: str) -> list[tuple[str, str]]:
+    """What the reference lists: kind and full name, in its order; a package's exports come from its stub."""
+    found = []
+    for part in re.findall(r"<!-- exports:([\w.]+) -->|^(\.\. auto.*)$", page, re.MULTILINE):
+        if part[0]:
+            package = importlib.import_module(part[0])
+            kinds = {name: isinstance(getattr(package, name), type) for name in package.__all__}
+            found += [("class" if kind else "function", f"{part[0]}.{name}") for name, kind in kinds.items()]
+        elif match := DIRECTIVE.match(part[1]):
+            found.append((match[1], match[2]))
+    return found
+
+
+def write_reference() -> None:
+    """A page for every name of the reference."""
+    (HERE / "api").mkdir(exist_ok=True)
+    for kind, name in named((HERE / "api.md").read_text(encoding="utf-8")):
+        title = name if kind == "module" else name.rpartition(".")[2]
+        members = "" if name != "gaussveil.errors" else "\n   :no-members:"
+        body = f"# {title}\n\n```{{eval-rst}}\n.. auto{kind}:: {name}{members}\n```\n"
+        target = HERE / "api" / f"{name}.md"
+        if not target.exists() or target.read_text(encoding="utf-8") != body:
+            target.write_text(body, encoding="utf-8")
+
+
+def contents(app: object, page: str, source: list[str]) -> None:
+    """Where the reference lists names: a table of them with a line on each, and their pages."""
+    if page != "api":
+        return
+
+    def table(block: re.Match[str]) -> str:
+        rows = []
+        for _, name in named(block[0]):
+            owner, _, own = name.rpartition(".")
+            thing = getattr(importlib.import_module(owner), own)
+            first = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+            rows.append(f"| [{own}](api/{name}.md) | {first} |")
+        pages = "\n".join(f"api/{name}" for _, name in named(block[0]))
+        return "\n".join(["| | |", "|---|---|", *rows, "", f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])
+
+    source[0] = re.sub(r"```{eval-rst}\n.*?```|<!-- exports:[\w.]+ -->", table, source[0], flags=re.DOTALL)
 
 
 def setup(app: Any) -> None:
     """Sphinx calls this once."""
-    app.connect("source-read", exports)
+    write_reference()
+    app.connect("source-read", contents)
     app.connect("autodoc-process-docstring", plain_paragraphs)

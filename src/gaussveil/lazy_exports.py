@@ -29,7 +29,8 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Call
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        own = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*own, *homes})
 
     return fetch, names, sorted(homes)
 

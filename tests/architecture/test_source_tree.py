@@ -26,6 +26,7 @@ LAYERS = [
     ("accounting",),
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
+    ("shown",),
     ("checks", "figure_style", "files", "lazy_exports"),
     ("errors", "logs", "typing", "version"),
 ]

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 from unicodedata import category
 
 from gaussveil.errors import ParameterError
+from gaussveil.shown import Shown
 
 
-class Account:
+class Account(Shown):
     """Ledger path and account name, nothing else: safe to pickle, copy, clone and send to workers."""
 
     def __init__(self, ledger: str | os.PathLike[str], name: str) -> None:
         # Absolute, because a worker may run in another folder.
         self.ledger = str(Path(ledger).absolute())
         self.name = checked_name(name)
+
+    def _curve(self) -> Any:
+        from gaussveil.accounting.ledger.ledger import Ledger
+        from gaussveil.spectrum.subsampled.composed import composed
+
+        charges = Ledger(self.ledger).statement(self.name).charges
+        parts = [(part.source, part.count * count) for charge, count in charges for part in charge.parts]
+        if not parts:
+            raise ParameterError(f"account {self.name!r} has spent nothing, so that there is no curve to draw")
+        return composed(parts)
+
+    def _facts(self) -> dict[str, str]:
+        return {"ledger": Path(self.ledger).name, "account": self.name}
 
     def __repr__(self) -> str:
         return f"Account({Path(self.ledger).name!r}, {self.name!r})"

@@ -18,7 +18,8 @@ import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
 from gaussveil.checks import one_of, real, refuse, whole
-from gaussveil.errors import MissingDependencyError, ParameterError
+from gaussveil.errors import ParameterError
+from gaussveil.shown import Shown
 from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
 from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
@@ -29,7 +30,7 @@ from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 RELATIONS = ("add or remove", "replace")
 SMALLEST_DRAWN_DELTA = 1e-10
@@ -77,7 +78,7 @@ class DPSGD:
         return ReplacedInBatch(real("noise_multiplier", self.noise_multiplier), max(rate, 1e-9))
 
 
-class Accountant:
+class Accountant(Shown):
     """Adds up releases; `epsilon`, `delta` and the attack risks speak of all of them together.
 
     Exact for a sequence fixed in advance (what is asked may follow earlier answers, the mechanisms not). With the
@@ -165,20 +166,8 @@ class Accountant:
         """Smallest Gaussian-DP curve above this one, down to `smallest_delta`, with its regret."""
         return self.loss.mu(smallest_delta)
 
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw delta against epsilon, down to 1e-10."""
-        if axes is None:
-            try:
-                from gaussveil.figure_style import drawing
-            except ImportError as error:
-                raise MissingDependencyError("plots need matplotlib: pip install 'gaussveil[standard]'") from error
-            with drawing(6.0, 4.0) as (_, axes):
-                return self.plot(axes)
-        levels = np.linspace(0.0, max(self.epsilon(SMALLEST_DRAWN_DELTA), 1e-6), 65)
-        worst = np.maximum(self.loss.delta(levels), self.loss.reversed().delta(levels))
-        axes.semilogy(levels, np.maximum(worst, SMALLEST_DRAWN_DELTA / 10.0))
-        axes.set(xlabel="epsilon", ylabel="delta")
-        return axes
+    def _curve(self) -> PrivacyLoss | Curve:
+        return self.loss
 
 
 def calibrate(

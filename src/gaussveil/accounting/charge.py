@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from gaussveil import checks
 from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, within_limits
 from gaussveil.errors import FormatError, InputError, ParameterError
+from gaussveil.shown import Shown
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
 
@@ -82,7 +84,7 @@ class Part:
         return np.asarray(self.count * np.sum(energy, axis=-1), dtype=np.float64)
 
 
-class Charge:
+class Charge(Shown):
     """The cost of one release; add charges with `+`, repeat one with `*`. Equal charges cost the same.
 
     `draw_identities` name the random quantities that the release is drawn from (see `draw_identity`); they are no part
@@ -186,14 +188,21 @@ class Charge:
         repeated = tuple(Part(part.source, part.count * count) for part in self.parts)
         return Charge._from_parts(repeated, math.nextafter(total, math.inf) if total else 0.0, self.draw_identities)
 
+    __rmul__ = __pow__ = __mul__  # as losses are repeated
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Charge) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def __repr__(self) -> str:
-        return f"Charge({self.describe()})"
+    def _curve(self) -> Any:
+        from gaussveil.spectrum.subsampled.composed import composed
+
+        return composed([(part.source, part.count) for part in self.parts])
+
+    def _facts(self) -> dict[str, str]:
+        return {"of": self.describe()}
 
     @property
     def edges(self) -> int | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_files
+from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Asked:
     ledger: options.PayingLedger = None
     account: options.PayingAccount = None
     force: options.Force = False
+    dry_run: options.DryRun = False
     json: options.Json = False
 
     @property
@@ -74,6 +76,25 @@ class AskedByUnit(Asked):
         return {**super().promise, "unit": self.unit, "rows_per_unit": self.rows_per_unit}
 
 
+def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None, *, json: bool) -> None:
+    """Do a release up to its debit, and say what it would be."""
+    from gaussveil.mechanisms.release_path import planned
+
+    plan = planned(release)
+    if plan is None:  # it told its plan itself
+        return
+    answer: dict[str, object] = {
+        "would_release": plan.released,
+        "hidden": str(plan.adjacency),
+        "epsilon": epsilon,
+        "delta": delta if plan.delta is None else plan.delta,
+        "assumptions": list(plan.assumptions),
+    }
+    promise = f"({digits(epsilon)}, {digits(float(str(answer['delta'])))})-differential privacy; {plan.adjacency}"
+    lines = [f"would release: {plan.released}", f"promise: {promise}", "nothing was spent or written"]
+    tell(answer, lines, json=json)
+
+
 def releases(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its first argument's class, around its own."""
     asked, *own = inspect.signature(command, eval_str=True).parameters.values()
@@ -81,7 +102,11 @@ def releases(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        command(asked.annotation(**{one.name: given.pop(one.name) for one in shared}), **given)
+        chosen = asked.annotation(**{one.name: given.pop(one.name) for one in shared})
+        if chosen.dry_run:
+            tell_plan(lambda: command(chosen, **given), chosen.epsilon, chosen.delta, json=chosen.json)
+        else:
+            command(chosen, **given)
 
     ordered = sorted([*shared[:3], *own, *shared[3:]], key=lambda one: one.default is not inspect.Parameter.empty)
     vars(run)["__signature__"] = inspect.Signature([one.replace(kind=one.KEYWORD_ONLY) for one in ordered])

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gaussveil.cli.asked import tell_plan
 from gaussveil.cli.files import check_ending, check_release, release_facts, release_files, release_lines, reserved
-from gaussveil.cli.options import Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.options import DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
@@ -66,6 +67,7 @@ def forecast(
         Path | None, typer.Option(help="Private page (.html) or figures (.json) for the owner alone.")
     ] = None,
     force: Force = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Release a load forecast that hides which household of its cluster it is.
@@ -96,13 +98,17 @@ def forecast(
         model=model,
         account=payer,
     ).fit(past)
+    release_one = forecaster.release if cluster_of is None else forecaster.release_cluster_of
+    if dry_run:
+        tell_plan(lambda: release_one(name), epsilon, delta, json=json)
+        return
     private = None
     if diagnostics is not None:
         private = _private(forecaster, name, cluster_of is not None, future)
     with ExitStack() as files:
         write = files.enter_context(release_files(out, ROOM, ROOM))
         page = None if report is None else files.enter_context(reserved(report, ROOM))
-        release = forecaster.release(name) if cluster_of is None else forecaster.release_cluster_of(name)
+        release: Any = release_one(name)
         write(encode_columns(release.value.columns(), out.suffix.lower()), release.certificate)
         if page is not None:
             from gaussveil.report.forecast import forecast_report

@@ -152,10 +152,12 @@ def main() -> None:
         print_error(error.code, str(error))
         sys.exit(exit_code(error))
     except SystemExit as end:
+        if end.code == 1 and type(sys.stdout).__name__ == "PacifyFlushWrapper":  # what Typer does with a broken pipe:
+            sys.exit(0)  # whoever reads has read enough, as `head` does
         if end.code == STOPPED and (command == "demo" or any(word.startswith("--ledger") for word in sys.argv)):
             print("stopped; what was debited by then counts as spent: gaussveil budget show LEDGER", file=sys.stderr)
         raise
-    except BrokenPipeError:  # whoever reads has read enough, as `head` does
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         # A file that could not be written or read by a command: the path and the system's own words suffice.

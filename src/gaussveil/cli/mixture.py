@@ -43,6 +43,9 @@ def mixture(
     ] = None,
     centre: Annotated[str | None, typer.Option(help="Middle of the ball, separated by commas; 0 by default.")] = None,
     nominal_size: Annotated[int | None, typer.Option(help="Public guess of the number of records.")] = None,
+    log: Annotated[
+        float | None, typer.Option(help="Smallest value; model logarithms, so that samples are never negative.")
+    ] = None,
     columns: Columns = None,
     report: Page = None,
 ) -> None:
@@ -61,6 +64,7 @@ def mixture(
         **promise,
         radius=radius,
         nominal_size=nominal_size,
+        log=log,
         centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
         classes=_classes(table, label, classes),
         columns=None if columns is None else options.listed(columns),
@@ -151,7 +155,7 @@ def sample(
 
     released = MixtureModel.read(model)
     rows, index = released.sample(count, seed)
-    header = (*released.columns, "class")
+    header = (*released.columns, released.label)
     names = [str(released.classes[k]) for k in index]
     if out is None and json:
         print_json({"columns": list(header), "rows": [[*row, name] for row, name in zip(rows.tolist(), names)]})
@@ -169,7 +173,7 @@ def sample(
 def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> bytes:
     if out.suffix.lower() == ".csv":
         lines = encode(Numbers(rows, header[:-1]), ".csv").decode().splitlines()
-        return "".join(f"{line},{last}\n" for line, last in zip(lines, ("class", *names))).encode()
+        return "".join(f"{line},{last}\n" for line, last in zip(lines, (header[-1], *names))).encode()
     import io
 
     import pyarrow as pa

@@ -15,7 +15,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gaussveil.errors import GaussveilError, LedgerError, NumericalError, PrivacyError, VerificationError
 from gaussveil.files import json_values, printable
@@ -24,6 +26,7 @@ DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
 
 EXIT_CODE_HELP = "Exit codes: 0 done or yes, 1 no, 2 bad input, 3 undecided, 4 refused, 5 ledger (docs/exit-codes.md)."
 
+PATIENCE = 2  # seconds that nobody wonders about
 _BOLD, _COLOURS = "1", {"": "39", "red": "31", "green": "32", "yellow": "33"}
 
 _EXIT_BY_ERROR: tuple[tuple[type[GaussveilError], int], ...] = (
@@ -77,6 +80,30 @@ def tell(answer: Mapping[str, object], lines: Sequence[str], *, json: bool) -> N
     else:
         for line in lines:
             print_line(line)
+
+
+@contextmanager
+def waiting(shown: bool) -> Iterator[None]:
+    """Say on a terminal, from the second second on, that a job is still at work and since when."""
+    ended = threading.Event()
+
+    def tell_time() -> None:
+        seconds = PATIENCE
+        while not ended.wait(PATIENCE if seconds == PATIENCE else 1):
+            print(f"\rworking, {seconds} s ", end="", file=sys.stderr, flush=True)
+            seconds += 1
+        if seconds > PATIENCE:
+            print("\r" + " " * 24 + "\r", end="", file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell_time, daemon=True)
+    if shown:
+        teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if shown:
+            teller.join()
 
 
 def digits(value: float) -> str:

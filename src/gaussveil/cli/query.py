@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
-from gaussveil.cli.options import Delta, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
 from gaussveil.cli.output import digits, print_table, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
@@ -58,6 +58,7 @@ def query(
     account: PayingAccount = None,
     engine: EngineOption = Engine.duckdb,
     force: Force = False,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Answer questions about a table so that all rows of one unit stay hidden: one charge, one certificate.
@@ -96,8 +97,8 @@ def query(
         progress=not json and sys.stderr.isatty(),
     )
     plan = asked.plan()
-    if out is None:
-        if report is not None:
+    if out is None or dry_run:
+        if report is not None and not dry_run:
             raise ParameterError("--report needs --out: the page shows answers that were released")
         _tell_plan(plan, json)
         return

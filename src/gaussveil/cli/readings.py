@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HOUSEHOLD = "household"
 TABLES = (".parquet", ".csv", ".csv.gz")
 Household = Annotated[str, typer.Option(help="Column that names the household (long table).")]
-Time = Annotated[str, typer.Option(help="Column of times.")]
+Time = Annotated[str, typer.Option(help="Column of times; DAY+CLOCK joins a column of dates and one of times.")]
 Power = Annotated[str, typer.Option(help="Column of power (long table).")]
 MeasuredIn = Annotated[str, typer.Option("--in", help="Power is in kW or W, or energy per step in kWh or Wh.")]
 Gaps = Annotated[Literal["refuse", "interpolate", "hold", "week"], typer.Option(help="Missing readings.")]
@@ -66,6 +66,9 @@ def _columns_named(table: Any, wanted: dict[str, str]) -> list[str]:
     """The columns of these names, or the only ones that differ by case alone; all that are missing in one message."""
     names = [str(name) for name in table.schema.names]
     found = {option: _alike(names, name) for option, name in wanted.items()}
+    if "+" in wanted["--time"] and found["--time"] is None:
+        parts = [_alike(names, part.strip()) for part in wanted["--time"].split("+", 1)]
+        found["--time"] = "+".join(part for part in parts if part) if all(parts) else None
     if found["--household"] is None and wanted["--household"] == HOUSEHOLD:  # a column per household instead
         found = {"--time": found["--time"]}
     if missing := [f"{option} {wanted[option]}" for option, name in found.items() if name is None]:

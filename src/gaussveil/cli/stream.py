@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gaussveil.cli.files import check_targets
-from gaussveil.cli.options import Delta, Epsilon, Force, Json
+from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
 from gaussveil.cli.stream_fleet import fleet
@@ -58,9 +58,7 @@ def design(
     time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
     force: Force = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what the streams would be like; spend nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
     """Design one stream per meter; each is debited once, before its first output.

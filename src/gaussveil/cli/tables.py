@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gaussveil.cli.output import waiting
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import printable
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from gaussveil.statistics import Source
 
 TABLE_HELP = "Table: .parquet, .csv, .xlsx, .arrow, .npy, folder, database#table or URL."
+
+OWN_PROGRESS = ("query", "demo", "spark")  # commands that show how far they are
 
 FILE_OPTIONS = {
     "separator": "CSV: what separates cells, such as ';' or tab.",
@@ -84,8 +87,10 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
         said = {f"GAUSSVEIL_{name.upper()}": value for name in names if (value := given.pop(name)) is not None}
         before = {name: os.environ.get(name) for name in said}
         os.environ.update(said)
+        own = command.__name__ in OWN_PROGRESS or given.get("json") or given.get("json_output")
         try:
-            command(**given)
+            with waiting(sys.stderr.isatty() and not own):
+                command(**given)
         finally:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -31,6 +32,7 @@ from gaussveil.accounting import (
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.errors import ParameterError
 from gaussveil.noise import Generator
+from gaussveil.shown import Shown
 
 Value = TypeVar("Value")
 
@@ -84,8 +86,8 @@ def check_generator(generator: object) -> None:
         checks.refuse("generator", "a SecureGenerator or a SeededGenerator", generator)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Plan(Shown):
     """All that a release says of itself before anything is drawn: public, and the same for every data set."""
 
     charge: Charge
@@ -101,6 +103,35 @@ class Plan:
     """The delta to certify where the caller left it to the design."""
     drawn_from: tuple[ArrayLike, ...] = ()
     """Random quantities that the guarantee counts on, each once: no account pays for a second release of one."""
+
+    def _curve(self) -> Any:
+        return self.charge._curve()
+
+    def _facts(self) -> dict[str, str]:
+        return {"released": self.released, "hidden": str(self.adjacency)}
+
+
+class _Planned(Exception):
+    """Ends a release where it would be debited."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__("planned")
+        self.plan = plan
+
+
+_planning: ContextVar[bool] = ContextVar("planning", default=False)
+
+
+def planned(release: Callable[[], object]) -> Plan | None:
+    """What a release would debit and certify: it is done up to there, and nothing is drawn, spent or written."""
+    token = _planning.set(True)
+    try:
+        release()
+    except _Planned as found:
+        return found.plan
+    finally:
+        _planning.reset(token)
+    return None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -119,9 +150,16 @@ class Mechanism(ABC):
         """The promise of one release, checked."""
         return Promise(self.epsilon, self.delta, self.generator)
 
+    def dry_run(self, *data: Any, **given: Any) -> Plan | None:
+        """What `release`, `open` or `fit` would debit and certify, with the same arguments; nothing is spent."""
+        does = next(filter(None, (getattr(self, name, None) for name in ("release", "open", "fit"))))
+        return planned(lambda: does(*data, **given))
+
     def _publish(self, plan: Plan, draw: Callable[[], Value]) -> Release[Value]:
         """Debit, draw, certify: the only place that opens a transaction."""
         check_generator(self.generator)
+        if not isinstance(self.account, Account | None):
+            checks.refuse("account", 'an account of a ledger, as in Account("town.ledger", "winter")', self.account)
         draft = CertificateDraft(
             released=plan.released,
             mechanism=self.mechanism,
@@ -132,6 +170,8 @@ class Mechanism(ABC):
             assumptions=plan.assumptions,
             parameters=plan.parameters,
         )
+        if _planning.get():
+            raise _Planned(plan)
         with transaction(self.account, self._identified(plan), draft) as debit:
             value = debit.draw(draw)
         self.certificate_ = debit.certificate

@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 
 from gaussveil.errors import ParameterError
+from gaussveil.shown import Shown
 from gaussveil.typing import Floats
 
 FALSE_POSITIVES = np.concatenate([np.geomspace(1e-6, 0.05, 4), np.linspace(0.1, 0.5, 4)])  # where regret is sought
@@ -27,7 +28,7 @@ class GaussianDP(NamedTuple):
     regret: float
 
 
-class AttackRisk(ABC):
+class AttackRisk(Shown, ABC):
     """Risks that follow from both directions of a privacy curve."""
 
     @abstractmethod
@@ -41,6 +42,20 @@ class AttackRisk(ABC):
     @abstractmethod
     def reversed(self) -> AttackRisk:
         """The same pair with X and Y exchanged."""
+
+    def __add__(self, other: Any) -> Any:
+        """The curve of both together."""
+        from gaussveil.spectrum.subsampled.composed import composed
+
+        return composed([(self, 1), (other, 1)]) if isinstance(other, AttackRisk) else NotImplemented
+
+    def __mul__(self, count: int) -> Any:
+        """The same as ``**`` of losses, as charges are repeated."""
+        from gaussveil.spectrum.subsampled.composed import composed
+
+        return composed([(self, count)])
+
+    __rmul__ = __mul__
 
     @abstractmethod
     def tradeoff(self, type_one_error: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
-from gaussveil.spectrum import contour, cumulants, rules
+from gaussveil.spectrum import contour, cumulants, enclosures, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.attack_risk import AttackRisk
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
@@ -104,9 +104,6 @@ class PrivacyLoss(AttackRisk):
     def sources(self) -> tuple[ExactSource, ...]:
         """The exact numbers that the loss was made from."""
         return self._sources
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(batch_shape={self.batch_shape}, terms={self._terms.variance_gap.shape[-1]})"
 
     def copy(self) -> PrivacyLoss:
         """The same loss, in arrays that nobody else holds."""
@@ -223,9 +220,8 @@ class PrivacyLoss(AttackRisk):
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        from gaussveil.spectrum.enclosures.enclosure import enclose_loss  # ball arithmetic, loaded where it is needed
-
-        return enclose_loss(self._sources, self.batch_shape, epsilon)
+        found: Enclosure = enclosures.enclose_loss(self._sources, self.batch_shape, epsilon)
+        return found
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
         """A loss of plain terms that is no better than this one, and a total variation to be paid on top, both proven.
@@ -328,10 +324,8 @@ class PrivacyLoss(AttackRisk):
         """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
         example).
         """
-        from gaussveil.spectrum.enclosures.enclosure import enclose_at
-
         try:
-            found = enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
+            found = enclosures.enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
         except NumericalError:  # not decided: at most one
             return 0.0
         return float(found.log_upper)
@@ -389,9 +383,7 @@ def _dominating_terms(source: ExactSource, batch_shape: tuple[int, ...], like: A
     xp = array_namespace(like)
     origin, count, variation = source.origin, source.count, 0.0
     if isinstance(origin, ExactMatrices):
-        from gaussveil.spectrum.enclosures.enclosure import dominate
-
-        columns, variation = dominate(source, batch_shape, bits)
+        columns, variation = enclosures.dominate(source, batch_shape, bits)
         gap, log_ratio, energy = (float_array("terms", column, like) for column in columns)
         terms = Terms(gap, log_ratio, xp.ones_like(gap), energy)
     else:

@@ -113,6 +113,8 @@ class Reader:
 
     columns: tuple[str, ...]
     group: Grouping = None
+    log: float | None = None
+    """Read logarithms, of values below this one those of it."""
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -160,6 +162,8 @@ class Reader:
     def block(self, values: Floats, labels: pa.Array | None) -> Block:
         """The good records among these columns of numbers."""
         codes = None
+        if self.log is not None:
+            values = np.log(np.maximum(values, self.log))
         if isinstance(self.group, Labels):
             codes = self.group.codes(labels)
         with np.errstate(over="ignore", invalid="ignore"):

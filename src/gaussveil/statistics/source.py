@@ -128,6 +128,10 @@ class Source(ABC):
 
     # What every Source can do.
 
+    def __repr__(self) -> str:
+        names = self.schema.names
+        return f"{type(self).__name__}({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})"
+
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the view's columns."""
@@ -185,10 +189,15 @@ class Source(ABC):
         return self._with_view(replace(self.view, rate=float(rate), key=key, seeded=seeded))
 
     def aggregate(
-        self, statistic: Statistic[Result], *, columns: Sequence[str] | None = None, group: Grouping = None
+        self,
+        statistic: Statistic[Result],
+        *,
+        columns: Sequence[str] | None = None,
+        group: Grouping = None,
+        log: float | None = None,
     ) -> Result:
-        """One pass: the statistic of these columns (default: all of the view), per group."""
-        reader = Reader(self.view.columns if columns is None else tuple(columns), group)
+        """One pass: the statistic of these columns (default: all of the view), or of their logarithms, per group."""
+        reader = Reader(self.view.columns if columns is None else tuple(columns), group, log)
         reader.check(self.schema)
         statistic.shapes(len(reader.columns), reader.groups)
         state = self._fold(statistic, reader)

@@ -28,6 +28,12 @@ _MONDAY = np.datetime64("1970-01-05T00:00", "m")
 
 Zeros = Literal["keep", "missing", "refuse"]
 Unit = Literal["kW", "W", "kWh", "Wh"]
+FORMER_NAMES = {
+    "household_column": "it is called household now",
+    "time_column": "it is called time now",
+    "power_column": "it is called power now",
+    "unit": "the physical unit is measured_in",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +137,7 @@ class Readings:
         return Readings(whole.mean(axis=2), self.households, self.start, step_minutes)
 
 
-@checks.former(unit="the physical unit is measured_in")
+@checks.former(**FORMER_NAMES)
 def read_readings(
     table: Any,
     *,
@@ -207,7 +213,7 @@ def read_readings(
 def _melt(
     columns: Columns, time: str
 ) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    names = tuple(name for name in columns if name != time)
+    names = tuple(name for name in columns if name not in (time, *time.split("+")))
     if not names:
         raise SchemaError(f"a wide table needs one column per household beside '{time}'; found none")
     values = np.concatenate([to_float(columns, name) for name in names])

@@ -92,7 +92,14 @@ def to_categories(columns: Columns, name: str) -> tuple[tuple[str, ...], NDArray
 
 
 def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
-    """A time column as whole minutes since 1970, and whether its stamps carry a zone (then the minutes are UTC)."""
+    """A time column as whole minutes since 1970, and whether its stamps carry a zone (then the minutes are UTC).
+
+    "day+clock" joins a column of dates and one of times of day.
+    """
+    if name not in columns and "+" in name:
+        day, clock = (part.strip() for part in name.split("+", 1))
+        minutes, aware = to_minutes(columns, day)
+        return minutes + _time_of_day(_column(columns, clock), clock), aware
     column = _column(columns, name)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _parse(column, name)
@@ -110,6 +117,17 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
         row = int(np.argmax(ticks % per_minute != 0))
         raise SchemaError(f"column '{name}', row {row}: the time is not a whole minute")
     return ticks // per_minute, aware
+
+
+def _time_of_day(column: Any, name: str) -> NDArray[np.int64]:
+    """Whole minutes since midnight, of times or of text such as 00:15."""
+    text = pc.cast(column, pa.string())
+    parts = pc.extract_regex(text, r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?P<rest>:00(?:\.0+)?)?\s*$")
+    if parts.null_count:
+        row = int(np.argmax(parts.is_null().to_numpy(zero_copy_only=False)))
+        raise SchemaError(f"column '{name}', row {row}: not a whole minute of the day such as 00:15")
+    hour, minute = (pc.cast(parts.field(place), pa.int64()).to_numpy(zero_copy_only=False) for place in (0, 1))
+    return np.asarray(60 * hour + minute)
 
 
 def _parse(column: Any, name: str) -> Any:

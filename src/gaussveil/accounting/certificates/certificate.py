@@ -18,6 +18,7 @@ from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.errors import FormatError, ParameterError, VerificationError
 from gaussveil.files import printable, write_whole
+from gaussveil.shown import Shown
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -88,8 +89,8 @@ class CertificateDraft:
         object.__setattr__(self, "assumptions", tuple(str(line) for line in self.assumptions))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Certificate:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Certificate(Shown):
     """A release and its guarantee: frozen, versioned, recomputable with `verify`."""
 
     release_id: str
@@ -110,6 +111,19 @@ class Certificate:
     gaussveil_version: str = ""
     ledger: Mapping[str, object] | None = None
     signature: Mapping[str, str] | None = None
+
+    def _curve(self) -> Any:
+        return self.charge._curve()
+
+    def _claim(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "released": self.released,
+            "promise": f"({self.epsilon:g}, {self.delta:g}) for each {self.adjacency.unit}, {self.guarantee}",
+            "account": self.account,
+        }
 
     @classmethod
     def complete(cls, draft: CertificateDraft, charge: Charge, **known: Any) -> Certificate:

@@ -61,6 +61,9 @@ class Ledger:
         with self._database.reading():
             pass  # opening checks the file's kind and version, and migrates an older one
 
+    def __repr__(self) -> str:
+        return f"Ledger({self.path.name!r}, accounts: {', '.join(self.accounts()) or 'none'})"
+
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Ledger:
         """Make a new ledger file, readable by its owner only."""

@@ -112,6 +112,11 @@ class StreamDesign:
     substitute: float
     spectrum_mean_shift: float = 0.0
 
+    def words(self) -> str:
+        """Purpose, step and noise in a few words."""
+        noise = f"noise of {self.noise_sd:.3g} kW on a reading" if self.readings else "registers alone"
+        return f"{self.purpose}, every {60 * self.sample_period:g} min, {noise}"
+
     @property
     def charge(self) -> Charge:
         """What the whole stream costs, once."""

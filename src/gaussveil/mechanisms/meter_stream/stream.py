@@ -93,6 +93,9 @@ class MeterStream(Mechanism):
         self._registers: RegisterBank
         self._index = 0
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.design_.words()})"
+
     @classmethod
     def design(
         cls,

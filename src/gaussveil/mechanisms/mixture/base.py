@@ -45,7 +45,15 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         """
         records = self._records(X, y)
         release = self._publish(*self._design(records))
-        self.model_ = MixtureModel(*release.value, records.classes, records.columns, release.certificate)
+        label = records.label if isinstance(y, str) else getattr(y, "name", None)
+        self.model_ = MixtureModel(
+            *release.value,
+            records.classes,
+            records.columns,
+            release.certificate,
+            label=str(label or "class"),
+            log=getattr(self, "log", None),
+        )
         self.weights_, self.means_, self.covariances_ = self.model_.weights, self.model_.means, self.model_.covariances
         self.classes_ = np.array(records.classes)
         self.n_features_in_ = len(records.columns)
@@ -93,7 +101,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         if not self._library:
             return rows, self.classes_[index]
         columns = dict(zip(self.model_.columns, rows.T))
-        return frame(self._library, columns), series(self._library, "class", self.classes_[index])
+        return frame(self._library, columns), series(self._library, self.model_.label, self.classes_[index])
 
     def score_samples(self, X: Any) -> Floats:
         """Log density of every row under the released mixture, of its known columns where some are missing."""

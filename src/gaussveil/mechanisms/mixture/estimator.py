@@ -66,6 +66,8 @@ class PrivateGaussianMixture(MixtureEstimator):
             stage's noisy counts decide. Of units, where `rows_per_unit` is "auto".
         shares: of the budget, for centres, radii and two or four refinements; by default what the number of records,
             classes and columns makes best.
+        log: public smallest value; the mixture is one of logarithms then (`radius` and `centre` are of these), and
+            samples are never negative: for power, amounts, durations.
         columns: feature columns of a frame or Source (default: all but label and unit).
         unit, rows_per_unit: column that says who is protected, or one identifier per row, and how many rows each may
             contribute; "auto" for as many as still help beside the noise.
@@ -81,6 +83,7 @@ class PrivateGaussianMixture(MixtureEstimator):
     classes: Sequence[Any] | int | str | None = None
     nominal_size: int | None = None
     shares: Sequence[float] | None = None
+    log: float | None = None
     unit: Any = None
     rows_per_unit: int | str | None = None
 
@@ -137,6 +140,7 @@ class PrivateGaussianMixture(MixtureEstimator):
             ),
             radius=radius,
             centre=middle.tolist(),
+            **({} if self.log is None else {"log": checks.positive("log", self.log)}),
             nominal_size="left to the first stage" if size is None else size,
             rows_per_unit=rows,
             mean_shift=mean_shift,
@@ -146,7 +150,7 @@ class PrivateGaussianMixture(MixtureEstimator):
         def draw() -> Parameters:
             groups = classes if records.group else 1
             passes = PrivatePasses(
-                records.source, records.columns, records.group, groups, rows, rows, mean_shift, self.generator
+                records.source, records.columns, records.group, groups, rows, rows, mean_shift, self.generator, self.log
             )
             return staged(passes, classes, mean_shift / rows, radius, middle, size, shares).parameters
 

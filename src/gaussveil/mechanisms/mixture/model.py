@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
+from gaussveil import checks
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json
 from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
@@ -26,9 +27,10 @@ Parameters = tuple[Floats, Floats, Floats]
 """Weights, means, covariances."""
 
 FORMAT = "gaussveil mixture"
-VERSION = 1
+VERSION = 2  # the first had neither label nor log
 LARGEST_FILE = 2**28  # characters; ten classes in a thousand columns take a fifth of it
 _FIELDS = ("format", "version", "columns", "classes", "weights", "means", "covariances", "certificate")
+_NEWER = ("label", "log")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,9 @@ class MixtureModel:
     classes: tuple[Any, ...]
     columns: tuple[str, ...]
     certificate: Certificate | None = None
+    label: str = "class"
+    log: float | None = None
+    """Smallest value of a column where the Gaussians are those of logarithms."""
 
     def __post_init__(self) -> None:
         k, d = len(self.classes), len(self.columns)
@@ -59,10 +64,16 @@ class MixtureModel:
             raise ParameterError("covariances must be symmetric.")
         if not _positive_definite(self.covariances):
             raise ParameterError("covariances must be positive definite.")
+        if self.log is not None:
+            checks.positive("log", self.log)
 
     def log_joint(self, values: ArrayLike) -> Floats:
-        """Log density of every row together with each class: n x K; where values are missing, of the known ones."""
+        """Log density of every row together with each class: n x K; where values are missing, of the known ones.
+
+        Of the logarithms of a row, where the model is one of logarithms.
+        """
         rows = np.asarray(values, dtype=np.float64)
+        rows = rows if self.log is None else np.log(np.maximum(rows, self.log))
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise ShapeError(f"values must have {len(self.columns)} columns. Got shape {rows.shape}.")
         with np.errstate(divide="ignore"):
@@ -95,7 +106,8 @@ class MixtureModel:
         index = generator.choice(len(self.weights), size=int(count), p=self.weights / self.weights.sum())
         factors = np.linalg.cholesky(self.covariances)
         standard = generator.standard_normal((int(count), len(self.columns)))
-        return self.means[index] + np.einsum("nij,nj->ni", factors[index], standard), index.astype(np.int64)
+        rows = self.means[index] + np.einsum("nij,nj->ni", factors[index], standard)
+        return rows if self.log is None else np.exp(rows), index.astype(np.int64)
 
     def joint_divergence(self, other: MixtureModel) -> float:
         """KL(self || other) of (row, class) in closed form: the papers' figure of merit."""
@@ -128,6 +140,8 @@ class MixtureModel:
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "label": self.label,
+            "log": self.log,
         }
 
     def to_json(self) -> str:
@@ -143,10 +157,11 @@ class MixtureModel:
         found = fields(parse_json(body, what), what, ("format", "version"))
         if found["format"] != FORMAT:
             raise FormatError(f"the file is not a {FORMAT!r} file")
-        if type(found["version"]) is not int or found["version"] != VERSION:
-            raise FormatError(f"a mixture model of version {VERSION} is needed. Got {found['version']!r}.")
-        found = fields(found, what, _FIELDS)
-        unknown = [name for name in found if name not in _FIELDS]
+        if type(found["version"]) is not int or not 1 <= found["version"] <= VERSION:
+            raise FormatError(f"a mixture model of version {VERSION} or earlier is needed. Got {found['version']!r}.")
+        known = _FIELDS if found["version"] == 1 else (*_FIELDS, *_NEWER)
+        found = fields(found, what, known)
+        unknown = [name for name in found if name not in known]
         if unknown:
             raise FormatError(f"{what} has a field that nobody reads: {unknown[0]!r}")
         classes, columns, note = found["classes"], found["columns"], found["certificate"]
@@ -154,10 +169,13 @@ class MixtureModel:
             raise FormatError(f"{what} needs 'classes' as a list of text or numbers")
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise FormatError(f"{what} needs 'columns' as a list of text")
+        label, log = found.get("label", "class"), found.get("log")
+        if not isinstance(label, str) or isinstance(log, bool) or not isinstance(log, int | float | None):
+            raise FormatError(f"{what} needs 'label' as text and 'log' as a number or null")
         try:
             weights, means, covariances = (_numbers(found[name], name) for name in ("weights", "means", "covariances"))
             certificate = None if note is None else Certificate.from_dict(note)
-            return cls(weights, means, covariances, tuple(classes), tuple(columns), certificate)
+            return cls(weights, means, covariances, tuple(classes), tuple(columns), certificate, label, log)
         except InputError as error:
             raise FormatError(f"the mixture model could not be read: {error}") from error
 

@@ -52,6 +52,7 @@ class PrivatePasses(NoisySums):
     classes_per_unit: int
     mean_shift: float
     generator: Generator | None
+    log: float | None = None
 
     @property
     def dimension(self) -> int:
@@ -67,20 +68,22 @@ class PrivatePasses(NoisySums):
         maps = None if linear is None else np.broadcast_to(linear, (self.groups, d, d))
         affine = Affine(np.broadcast_to(middle, (self.groups, d)), maps)
         statistic = Moments(clip=radius, affine=affine, second=False)
-        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
+        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group, log=self.log)
         return self._noisy(scales[0], sums.count), self._noisy(scales[1], sums.total)
 
     def distances(self, centres: Floats, edges: Floats, scale: float) -> Floats:
         """Histogram of |x - centre of its class|."""
         self._spend(1 / scale**2)
         statistic = Histogram(edges=tuple(edges.tolist()), distance=True, affine=Affine(centres))
-        return self._noisy(scale, self.source.aggregate(statistic, columns=self.columns, group=self.group))
+        return self._noisy(
+            scale, self.source.aggregate(statistic, columns=self.columns, group=self.group, log=self.log)
+        )
 
     def refinement(self, means: Floats, maps: Floats, scales: RefinementScales) -> RefinedSums:
         """Moments of z = maps (x - means), clipped to the unit ball."""
         self._spend(scales.squared_loss(self.dimension))
         statistic = Moments(clip=1.0, affine=Affine(means, maps), bits=PRODUCT_BITS)
-        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group)
+        sums = self.source.aggregate(statistic, columns=self.columns, group=self.group, log=self.log)
         assert sums.second is not None
         d = self.dimension
         limbs, unit = sums.second.limbs, sums.second.unit

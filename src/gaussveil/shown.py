@@ -1,0 +1,72 @@
+"""What a notebook shows of things that have a privacy curve: a line, a small table, `.plot()` in the report's style."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from gaussveil.errors import MissingDependencyError, NumericalError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SMALLEST_DRAWN_DELTA = 1e-10  # deltas below it interest nobody
+TOLD_DELTA = 1e-6
+
+
+class Shown:
+    """A subclass says which curve it has, what it claims, and a few facts; everything else is here."""
+
+    def _curve(self) -> Any:
+        """The curve to draw, with `delta`, `reversed` and `dp_epsilon`."""
+        return self
+
+    def _claim(self) -> tuple[float, float] | None:
+        """An epsilon and delta to mark."""
+        return None
+
+    def _facts(self) -> dict[str, str]:
+        """What is worth a line, by name."""
+        import numpy as np
+
+        if batch := getattr(self, "batch_shape", None):
+            return {"batch of": str(batch)}
+        try:
+            found = float(np.max(np.asarray(self._curve().dp_epsilon(TOLD_DELTA))))
+        except (NumericalError, TypeError):  # of arrays on a device, or of nothing that a double holds
+            return {}
+        return {f"epsilon at delta {TOLD_DELTA:g}": f"{found:.4g}"}
+
+    def __repr__(self) -> str:
+        told = "; ".join(f"{name}: {value}" for name, value in self._facts().items())
+        return f"{type(self).__name__}({told})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(value)}</td></tr>'
+            for name, value in self._facts().items()
+        )
+        return f"<b>{type(self).__name__}</b><table>{rows}</table>"
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw delta against epsilon, the worse of both directions, down to 1e-10; a ring marks what is claimed."""
+        import numpy as np
+
+        if axes is None:
+            try:
+                from gaussveil.figure_style import drawing
+            except ImportError as error:
+                raise MissingDependencyError("plots need matplotlib: pip install 'gaussveil[standard]'") from error
+            with drawing(6.0, 4.0) as (_, axes):
+                return self.plot(axes)
+        curve, claim = self._curve(), self._claim()
+        reach = float(np.max(curve.dp_epsilon(SMALLEST_DRAWN_DELTA)))
+        levels = np.linspace(0.0, max(reach, 1.25 * claim[0] if claim else 0.0, 1e-6), 65)
+        batch = tuple(range(1, 1 + len(getattr(curve, "batch_shape", ()))))
+        grid = levels.reshape(-1, *(1 for _ in batch))
+        worst = np.maximum(curve.delta(grid), curve.reversed().delta(grid)).max(axis=batch)
+        axes.semilogy(levels, np.maximum(worst, SMALLEST_DRAWN_DELTA / 10.0))
+        if claim:
+            axes.plot(*claim, "o", markersize=8, markerfacecolor="none", markeredgewidth=1.4, zorder=5)
+        axes.set(xlabel="epsilon", ylabel="delta")
+        return axes
