@@ -21,6 +21,7 @@ from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_me
 from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number
+from gaussveil.spectrum.roots import lowest
 from gaussveil.typing import Floats
 
 LARGEST_GAP = 1e3
@@ -111,15 +112,13 @@ def _hull(envelope: GaussianEnvelope) -> tuple[float, float, float, float, float
     def slope(epsilon: float) -> float:
         return (float(envelope._pair_delta(np.asarray(epsilon))) - sharp) / (exp(epsilon) - exp(at))
 
-    from scipy.optimize import minimize_scalar  # 20 MB that only these envelopes need
-
     far = at + 0.125
     while float(envelope._pair_delta(np.asarray(far))) > 0.01 * sharp and far < 512.0:
         far += far
-    end = float(minimize_scalar(slope, bounds=(at, far), method="bounded", options={"xatol": 1e-9}).x)
+    end = lowest(slope, at, far, xtol=1e-9)
     if at == 0.0:
         return sharp, 0.0, 0.0, slope(end), end
-    start = float(minimize_scalar(lambda epsilon: -slope(epsilon), bounds=(0.0, at), method="bounded").x)
+    start = lowest(lambda epsilon: -slope(epsilon), 0.0, at)
     return sharp, start, slope(start), slope(end), end
 
 

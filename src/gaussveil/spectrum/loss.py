@@ -220,8 +220,7 @@ class PrivacyLoss(AttackRisk):
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        found: Enclosure = enclosures.enclose_loss(self._sources, self.batch_shape, epsilon)
-        return found
+        return enclosures.enclose_loss(self._sources, self.batch_shape, epsilon)  # type: ignore[no-any-return]
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
         """A loss of plain terms that is no better than this one, and a total variation to be paid on top, both proven.
@@ -321,9 +320,7 @@ class PrivacyLoss(AttackRisk):
         return _plain(xp.reshape(log_delta, shape))
 
     def _enclosed_log_delta(self, row: int, shape: tuple[int, ...], epsilon: float) -> float:
-        """log delta by ball arithmetic, for the rare place where doubles cancel (next to the largest loss, for
-        example).
-        """
+        """log delta by ball arithmetic, for the rare place where doubles cancel: next to the largest loss, say."""
         try:
             found = enclosures.enclose_at(self._sources, self.batch_shape, np.unravel_index(row, shape), shape, epsilon)
         except NumericalError:  # not decided: at most one

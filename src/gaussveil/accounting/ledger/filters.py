@@ -25,7 +25,7 @@ from gaussveil import checks
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.roots import brent
+from gaussveil.spectrum.roots import brent, lowest
 from gaussveil.typing import Floats
 
 FILTERS = ("auto", "mean-shift", "renyi")
@@ -179,7 +179,6 @@ def filter_usage(
 
 def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     """Order s at which a Renyi filter admits the most repetitions of the charge, to four digits."""
-    from scipy.optimize import minimize_scalar
 
     def used(log_order: float) -> float:
         return filter_usage(budget, "renyi", math.exp(log_order), [(charge, 1)], symmetric=symmetric).used
@@ -192,12 +191,7 @@ def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     # Beside the best order there may be some that serve nothing, and infinities differ by NaN.
     worst = 1e6 * max(usages[best], 1.0)
-    found = minimize_scalar(
-        lambda value: min(used(value), worst),
-        bounds=(float(low), float(high)),
-        method="bounded",
-        options={"xatol": 1e-3},
-    )
-    chosen = float(found.x if found.fun < usages[best] else grid[best])
+    found = lowest(lambda value: min(used(value), worst), float(low), float(high), xtol=1e-3)
+    chosen = found if min(used(found), worst) < usages[best] else float(grid[best])
     short = float(f"{math.exp(chosen):.4g}")
     return short if math.isfinite(used(math.log(short))) else math.exp(chosen)
