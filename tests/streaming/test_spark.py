@@ -180,7 +180,7 @@ def test_mistakes_are_refused(session: Any, folder: Path, meters: Meters) -> Non
         stream.private(source)
     with pytest.raises(ParameterError, match="meters_per_key"):
         opened(session, folder, meters_per_key=0)
-    with pytest.raises(ParameterError, match="0 or later"):
+    with pytest.raises(ParameterError, match="reset_from must be a whole number, at least 0"):
         opened(session, folder, "second", reset_from=-1)
     with pytest.raises(ParameterError, match="checkpoint belongs"):
         stream.start(source, "noop", checkpointLocation="elsewhere")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gaussveil import checks
 from gaussveil.calibration.class_gradient import Device, LabelModels, log_delta_of
 from gaussveil.calibration.class_search import Noise
 from gaussveil.calibration.class_solver import Search
@@ -81,13 +82,9 @@ def design_class_noise(
         raise ParameterError("give exactly one of accuracy and delta: the other one is the answer.")
     search = Search(models, pairs, epsilon, noise_means, common_covariance, swap, device, report or _silent)
     if accuracy is not None:
-        if not 0 < accuracy < math.inf:
-            raise ParameterError(f"accuracy must be positive and finite. Got {accuracy!r}.")
-        return _finished(models, epsilon, search.best(accuracy * models.means.shape[1]))
-    assert delta is not None
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta must lie strictly between 0 and 1. Got {delta!r}.")
-    return _finished(models, epsilon, search.cheapest(delta))
+        error = checks.positive("accuracy", accuracy)
+        return _finished(models, epsilon, search.best(error * models.means.shape[1]))
+    return _finished(models, epsilon, search.cheapest(checks.real("delta", delta, "(0, 1)")))
 
 
 def checked_models(means: ArrayLike, covariances: ArrayLike | None) -> LabelModels:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from gaussveil import checks
 from gaussveil.calibration.covering import covers
 from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, solve_dual
 from gaussveil.errors import (
@@ -84,10 +85,8 @@ def covering_ellipsoid(
     rows = _checked_vectors(vectors)
     count, dim = rows.shape
     root = _checked_weight(weight, dim)
-    if not 1e-10 <= relative_gap <= 0.1:
-        raise ParameterError(f"relative_gap must lie in [1e-10, 0.1]. Got {relative_gap!r}.")
-    if not (np.isfinite(floor) and floor >= 0):
-        raise ParameterError(f"floor must be a finite variance >= 0. Got {floor!r}.")
+    checks.real("relative_gap", relative_gap, "[1e-10, 0.1]")
+    checks.real("floor", floor, "[0, inf)")
     size = float(np.abs(rows).max())
     if size == 0.0:
         return _only_floor(count, dim, weight, floor)

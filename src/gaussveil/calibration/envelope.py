@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from gaussveil import checks
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.envelope import (
@@ -117,8 +118,7 @@ def variance_for_dominating_pair(
 
     `wider` must be "X" or "Y": a pair has one orientation.
     """
-    if wider not in ("X", "Y"):
-        raise ParameterError(f"wider must be X or Y for a single pair. Got {wider!r}.")
+    checks.one_of("wider", wider, ("X", "Y"))
 
     def pair(variance: float) -> PrivacyLoss:
         gap, log_ratio = _checked(sensitivity, variance)

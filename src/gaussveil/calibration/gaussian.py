@@ -119,8 +119,7 @@ def covariance_for_shifts(
     In the norm of N^-1 a row v, divided by t' = t - r/s, has length at most 1 and the rest of w at most r/s, where N >=
     s^2 I and r is `rounding_l2` plus what the division loses: together t' + r/s = t.
     """
-    if not 0 <= rounding_l2 < math.inf:
-        raise ParameterError(f"rounding_l2 must be finite and not negative. Got {rounding_l2!r}.")
+    checks.real("rounding_l2", rounding_l2, "[0, inf)")
     rows = _checked_shifts(shifts)
     floor = smallest_deviation(rows, mean_shift, shape)
     reach = rounding_l2 + 2 * ULP * _longest(rows)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError
 
 Graph = str | tuple[str, float] | Iterable[tuple[Any, Any]]
@@ -51,8 +52,7 @@ def _by_rule(rule: str, size: Any, means: NDArray[np.float64]) -> set[tuple[int,
         ranked = np.argsort(distance + np.diag(np.full(count, np.inf)), axis=1, kind="stable")[:, : int(size)]
         found = {(place, int(other)) for place in range(count) for other in ranked[place]}
     elif rule == "distance":
-        if not size > 0:
-            raise ParameterError(f"('distance', r) needs a positive number r. Got {size!r}.")
+        checks.positive("r of ('distance', r)", size)
         found = set(zip(*(axis.tolist() for axis in np.nonzero(distance <= size)), strict=True))
     else:
         raise ParameterError(f"graph must be {GRAPH_FORMS}. Got the rule {rule!r}.")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from gaussveil import checks
 from gaussveil.calibration.gaussian import mean_shift_for
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import PrivacyLoss
@@ -48,11 +49,10 @@ def largest_excess(epsilon: float, delta: float, components: int, rank: int = 1)
 
 
 def _check_promise(epsilon: float, delta: float, components: int, rank: int = 1) -> None:
-    if not (0 <= epsilon < math.inf and 0 < delta < 1):
-        raise ParameterError(f"epsilon must be finite, delta inside (0, 1). Got {epsilon!r} and {delta!r}.")
-    for name, count in (("components", components), ("rank", rank)):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ParameterError(f"{name} must be a whole number of at least 1. Got {count!r}.")
+    checks.real("epsilon", epsilon, "[0, inf)")
+    checks.real("delta", delta, "(0, 1)")
+    checks.whole("components", components)
+    checks.whole("rank", rank)
 
 
 @lru_cache(maxsize=256)
@@ -107,7 +107,7 @@ def subsampled_excess(epsilon: float, delta: float, components: int, rate: float
     """Largest a for the projection of a Poisson sample (NDIS Figure 3), by the exact profile of both directions."""
     _check_promise(epsilon, delta, components, rank)
     if not delta < rate <= 1:
-        raise ParameterError(f"rate must lie above delta = {delta:g} and be at most 1. Got {rate!r}.")
+        checks.refuse("rate", f"above delta = {delta:g} and at most 1", rate)
 
     def worst(excess: float) -> float:
         profile = PoissonSubsampled(sketch_loss(excess, components, rank), rate)
@@ -152,8 +152,8 @@ def propose_test_release(
     refused where the test alone spends the promise, eps_T >= epsilon: NDIS Figure 4 overspends there.
     """
     _check_promise(epsilon, delta, components)
-    if shift is not None and not 0 < shift < math.inf:
-        raise ParameterError(f"shift must be positive and finite. Got {shift!r}.")
+    if shift is not None:
+        checks.positive("shift", shift)
     return _propose_test_release(float(epsilon), float(delta), int(components), shift, shares)
 
 

@@ -8,6 +8,7 @@ from math import isfinite, prod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.noise.fixed_point import exp_lower
 from gaussveil.noise.generator import Generator, default_generator
@@ -40,8 +41,7 @@ def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator 
 
 def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.int64]:
     """Independent exact uniform integers in 0..limit-1, by rejection; 1 <= limit <= 2^62."""
-    if not 1 <= limit <= 2**62:
-        raise ParameterError(f"limit must lie in [1, 2^62]. Got {limit}.")
+    checks.whole("limit", limit, f"[1, {2**62}]")
     if limit == 1:
         return np.zeros(count, dtype=np.int64)
     shift = np.uint64(64 - (limit - 1).bit_length())
@@ -55,8 +55,7 @@ def uniform_below(limit: int, count: int, generator: Generator) -> NDArray[np.in
 
 def response_probabilities(categories: int, epsilon: float | Fraction) -> tuple[Fraction, Fraction]:
     """Probability of keeping a category and of each other one; their ratio is rational and at most e^epsilon."""
-    if categories < 2:
-        raise ParameterError(f"categories must be at least 2. Got {categories}.")
+    checks.whole("categories", categories, "[2, inf)")
     if isinstance(epsilon, float) and not isfinite(epsilon):
         raise ParameterError(f"epsilon must lie in (0, 700]. Got {epsilon}.")
     exact = Fraction(epsilon)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.typing import Floats
 
@@ -55,8 +56,7 @@ class FixedPoint:
             raise ParameterError(
                 f"clip must lie in [2**-256, 2**256]. Got {self.clip!r}: state the data in other units."
             )
-        if not 1 <= self.bits <= SUM_BITS:
-            raise ParameterError(f"bits must be an integer in [1, {SUM_BITS}]. Got {self.bits!r}.")
+        checks.whole("bits", self.bits, f"[1, {SUM_BITS}]")
 
     @property
     def unit(self) -> float:

@@ -16,7 +16,8 @@ import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from gaussveil.errors import ParameterError, SchemaError
+from gaussveil import checks
+from gaussveil.errors import SchemaError
 from gaussveil.statistics.block import is_number, plain
 
 BOUND_KEY = hashlib.blake2b(b"gaussveil: rows kept per privacy unit, version 1", digest_size=32).digest()
@@ -45,8 +46,7 @@ def hash_rows(columns: Sequence[pa.Array], key: bytes) -> NDArray[np.int64]:
 
 def coin_threshold(rate: float) -> int:
     """A row is sampled when its hash is below this: probability rate, rounded down to a multiple of 2**-63."""
-    if not 0 < rate <= 1:
-        raise ParameterError(f"rate must lie in (0, 1]. Got {rate!r}.")
+    checks.real("rate", rate, "(0, 1]")
     return min(math.floor(math.ldexp(rate, _COIN_BITS)), (1 << _COIN_BITS) - 1)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.row_hash import coin_threshold, derive_key, is_identifier, require_hashable
@@ -159,8 +160,7 @@ class Source(ABC):
         """
         if self.view.unit is not None or self.view.rate is not None:
             raise ParameterError("bounded is called once, before sample.")
-        if not isinstance(max_rows, int | np.integer) or max_rows < 1:
-            raise ParameterError(f"max_rows must be a positive integer. Got {max_rows!r}.")
+        checks.whole("max_rows", max_rows)
         require_columns(self.schema, [unit])
         if not is_identifier(self.schema.field(unit).type):
             kind = self.schema.field(unit).type

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaussveil import checks
 from gaussveil.errors import AssumptionError, FormatError, MissingDependencyError, ParameterError, SchemaError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.noise.keyed import KEY_BYTES
@@ -65,8 +66,7 @@ class SparkStream:
         self.checkpoint = os.fspath(checkpoint)
         self.session = session or start_session(master)
         key_path = Path(key_file) if key_file is not None else Path(f"{os.fspath(meters_file)}.key")
-        if meters_per_key < 1:
-            raise ParameterError(f"meters_per_key must be 1 or more. Got {meters_per_key}.")
+        checks.whole("meters_per_key", meters_per_key)
         bundles = bundle_count(len(self.meters), meters_per_key)
         self._secret, self.first_sequence, self._bundles = self._agreed(key_path, reset_from, bundles)
 
@@ -116,8 +116,8 @@ class SparkStream:
 
     def _agreed(self, key_path: Path, reset_from: int | None, bundles: int) -> tuple[bytes, int, int]:
         """Key, first sequence number and keys of state, after making sure that key and checkpoint belong together."""
-        if reset_from is not None and reset_from < 0:
-            raise ParameterError(f"a reset must name a sequence number, 0 or later. Got {reset_from}.")
+        if reset_from is not None:
+            checks.whole("reset_from", reset_from, "[0, inf)")
         digest = digest_of(tuple(self.meters.values()))
         started = self._files("gaussveil-key-*")
         if reset_from is None and bool(started) != key_path.exists():

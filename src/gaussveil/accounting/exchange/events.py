@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge, Part
 from gaussveil.accounting.composition import Composition, Directed
@@ -116,8 +117,7 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
 
 
 def _scale(noise_multiplier: float) -> float:
-    if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
-        raise ParameterError(f"noise_multiplier must be positive and finite to give privacy. Got {noise_multiplier}.")
+    checks.positive("noise_multiplier", noise_multiplier)
     return float(noise_multiplier)
 
 
@@ -170,8 +170,7 @@ def distribution_of(composition: Composition, adjacency: Adjacency | None, *, in
     _library()
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-    if not 0 < interval <= 1:
-        raise ParameterError(f"interval must lie in (0, 1]. Got {interval}.")
+    checks.real("interval", interval, "(0, 1]")
     if not composition.parts:
         return privacy_loss_distribution.identity(interval)
     directions = composition.directions()

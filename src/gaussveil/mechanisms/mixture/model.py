@@ -100,12 +100,10 @@ class MixtureModel:
 
     def sample(self, count: int, seed: int | np.random.Generator | None = None) -> tuple[Floats, NDArray[np.int64]]:
         """Rows drawn from the model and the indices of their classes. Free: it is post-processing of the release."""
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ParameterError(f"count must be a positive integer. Got {count!r}.")
-        generator = np.random.default_rng(seed)
-        index = generator.choice(len(self.weights), size=int(count), p=self.weights / self.weights.sum())
+        size, generator = checks.whole("count", count), np.random.default_rng(seed)
+        index = generator.choice(len(self.weights), size=size, p=self.weights / self.weights.sum())
         factors = np.linalg.cholesky(self.covariances)
-        standard = generator.standard_normal((int(count), len(self.columns)))
+        standard = generator.standard_normal((size, len(self.columns)))
         rows = self.means[index] + np.einsum("nij,nj->ni", factors[index], standard)
         return rows if self.log is None else np.exp(rows), index.astype(np.int64)
 

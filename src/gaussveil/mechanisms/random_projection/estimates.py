@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from gaussveil import checks
 from gaussveil.errors import FormatError, NumericalError, ParameterError, ShapeError
 from gaussveil.mechanisms.containers import frame
 from gaussveil.typing import Floats
@@ -136,8 +137,7 @@ class Sketch:
 
         A sketch holds no means. Centre by public means first, or release the means with `GaussianRelease`.
         """
-        if not (math.isfinite(rows) and rows > 0):
-            raise ParameterError(f"rows must be a positive number of records. Got {rows!r}.")
+        checks.positive("rows", rows)
         gram = self.gram()
         return replace(gram, value=gram.value / rows, standard_error=gram.standard_error / rows)
 
@@ -163,8 +163,7 @@ class Sketch:
             raise ParameterError("predictors must be one or more distinct columns, without the target.")
         own = self.ridge / self.rate
         weight = own if penalty is None else float(penalty)
-        if not (math.isfinite(weight) and weight >= 0):
-            raise ParameterError(f"penalty must be finite and not negative. Got {penalty!r}.")
+        checks.real("penalty", weight, "[0, inf)")
         moment = self.second_moment
         inside, across = moment[np.ix_(chosen, chosen)], moment[chosen, place]
         removed = self.ridge - self.rate * weight
@@ -191,8 +190,7 @@ class Sketch:
         / r) over the other eigenvalues. Large ones are biased upwards when r is not large against d.
         """
         size = len(self.columns)
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= size:
-            raise ParameterError(f"k must be a whole number between 1 and the {size} columns. Got {k!r}.")
+        checks.whole("k", k, f"[1, {size}]")
         values, vectors = np.linalg.eigh(self.second_moment)
         values, vectors = values[::-1], vectors[:, ::-1]
         # fewer components than columns leave eigenvalues of 0, which rounding makes a little more or less
