@@ -23,7 +23,6 @@ from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.audit import Audit
-    from gaussveil.spectrum import PrivacyLoss
 
 EXIT = {"holds-on-these-neighbours": DONE, "refuted": NO, "undecided": UNDECIDED}
 
@@ -52,11 +51,12 @@ def audit(
     Example: gaussveil audit model.json --data rows.csv --claim 1,1e-6 --plot audit.svg
     """
     from gaussveil.audit import audit as audit_exactly
+    from gaussveil.report.pair_files import read_pair
 
     claimed = parse_claim(claim)
     check_targets(out, plot, inputs=(*subjects, None if data is None else local_file(data)), force=True)
     if data is None:
-        found = audit_exactly([_read_pairs(path) for path in subjects], claim=claimed, worst=worst)
+        found = audit_exactly([read_pair(path, batch=True) for path in subjects], claim=claimed, worst=worst)
     else:
         if len(subjects) != 1:
             raise ParameterError(f"--data goes with exactly one model. Got {len(subjects)} files.")
@@ -95,24 +95,6 @@ def _rows(address: str, engine: Engine) -> Any:
         return read_numbers(path).values
     table = open_table(address, engine)
     return sorted_rows(table, table.schema.names).values
-
-
-def _read_pairs(path: Path) -> PrivacyLoss:
-    """One pair, or the batch that an NPZ file with a leading axis holds."""
-    import numpy as np
-
-    from gaussveil.report.pair_files import MATRICES, read_pair
-    from gaussveil.spectrum import GaussianPair
-
-    if path.suffix.lower() == ".npz" and path.exists():
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                fields = {name: archive[name] for name in archive.files}
-        except (ValueError, EOFError, OSError):
-            return read_pair(path)  # which says what is wrong with it
-        if set(fields) == set(MATRICES) and max(fields["cov_x"].ndim, fields["cov_y"].ndim) > 2:
-            return GaussianPair(*(fields[name] for name in MATRICES))
-    return read_pair(path)
 
 
 def _read_model(path: Path) -> Any:

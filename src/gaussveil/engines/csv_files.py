@@ -72,16 +72,16 @@ class Dialect:
 
     def words(self) -> str:
         """What is unusual about it, for people; nothing where it is as programs write it."""
-        told = []
+        words = []
         if self.separator != ",":
-            told.append("separated by " + {";": "semicolons", "\t": "tabs"}.get(self.separator, repr(self.separator)))
+            words.append("separated by " + {";": "semicolons", "\t": "tabs"}.get(self.separator, repr(self.separator)))
         if self.decimal != ".":
-            told.append("decimal commas")
+            words.append("decimal commas")
         if self.encoding != "utf-8":
-            told.append(f"letters in {self.encoding}")
-        told += [f"{column.name!r} as {column.form}" for column in self.columns if column.form]
-        told += [f"{name!r} as text, since days may be months: give the time format" for name in self.unclear]
-        return ", ".join(told)
+            words.append(f"letters in {self.encoding}")
+        words += [f"{column.name!r} as {column.form}" for column in self.columns if column.form]
+        words += [f"{name!r} as text, since days may be months: give the time format" for name in self.unclear]
+        return ", ".join(words)
 
 
 def given_form(

@@ -99,16 +99,24 @@ def _read_csv(path: Path) -> Numbers:
     width = len(first)
     values = []
     for line, row in body:
-        if len(row) != width:
-            raise ShapeError(f"{path}, line {line}: expected {width} numbers. Got {len(row)}.")
         try:
-            values.append([float(cell if form.decimal == "." else cell.replace(",", ".")) for cell in row])
-        except ValueError:
+            values.append(line_of_numbers(path, line, row, width, form.decimal))
+        except FormatError as error:
             raise FormatError(
-                f"{path}, line {line}: every cell must be a number, or a name in the first line; leave columns of text "
-                "and times out, fill empty cells by a public rule"
+                f"{error}, or a name in the first line; leave columns of text and times out, fill empty cells by a "
+                "public rule"
             ) from None
     return Numbers(np.array(values, dtype=np.float64).reshape(len(values), width), header)
+
+
+def line_of_numbers(path: Path, line: int, row: Sequence[str], count: int, decimal: str = ".") -> list[float]:
+    """The cells of one line of a CSV file, so many numbers."""
+    if len(row) != count:
+        raise ShapeError(f"{path}, line {line}: expected {count} numbers. Got {len(row)}.")
+    try:
+        return [float(cell if decimal == "." else cell.replace(",", ".")) for cell in row]
+    except ValueError:
+        raise FormatError(f"{path}, line {line}: every cell must be a number") from None
 
 
 def _read_npy(path: Path) -> Numbers:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from gaussveil.errors import FormatError, ShapeError, SourceError
 from gaussveil.files import read_json
+from gaussveil.report.number_files import line_of_numbers
 
 if TYPE_CHECKING:
     from gaussveil.spectrum import PrivacyLoss
@@ -30,8 +31,8 @@ REDUCED = ("variance_gap", "mean_gap")
 TERMS = ("variance_gap", "multiplicity", "energy")
 
 
-def read_pair(path: Path) -> PrivacyLoss:
-    """Read the pair in a file; the name's ending says the format."""
+def read_pair(path: Path, *, batch: bool = False) -> PrivacyLoss:
+    """Read the pair in a file; the name's ending says the format. An NPZ file may hold a `batch` where one will do."""
     readers = {".json": _read_json, ".npz": _read_npz, ".csv": _read_csv}
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -44,10 +45,10 @@ def read_pair(path: Path) -> PrivacyLoss:
         raise SourceError(
             f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
         ) from None
-    return _build(path, fields)
+    return _build(path, fields, batch=batch and reader is _read_npz)
 
 
-def _build(path: Path, fields: Mapping[str, object]) -> PrivacyLoss:
+def _build(path: Path, fields: Mapping[str, object], *, batch: bool) -> PrivacyLoss:
     from gaussveil.spectrum import GaussianPair, PrivacyLoss
 
     keys = set(fields)
@@ -62,7 +63,7 @@ def _build(path: Path, fields: Mapping[str, object]) -> PrivacyLoss:
             f"{path}: expected exactly the keys {', '.join(MATRICES)}, or {', '.join(REDUCED)}, or {', '.join(TERMS)}. "
             f"Got {', '.join(sorted(keys)) or 'none'}."
         )
-    if loss.batch_shape:
+    if loss.batch_shape and not batch:
         raise ShapeError(
             f"{path}: a file holds one pair. Got a batch of shape {loss.batch_shape}: write one file for each."
         )
@@ -106,7 +107,7 @@ def _read_csv(path: Path) -> Mapping[str, object]:
         raise FormatError(f"{path}: not a CSV table ({error})") from None
     header, body = (rows[0], rows[1:]) if rows else ([], [])
     if header == list(REDUCED):
-        numbers = [_csv_numbers(path, line, row, len(header)) for line, row in enumerate(body, start=2)]
+        numbers = [line_of_numbers(path, line, row, len(header)) for line, row in enumerate(body, start=2)]
         return {name: [row[index] for row in numbers] for index, name in enumerate(REDUCED)}
     dimension = len(header) - 2
     if dimension >= 1 and header == ["distribution", "mean", *(f"cov_{i + 1}" for i in range(dimension))]:
@@ -124,7 +125,7 @@ def _csv_matrices(path: Path, body: list[list[str]], dimension: int) -> Mapping[
             f"{path}: {dimension} covariance columns need {dimension} lines that start with X, then as many with Y. "
             f"Got {labels.count('X')} with X and {labels.count('Y')} with Y in {len(body)} lines."
         )
-    numbers = [_csv_numbers(path, line, row[1:], dimension + 1) for line, row in enumerate(body, start=2)]
+    numbers = [line_of_numbers(path, line, row[1:], dimension + 1) for line, row in enumerate(body, start=2)]
     x, y = numbers[:dimension], numbers[dimension:]
     return {
         "mean_x": [row[0] for row in x],
@@ -132,12 +133,3 @@ def _csv_matrices(path: Path, body: list[list[str]], dimension: int) -> Mapping[
         "mean_y": [row[0] for row in y],
         "cov_y": [row[1:] for row in y],
     }
-
-
-def _csv_numbers(path: Path, line: int, row: list[str], count: int) -> list[float]:
-    if len(row) != count:
-        raise ShapeError(f"{path}, line {line}: expected {count} numbers. Got {len(row)}.")
-    try:
-        return [float(cell) for cell in row]
-    except ValueError:
-        raise FormatError(f"{path}, line {line}: every cell must be a number") from None
