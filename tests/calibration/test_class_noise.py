@@ -284,7 +284,7 @@ def test_bad_input_is_refused() -> None:
         design_class_noise(LINE, None, FOUR, epsilon=1.0)
     with pytest.raises(ParameterError, match="accuracy must be a finite number, above 0"):
         design_class_noise(LINE, None, FOUR, epsilon=1.0, accuracy=0.0)
-    with pytest.raises(ParameterError, match="delta must be a number in ."):
+    with pytest.raises(ParameterError, match=r"delta must be a number in \(0, 1\)"):
         design_class_noise(LINE, None, FOUR, epsilon=1.0, delta=1.0)
     with pytest.raises(ShapeError, match="at least 2 labels"):
         design_class_noise(LINE[:1], None, FOUR, **good)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
 from gaussveil.accounting import Certificate, Release
+from gaussveil.accounting.canonical import decoded
 from gaussveil.mechanisms import MeterFleet, MeterStream, PrivateSpectrum, TrajectoryRelease
 from gaussveil.mechanisms.meter_stream.registers import NestedRegisters
 from gaussveil.noise import default_generator
@@ -103,7 +104,7 @@ def stream(name: str, **design: Any) -> dict[str, Any]:
         return np.asarray(outputs * filters.grid)
 
     def covariance(certificate: Certificate) -> Matrix:
-        filters = StreamFilter.from_dict(certificate.parameters["filter"])  # type: ignore[arg-type]
+        filters = decoded(StreamFilter, certificate.parameters["filter"], "the filter")
         return toeplitz(fourier(filters.noise_power, len(value)))
 
     def residuals(certificate: Certificate, noise: Matrix) -> Matrix:

@@ -6,6 +6,10 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from functools import lru_cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -149,3 +153,32 @@ def text(record: Mapping[str, object], name: str, what: str) -> str:
     if not isinstance(value, str):
         raise FormatError(f"{what}: the field {name!r} must be text. Got {type(value).__name__}.")
     return value
+
+
+def decoded(kind: Any, value: object, what: str) -> Any:
+    """A parsed value as a dataclass declares it: its fields by name, tuples, text, whole numbers and others.
+
+    For records within the limits: nothing but types and lengths is looked at.
+    """
+    if isinstance(kind, type) and is_dataclass(kind):
+        declared = _declared(kind)
+        found = fields(value, what, tuple(declared))
+        return kind(**{name: decoded(one, found[name], f"{name!r} of {what}") for name, one in declared.items()})
+    if get_origin(kind) is tuple:
+        kinds = get_args(kind)
+        if not isinstance(value, list | tuple) or (kinds[-1] is not Ellipsis and len(value) != len(kinds)):
+            raise FormatError(f"{what} must be a list of the declared length")
+        kinds = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
+        return tuple(decoded(one, item, f"an item of {what}") for one, item in zip(kinds, value))
+    if isinstance(value, bool) or not isinstance(value, int | float if kind is float else kind):
+        raise FormatError(f"{what} must be {_IN_WORDS[kind]}. Got {type(value).__name__}.")
+    return kind(value)
+
+
+@lru_cache
+def _declared(kind: type[Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in dataclass_fields(kind)}
+
+
+_IN_WORDS = {float: "a number", int: "a whole number", str: "text"}

@@ -11,8 +11,8 @@ still be safe, but not the sum with D2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.errors import FormatError, NumericalError, ParameterError
+from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
 from gaussveil.noise.gaussian import LATTICE_VARIANCE
 from gaussveil.noise.generator import Generator
@@ -106,14 +106,11 @@ class StreamFilter:
     def scaled(self, factor: float) -> StreamFilter:
         """The same filters with so many times the noise."""
         taps = tuple(factor * tap for tap in self.taps)
-        return self._with(white=factor * self.white, direct=factor * self.direct, taps=taps)
+        return replace(self, white=factor * self.white, direct=factor * self.direct, taps=taps)
 
     def at_width(self, width: int) -> StreamFilter:
         """The same filters on a finer or coarser lattice."""
-        return self._with(width=width)
-
-    def _with(self, **changes: Any) -> StreamFilter:
-        return StreamFilter(**{**self.to_dict(), **changes})
+        return replace(self, width=width)
 
     def noise_power(self, angles: Floats) -> Floats:
         """gamma: the spectrum of the noise as it is drawn."""
@@ -197,34 +194,6 @@ class StreamFilter:
         )
         moved = 2.01 * largest * 2.0**-self.width + 0.5 * self.white * 2.0**-self.width + 4 * UNIT * arithmetic
         return samples * per_sample + sqrt(samples) * moved / (sqrt(2 * pi) * self.white)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON values; floats survive exactly."""
-        return {
-            "white": self.white,
-            "direct": self.direct,
-            "taps": self.taps,
-            "pole": self.pole,
-            "signal": self.signal,
-            "signal_bits": self.signal_bits,
-            "width": self.width,
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> StreamFilter:
-        """Inverse of `to_dict`."""
-        try:
-            return cls(
-                white=float(record["white"]),
-                direct=float(record["direct"]),
-                pole=float(record["pole"]),
-                taps=tuple(map(float, record["taps"])),
-                signal=tuple(map(_whole, record["signal"])),
-                signal_bits=_whole(record["signal_bits"]),
-                width=_whole(record["width"]),
-            )
-        except (TypeError, KeyError, ValueError, OverflowError) as error:
-            raise FormatError("not a stream filter of this version") from error
 
 
 class FilterBank:
@@ -362,12 +331,6 @@ def _inner(width: int) -> DiscreteGaussian:
 def _recursion(start: float, pole: float, shocks: Floats) -> list[float]:
     """w_k = pole w_{k-1} + d_k from w_0 = start on, w_0 included; scipy's filters would take seconds to import."""
     return list(accumulate(shocks.tolist(), lambda state, shock: pole * state + shock, initial=float(start)))
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError("a whole number is needed")
-    return value
 
 
 def _combined(words: Integers, multipliers: Integers) -> Integers:

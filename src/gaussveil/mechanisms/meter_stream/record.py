@@ -9,75 +9,34 @@ from functools import lru_cache
 from typing import Any
 
 from gaussveil.accounting import Adjacency, Certificate
-from gaussveil.accounting.canonical import fields, number, text, within_limits
-from gaussveil.errors import FormatError
-from gaussveil.mechanisms.meter_stream.design import REGISTER_HOURS, HiddenChange, RegisterDesign, StreamDesign
+from gaussveil.accounting.canonical import decoded, fields, within_limits
+from gaussveil.errors import FormatError, ParameterError
+from gaussveil.mechanisms.meter_stream.design import REGISTER_HOURS, HiddenChange, StreamDesign
 from gaussveil.mechanisms.release_path import Plan
-from gaussveil.noise.stream_filter import StreamFilter
 
 LARGEST_COUNT = 2**62
 
 
 def design_to_dict(design: StreamDesign) -> dict[str, Any]:
     """Give plain JSON values; floats survive exactly."""
-    plain = {name: getattr(design, name) for name in _SIMPLE}
-    return {
-        **plain,
-        "limits": list(design.limits),
-        "promise": asdict(design.hidden),
-        "filter": design.filter.to_dict(),
-        "registers": [asdict(register) for register in design.registers],
-    }
+    plain = asdict(design)
+    return {"promise": plain.pop("hidden"), **plain}
 
 
 def design_from_dict(record: object) -> StreamDesign:
     """Inverse of `design_to_dict`; the record may come from a stranger, so every field is checked."""
     what = "the design of a meter stream"
-    plain = fields(within_limits(record, what), what, (*_SIMPLE, "limits", "promise", "filter", "registers"))
-    promise = fields(plain["promise"], "its promise", ("size", "samples", "l2_ball"))
-    registers = plain["registers"]
-    if not isinstance(registers, list) or len(registers) > len(REGISTER_HOURS):
-        raise FormatError(f"{what} has at most {len(REGISTER_HOURS)} registers in a list")
+    plain = fields(within_limits(record, what), what, ("promise",))
     try:
-        return StreamDesign(
-            purpose=text(plain, "purpose", what),
-            **{name: number(plain, name, what) for name in _NUMBERS},
-            sample_limit=_count(plain, "sample_limit", 1),
-            limits=_limits(plain["limits"]),
-            hidden=HiddenChange(
-                size=number(promise, "size", what),
-                samples=_count(promise, "samples", 0),
-                l2_ball=number(promise, "l2_ball", what),
-            ),
-            filter=StreamFilter.from_dict(
-                fields(plain["filter"], "its filter", tuple(StreamFilter(white=1.0).to_dict()))
-            ),
-            registers=tuple(_register(register) for register in registers),
-        )
-    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        design: StreamDesign = decoded(StreamDesign, {**plain, "hidden": plain["promise"]}, what)
+    except ParameterError as error:
         raise FormatError(f"not the design of a meter stream of this version: {error}") from error
-
-
-def _register(record: object) -> RegisterDesign:
-    found = fields(record, "a register", ("name", "samples", "noise_sd"))
-    sd = number(found, "noise_sd", "a register")
-    if not sd > 0:
-        raise FormatError("a register's noise must be positive")
-    return RegisterDesign(name=text(found, "name", "a register"), samples=_count(found, "samples", 1), noise_sd=sd)
-
-
-def _limits(value: object) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise FormatError("the limits of a meter stream are two numbers")
-    ends = {"low": value[0], "high": value[1]}
-    return number(ends, "low", "the limits"), number(ends, "high", "the limits")
-
-
-def _count(record: Mapping[str, object], name: str, least: int) -> int:
-    value = record[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_COUNT:
-        raise FormatError(f"the field {name!r} must be a whole number from {least} to {LARGEST_COUNT}")
-    return value
+    counts = (design.sample_limit, *design.windows)
+    if not all(1 <= count <= LARGEST_COUNT for count in counts) or not 0 <= design.hidden.samples <= LARGEST_COUNT:
+        raise FormatError(f"{what} must count readings from 1 to {LARGEST_COUNT}")
+    if len(design.registers) > len(REGISTER_HOURS) or not all(one.noise_sd > 0 for one in design.registers):
+        raise FormatError(f"{what} must have at most {len(REGISTER_HOURS)} registers, each with positive noise")
+    return design
 
 
 def check_paid(design: StreamDesign, certificate: Certificate, mechanism: str = "meter stream") -> None:
@@ -87,7 +46,7 @@ def check_paid(design: StreamDesign, certificate: Certificate, mechanism: str = 
         "purpose": design.purpose,
         "sample_limit": design.sample_limit,
         "sample_period_hours": design.sample_period,
-        "filter": _plain(design.filter.to_dict()),
+        "filter": _plain(asdict(design.filter)),
         "registers": [asdict(register) for register in design.registers],
         "limits": list(design.limits),
         "substitute": design.substitute,
@@ -156,7 +115,7 @@ def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int,
             "sample_period_hours": design.sample_period,
             "noise_sd": design.noise_sd if design.readings else None,
             "grid": design.filter.grid,
-            "filter": _plain(design.filter.to_dict()),
+            "filter": _plain(asdict(design.filter)),
             "registers": [asdict(register) for register in design.registers],
             "limits": list(design.limits),
             "substitute": design.substitute,
@@ -188,15 +147,3 @@ def _repeated(design: StreamDesign, events: int) -> dict[str, float]:
 def _figure(design: StreamDesign, shift: float) -> dict[str, float]:
     epsilon, delta = design.promise_of(shift)
     return {"mean_shift": shift, "epsilon": epsilon, "delta": delta}
-
-
-_NUMBERS = (
-    "sample_period",
-    "epsilon",
-    "delta",
-    "mean_shift",
-    "sampler_error",
-    "substitute",
-    "spectrum_mean_shift",
-)
-_SIMPLE = ("purpose", "sample_limit", *_NUMBERS)
