@@ -1,7 +1,10 @@
 """Data sets of the regression benchmarks, each with the bounds that are taken for public; all are drawn by seed.
 
 "loads" needs the Swiss homes (GAUSSVEIL_DATA). Its weather is simulated, a public column: the season's fall, a daily
-cycle and slow weather. "housing" is a simulated twin of the Californian districts: skewed columns in their units.
+cycle and slow weather. Its readings are bounded by what three phases of 25 A carry, 17 kW, as docs/choosing.md advises;
+earlier runs took 8 and then 30 kW, the latter after results had been seen. One reading in six hundred is above, so what
+is asked for are the coefficients of the population's readings, clipped. "housing" is a simulated twin of the
+Californian districts: skewed columns in their units.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ class Regression:
     low: Matrix
     high: Matrix
     target: tuple[float, float]
+    rows_per_unit: int = 1  # consecutive rows of one unit; `rows` then counts units
 
     @property
     def size(self) -> int:
@@ -95,20 +99,39 @@ def housing() -> Regression:
     return Regression("housing twin: n=20,640, d=8", 20_640, draw, draw(10**6, 10**5)[:2], low, high, (-3.0, 8.0))
 
 
+FUSE = (0.0, 17.0)  # kW
+
+
 def loads() -> Regression:
     """Hourly loads of 404 Swiss homes on the hour, the weekend and a temperature; 20,000 readings at a time."""
     readings, features = swiss()
     low, high = np.array([-1, -1, -1, -1, 0, -15.0]), np.array([1, 1, 1, 1, 1, 25.0])
     homes, hours = readings.shape
     population = np.tile(features, (homes, 1)), readings.ravel()
-
-    best = least_squares(*population)
+    best = least_squares(population[0], np.clip(population[1], *FUSE))
 
     def draw(seed: int) -> Sample:
         chosen = np.random.default_rng([seed, 2]).integers(homes * hours, size=20_000)
         return population[0][chosen], population[1][chosen], best
 
-    return Regression("loads: n=20,000, d=6", 20_000, draw, population, low, high, (0.0, 30.0))
+    return Regression("loads: n=20,000, d=6", 20_000, draw, population, low, high, FUSE)
+
+
+def loads_of_homes() -> Regression:
+    """The same where a home is hidden, not a reading: 4,000 homes drawn anew, twelve hours of each."""
+    readings, features = swiss()
+    each, homes = 12, 4_000
+    one = loads()
+    best = one.draw(0)[2]
+
+    def draw(seed: int) -> Sample:
+        rng = np.random.default_rng([seed, 6])
+        home = np.repeat(rng.integers(len(readings), size=homes), each)
+        hour = rng.integers(readings.shape[1], size=homes * each)
+        return features[hour], readings[home, hour], best
+
+    name = "loads by home: 4,000 homes of 12 rows, d=6"
+    return Regression(name, homes, draw, one.population, one.low, one.high, FUSE, each)
 
 
 @lru_cache(maxsize=1)

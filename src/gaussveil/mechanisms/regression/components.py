@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gaussveil import checks
 from gaussveil.mechanisms.records import new_rows
 from gaussveil.mechanisms.regression.moments import (
+    NORMAL_95,
     Look,
     MomentsMechanism,
     NoisyMoments,
@@ -20,11 +20,10 @@ from gaussveil.mechanisms.regression.moments import (
     block_energies,
     block_entries,
     block_scales,
+    noise_edge,
 )
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.typing import Floats
-
-NORMAL_95 = 1.959963984540054
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -120,8 +119,3 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-
-def noise_edge(noise: Floats) -> float:
-    """About the largest eigenvalue that noise of these variances has by itself."""
-    return 2 * math.sqrt(float(np.max(np.sum(noise, axis=1))))

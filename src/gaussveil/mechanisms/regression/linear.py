@@ -2,8 +2,9 @@
 
 With C, c the centred sums of products of features and of features with the target, c - C b has the variance D +
 sigma^2 C: D the known noise of c and of C b, sigma^2 C the sampling error. Under priors N(0, g I) on b, weighted by the
-likelihood of c, the posterior mean and covariance are what is reported: least squares where the noise is small, and
-shrunk along the directions where it is not, negative eigenvalues of C included.
+likelihood of c, the posterior mean is what predicts: least squares where the noise is small, and shrunk along the
+directions where it is not, negative eigenvalues of C included. What is shrunk is biased, so intervals come from C and c
+as they were released, under a prior so wide that each slope could explain all of the target by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussveil.mechanisms.records import new_rows
 from gaussveil.mechanisms.regression.moments import (
+    NORMAL_95,
     Look,
     MomentsMechanism,
     NoisyMoments,
@@ -26,6 +28,7 @@ from gaussveil.mechanisms.regression.moments import (
     block_energies,
     block_entries,
     block_scales,
+    noise_edge,
 )
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.typing import Floats, Integers
@@ -35,8 +38,7 @@ TARGET_VARIANCE = 1 / 16  # of targets in public units: nominal, for sharing out
 LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
 CARES = 10.0 ** np.arange(0, -4, -0.5)  # for slopes, beside the mean
 ROUNDS = 2
-LEVEL = 0.95
-UNTRUSTED = 0.1  # of its prior variance left to a slope: the prior says more than the release
+UNTRUSTED = 0.1  # of its prior variance left to a slope: the prior still speaks
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +48,15 @@ class LinearFit:
     names: tuple[str, ...]
     target: str
     coefficients: Floats
+    """What predicts best: drawn towards 0 as far as noise leaves them in doubt."""
+    estimates: Floats
+    """What the intervals are about: not drawn anywhere, so of more variance and of hardly any bias."""
     covariance: Floats
     residual_deviation: float
     count: float
     informed: tuple[bool, ...]
-    """Of which coefficients the release says more than the prior did: the intervals of others are not to be trusted."""
+    """Of which coefficients the release tells enough: the intervals of others are not to be trusted."""
+    rows_per_unit: int = 1
 
     @property
     def trusted(self) -> bool:
@@ -65,8 +71,13 @@ class LinearFit:
     @property
     def interval(self) -> Floats:
         """95 % intervals, one row per coefficient."""
-        reach = float(scipy.special.ndtri(0.5 + LEVEL / 2)) * self.std_error
-        return np.stack((self.coefficients - reach, self.coefficients + reach), axis=1)
+        return self.along(np.eye(len(self.names)))
+
+    def along(self, design: Floats) -> Floats:
+        """95 % intervals of combinations of the coefficients, one row each; what is reported lies inside."""
+        middle, reported = design @ self.estimates, design @ self.coefficients
+        reach = NORMAL_95 * np.sqrt(np.einsum("ij,jk,ik->i", design, self.covariance, design))
+        return np.stack((np.minimum(middle - reach, reported), np.maximum(middle + reach, reported)), axis=1)
 
     def summary(self) -> str:
         """A table of coefficients with standard errors and intervals."""
@@ -75,13 +86,15 @@ class LinearFit:
             f"residual standard deviation {self.residual_deviation:.4g}",
             f"{'':16}{'coef':>12}{'std err':>12}{'z':>9}{'P>|z|':>9}{'[0.025':>12}{'0.975]':>12}",
         ]
-        rows = zip(self.names, self.coefficients, self.std_error, self.interval, self.informed)
-        for name, value, error, (low, high), informed in rows:
-            score = value / error
+        rows = zip(self.names, self.coefficients, self.estimates, self.std_error, self.interval, self.informed)
+        for name, value, estimate, error, (low, high), informed in rows:
+            score = estimate / error
             chance = 2 * float(scipy.special.ndtr(-abs(score)))
             line = f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}"
             lines.append(line + ("" if informed else "  *"))
         lines.append("standard errors hold sampling and privacy noise, not the bias of clipped targets")
+        if self.rows_per_unit > 1:
+            lines.append("rows of one unit are taken to be all alike: with rows that differ the intervals are too wide")
         if not self.trusted:
             lines.append("* the noise is above the signal: do not trust this interval; use more rows or more epsilon")
         return "\n".join(lines)
@@ -95,22 +108,44 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
     sums, noise = moments.centred()
     count = moments.count
     nominal = count * moments.look.square / size
-    inner, error = denoised(sums[np.ix_(chosen, chosen)], noise[np.ix_(chosen, chosen)], nominal)
+    matrix, matrix_noise = sums[np.ix_(chosen, chosen)], noise[np.ix_(chosen, chosen)]
     cross, cross_error = sums[chosen, place], noise[chosen, place]
+    inner, error = denoised(matrix, matrix_noise, nominal)
     values, vectors = np.linalg.eigh(inner)
     positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
     known = TARGET_VARIANCE**2 / (TARGET_VARIANCE**2 + float(noise[place, place]) / count**2)
-    variance = min(max(known * sums[place, place] / count + (1 - known) * TARGET_VARIANCE, 1e-12), 1.0)
+    drawn = known * float(sums[place, place]) / count + (1 - known) * TARGET_VARIANCE
+    variance = min(above_zero(drawn, known * math.sqrt(float(noise[place, place])) / count), 1.0)
     freedom = max(count - len(chosen) - 1, 1.0) / count
-    priors = SHARES * variance * count / max(float(np.trace(positive)), 0.01 * nominal)
+    most = variance * count / max(float(np.trace(positive)), 0.01 * nominal)
     # rows that are weighted down weigh twice in sums of squares: their mean weight corrects the sampling error
     weight = min(count / moments.look.rows, 1.0)
     residual = variance
     for _ in range(ROUNDS):
-        slopes, spread, prior = _posterior(inner, cross, error, cross_error, positive * residual * weight, priors)
+        slopes, spread = _posterior(inner, cross, error, cross_error, positive * residual * weight, SHARES * most)
         explained = (2 * slopes @ cross - slopes @ positive @ slopes) / count
         residual = min(max((variance - explained) / freedom, (1 - known) / 2 * variance, 1e-12), 1.0)
-    return _in_units(moments, chosen, place, slopes, spread, residual, np.diag(spread) < UNTRUSTED * prior)
+    sampling = moments.rows_per_unit * residual  # of the rows of one unit nothing is known: they may be all alike
+    prior = variance * count / np.maximum(np.diag(inner), 0.01 * nominal)
+    estimates, second = slopes, slopes**2 + np.diag(spread)
+    for _ in range(ROUNDS):
+        # the noise of C b; an entry off the diagonal of a symmetric matrix enters two rows
+        known_noise = np.diag(cross_error + matrix_noise @ second)
+        known_noise += matrix_noise * np.outer(estimates, estimates) * (1 - np.eye(len(chosen)))
+        estimates, spread = _conditioned(matrix, cross, known_noise + positive * sampling * weight, prior)
+        second = estimates**2
+    clear = np.linalg.eigvalsh(matrix)[0] > noise_edge(matrix_noise)
+    informed = clear & (np.diag(spread) < UNTRUSTED * prior)
+    return _in_units(moments, chosen, place, slopes, estimates, spread, residual, informed)
+
+
+def above_zero(estimate: float, deviation: float) -> float:
+    """Mean of what is above zero and was measured with normal noise."""
+    if deviation <= 0:
+        return max(estimate, 1e-12)
+    score = estimate / deviation
+    hazard = math.exp(-0.5 * score**2 - float(scipy.special.log_ndtr(score))) / math.sqrt(2 * math.pi)
+    return max(estimate + deviation * hazard, 1e-12)
 
 
 def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floats]:
@@ -125,7 +160,8 @@ def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floa
     target = np.where(diagonal, middle, 0.0)
     found, left = inner.copy(), noise.copy()
     for place in (diagonal, ~diagonal)[: len(inner)]:
-        spread = max(float(np.mean((inner[place] - target[place]) ** 2 - noise[place])), 0.0)
+        # no product of two columns is larger than their squares
+        spread = min(max(float(np.mean((inner[place] - target[place]) ** 2 - noise[place])), 0.0), middle**2)
         gain = spread / (spread + noise[place])
         found[place] = target[place] + gain * (inner - target)[place]
         left[place] *= gain
@@ -133,13 +169,22 @@ def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floa
     return (found + found.T) / 2, left
 
 
+def _conditioned(matrix: Floats, cross: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Mean and covariance of slopes N(0, prior) given `cross`, their matrix times them with this noise."""
+    spread = np.diag(prior)
+    values, vectors = np.linalg.eigh(noise + matrix @ spread @ matrix)
+    gain = spread @ matrix @ vectors / np.sqrt(np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300)))
+    scores = (vectors.T @ cross) / np.sqrt(np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300)))
+    return gain @ scores, spread - gain @ gain.T
+
+
 def _posterior(
     inner: Floats, cross: Floats, error: Floats, cross_error: Floats, sampling: Floats, priors: Floats
-) -> tuple[Floats, Floats, float]:
-    """Mean and covariance of the slopes over all priors, and the variance that these gave them beforehand."""
+) -> tuple[Floats, Floats]:
+    """Mean and covariance of the slopes over all priors."""
     found = []
     for prior in priors:
-        # inner's noise times the prior's slopes; an entry off the diagonal of a symmetric matrix enters two rows
+        # inner's noise times the prior's slopes
         noise = np.diag(cross_error + prior * error.sum(axis=1)) + sampling
         values, vectors = np.linalg.eigh(noise + prior * inner @ inner)
         values = np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300))
@@ -148,37 +193,56 @@ def _posterior(
         slopes = (gain / values) @ turned
         second = prior * np.eye(len(cross)) - (gain / values) @ gain.T + np.outer(slopes, slopes)
         found.append((likelihood, slopes, second))
-    # SHARES are odds u/(1 - u), u of density (1 - u)^2: most features explain less than all
-    chance = np.array([one[0] for one in found]) + np.log(SHARES / (1 + SHARES) ** 4)
+    # SHARES are odds u/(1 - u), the share u that features explain uniform
+    chance = np.array([one[0] for one in found]) + np.log(SHARES / (1 + SHARES) ** 2)
     chance = np.exp(chance - np.max(chance))
     chance /= np.sum(chance)
     slopes = np.asarray(sum(p * one[1] for p, one in zip(chance, found)))
     second = np.asarray(sum(p * one[2] for p, one in zip(chance, found)))
-    return slopes, second - np.outer(slopes, slopes), float(chance @ priors)
+    return slopes, second - np.outer(slopes, slopes)
 
 
 def _in_units(
-    moments: NoisyMoments, chosen: Integers, place: int, slopes: Floats, spread: Floats, residual: float, informed: Any
+    moments: NoisyMoments,
+    chosen: Integers,
+    place: int,
+    slopes: Floats,
+    estimates: Floats,
+    spread: Floats,
+    residual: float,
+    informed: Any,
 ) -> LinearFit:
     means, noise, count = moments.means, moments.variance, moments.count
-    level = float(means[place] - means[chosen] @ slopes)
-    sums_noise = moments.certainty * noise[0, 1:]
-    level_noise = sums_noise[place] + slopes**2 @ sums_noise[chosen] + level**2 * noise[0, 0]
-    level_variance = residual / count + float(level_noise) / count**2
-    gain = LEVEL_VARIANCE / (LEVEL_VARIANCE + level_variance)
-    told = tuple(map(bool, (1 - gain < UNTRUSTED, *informed)))
-    level, level_variance = gain * level, gain * level_variance
     scale, unit = moments.scale[chosen], moments.scale[place]
-    # intercept = centre_y + unit (level - sum slope_j (mean_j + centre_j/scale_j)) with slopes about the means
-    turn = np.vstack((-(means[chosen] + moments.centre[chosen] / scale) * unit, np.diag(unit / scale)))
-    covariance = turn @ spread @ turn.T
-    covariance[0, 0] += unit**2 * level_variance
-    raw = slopes * unit / scale
-    intercept = float(moments.centre[place] + unit * level - raw @ moments.centre[chosen])
-    names = ("intercept", *(moments.feature_names[j] for j in chosen))
-    target = moments.target_names[place - len(moments.feature_names)]
+    sums_noise = moments.certainty * noise[0, 1:]
+
+    def level_of(slopes: Floats) -> tuple[float, float]:
+        level = float(means[place] - means[chosen] @ slopes)
+        privacy = sums_noise[place] + slopes**2 @ sums_noise[chosen] + level**2 * noise[0, 0]
+        return level, moments.rows_per_unit * residual / count + float(privacy) / count**2
+
+    level, level_variance = level_of(slopes)
+    gain = LEVEL_VARIANCE / (LEVEL_VARIANCE + level_variance)
+    shrunk = gain * level + means[chosen] @ slopes
+    level_variance = level_of(estimates)[1]
+    told = tuple(map(bool, (level_variance < UNTRUSTED * LEVEL_VARIANCE and np.all(informed), *informed)))
+    # of y's mean and the slopes: intercept = centre + unit (mean - sum slope_j (mean_j + centre_j/scale_j))
+    turn = np.zeros((1 + len(chosen), 1 + len(chosen)))
+    turn[0] = unit * np.concatenate(([1.0], -means[chosen] - moments.centre[chosen] / scale))
+    turn[1:, 1:] = np.diag(unit / scale)
+    centre = np.concatenate(([moments.centre[place]], np.zeros(len(chosen))))
+    covariance = np.zeros_like(turn)
+    covariance[0, 0], covariance[1:, 1:] = level_variance, spread
     return LinearFit(
-        names, target, np.concatenate(([intercept], raw)), covariance, unit * math.sqrt(residual), count, told
+        ("intercept", *(moments.feature_names[j] for j in chosen)),
+        moments.target_names[place - len(moments.feature_names)],
+        centre + turn @ np.concatenate(([shrunk], slopes)),
+        centre + turn @ np.concatenate(([means[place]], estimates)),
+        turn @ covariance @ turn.T,
+        unit * math.sqrt(residual),
+        count,
+        told,
+        moments.rows_per_unit,
     )
 
 
@@ -234,7 +298,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
 
         def planned(care: float) -> tuple[float, Scales]:
             # slopes that noise will shrink by `care` need their matrix known so much less
-            each = {"1": TARGET_VARIANCE, "y": 1.0, "yy": 0.1, "x": care * TARGET_VARIANCE / column}
+            each = {"1": TARGET_VARIANCE, "y": 1.0, "yy": care * 0.1, "x": care * TARGET_VARIANCE / column}
             each |= {"xy": care / column, "xx": care**2 * 2 * slope / column}
             scales = block_scales({name: one * entries[name] for name, one in each.items()}, energies, mean_shift)
             level = (scales["y"] ** 2 + TARGET_VARIANCE * scales["1"] ** 2) / look.rows**2
@@ -251,12 +315,10 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         rows = new_rows(self, X)
         design = np.column_stack((np.ones(len(rows)), rows))
         found = np.stack([design @ one.coefficients for one in self.fits_], axis=1)
-        reach = float(scipy.special.ndtri(0.5 + LEVEL / 2)) * np.sqrt(
-            np.stack([np.einsum("ij,jk,ik->i", design, one.covariance, design) for one in self.fits_], axis=1)
-        )
+        interval = np.stack([one.along(design) for one in self.fits_], axis=1)
         if self.coef_.ndim == 1:
-            found, reach = found[:, 0], reach[:, 0]
-        return (found, np.stack((found - reach, found + reach), axis=-1)) if return_interval else found
+            found, interval = found[:, 0], interval[:, 0]
+        return (found, interval) if return_interval else found
 
     def summary(self) -> str:
         """The table of every target."""

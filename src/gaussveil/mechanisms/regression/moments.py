@@ -32,6 +32,7 @@ from gaussveil.typing import Floats
 LOOK_SHARE = 0.1  # of t^2
 SURELY = 4.5  # noise deviations above which a mean square is taken for known
 TYPICAL = 0.4  # of the square root of the number of columns: length of a row in units of half a range
+NORMAL_95 = 1.959963984540054
 Scales = dict[str, float]
 
 
@@ -82,6 +83,7 @@ class NoisyMoments:
     centre: Floats
     scale: Floats
     look: Look
+    rows_per_unit: int = 1
 
     @property
     def count(self) -> float:
@@ -124,7 +126,7 @@ class MomentsMechanism(BoundedMechanism):
     def _released(self, table: Table, target_bounds: Any = "auto") -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
-        given = self._given_norm()
+        given, rows = self._given_norm(), table.source.rows_per_unit
 
         def draw(draws: Draws, units: Floats, left: float) -> NoisyMoments:
             look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
@@ -135,7 +137,7 @@ class MomentsMechanism(BoundedMechanism):
             look = replace(look, square=min(look.square / norm**2, 1.0))
             scales = self._scales(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
             matrix, variance = draw_moments(draws, np.stack((centre, scale), axis=1), scales)
-            return NoisyMoments(table.feature_names, table.target_names, matrix, variance, centre, scale, look)
+            return NoisyMoments(table.feature_names, table.target_names, matrix, variance, centre, scale, look, rows)
 
         return self._publish_sums(
             table,
@@ -145,6 +147,11 @@ class MomentsMechanism(BoundedMechanism):
             parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left},
             target_bounds=target_bounds,
         )
+
+
+def noise_edge(noise: Floats) -> float:
+    """About the largest eigenvalue that noise of these variances has by itself."""
+    return 2 * math.sqrt(float(np.max(np.sum(noise, axis=1))))
 
 
 def block_entries(size: int, targets: int) -> Scales:
