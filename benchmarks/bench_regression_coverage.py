@@ -13,7 +13,7 @@ import numpy as np
 from bench_regression import EPSILONS, drawn_how_often, ours
 from regression_sets import Regression, loads_of_homes, regressions
 
-COVERED = 1000 if os.environ.get("FULL") else 100
+COVERED = 1000 if os.environ.get("FULL") else 200
 ENOUGH = 50  # units per feature from which on coverage is judged
 DOUBTED = 0.05  # of all intervals: if fewer are trusted there is nothing to judge
 Row = dict[str, Any]
