@@ -191,8 +191,8 @@ class Labelled:
 
 
 def classifications() -> list[Labelled]:
-    """MNIST's fours and nines, breast cancer, and two synthetic sets."""
-    return [fours_and_nines(), breast_cancer(), overlapping(), separated()]
+    """MNIST's fours and nines, whole and coarse, breast cancer, and two synthetic sets."""
+    return [fours_and_nines(), coarse(), breast_cancer(), overlapping(), separated()]
 
 
 def fours_and_nines() -> Labelled:
@@ -204,6 +204,15 @@ def fours_and_nines() -> Labelled:
         kept = (labels == 4) | (labels == 9)
         sets.append((images[kept] / 255.0, (labels[kept] == 9).astype(float)))
     return Labelled("MNIST 4/9: n=11,791, d=784", *sets)
+
+
+def coarse() -> Labelled:
+    """The same in 7 x 7 squares of their mean: there diffprivlib's defaults reach the .91 that is quoted of them."""
+    whole = fours_and_nines()
+    sets = [
+        (rows.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(-1, 49), y) for rows, y in (whole.train, whole.test)
+    ]
+    return Labelled("MNIST 4/9 coarse: n=11,791, d=49", sets[0], sets[1])
 
 
 def breast_cancer() -> Labelled:

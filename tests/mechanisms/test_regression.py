@@ -160,6 +160,49 @@ def test_intervals_cover_what_they_promise(given: dict[str, Any]) -> None:
     assert level >= 52
 
 
+def test_a_strong_slope_that_is_hardly_seen_does_not_bias_its_neighbour() -> None:
+    """A temperature that varies little in its public range, and a season that goes with it."""
+    truth, inside, trusted = np.array([0.3, -0.9, 0.05]), 0, 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 1])
+        season, other = rng.uniform(-1, 1, size=(2, 4000))
+        cold = np.clip(0.15 * season + 0.1 * rng.normal(size=4000), -1, 1)
+        rows = np.column_stack((season, cold, other))
+        target = rows @ truth + 0.2 * rng.normal(size=4000)
+        model = PrivateLinearRegression(
+            bounds=(-1, 1), target_bounds=(-4, 4), epsilon=1.0, delta=1e-6, generator=SeededGenerator(seed)
+        )
+        fit = model.fit(rows, target).fits_[0]
+        low, high = fit.interval[1:].T
+        told = np.asarray(fit.informed[1:])
+        inside += int(np.sum(((low <= truth) & (truth <= high))[told]))
+        trusted += int(np.sum(told))
+    assert trusted >= 100
+    assert inside >= 0.91 * trusted  # 95 % less two and a half standard errors
+
+
+def test_rows_of_one_unit_may_be_all_alike() -> None:
+    """Six copies of every row: intervals as wide as one row of each unit warrants."""
+    truth, inside = np.array([0.5, -0.3]), 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 2])
+        rows = rng.uniform(-1, 1, size=(1500, 2))
+        target = rows @ truth + 0.6 * rng.normal(size=1500)
+        model = PrivateLinearRegression(
+            bounds=(-1, 1),
+            target_bounds=(-3, 3),
+            epsilon=30.0,
+            delta=1e-6,
+            unit=np.repeat(np.arange(1500), 6),
+            rows_per_unit=6,
+            generator=SeededGenerator(seed),
+        ).fit(np.repeat(rows, 6, axis=0), np.repeat(target, 6))
+        low, high = model.interval_.T
+        inside += int(np.sum((low <= truth) & (truth <= high)))
+    assert 0.89 * 80 <= inside <= 79
+    assert "taken to be all alike" in model.summary()
+
+
 def test_with_much_budget_it_is_least_squares_and_the_summary_says_so() -> None:
     model = PrivateLinearRegression(**GIVEN, epsilon=30.0, delta=1e-6, row_norm=2.0).fit(ROWS, TARGET)
     design = np.column_stack((np.ones(3000), ROWS))
