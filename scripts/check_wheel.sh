@@ -14,6 +14,9 @@ else
   PIP_CONSTRAINT="$PWD/constraints.txt" "$venv/bin/python" -m build --outdir "$work/dist" .
 fi
 ls "$work/dist"
+"$venv/bin/python" -m venv "$work/twine"
+"$work/twine/bin/python" -m pip install --quiet --disable-pip-version-check twine
+"$work/twine/bin/twine" check --strict "$work"/dist/*
 
 wheel=$(ls "$work"/dist/*.whl)
 install() { # environment, then what to install into it

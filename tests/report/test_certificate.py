@@ -56,6 +56,27 @@ def test_the_curve_carries_the_claim(gaussian: Certificate) -> None:
     assert (list(ring.get_xdata()), list(ring.get_ydata())) == ([1.0], [1e-5])
 
 
+def test_details_are_folded_behind_the_curve_and_nothing_is_dumped() -> None:
+    draft = CertificateDraft(
+        released="a vector",
+        mechanism="example",
+        adjacency=Adjacency.add_remove("home"),
+        epsilon=1.0,
+        delta=1e-5,
+        guarantee=Guarantee.worst_case(),
+        assumptions=(),
+        parameters={"covariance": [[1.0, 0.25], [0.25, 1.0]], "noise_sd": {"kw": 0.123456789, "names": ["a", "b"]}},
+    )
+    with transaction(None, Charge(GaussianPair.mean_shift(0.2)), draft) as debit:
+        debit.draw(lambda: 0.0)
+    page = render(certificate_report(debit.certificate))
+    assert page.index("<svg role=") < page.index("<details>") < page.index("example")
+    assert "0.25" not in page[page.index("<details>") :]
+    assert "{" not in page[page.index("<details>") :]
+    for words in ("2 entries, in the certificate", "kw: 0.123457; names: a, b"):
+        assert words in page.replace("&#39;", "'")
+
+
 def test_no_guarantee_is_said_first() -> None:
     seeded = certificate(Charge(GaussianPair.mean_shift(0.2)), Guarantee.none("seeded"))
     report = certificate_report(seeded)

@@ -1,6 +1,8 @@
-"""A certificate as a page for people: the promise first, then what it rests on, then the curve anyone can recompute."""
+"""A certificate as a page for people: the promise and to whom, the curve anyone can recompute, then details folded."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,6 +10,8 @@ from gaussveil.accounting import Certificate, Verification
 from gaussveil.report.figures import privacy_curves, svg
 from gaussveil.report.html import Report, Section
 from gaussveil.spectrum import PrivacyLoss
+
+SHORT = 6  # numbers that a line may hold
 
 
 def certificate_report(certificate: Certificate, verification: Verification | None = None) -> Report:
@@ -21,8 +25,8 @@ def certificate_report(certificate: Certificate, verification: Verification | No
         sections=(
             Section(heading="Promise", facts=_promise_facts(certificate)),
             *_checked(verification),
-            Section(heading="What it rests on", facts=_ground_facts(certificate)),
             *_curve(certificate),
+            Section(heading="What it rests on", facts=_ground_facts(certificate), folded=True),
         ),
         footer=(
             f"Release {certificate.release_id}, {certificate.released_at}. "
@@ -61,8 +65,20 @@ def _ground_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
         ("Dominating", f"{charge.describe()}; {certificate.orientation}"),
         ("Sampler", f"total variation {charge.sampler_error:.3g}, charged {certificate.sampler_charge:.3g} of delta"),
         *(("Assumption", line) for line in certificate.assumptions),
-        *((str(name), str(value)) for name, value in certificate.parameters.items()),
+        *((str(name).replace("_", " "), _shown(value)) for name, value in certificate.parameters.items()),
     )
+
+
+def _shown(value: object) -> str:
+    """A parameter as people read it: of what is long or nested, how much there is of it."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{str(name).replace('_', ' ')}: {_shown(part)}" for name, part in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        short = len(value) <= SHORT and not any(isinstance(part, Sequence | Mapping) and part for part in value)
+        text = all(isinstance(part, str) for part in value)
+        many = f"{len(value)} entries, in the certificate's file"
+        return ", ".join(_shown(part) for part in value) or "none" if short or text else many
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _checked(verification: Verification | None) -> tuple[Section, ...]:

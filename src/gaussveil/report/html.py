@@ -34,6 +34,8 @@ class Section:
     figure: str = ""
     caption: str = ""
     table: Table | None = None
+    folded: bool = False
+    """Facts for those who want to know more: shown when they ask."""
 
 
 @dataclass(frozen=True)
