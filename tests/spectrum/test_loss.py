@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from gaussveil.errors import NumericalError, ParameterError, ShapeError
-from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
+from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose, contour
 
 GAPS = st.floats(-20.0, 0.95)
 MEANS = st.floats(-6.0, 6.0)
@@ -288,3 +290,29 @@ def test_no_test_is_worse_than_a_blind_one(gap: float) -> None:
     for loss in (PrivacyLoss.from_terms([gap], [1.0], [0.0]), PrivacyLoss.from_terms([gap], [1.0], [5e-5])):
         for side in (loss, loss.reversed()):
             assert np.all(side.tradeoff(level) <= 1.0 - level)
+
+
+def test_an_epsilon_takes_three_evaluations_of_delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a good first guess; five at most, where the error bound jumps. All of them end on the private side."""
+    rng = np.random.default_rng(5)
+    counts: list[int] = []
+    evaluate = contour.log_hockey_stick
+
+    def counted(*arguments: Any) -> Any:
+        counts[-1] += 1
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(contour, "log_hockey_stick", counted)
+    for _ in range(150):
+        size = int(rng.integers(1, 13))
+        gaps = np.minimum(-np.expm1(rng.normal(size=size) * 10 ** rng.uniform(-4, 0)), 0.999) * (rng.random() > 0.2)
+        loss = PrivacyLoss.from_terms(gaps, np.full(size, 1.0), rng.random(size) * 10 ** rng.uniform(-4, 1.5))
+        delta = 10 ** rng.uniform(-12, -0.1)
+        counts.append(0)
+        epsilon, spent = float(loss.epsilon(delta)), counts[-1]
+        found = float(loss.delta(epsilon))
+        assert found <= delta
+        assert epsilon == 0 or found >= delta * (1 - 1e-9) or loss.delta(epsilon * (1 - 2e-15)) > delta
+        counts[-1] = spent
+    assert max(counts) <= 6
+    assert statistics.median(counts) == 3

@@ -1,11 +1,12 @@
 """Inverses of the spectrum: which epsilon, or which threshold, has a given probability.
 
 Roots are found on logarithms by Newton steps (the contour integral yields its own derivative) inside a bracket.
-`private_epsilon` then moves to the private side by more than the evaluation can be wrong.
+`private_epsilon` ends where the upper end of delta, error bound and all, was seen to be private.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,12 +14,15 @@ import numpy as np
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import contour, rules
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
-from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
+from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits
 from gaussveil.typing import Array
 
 ROOT_TOLERANCE = 1e-13
 UNIT_ROUNDOFF = 2.0**-53
 EDGE = 1 - 1e-10
+JUMP = 100.0  # times the tolerance: the upper end jumps by its error bound where another rule settles
+GUESS_STEPS = 3
+GUESS_MARGIN = 0.05  # in log delta, to the side that is not private
 
 
 @np.errstate(all="ignore")
@@ -35,17 +39,67 @@ def private_epsilon(terms: Terms, target: Array) -> Array:
     rows = where((target > 0) & (target < 1) & (supremum > 0))
     if rows.shape[0] == 0:
         return answer
-    chosen, goal = terms.rows(rows), xp.log(take_rows(target, rows))
-    at_zero, _ = _log_delta_upper(chosen, 0 * goal)
-    needed = where(at_zero > goal)
-    if needed.shape[0] == 0:
-        return answer
-    rows, chosen, goal = take_rows(rows, needed), chosen.rows(needed), take_rows(goal, needed)
-    limit = take_rows(supremum, rows)
-    mean, variance = cumulant_slopes(chosen, 0 * goal)
-    start = xp.maximum(mean + xp.sqrt(-2 * goal * variance), 1e-12 + 0 * goal)
-    root = _solve(_log_delta_of(chosen, limit), goal, xp.where(start < limit, start, limit / 2), 0 * goal, limit)
-    return put_rows(answer, rows, _private_side(chosen, goal, root, limit))
+    chosen, goal, limit = terms.rows(rows), xp.log(take_rows(target, rows)), take_rows(supremum, rows)
+    return put_rows(answer, rows, _private_root(chosen, goal, limit))
+
+
+def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
+    """The least epsilon found whose upper end of delta, evaluated there, is at most the goal: two steps are usual.
+
+    A little beside the first guess, so that zero need not be looked at apart: what is not private there lies above it.
+    """
+    xp = array_namespace(goal)
+    evaluate = _log_delta_of(terms, limit)
+    at, curvature = _first_guess(terms, goal)
+    at = xp.where(at < limit, at, xp.where(xp.isfinite(limit), limit / 2, xp.ones_like(limit)))
+    rows, answer = xp.arange(goal.shape[0], device=goal.device), goal
+    low, high, wanted, supremum, before = -1 + 0 * goal, limit, goal, limit, xp.full_like(goal, xp.inf)
+    for tries in range(200):
+        value, slope = evaluate(rows, at)
+        excess, tolerance = value - wanted, ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
+        private = excess <= 0
+        low, high = xp.where(private, low, at), xp.where(private, at, high)
+        enough = 4 * tolerance if tries < 3 else JUMP * tolerance
+        done = (private & ((-excess <= enough) | (at <= 0))) | (high - low <= 8 * UNIT_ROUNDOFF * xp.abs(at))
+        answer = put_rows(answer, rows, xp.where(high >= supremum * EDGE, supremum, high))
+        left = where(~done)
+        if left.shape[0] == 0:
+            return answer
+        # Halley's step, with the curvature of the first guess, and a little more to the private side
+        bend = 1 - excess * curvature / (2 * slope**2)
+        step = excess / (slope * xp.where((bend > 0.5) & (bend < 2.0), bend, xp.ones_like(bend)))
+        following = at - step + tolerance * min(2.0**tries, 16.0) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * at
+        middle = xp.where(xp.isfinite(high), (xp.maximum(low, 0 * low) + high) / 2, 2 * xp.abs(low) + 1)
+        creeping = (xp.abs(excess) > before / 2) & (tries > 12)
+        following = xp.where((following > low) & (following < high) & ~creeping, following, middle)
+        following = xp.where((low < 0) & (following < 0), 0 * following, following)
+        columns = (rows, following, low, high, wanted, supremum, curvature, xp.abs(excess))
+        rows, at, low, high, wanted, supremum, curvature, before = (take_rows(column, left) for column in columns)
+    raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this pair.")
+
+
+def _first_guess(terms: Terms, goal: Array) -> tuple[Array, Array]:
+    """About where log delta reaches the goal, a little before it, and its curvature: a saddle without its contour.
+
+    At order s the saddle of delta(K'(s) - 1/s - 1/(1+s)) is s itself, and Laplace's method gives that delta to a few
+    per cent; Newton steps on log s.
+    """
+    xp = array_namespace(goal)
+    lowest = xp.min(terms.variance_gap, axis=-1) + 0 * goal
+    reach = xp.where(lowest < 0, -1 / xp.where(lowest < 0, lowest, -xp.ones_like(lowest)), xp.full_like(lowest, xp.inf))
+    _, variance = cumulant_slopes(terms, 0 * goal)
+    order = xp.minimum(xp.sqrt((1 - 2 * goal) / xp.maximum(variance, 1e-300 + 0 * goal)), reach / 2)
+    for _ in range(GUESS_STEPS):
+        mean, variance = cumulant_slopes(terms, order)
+        stiffness = variance + 1 / order**2 + 1 / (1 + order) ** 2
+        epsilon = mean - 1 / order - 1 / (1 + order)
+        value = cumulant(terms, order) - order * epsilon - xp.log(order * (1 + order))
+        excess = value - 0.5 * xp.log(2 * math.pi * stiffness) - goal
+        now, stride = order, xp.clip(excess / (order**2 * stiffness), -1.5, 1.5)
+        order = order * xp.exp(stride)
+        order = xp.where(order < reach, order, (now + reach) / 2)
+    guess = epsilon + (excess - GUESS_MARGIN) / now
+    return xp.where(guess > 0, guess, 0 * guess), -1 / stiffness
 
 
 def _log_delta_of(terms: Terms, limit: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
@@ -65,22 +119,6 @@ def _log_delta_upper(terms: Terms, epsilon: Array) -> tuple[Array, Array]:
     xp = array_namespace(epsilon)
     value, slope, error = contour.log_hockey_stick(terms, epsilon)
     return value + xp.where(xp.isinf(error), xp.zeros_like(error), error), slope
-
-
-def _private_side(terms: Terms, goal: Array, root: Array, limit: Array) -> Array:
-    """The root, or the least step above it at which the upper end of delta is at most the goal."""
-    xp = array_namespace(goal)
-    edge = limit * EDGE
-    value, slope = _log_delta_upper(terms, xp.minimum(root, edge))
-    nudge = xp.maximum(value - goal, 0 * goal) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * root
-    for _ in range(60):
-        safe = xp.where(root + nudge < edge, root + nudge, limit)
-        value, _ = _log_delta_upper(terms, xp.minimum(safe, edge))
-        private = (safe >= limit) | (value <= goal)
-        if bool(xp.all(private)):
-            return safe
-        nudge = xp.where(private, nudge, 2 * nudge)
-    raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this pair.")
 
 
 @np.errstate(all="ignore")
