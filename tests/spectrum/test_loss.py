@@ -312,7 +312,7 @@ def test_an_epsilon_takes_three_evaluations_of_delta(monkeypatch: pytest.MonkeyP
         epsilon, spent = float(loss.epsilon(delta)), counts[-1]
         found = float(loss.delta(epsilon))
         assert found <= delta
-        assert epsilon == 0 or found >= delta * (1 - 1e-9) or loss.delta(epsilon * (1 - 2e-15)) > delta
+        assert epsilon == 0 or found >= delta * (1 - 1e-9) or loss.delta(epsilon * (1 - 1e-14)) > delta
         counts[-1] = spent
     assert max(counts) <= 6
     assert statistics.median(counts) == 3
