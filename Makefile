@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := standard,dev,docs,exchange,postgres,spark,sqlite,studio
+EXTRAS := standard,dev,docs,exchange,postgres,spark,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant

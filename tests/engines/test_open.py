@@ -13,7 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from gaussveil.engines import extension, open
+from gaussveil.engines import open
 from gaussveil.errors import ParameterError, SchemaError, SourceError
 from gaussveil.statistics import Moments, RowCount, Source, as_source
 
@@ -56,15 +56,6 @@ def test_a_table_of_a_database(table: pa.Table, reference: np.ndarray, tmp_path:
         open(f"{path}#table")
 
 
-@pytest.fixture(params=["extension", "python"])
-def sqlite_reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """SQLite files through DuckDB's extension, and through Python's own SQLite where the extension is not there."""
-    if request.param == "python":
-        monkeypatch.setitem(extension.WHEELS, "sqlite", "no_wheel_of_this_name")
-    assert extension.loaded(duckdb.connect(), "sqlite") == (request.param == "extension"), "run no INSTALL sqlite here"
-    return str(request.param)
-
-
 def sqlite_file(path: Path, columns: str, rows: list[tuple[object, ...]]) -> Path:
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute(f'CREATE TABLE "the readings" ({columns})')
@@ -72,7 +63,7 @@ def sqlite_file(path: Path, columns: str, rows: list[tuple[object, ...]]) -> Pat
     return path
 
 
-def test_a_table_of_a_sqlite_file(table: pa.Table, sqlite_reader: str, tmp_path: Path) -> None:
+def test_a_table_of_a_sqlite_file(table: pa.Table, tmp_path: Path) -> None:
     rows = list(zip(*(table[name].to_pylist() for name in ("home", "hour", "kw", "volt", "class"))))
     kinds = 'home TEXT, hour INTEGER, kw DOUBLE, volt REAL, "class" BIGINT'
     path = sqlite_file(tmp_path / "meters.sqlite", kinds, rows)
@@ -88,24 +79,19 @@ def test_a_table_of_a_sqlite_file(table: pa.Table, sqlite_reader: str, tmp_path:
         source.row_count()
 
 
-def test_sqlite_cells_of_another_type_are_missing_or_refused(sqlite_reader: str, tmp_path: Path) -> None:
+def test_sqlite_cells_of_another_type_are_missing_and_decide_nothing(tmp_path: Path) -> None:
     rows = [("a", 1.5, "2024-01-01 00:15:00"), ("b", "oops", "yesterday"), (3, 2, None), ("d", None, "2024-01-02")]
     path = sqlite_file(tmp_path / "mixed.db", "home TEXT, kw REAL, time TIMESTAMP", rows)
     (tmp_path / "broken.sqlite").write_bytes(b"no database at all" * 100)
     with pytest.raises(SourceError, match="could not be read"):
         open(f"{tmp_path / 'broken.sqlite'}#readings")
-    if sqlite_reader == "extension":
-        with pytest.raises(SourceError, match="could not be read") as caught:
-            open(f"{path}#the readings").table(["kw"])
-        assert "oops" not in str(caught.value)
-        return
     found = open(f"{path}#the readings").table(order=["kw"])
     assert found["kw"].to_pylist() == [1.5, 2.0, None, None]
     assert found["home"].to_pylist() == ["a", "3", "b", "d"]
     assert [str(time) for time in found["time"].to_pylist()[:2]] == ["2024-01-01 00:15:00", "None"]
 
 
-def test_a_sqlite_file_with_a_write_ahead_log_is_read_until_it_changes(sqlite_reader: str, tmp_path: Path) -> None:
+def test_a_sqlite_file_with_a_write_ahead_log_is_read_until_it_changes(tmp_path: Path) -> None:
     path = sqlite_file(tmp_path / "meters.sqlite", "home TEXT, kw REAL", [("a", 1.5), ("b", 2.5)])
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode = WAL")
@@ -121,8 +107,7 @@ def test_a_sqlite_file_with_a_write_ahead_log_is_read_until_it_changes(sqlite_re
             source.row_count()
 
 
-def test_text_that_is_none_is_missing_and_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extension.WHEELS, "sqlite", "no_wheel_of_this_name")
+def test_text_that_is_none_is_missing_and_decides_nothing(tmp_path: Path) -> None:
     path = sqlite_file(tmp_path / "meters.sqlite", "home TEXT, kw REAL", [("a", 1.5), ("b", 2.5)])
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute("""UPDATE "the readings" SET home = CAST(x'ff41' AS TEXT) WHERE kw = 2.5""")

@@ -151,14 +151,14 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
 
             dataset = arrow_files(location.files(), format="ipc")
             return "gaussveil_arrow", lambda: dataset
-    if location.kind != "duckdb" and not loaded(connection, location.kind):
-        if location.kind == "sqlite":
+        case "sqlite":
             database = SqliteTable(location.address, location.table)
             return database.sql("gaussveil_arrow"), database.reader
-        raise MissingDependencyError(
-            f"DuckDB's {location.kind} extension is not installed: run INSTALL {location.kind} in DuckDB once, "
-            f"or pip install 'gaussveil[{location.kind}]'."
-        )
+        case "postgres" if not loaded(connection, "postgres"):
+            raise MissingDependencyError(
+                "DuckDB's postgres extension is not installed: run INSTALL postgres in DuckDB once, "
+                "or pip install 'gaussveil[postgres]'."
+            )
     return _attached(connection, location), None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-WHEELS = {"postgres": "duckdb_extension_postgres_scanner", "sqlite": "duckdb_extension_sqlite_scanner"}
+WHEELS = {"postgres": "duckdb_extension_postgres_scanner"}
 
 
 def loaded(connection: duckdb.DuckDBPyConnection, name: str) -> bool:

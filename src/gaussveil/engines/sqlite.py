@@ -1,7 +1,8 @@
-"""Tables of SQLite files through Python's own SQLite, for where DuckDB's extension is not installed.
+"""Tables of SQLite files through Python's own SQLite.
 
 SQLite lets every cell have a type of its own. The public rule: a cell that is not of its column's declared type is a
-missing value, like a CSV cell that does not parse.
+missing value, like a CSV cell that does not parse. DuckDB's own reader would refuse the whole table instead, and the
+refusal would tell of one record.
 """
 
 from __future__ import annotations
