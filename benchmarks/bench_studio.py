@@ -1,5 +1,5 @@
 """Studio: first chart at most 1 s, slider to redraw at most 100 ms for d <= 12, the server at most 150 MB resident;
-fifty sliders at once, half of them answered within .3 s.
+fifty sliders at once, half of them answered within .3 s; the page of 300 accounts within .3 s.
 
 Measured in Debian's Chromium against the real command, each as the median over visits or movements. The peer of a
 movement is the same curve computed in this process, without server and browser: the ratio is what the pages add.
@@ -21,9 +21,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from gaussveil.accounting import Ledger
 from gaussveil.studio.curves import PairState, curve
 
-VISITS, MOVEMENTS, SLIDERS = 7, 40, 50
+VISITS, MOVEMENTS, SLIDERS, ACCOUNTS = 7, 40, 50, 300
 # The moment of the first drawing, on the page's own clock, which starts with the visit.
 WATCH = """new MutationObserver(() => {
   if (!window.firstDrawn && document.querySelector('#curve[data-drawn]')) window.firstDrawn = performance.now();
@@ -45,6 +46,9 @@ def run() -> list[dict[str, Any]]:
     program = shutil.which("chromium")
     assert program is not None, "chromium is missing: apt-get install chromium"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
+        with Ledger.create(Path(folder) / "gaussveil.ledger").held(Path(folder) / "gaussveil.ledger") as book:
+            for number in range(ACCOUNTS):
+                book.open_account(f"town {number}", epsilon=3.0, delta=1e-5)
         command = [str(Path(sys.executable).parent / "gaussveil"), "studio", "--no-browser", "--json"]
         server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert server.stdout is not None
@@ -54,6 +58,7 @@ def run() -> list[dict[str, Any]]:
             rows = [_first_chart(browser, link)]
             rows += [_redraw(browser, link, dimension) for dimension in (3, 12)]
             rows.append(_at_once(link))
+            rows.append(_accounts(link))
             rows.append(_resident(browser, link, server.pid))
         finally:
             browser.close()
@@ -65,7 +70,7 @@ def run() -> list[dict[str, Any]]:
 def _open(browser: Browser, link: str) -> Page:
     page = browser.new_context().new_page()
     page.add_init_script(WATCH)
-    page.goto(link)
+    page.goto(link.replace("/?token", "/explore?token"))
     page.wait_for_selector("#tradeoff[data-drawn]", timeout=60_000)
     return page
 
@@ -136,9 +141,26 @@ def _at_once(link: str) -> dict[str, Any]:
     return _row(f"{SLIDERS} sliders at once, s to the median answer", statistics.median(times), alone, 0.3, note)
 
 
+def _accounts(link: str) -> dict[str, Any]:
+    """The page of accounts, the fullest first, warm."""
+    import requests
+
+    address, token = link.split("/?token=")
+    headers, times = {"authorization": f"Bearer {token}"}, []
+    for visit in range(2 * VISITS + 1):
+        began = time.perf_counter()
+        page = requests.get(
+            f"{address}/accounts?sort={'fullest' if visit % 2 else 'newest'}", headers=headers, timeout=60
+        )
+        times.append(time.perf_counter() - began)
+        assert f"{ACCOUNTS} accounts" in page.text
+    note = f"median of {2 * VISITS} visits, the slowest {max(times[1:]):.2f} s; the first, cold, took {times[0]:.1f} s"
+    return _row(f"page of {ACCOUNTS} accounts, s", statistics.median(times[1:]), None, 0.3, note)
+
+
 def _resident(browser: Browser, link: str, process: int) -> dict[str, Any]:
     page = _open(browser, link)
-    for path in ("/release", "/budgets", "/verify", "/api"):
+    for path in ("/release", "/accounts", "/verify", "/api"):
         page.goto(link.split("/?")[0] + path)
     known = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
     now, most = (int(known[name].split()[0]) * 1024 / 1e6 for name in ("VmRSS", "VmHWM"))

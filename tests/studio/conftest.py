@@ -77,13 +77,10 @@ class Running:
     def order(
         self, account: str, mechanism: str = "vector", table: str | None = "folder-0/small.csv", **more: Any
     ) -> dict[str, Any]:
-        """A request for a release under a new key."""
-        return {
-            "key": token_hex(16),
-            "account": account,
-            "table": table,
-            "order": {"mechanism": mechanism, **more},
-        }
+        """A request for a release under a new key, previewed; a preview that is refused showed nothing."""
+        asked = {"account": account, "table": table, "order": {"mechanism": mechanism, **more}}
+        shown = self.client.post("/api/preview", json=asked).json().get("digest")
+        return {"key": token_hex(16), **asked, "shown": shown or "0" * 64}
 
     def finished(self, key: str) -> dict[str, Any]:
         """Wait until a release has ended."""
@@ -180,7 +177,7 @@ def visit(browser: Browser, studio: Running) -> Iterator[Callable[..., Visit]]:
         page.on("pageerror", lambda error: made.problems.append(str(error)))
         page.on("request", lambda r: None if r.url.startswith(studio.address) else made.outside.append(r.url))
         page.goto(studio.link)
-        if path != "/explore":
+        if path != "/":
             page.goto(studio.address + path)
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ import pytest
 from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.timeseries import simulate_households
 
+from .conftest import write_tables
+
 if TYPE_CHECKING:
     from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
 
@@ -29,6 +32,7 @@ SECRET = "77777.125"
 def fill(page: Any, account: str, table: str = "folder-0/small.csv") -> None:
     page.select_option("#table", table)
     page.select_option("#account", account)
+    page.wait_for_selector("#release-button:enabled")
 
 
 def key_of(page: Any) -> str:
@@ -37,10 +41,9 @@ def key_of(page: Any) -> str:
 
 def test_double_click_refresh_and_back_debit_once(visit: Come, studio: Running) -> None:
     account = studio.account()
-    page = visit("/release").page
+    page = visit("/release?mechanism=vector").page
     key = key_of(page)
     fill(page, account)
-    page.click("button:text('Preview')")
     page.wait_for_selector("#preview:has-text('standard deviation 4.22')")
     page.wait_for_selector("#preview .chart[data-drawn]")
     assert studio.entries(account) == []
@@ -50,16 +53,17 @@ def test_double_click_refresh_and_back_debit_once(visit: Come, studio: Running) 
     page.reload()
     page.wait_for_selector("h2:text('Released')")
     page.wait_for_selector(".chart[data-drawn]")
-    page.goto(studio.address + "/budgets")
+    page.goto(studio.address + "/accounts")
     page.go_back()
     page.wait_for_selector("h2:text('Released')")
-    page.go_back()  # to where the form was
+    page.goto(f"{studio.address}/release/{key}?mechanism=vector")  # where the form was
     page.wait_for_selector("h2:text('Released')")
     assert page.locator("#release-button").count() == 0
     assert studio.entries(account) == [(key, "released")]
     with page.expect_download() as found:
         page.click("text=Download release.csv")
     assert np.loadtxt(found.value.path(), delimiter=",", skiprows=1).shape == (12, 2)
+    page.click("summary:text('Certificate')")
     with page.expect_download() as found:
         page.click("a:text('Certificate')")
     certificate = Certificate.from_json(Path(found.value.path()).read_text(encoding="utf-8"))
@@ -95,7 +99,7 @@ def test_a_key_serves_one_request_only(studio: Running) -> None:
     account = studio.account()
     order = studio.order(account, "stream", None)
     assert studio.client.post("/api/releases", json=order).status_code == 202
-    other = {**order, "order": {"mechanism": "stream", "epsilon": 2.0}}
+    other = {**order, "order": {"mechanism": "stream", "epsilon": 2.0}}  # whatever digest it carries
     assert studio.client.post("/api/releases", json=other).status_code == 409
     assert studio.finished(order["key"])["state"] == "released"
     assert studio.entries(account) == [(order["key"], "released")]
@@ -103,13 +107,16 @@ def test_a_key_serves_one_request_only(studio: Running) -> None:
 
 def test_too_small_a_budget_is_told_before_and_refused_after(visit: Come, studio: Running) -> None:
     account = studio.account(epsilon=0.01)
-    page = visit("/release").page
-    fill(page, account)
-    page.click("button:text('Preview')")
+    page = visit("/release?mechanism=vector").page
+    page.select_option("#table", "folder-0/small.csv")
+    page.select_option("#account", account)
     page.wait_for_selector("#preview .verdict.bad")
-    page.click("#release-button")
-    page.wait_for_selector("h2:text('Refused')")
-    assert "Nothing was debited" in page.inner_text("main")
+    assert page.is_disabled("#release-button")
+    assert page.inner_text("#release-button") == f"{account} cannot pay for this"
+    order = studio.order(account)  # a program that goes on all the same
+    assert order["shown"] == "0" * 64
+    refused = studio.client.post("/api/releases", json=order)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "GV404")
     assert studio.entries(account) == []
 
 
@@ -117,22 +124,23 @@ def test_a_bad_file_is_refused_without_showing_what_is_in_it(visit: Come, studio
     account = studio.account()
     bad = tmp_path / "bad.csv"
     bad.write_text("a,b\n1,hidden77\n", encoding="utf-8")
-    page = visit("/release").page
+    page = visit("/release?mechanism=vector").page
     page.set_input_files("#file", str(bad))
     page.wait_for_selector("#table option:checked:has-text('bad.csv')", state="attached")
     page.select_option("#account", account)
-    page.click("button:text('Preview')")
     page.wait_for_selector("#preview .problem")
-    page.click("#release-button")
-    page.wait_for_selector("h2:text('Refused')")
+    assert page.is_disabled("#release-button")
     assert "hidden77" not in page.content()
     assert "bad.csv" not in studio.log
     assert studio.entries(account) == []
-    page.goto(studio.address + "/release")
-    worse = tmp_path / "worse.exe"
-    worse.write_bytes(b"MZ")
-    page.set_input_files("#file", str(worse))
-    page.wait_for_selector("#table-choice .problem")
+    listed = studio.client.get("/api/tables").json()
+    for name, body in (("worse.exe", b"MZ"), ("worse.parquet", b"PAR1 or not"), ("worse.csv.gz", b"half a gzip")):
+        (tmp_path / name).write_bytes(body)
+        page.set_input_files("#file", str(tmp_path / name))
+        page.wait_for_selector("#upload-problem .problem")
+        page.evaluate("document.getElementById('upload-problem').replaceChildren()")
+        assert page.locator("#table option:checked").inner_text() == "bad.csv (uploaded)"
+    assert studio.client.get("/api/tables").json() == listed  # no ghosts
 
 
 def test_cancel_stops_before_the_debit_and_never_undoes_one(studio: Running) -> None:
@@ -234,3 +242,47 @@ def test_a_killed_server_finds_its_releases_again(tmp_path: Path, started_studio
         assert (again.status_code, again.json()["state"]) == (202, found["state"])
         assert second.entries(order["account"]) == spent
         assert second.client.get("/api/columns", params={"table": upload["id"]}).status_code == 422
+
+
+def test_kills_at_random_moments_debit_once_at_most_and_lose_nothing(
+    tmp_path: Path, started_studio: Any, full: bool
+) -> None:
+    """kill -9 of the release's process, and every third time of the server too; then all of it is asked for again."""
+    write_tables(tmp_path)
+    Ledger.create(tmp_path / "home.ledger")
+    moments = np.random.default_rng(7).uniform(0.0, 6.0, size=50 if full else 6)
+    orders: list[dict[str, Any]] = []
+    remaining = list(enumerate(moments))
+    while remaining:
+        with started_studio(tmp_path) as running:
+            while remaining:
+                number, moment = remaining.pop(0)
+                order = running.order(running.account())
+                orders.append(order)
+                assert running.client.post("/api/releases", json=order).status_code == 202
+                time.sleep(moment)
+                progress = tmp_path / "home.ledger.studio" / "releases" / order["key"] / "progress.json"
+                identifier = json.loads(progress.read_text(encoding="utf-8"))["pid"]
+                if number % 3 == 2:
+                    running.process.kill()
+                    running.process.wait(30)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(identifier, signal.SIGKILL)
+                if number % 3 == 2:
+                    break
+    with started_studio(tmp_path) as running:
+        for order in orders:
+            found = running.finished(order["key"])
+            entries = running.entries(order["account"])
+            assert len(entries) <= 1
+            assert found["state"] in ("released", "interrupted")
+            assert ("nothing was spent" in found["message"]) == (entries == [])
+            again = running.client.post("/api/releases", json=order)
+            assert (again.status_code, again.json()["state"]) == (202, found["state"])
+            assert running.entries(order["account"]) == entries
+            if found["state"] == "released":
+                text = running.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
+                assert verify(Certificate.from_json(text)).private
+        listed = {one["key"] for one in running.client.get("/api/releases").json()["releases"]}
+        assert listed == {order["key"] for order in orders}
+        running.ledger.check()

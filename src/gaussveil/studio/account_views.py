@@ -1,8 +1,9 @@
-"""What the ledger says, for the page Budgets: composed below, read here. Runs in the worker."""
+"""What the ledger says, for the pages of accounts: composed below, read here. Runs in the worker."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,54 @@ from gaussveil.accounting import Ledger
 from gaussveil.accounting.ledger.export import account_csv, account_json
 from gaussveil.accounting.ledger.records import Statement
 from gaussveil.errors import AccountNotFoundError
+from gaussveil.studio.offers.affordability import gauge, more_like_the_last
 
 MOST_POINTS = 60
 
 
-def statements(ledger: str) -> dict[str, Any]:
-    """Every account and what it has spent; none where there is no ledger yet."""
+def cards(ledger: str, search: str, sort: str, page: int, size: int) -> dict[str, Any]:
+    """One page of accounts, each with its one gauge; none where there is no ledger yet."""
     if not Path(ledger).exists():
-        return {"accounts": []}
-    book = Ledger(ledger)
-    return {"accounts": [book.statement(name).to_dict() for name in book.accounts()]}
+        return {"accounts": [], "found": 0, "pages": 1, "total": 0}
+    with Ledger.held(ledger) as book:
+        names = book.accounts()
+        found = [name for name in names if search.casefold() in name.casefold()]
+        if sort == "fullest":
+            used = _gauges(ledger, tuple(_stamp(ledger)))
+            found.sort(key=lambda name: -used[name])
+        else:
+            found = sorted(found, key=str.casefold) if sort == "name" else found[::-1]
+        shown = found[(page - 1) * size :][:size]
+        listed = [_card(book, name) for name in shown]
+    return {"accounts": listed, "found": len(found), "pages": max(1, -(-len(found) // size)), "total": len(names)}
+
+
+def _card(book: Ledger, name: str) -> dict[str, Any]:
+    statement, entries = book.statement(name), book.entries(name)
+    terms = statement.terms
+    return {
+        "account": name,
+        "dataset": terms.dataset,
+        "epsilon": terms.budget.epsilon,
+        "delta": terms.budget.delta,
+        "used": gauge(statement),
+        "more": more_like_the_last(statement, entries),
+        "releases": sum(one.state != "void" for one in entries),
+        "last": entries[-1].debited_at if entries else None,
+        "unfinished": statement.unfinished,
+    }
+
+
+@lru_cache(maxsize=2)
+def _gauges(ledger: str, _stamp: object) -> dict[str, float]:
+    """How full every account is; kept until the ledger is written."""
+    with Ledger.held(ledger) as book:
+        return {name: gauge(book.statement(name)) for name in book.accounts()}
+
+
+def _stamp(ledger: str) -> list[int]:
+    files = (Path(ledger), Path(f"{ledger}-wal"))
+    return [number for file in files if file.exists() for number in (file.stat().st_size, file.stat().st_mtime_ns)]
 
 
 def history(ledger: str, account: str) -> dict[str, Any]:
@@ -31,7 +70,8 @@ def history(ledger: str, account: str) -> dict[str, Any]:
         {"id": one.id, "state": one.state, "what": one.what, "debited_at": one.debited_at, "guarantee": one.guarantee}
         for one in entries
     ]
-    return {"statement": statement.to_dict(), "entries": listed, "times": times, "spent": spent}
+    about = {**statement.to_dict(), "used": gauge(statement), "more": more_like_the_last(statement, entries)}
+    return {"statement": about, "entries": listed, "times": times, "spent": spent}
 
 
 def exported(ledger: str, account: str, form: str) -> dict[str, Any]:

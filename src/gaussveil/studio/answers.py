@@ -6,8 +6,10 @@ An error says its code, the rule and what to do. It never repeats what was sent,
 from __future__ import annotations
 
 import logging
+import shlex
 import traceback
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -72,7 +74,8 @@ A_FILE: dict[int | str, dict[str, Any]] = {
 def environment() -> Environment:
     """The templates of the pages; everything in them is escaped."""
     made = templates_of("gaussveil.studio")
-    made.filters |= {"short": short, "sentence": sentence}
+    made.filters |= {"short": short, "sentence": sentence, "moment": moment}
+    made.filters |= {"python": repr, "shell": lambda text: shlex.quote(str(text))}
     return made
 
 
@@ -81,6 +84,11 @@ def short(value: object) -> str:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return "unbounded" if value is None else str(value)
     return f"{value:.6g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def moment(seconds: float) -> str:
+    """When something was asked for."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def sentence(text: str) -> str:
@@ -115,7 +123,10 @@ def problem(request: Request, status: int, code: str, message: str) -> Response:
     if wants_piece(request):
         return html("piece_problem.html", status, code=code, message=message)
     if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
-        return html("problem.html", status, code=code, message=message)
+        known = {"code": code, "message": message, "here": request.url.path, "version": request.app.version}
+        studio = request.app.state.studio
+        known |= {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics}
+        return html("problem.html", status, **known)
     return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
@@ -157,4 +168,4 @@ async def on_surprise(request: Request, error: Exception) -> Response:
     """A mistake of ours: the log gets its kind and place, nobody gets its words, which may hold values."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     LOGGER.error("unexpected %s at %s:%s", type(error).__name__, last.filename, last.lineno)
-    return problem(request, 500, "GV000", "the studio made a mistake; nothing is known to be spent: see Budgets")
+    return problem(request, 500, "GV000", "the studio made a mistake; nothing is known to be spent: see Accounts")

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from gaussveil.errors import GaussveilError
-from gaussveil.studio import answers, budget_pages, curves, explore_pages, front_pages, release_pages, verify_pages
+from gaussveil.studio import account_pages, answers, curves, explore_pages, front_pages, release_pages, verify_pages
 from gaussveil.studio.access import Access
 from gaussveil.studio.context import Studio
 from gaussveil.studio.guard import Guard
@@ -77,7 +77,7 @@ def make_application(settings: Settings) -> ASGIApp:
         front_pages.router,
         explore_pages.router,
         release_pages.router,
-        budget_pages.router,
+        account_pages.router,
         verify_pages.router,
     ):
         app.include_router(router)

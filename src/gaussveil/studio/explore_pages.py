@@ -66,16 +66,16 @@ def enclosure(request: Request, context: Context, asked: curves.EnclosureRequest
 @router.post("/api/curve/file", responses=REFUSALS, response_model=FileCurve, tags=["explore"])
 @given_work
 def curve_of_file(
-    context: Context,
-    file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")],
-    times: Times = 1,
+    context: Context, file: Annotated[UploadFile, File(description="A pair in JSON, NPZ or CSV.")], times: Times = 1
 ) -> Response:
     """The curve of a pair in a file."""
     found = with_file(context, file.filename or "", file.file.read(), "curve_of_file", times=times, points=81)
     return JSONResponse(found)
 
 
-def with_file(context: Context, name: str, body: bytes, task: str, **arguments: Any) -> dict[str, Any]:
+def with_file(
+    context: Context, name: str, body: bytes, task: str, seconds: float = LIMIT_OF_GIVEN_WORK, **arguments: Any
+) -> dict[str, Any]:
     """Let the worker read an uploaded file that is kept for this one task only."""
     ending = Path(name).suffix.lower()
     if ending not in PAIR_ENDINGS:
@@ -84,4 +84,4 @@ def with_file(context: Context, name: str, body: bytes, task: str, **arguments: 
         path = Path(folder) / f"file{ending}"
         path.write_bytes(body)
         called = {str(path): "the file"}
-        return context.worker.ask(task, called=called, seconds=LIMIT_OF_GIVEN_WORK, path=str(path), **arguments)
+        return context.worker.ask(task, called=called, seconds=seconds, path=str(path), **arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 from fastapi import APIRouter, File, Form, Request, UploadFile
@@ -11,11 +11,16 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from gaussveil.errors import GaussveilError
 from gaussveil.studio.access import guesser
+from gaussveil.studio.account_pages import cards
 from gaussveil.studio.answers import REFUSALS, answered, html, wants_piece
-from gaussveil.studio.context import Context, books, page
+from gaussveil.studio.context import Context, Studio, books, page
+from gaussveil.studio.release_pages import listed
+from gaussveil.studio.table_catalogue import ListedTable
 
 router = APIRouter()
+MOST_CARDS, MOST_RECENT = 9, 8
 
 
 class Table(BaseModel):
@@ -55,9 +60,10 @@ class About(BaseModel):
 
 
 @router.get("/", include_in_schema=False)
-async def first_page() -> Response:
-    """Begin with Explore."""
-    return RedirectResponse("/explore", 303)
+@books
+def home(request: Request, context: Context) -> Response:
+    """Accounts with their gauges, the latest releases, and the way to a new one."""
+    return page(request, "home.html", **cards(context, size=MOST_CARDS), releases=listed(context)[:MOST_RECENT])
 
 
 @router.get("/login", include_in_schema=False)
@@ -116,14 +122,21 @@ def tables(request: Request, context: Context) -> Response:
 
 @router.post("/api/tables", responses=REFUSALS, response_model=Table, tags=["release"], status_code=201)
 async def upload(
-    request: Request, context: Context, file: Annotated[UploadFile, File(description="CSV, Parquet or NPY.")]
+    request: Request,
+    context: Context,
+    file: Annotated[UploadFile, File(description="A table, as on the command line.")],
 ) -> Response:
     """Upload a table; it stays on this machine, readable by its owner only, until the studio stops."""
     added = await run_in_threadpool(context.catalogue.add, file.filename or "", file.file)
+    try:
+        await run_in_threadpool(_described, context, added)
+    except GaussveilError:
+        context.catalogue.remove(added.id)  # what cannot be read leaves no trace
+        raise
     known = Table(id=added.id, name=added.name, uploaded=True).model_dump()
     if wants_piece(request):
-        listed = [vars(table) for table in context.catalogue.tables()]
-        return html("piece_tables.html", 201, tables=listed, chosen=added.id)
+        tables = [vars(table) for table in context.catalogue.tables()]
+        return html("piece_tables.html", 201, tables=tables, chosen=added.id)
     return answered(request, "piece_tables.html", known, 201)
 
 
@@ -131,6 +144,8 @@ async def upload(
 @books
 def columns(request: Request, context: Context, table: str) -> Response:
     """Columns of a table, read from its schema."""
-    chosen = context.catalogue.find(table)
-    found = context.reader.ask("describe_table", called={chosen.address: chosen.name}, address=chosen.address)
-    return answered(request, "piece_columns.html", found)
+    return answered(request, "piece_columns.html", _described(context, context.catalogue.find(table)))
+
+
+def _described(context: Studio, table: ListedTable) -> dict[str, Any]:
+    return context.reader.ask("describe_table", called={table.address: table.name}, address=table.address)

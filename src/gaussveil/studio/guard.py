@@ -23,7 +23,7 @@ from gaussveil.studio.settings import Settings
 
 LOGGER = logging.getLogger("gaussveil.studio")
 BODY_LIMIT = 1 << 20
-UPLOADS = ("/api/tables",)
+LARGE = {"/api/tables": None, "/api/certificate": 64 << 20}  # a certificate as large as the command line reads
 OPEN_TO_ALL = ("/static/", "/login")
 SAFE = ("GET", "HEAD", "OPTIONS")
 LONGEST_FORM = 1 << 16  # boundaries and names around an uploaded file
@@ -76,7 +76,7 @@ class Guard:
         except Exception as error:
             if status == 0:
                 await _reply(
-                    answer, Headers(scope=scope), 500, "the studio made a mistake; see Budgets for what is spent", {}
+                    answer, Headers(scope=scope), 500, "the studio made a mistake; see Accounts for what is spent", {}
                 )
             raise UnexpectedError(f"{type(error).__name__} at the door") from None
         finally:
@@ -94,7 +94,8 @@ class Guard:
             await self.app(scope, _limited(receive, self._limit(scope["path"])), send)
 
     def _limit(self, path: str) -> int:
-        return self.settings.upload_limit + LONGEST_FORM if path in UPLOADS else BODY_LIMIT
+        most = LARGE[path] or self.settings.upload_limit if path in LARGE else BODY_LIMIT
+        return most + LONGEST_FORM if path in LARGE else most
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
         path, method = scope["path"], scope["method"]
@@ -155,7 +156,7 @@ async def _reply(send: Send, asked: Mapping[str, str], status: int, words: str, 
     known = {"code": f"HTTP{status}", "message": words}
     body, kind = json.dumps({"error": known}).encode() if words else b"", "application/json"
     if words and "text/html" in asked.get("accept", ""):
-        name = "piece_problem.html" if asked.get("hx-request") == "true" else "problem.html"
+        name = "piece_problem.html" if asked.get("hx-request") == "true" else "door.html"
         body, kind = environment().get_template(name).render(**known).encode(), "text/html; charset=utf-8"
     described = {"content-type": kind, "content-length": str(len(body)), **more}
     listed = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in described.items()]

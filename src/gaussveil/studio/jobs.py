@@ -45,6 +45,8 @@ class JobStatus:
     mechanism: str
     ledger_state: str | None
     done: dict[str, Any] | None
+    table: str = ""
+    asked_at: float = 0.0
 
     @property
     def finished(self) -> bool:
@@ -60,6 +62,7 @@ class Jobs:
         self._folder = private_folder(settings.state / "releases")
         self._lock = threading.Lock()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._finished: dict[str, dict[str, Any]] = {}
         if settings.keep_days is not None:
             self._forget_before(time.time() - 86400 * settings.keep_days)
 
@@ -91,7 +94,13 @@ class Jobs:
                 return
             # An address elsewhere may hold a password, which no file of ours keeps: the process is told it, once.
             kept = None if address is None or "://" in address else address
-            order = {"request": request, "address": kept, "table_name": table_name, "ledger": str(self._ledger)}
+            order: dict[str, Any] = {
+                "request": request,
+                "address": kept,
+                "table_name": table_name,
+                "ledger": str(self._ledger),
+            }
+            order["asked_at"] = time.time()
             write_json(folder / "request.json", order)
             process = subprocess.Popen(
                 [sys.executable, "-m", "gaussveil.studio.release_work", str(folder)],
@@ -113,7 +122,8 @@ class Jobs:
             raise ParameterError("there is no release under that key")
         with self._lock:
             pass  # a release that is being started this moment is let be started
-        order = (_read(folder / "request.json") or {}).get("request", {})
+        asked = _read(folder / "request.json") or {}
+        order = asked.get("request", {})
         done = _read(folder / "done.json")
         progress = _read(folder / "progress.json") or {}
         alive = self._is_alive(key, progress.get("pid")) and done is None
@@ -143,7 +153,24 @@ class Jobs:
             order.get("order", {}).get("mechanism", ""),
             ledger_state,
             done,
+            asked.get("table_name", ""),
+            asked.get("asked_at", 0.0),
         )
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Every release in a few words, the latest first; what is finished stays as it is and is read once."""
+        found = []
+        for key in self.keys():
+            known = self._finished.get(key)
+            if known is None:
+                status = self.status(key)
+                order = self.request(key).get("request", {}).get("order", {})
+                known = {name: getattr(status, name) for name in ("key", "state", "account", "mechanism", "table")}
+                known |= {"asked_at": status.asked_at, "order": order}
+                if status.finished:
+                    self._finished[key] = known
+            found.append(known)
+        return sorted(found, key=lambda one: -one["asked_at"])
 
     def cancel(self, key: str) -> JobStatus:
         """Stop a release that has not been debited; a debit is never undone here without saying so."""

@@ -10,8 +10,10 @@ from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import REFUSALS, answered
 from gaussveil.studio.context import Context, given_work, page
 from gaussveil.studio.offers.orders import KEY, Asked, Text
+from gaussveil.studio.release_pages import listed
 
 router = APIRouter()
+COMPARED = ("table", "vector", "mixture")
 
 
 class CompareRequest(Asked):
@@ -34,13 +36,13 @@ class PrivateFigures(BaseModel):
 
     warning: str
     facts: list[tuple[str, str]]
+    pictures: list[dict[str, object]]
 
 
 @router.get("/diagnostics", include_in_schema=False)
 def diagnostics(request: Request, context: Context) -> Response:
     """The page."""
-    found = [context.jobs.status(key) for key in context.jobs.keys()[:50]]
-    done = [vars(one) for one in found if one.state == "released" and one.mechanism in ("vector", "mixture")]
+    done = [one for one in listed(context) if one["state"] == "released" and one["mechanism"] in COMPARED][:50]
     return page(
         request, "diagnostics.html", releases=done, tables=[vars(table) for table in context.catalogue.tables()]
     )

@@ -20,6 +20,7 @@ from gaussveil.studio.jobs import GO, write_json
 from gaussveil.studio.worker_tasks import quiet
 
 if TYPE_CHECKING:
+    from gaussveil.accounting import Certificate
     from gaussveil.studio.offers.offer import Outcome
 
 STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
@@ -54,6 +55,8 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     from gaussveil.accounting.transaction import release_id_given
     from gaussveil.files import read_json, reserved
     from gaussveil.studio.offers import make_offer
+    from gaussveil.studio.offers.affordability import guessed_right
+    from gaussveil.studio.shown import require_shown
     from gaussveil.studio.verdicts import explained
 
     asked: Any = read_json(folder / "request.json")
@@ -68,26 +71,43 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if (folder / "cancelled").exists():
             raise CancelledError
+        require_shown(request, address, asked["ledger"])  # another release may have come before this one
         with release_id_given(request["key"]):
             outcome = offer.release(Account(asked["ledger"], request["account"]))
         with suppress(OSError):  # a disk that is full now must not lose a release whose room is taken
             tell(folder, 3)
         body.write(outcome.body)
         note.write(outcome.certificate.to_json().encode())
+    promise = outcome.certificate
     return {
         "state": "released",
         "code": "",
         "message": "Released.",
         "file": offer.file_name,
         "facts": [list(fact) for fact in outcome.facts],
-        "explained": explained(outcome.certificate),
+        "explained": explained(promise),
         "picture": drawn(outcome),
+        "python": offer.python(),
+        "explore": pair_of(promise),
         "certificate": {
-            "epsilon": outcome.certificate.epsilon,
-            "delta": outcome.certificate.delta,
-            "delta_upper": outcome.certificate.delta_upper,
+            "epsilon": promise.epsilon,
+            "delta": promise.delta,
+            "delta_upper": promise.delta_upper,
+            "unit": promise.adjacency.unit,
+            "guessed_right": guessed_right(promise.charge, promise.adjacency, promise.epsilon, promise.delta),
         },
     }
+
+
+def pair_of(certificate: Certificate) -> str:
+    """The address of Explore that shows the pair a release is judged by; empty where sliders cannot show it."""
+    from gaussveil.spectrum import PrivacyLoss
+    from gaussveil.studio.curves import coordinates
+
+    first, *others = certificate.charge.parts
+    found = coordinates(first.source) if isinstance(first.source, PrivacyLoss) and not others else None
+    ratio, shift = (",".join(map(repr, found[name])) if found else "" for name in ("variance_ratio", "mean_shift"))
+    return f"/explore?r={ratio}&m={shift}&k={first.count}" if found else ""
 
 
 def drawn(outcome: Outcome) -> dict[str, Any] | None:

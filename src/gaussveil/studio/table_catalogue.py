@@ -19,7 +19,7 @@ from gaussveil.engines.whole_files import require_fitting
 from gaussveil.errors import FormatError, GaussveilError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".npy", ".xlsx")
+ENDINGS = (".csv.gz", ".csv", ".parquet", ".npy", ".xlsx", ".xlsm", ".xls", ".arrow", ".feather")
 MOST_LISTED = 500
 MOST_UPLOADS = 32
 DEEPEST = 4
@@ -94,6 +94,11 @@ class TableCatalogue:
         if folder is not None and name and "\0" not in name and is_inside(folder, name):
             return ListedTable(identifier, name, str(folder / name))
         raise ParameterError("there is no table of that id; see the list of tables")
+
+    def remove(self, identifier: str) -> None:
+        """Forget an upload."""
+        if found := self._uploads.pop(identifier, None):
+            Path(found.address).unlink(missing_ok=True)
 
     def add(self, name: str, content: BinaryIO) -> ListedTable:
         """Keep an upload, readable by nobody else, until the server stops."""

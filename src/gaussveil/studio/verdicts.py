@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from gaussveil.accounting import Certificate, verify
 from gaussveil.audit.claims import Claim
+from gaussveil.report.number_files import encode_columns
 from gaussveil.report.pair_files import read_pair
 from gaussveil.studio.curves import PairState, coordinates, curve, enclosure, summary
 
@@ -29,6 +32,32 @@ def report_page(path: str) -> dict[str, Any]:
     from gaussveil.report.html import render
 
     return {"page": render(certificate_report(Certificate.read(path)))}
+
+
+def package(folder: str, out: str, python: str, command: str) -> dict[str, Any]:
+    """Everything of a release in one file: the value, the certificate, a page, a script and a command."""
+    place = Path(folder)
+    done = json.loads((place / "done.json").read_text(encoding="utf-8"))
+    value = place / done["file"]
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as parcel:
+        parcel.write(value, value.name)
+        parcel.write(place / "certificate.json", "certificate.json")
+        parcel.writestr("report.html", report_page(str(place / "certificate.json"))["page"])
+        parcel.writestr("again.py", python + "\n")
+        parcel.writestr("again.txt", command + "\n")
+        if value.suffix in (".csv", ".parquet"):
+            other = ".parquet" if value.suffix == ".csv" else ".csv"
+            columns = {name: column.to_numpy() for name, column in _released(value).items()}
+            parcel.writestr(f"{value.stem}{other}", encode_columns(columns, other))
+    return {}
+
+
+def _released(file: Path) -> dict[str, Any]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = (pyarrow.csv.read_csv if file.suffix == ".csv" else pyarrow.parquet.read_table)(file)
+    return dict(zip(table.column_names, table.columns))
 
 
 def verify_certificate(path: str) -> dict[str, Any]:

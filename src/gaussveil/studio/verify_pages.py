@@ -12,6 +12,7 @@ from gaussveil.studio import curves
 from gaussveil.studio.answers import REFUSALS, answered
 from gaussveil.studio.context import Context, given_work, page
 from gaussveil.studio.explore_pages import Times, with_file
+from gaussveil.studio.worker import LIMIT_SECONDS
 
 router = APIRouter()
 
@@ -62,7 +63,7 @@ def certificate(
     request: Request, context: Context, file: Annotated[UploadFile, File(description="A certificate, JSON.")]
 ) -> Response:
     """Recompute a certificate from its own contents and explain it."""
-    found = with_file(context, "certificate.json", file.file.read(), "verify_certificate")
+    found = with_file(context, "certificate.json", file.file.read(), "verify_certificate", LIMIT_SECONDS)
     return answered(request, "piece_certificate.html", found)
 
 

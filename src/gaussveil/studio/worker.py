@@ -6,6 +6,7 @@ and the process goes when nobody has asked for a while. Questions and answers ar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -63,6 +64,14 @@ class Worker:
             raise KINDS.get(reply["error"]["code"], GaussveilError)(message)
         answer: dict[str, Any] = reply["answer"]
         return answer
+
+    def begin(self, task: str, **arguments: Any) -> None:
+        """Do a task whose answer nobody waits for; if it fails, whoever needs it will be told then."""
+        threading.Thread(target=self._try, args=(task, arguments), daemon=True).start()
+
+    def _try(self, task: str, arguments: dict[str, Any]) -> None:
+        with contextlib.suppress(GaussveilError, RuntimeError):
+            self.ask(task, **arguments)
 
     def close(self) -> None:
         """End the process."""

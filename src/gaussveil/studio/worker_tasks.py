@@ -20,11 +20,13 @@ TASKS = {
     "check_claim": "verdicts",
     "verify_certificate": "verdicts",
     "report_page": "verdicts",
-    "statements": "account_views",
+    "package": "verdicts",
+    "cards": "account_views",
     "history": "account_views",
     "exported": "account_views",
     "describe_table": "offers.tables",
     "preview": "offers",
+    "warm": "offers",
     "diagnose": "private_figures",
 }
 

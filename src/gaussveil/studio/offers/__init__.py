@@ -16,15 +16,30 @@ def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> O
     return made
 
 
-def preview(
-    order: dict[str, Any], address: str | None, table_name: str, account: str | None, ledger: str
-) -> dict[str, Any]:
-    """Facts, accuracy against epsilon, and the account before and after; nothing is drawn or spent."""
-    from gaussveil.studio.offers.affordability import before_and_after
+def warm(mechanism: str) -> dict[str, Any]:
+    """Load what the first preview needs while somebody still reads the form."""
+    for name in (mechanism, "affordability", "tables"):
+        import_module(f"{__name__}.{name}")
+    import_module("gaussveil.engines.duckdb")
+    return {}
 
+
+def preview(request: dict[str, Any], address: str | None, table_name: str, ledger: str) -> dict[str, Any]:
+    """Facts, pictures, the account before and after, and the digest of it all; nothing is drawn or spent."""
+    from gaussveil.studio.offers.affordability import before_and_after, guessed_right
+    from gaussveil.studio.shown import digest
+
+    order, account = request["order"], request["account"]
+    shown = digest(request, address, ledger)  # of what was there before we looked
     plan: Plan = make_offer(order, address, table_name).plan()
+    promised = order["epsilon"], order["delta"]
+    budget = before_and_after(ledger, account, plan, promised) if account else None
     return {
         "facts": [list(fact) for fact in plan.facts],
         "accuracy": None if plan.accuracy is None else plan.accuracy.to_dict(),
-        "budget": before_and_after(ledger, account, plan) if account else None,
+        "simulated": None if plan.simulated is None else plan.simulated.to_dict(),
+        "guessed_right": guessed_right(plan.charge, plan.adjacency, *promised),
+        "promised": promised[0],
+        "budget": budget,
+        "digest": shown if budget and budget["allowed"] is not False else None,
     }

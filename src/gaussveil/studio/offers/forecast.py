@@ -10,7 +10,8 @@ from gaussveil.accounting import Account
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
 from gaussveil.report.number_files import encode_columns
-from gaussveil.studio.offers.offer import Offer, Outcome, Picture, Plan
+from gaussveil.studio.offers.offer import Offer, Outcome, Picture, Plan, band
+from gaussveil.studio.offers.spelling import spelled
 from gaussveil.studio.offers.tables import open_source
 from gaussveil.timeseries import read_readings
 
@@ -59,6 +60,12 @@ class ForecastOffer(Offer):
         forecaster.diagnostics(self.order["household"], whole=self.order["whole_cluster"])
         return ROOM
 
+    def python(self) -> str:
+        """As Python."""
+        call = "release_cluster_of" if self.order["whole_cluster"] else "release"
+        fitted = f"fit(read_readings(gaussveil.open(table), measured_in={self.order['measured_in']!r}))"
+        return f"release = {spelled(self._forecaster())}.{fitted}.{call}({self.order['household']!r})"
+
     def release(self, account: Account) -> Outcome:
         """Draw."""
         forecaster, name = self._known["forecaster"], self.order["household"]
@@ -82,7 +89,7 @@ def _picture(value: PrivateForecast) -> Picture:
     series: dict[str, Any] = {}
     for index, row in enumerate(np.atleast_2d(value.kw)[:MOST_DRAWN]):
         series["released" if value.kw.ndim == 1 else f"row {index + 1}"] = row.tolist()
+    bands = []
     if value.kw.ndim == 1:
-        band = f"{value.coverage:.0%} band"
-        series |= {f"{band}, lower end": value.lower_kw.tolist(), f"{band}, upper end": value.upper_kw.tolist()}
-    return Picture("Released forecast", times, series, "time", "kW")
+        bands = [band(value.lower_kw.tolist(), value.upper_kw.tolist(), f"{value.coverage:.0%} band")]
+    return Picture("Released forecast", times, series, "time", "kW", bands=bands)

@@ -12,6 +12,7 @@ from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.records import classes_from_words
 from gaussveil.statistics import Source
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon, names
+from gaussveil.studio.offers.spelling import spelled
 from gaussveil.studio.offers.tables import open_source
 
 BYTES_PER_PARAMETER = 64
@@ -24,14 +25,14 @@ class MixtureOffer(Offer):
     file_form = "mixture.json"
 
     def _mechanism(self, table: Source, account: Account | None = None) -> PrivateGaussianMixture:
-        order, columns = self.order, names(self.order["columns"])
+        order, columns = self.order, self.order["columns"]
         return PrivateGaussianMixture(
             epsilon=order["epsilon"],
             delta=order["delta"],
             radius=order["radius"],
             classes=self._classes(table),
             nominal_size=order["nominal_size"],
-            columns=None if columns is None else list(columns),
+            columns=columns,
             account=account,
         )
 
@@ -77,6 +78,11 @@ class MixtureOffer(Offer):
         classes = self._classes(table)
         listed = classes if isinstance(classes, int) else len(classes)
         return BYTES_PER_PARAMETER * listed * (len(table.schema.names) + 1) ** 2 + 65536
+
+    def python(self) -> str:
+        """As Python."""
+        given = spelled(self._mechanism(open_source(self.needed_table())))
+        return f"release = {given}.fit(gaussveil.open(table), {self.order['label']!r})"
 
     def release(self, account: Account) -> Outcome:
         """Fit."""

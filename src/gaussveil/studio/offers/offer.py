@@ -27,10 +27,18 @@ class Picture:
     kind: str = "line"
     log_x: bool = False
     log_y: bool = False
+    bands: Sequence[Mapping[str, Any]] = ()
+    """For some of the series, by number: `of`, `name`, and the lower and upper ends, `low` and `high`."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**vars(self), "x": list(self.x), "series": {name: list(y) for name, y in self.series.items()}}
+        """Plain JSON values; series as pairs, since browsers reorder names that look like numbers."""
+        series = [[name, list(y)] for name, y in self.series.items()]
+        return {**vars(self), "x": list(self.x), "series": series, "bands": [dict(one) for one in self.bands]}
+
+
+def band(low: Sequence[float], high: Sequence[float], name: str = "95 % band", of: int = 0) -> dict[str, Any]:
+    """A band around one of a picture's series."""
+    return {"of": of, "name": name, "low": list(low), "high": list(high)}
 
 
 def against_epsilon(title: str, unit: str, series: Mapping[str, Sequence[float]]) -> Picture:
@@ -46,6 +54,8 @@ class Plan:
     charge: Charge | None = None
     adjacency: Adjacency | None = None
     accuracy: Picture | None = None
+    simulated: Picture | None = None
+    """The answer with its band on a simulated table of the same shape."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,10 @@ class Offer(ABC):
     @abstractmethod
     def release(self, account: Account) -> Outcome:
         """Debit, draw and certify."""
+
+    @abstractmethod
+    def python(self) -> str:
+        """A line that makes `release` of `table` and `account`."""
 
     def needed_table(self) -> str:
         """The table's address, where the mechanism needs one."""

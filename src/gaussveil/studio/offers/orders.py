@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 KEY = r"^[0-9a-f]{32}$"
 Text = Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -16,121 +19,132 @@ class Asked(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _asked(title: str, help_text: str, default: Any = 1.0, **limits: Any) -> Any:
-    """A field of a form and of the API; numbers are positive and bounded unless told otherwise."""
+def _asked(words: str, default: Any = 1.0, ask: str = "what", pick: str | None = None, **limits: Any) -> Any:
+    """A field of a form and of the API; numbers are positive and bounded unless told otherwise.
+
+    `words` is where its title and help stand in words.toml, `ask` the question of the form that it belongs to (what,
+    whom, much, more), `pick` the columns to choose from.
+    """
     numbers = {"gt": 0, "le": 1e12} if isinstance(default, float) else {}
-    return Field(default=default, title=title, description=help_text, **{**numbers, **limits})
+    kind, _, name = words.partition(".")
+    title, help_text = WORDS[kind][name]
+    shown: Any = {"ask": ask, "pick": pick}
+    return Field(default=default, title=title, description=help_text, json_schema_extra=shown, **{**numbers, **limits})
+
+
+def _listed(given: object) -> object:
+    """Names as a list, or in one text separated by commas."""
+    parts = given.split(",") if isinstance(given, str) else given
+    return [part.strip() for part in parts if part.strip()] or None if isinstance(parts, list) else parts
+
+
+Names = Annotated[list[Text] | None, BeforeValidator(_listed), Field(max_length=20_000)]
 
 
 class Order(Asked):
     """What every release promises."""
 
     title: ClassVar[str]
-    epsilon: float = _asked(
-        "Epsilon", "How much one person may change what others can conclude. Smaller protects more; 1 is common.", le=50
-    )
-    delta: float = Field(
-        default=1e-6,
-        gt=0,
-        lt=1,
-        title="Delta",
-        description="Chance that the promise above does not hold. Well below one over the number of people.",
-    )
+    epsilon: float = _asked("every.epsilon", ask="much", le=50)
+    delta: float = _asked("every.delta", 1e-6, "more", le=None, lt=1)
+
+
+class TableOrder(Order):
+    """For example the average day of all homes, hour by hour. Everything that one home contributes stays hidden."""
+
+    title: ClassVar = "Averages, counts and sums by group"
+    mechanism: Literal["table"]
+    answer: Literal["mean", "sum", "count", "variance", "share", "median"] = _asked("table.answer", "mean")
+    column: Text | None = _asked("table.column", None, pick="number")
+    low: float | None = _asked("table.low", None, ge=-1e12, le=1e12)
+    high: float | None = _asked("table.high", None, ge=-1e12, le=1e12)
+    by: Literal["nothing", "hour", "weekday", "month", "values"] = _asked("table.by", "hour")
+    by_column: Text | None = _asked("table.by_column", None, pick="any")
+    by_values: Names = _asked("table.by_values", None)
+    bounds: Literal["learnt", "as given"] = _asked("table.bounds", "learnt", "more")
+    measured_in: Text = _asked("table.measured_in", "")
+    unit: Text = _asked("table.unit", "", "whom", "any", min_length=1)
+    units: int = _asked("table.units", 1000, "whom", ge=1, le=10**12)
+    rows_per_group: int = _asked("table.rows_per_group", 1, "more", ge=1, le=10**6)
+    time_zone: Text | None = _asked("table.time_zone", None, "more")
+
+
+class RegressionOrder(Order):
+    """How one column depends on others: coefficients with intervals that hold the privacy noise too."""
+
+    title: ClassVar = "How columns depend on each other"
+    mechanism: Literal["regression"]
+    target: Text = _asked("regression.target", "", pick="number", min_length=1)
+    columns: Names = _asked("regression.columns", None, pick="numbers")
+    low: float | None = _asked("regression.low", None, ge=-1e12, le=1e12)
+    high: float | None = _asked("regression.high", None, ge=-1e12, le=1e12)
+    unit: Text | None = _asked("regression.unit", None, "whom", "any")
+    rows_per_unit: int | None = _asked("regression.rows_per_unit", None, "whom", ge=1, le=10**6)
+    rows: int = _asked("regression.rows", 1000, "whom", ge=10, le=10**6)
 
 
 class VectorOrder(Order):
-    """A vector or table of numbers with noise on every number."""
+    """A file of totals or rates that you computed yourself, with noise on every number."""
 
-    title: ClassVar = "Vector or table"
+    title: ClassVar = "Numbers that you computed"
     mechanism: Literal["vector"]
-    l2_sensitivity: float = _asked(
-        "Sensitivity",
-        "How far apart, at most, two tables can lie that differ by one person: square root of the summed "
-        "squared differences. You must know it without looking at the data.",
-    )
-    adjacency: Literal["add-remove", "replace"] = _asked(
-        "Neighbours", "Whether one person is added or removed, or replaced by another.", "add-remove"
-    )
-    file_format: Literal["csv", "parquet", "npy"] = _asked("File format", "Of the file you download.", "csv")
+    l2_sensitivity: float = _asked("vector.l2_sensitivity", ask="whom")
+    adjacency: Literal["add-remove", "replace"] = _asked("vector.adjacency", "add-remove", "whom")
+    file_format: Literal["csv", "parquet", "npy"] = _asked("vector.file_format", "csv")
 
 
 class SketchOrder(Order):
     """A random-projection sketch of a numeric table: second moments, regression, principal components."""
 
-    title: ClassVar = "Sketch"
+    title: ClassVar = "Second moments of a wide table"
     mechanism: Literal["sketch"]
-    row_norm: float = _asked(
-        "Row norm", "Longer rows are shortened to this length before they count. A public choice, not a fact of data."
-    )
-    components: int = _asked(
-        "Components", "Columns of the sketch. More of them average better, and each gets more noise.", 64, ge=1, le=4096
-    )
-    row_bound: float | None = _asked("Rows, about", "A public guess, for the preview only.", None, gt=0, le=1e12)
-    columns: Text | None = _asked("Columns", "Names separated by commas; all columns by default.", None)
+    row_norm: float = _asked("sketch.row_norm", ask="whom")
+    components: int = _asked("sketch.components", 64, ge=1, le=4096)
+    row_bound: float | None = _asked("sketch.row_bound", None, gt=0, le=1e12)
+    columns: Names = _asked("sketch.columns", None, pick="numbers")
 
 
 class MixtureOrder(Order):
     """One Gaussian per class of a labelled table: a distribution to sample from and to classify with."""
 
-    title: ClassVar = "Mixture"
+    title: ClassVar = "Typical classes"
     mechanism: Literal["mixture"]
-    radius: float = _asked(
-        "Radius", "Records farther than this from the origin are moved to the ball's surface. A public choice."
-    )
-    label: Text | None = _asked("Label column", "Leave it empty to look for clusters instead.", None)
-    classes: Text = _asked(
-        "Classes",
-        "The public labels, separated by commas; without a label column, how many clusters to find.",
-        "",
-    )
-    nominal_size: int | None = _asked(
-        "Records, about", "A public guess: it divides the budget well.", None, ge=1, le=10**12
-    )
-    columns: Text | None = _asked("Columns", "Features, separated by commas; all other columns by default.", None)
+    radius: float = _asked("mixture.radius", ask="whom")
+    label: Text | None = _asked("mixture.label", None, pick="any")
+    classes: Text = _asked("mixture.classes", "")
+    nominal_size: int | None = _asked("mixture.nominal_size", None, ge=1, le=10**12)
+    columns: Names = _asked("mixture.columns", None, pick="numbers")
 
 
 class ForecastOrder(Order):
     """A household's load forecast that could as well be another household's of its cluster."""
 
-    title: ClassVar = "Load forecast"
+    title: ClassVar = "A load forecast"
     mechanism: Literal["forecast"]
-    household: Text = _asked("Household", "Whose forecast, or whose cluster.", "")
-    whole_cluster: bool = _asked("Whole cluster", "Forecast all households of the cluster, without names.", False)
-    horizon: Text = _asked("Horizon", "How far ahead: 45min, 3h, 1d.", "3h")
-    clusters: int = _asked(
-        "Clusters", "Groups of similar households. Fewer means larger groups to hide in.", 6, ge=1, le=1000
-    )
-    past: Literal["past known", "random past"] = _asked(
-        "What the receiver may know",
-        '"past known" assumes the worst; "random past" rests on a model of the readings.',
-        "past known",
-    )
-    measured_in: Literal["kW", "W", "kWh", "Wh"] = _asked("Measured in", "Of the readings, per step.", "kW")
-    file_format: Literal["csv", "parquet"] = _asked("File format", "Of the file you download.", "csv")
+    household: Text = _asked("forecast.household", "")
+    whole_cluster: bool = _asked("forecast.whole_cluster", False)
+    horizon: Text = _asked("forecast.horizon", "3h")
+    clusters: int = _asked("forecast.clusters", 6, ge=1, le=1000)
+    past: Literal["past known", "random past"] = _asked("forecast.past", "past known")
+    measured_in: Literal["kW", "W", "kWh", "Wh"] = _asked("forecast.measured_in", "kW")
+    file_format: Literal["csv", "parquet"] = _asked("forecast.file_format", "csv")
 
 
 class StreamOrder(Order):
     """The design of a private stream of meter readings, for the gateway to run. Its account is debited once."""
 
-    title: ClassVar = "Stream design"
+    title: ClassVar = "A meter's stream"
     mechanism: Literal["stream"]
-    meter: Text = _asked(
-        "Meter",
-        "Name of the meter, as in the gateway's topics.",
-        "meter",
-        min_length=1,
-        pattern=r"^[^/+#\x00-\x1f\x7f]+$",
-    )
-    sample_period: Text = _asked("Sample period", "Time between readings: 5min, 1h.", "15min")
-    event_kw: float = _asked("Hidden event, kW", "How much the one hidden event draws, at most.", 0.5, le=1e6)
-    event_duration: Text = _asked("Hidden event, duration", "How long it lasts, at most: 30min, 1h.", "1h")
-    purpose: Literal["shape", "energy", "billing"] = _asked(
-        "Purpose", "What the stream must serve: the load's shape, energy over days, or bills.", "billing"
-    )
+    meter: Text = _asked("stream.meter", "meter", min_length=1, pattern="^[^/+#\\x00-\\x1f\\x7f]+$")
+    sample_period: Text = _asked("stream.sample_period", "15min")
+    event_kw: float = _asked("stream.event_kw", 0.5, le=1000000.0)
+    event_duration: Text = _asked("stream.event_duration", "1h")
+    purpose: Literal["shape", "energy", "billing"] = _asked("stream.purpose", "billing")
 
 
 AnyOrder = Annotated[
-    VectorOrder | SketchOrder | MixtureOrder | ForecastOrder | StreamOrder, Field(discriminator="mechanism")
+    TableOrder | RegressionOrder | MixtureOrder | ForecastOrder | StreamOrder | SketchOrder | VectorOrder,
+    Field(discriminator="mechanism"),
 ]
 _KINDS: tuple[type[Order], ...] = get_args(get_args(AnyOrder)[0])
 ORDERS = {get_args(kind.model_fields["mechanism"].annotation)[0]: kind for kind in _KINDS}
@@ -151,3 +165,6 @@ class ReleaseRequest(Asked):
     order: AnyOrder
     table: Text | None = Field(default=None, description="Id of a table; streams need none.")
     account: Text = Field(min_length=1, description="Account that pays.")
+    shown: str = Field(
+        pattern=r"^[0-9a-f]{64}$", description="The digest of the preview that showed this very release."
+    )

@@ -7,8 +7,10 @@ from dataclasses import replace
 from gaussveil.accounting import Account, Adjacency
 from gaussveil.mechanisms import PrivateSketch, Sketch
 from gaussveil.mechanisms.random_projection.plan import SketchPlan
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon, names
-from gaussveil.studio.offers.tables import open_source
+from gaussveil.statistics.block import require_columns
+from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon, band
+from gaussveil.studio.offers.spelling import spelled
+from gaussveil.studio.offers.tables import open_source, schema_of
 
 MOST_DRAWN = 12
 
@@ -26,13 +28,14 @@ class SketchOffer(Offer):
             row_norm=order["row_norm"],
             n_components=order["components"],
             row_bound=order["row_bound"],
-            columns=names(order["columns"]),
+            columns=order["columns"],
             account=account,
         )
 
     def _planned(self, mechanism: PrivateSketch) -> SketchPlan:
-        listed = mechanism.columns or open_source(self.needed_table()).schema.names
-        return mechanism.plan(len(listed))
+        schema = schema_of(self.needed_table())
+        require_columns(schema, mechanism.columns or ())
+        return mechanism.plan(len(mechanism.columns or schema.names))
 
     def plan(self) -> Plan:
         """The ridge and the error of second moments; from the schema alone."""
@@ -60,6 +63,10 @@ class SketchOffer(Offer):
         plan = self._planned(self._mechanism())
         return 8 * plan.size * plan.components + 256 * plan.size + 65536
 
+    def python(self) -> str:
+        """As Python."""
+        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"
+
     def release(self, account: Account) -> Outcome:
         """Read the table once and draw."""
         table = open_source(self.needed_table())
@@ -79,10 +86,16 @@ class SketchOffer(Offer):
 def _picture(found: Sketch) -> Picture:
     parts = found.pca(min(MOST_DRAWN, len(found.columns)))
     values, errors = parts.value.tolist(), parts.standard_error.tolist()
-    series = {
-        "estimate": values,
-        "two errors less": [max(value - 2 * error, 0.0) for value, error in zip(values, errors)],
-        "two errors more": [value + 2 * error for value, error in zip(values, errors)],
-    }
+    # Eigenvalues are not negative: an estimate below zero says that none stands out, and its band begins at zero.
+    ends = [(max(value - 2 * error, 0.0), max(value + 2 * error, 0.0)) for value, error in zip(values, errors)]
+    low, high = zip(*ends)
     title = "Largest eigenvalues of the Gram matrix, estimated from the sketch"
-    return Picture(title, list(range(1, len(values) + 1)), series, "principal component", "eigenvalue")
+    return Picture(
+        title,
+        list(range(1, len(values) + 1)),
+        {"estimate": [max(value, 0.0) for value in values]},
+        "principal component",
+        "eigenvalue",
+        kind="points",
+        bands=[band(low, high, "two standard errors")],
+    )

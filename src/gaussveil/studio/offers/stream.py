@@ -64,6 +64,13 @@ class StreamOffer(Offer):
         self._known["stream"] = self._stream()
         return ROOM
 
+    def python(self) -> str:
+        """As Python."""
+        given = {name: self.order[name] for name in ("sample_period", "epsilon", "delta", "purpose")}
+        event = (self.order["event_kw"], self.order["event_duration"])
+        made = f"stream = MeterStream.design(**{given!r}, event={event!r}, account=account)"
+        return f"{made}\nrelease = Release(stream, stream.open())"
+
     def release(self, account: Account) -> Outcome:
         """Debit the stream; its readings are drawn later, by the gateway."""
         stream: MeterStream = self._known["stream"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import SourceError
+from gaussveil.studio.shown import written
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from gaussveil.report.number_files import Numbers
     from gaussveil.statistics import Source
 
@@ -20,6 +24,17 @@ def open_source(address: str) -> Source:
     if Path(address).suffix.lower() == ".npy":
         return as_source(read_plain(address).values)
     return open_table(address)
+
+
+def schema_of(address: str) -> pa.Schema:
+    """Columns and types, kept as long as the file stays as it is: a slider asks for them ten times a second."""
+    known = written(address)
+    return _schema(address, *known) if known else open_source(address).schema
+
+
+@lru_cache(maxsize=16)
+def _schema(address: str, *_written: int) -> pa.Schema:
+    return open_source(address).schema
 
 
 def read_plain(address: str) -> Numbers:

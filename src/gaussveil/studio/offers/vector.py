@@ -12,6 +12,7 @@ from gaussveil.calibration import white_noise_scale
 from gaussveil.mechanisms import GaussianRelease
 from gaussveil.report.number_files import BYTES_PER_NUMBER, Numbers, encode
 from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon
+from gaussveil.studio.offers.spelling import spelled
 from gaussveil.studio.offers.tables import read_plain
 
 MOST_DRAWN = 120
@@ -62,6 +63,10 @@ class VectorOffer(Offer):
         numbers = self._numbers()
         self._mechanism().plan(numbers.values.shape)
         return BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
+
+    def python(self) -> str:
+        """As Python."""
+        return f"release = {spelled(self._mechanism())}.release(read_numbers(Path(table)).values)"
 
     def release(self, account: Account) -> Outcome:
         """Draw."""

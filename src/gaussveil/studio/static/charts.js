@@ -1,137 +1,255 @@
-// Charts: pictures that the server describes, drawn in the page's own colours. The numbers come from the server.
+// Charts: what the server describes, drawn as SVG in the page's own colours. The numbers come from the server.
 (() => {
   "use strict";
-  const drawn = new Map();
-  const LOWEST = 1e-10;
+  const SVG = "http://www.w3.org/2000/svg";
   const BELOW = 1e-13; // zero has no place on a log axis: it rests below what is shown
-  const dashes = ["solid", "dashed", "dotted", [8, 3, 2, 3], [2, 2], [12, 4]];
+  const LOWEST = 1e-10;
+  const drawn = new Map();
 
-  function colours() {
-    const style = getComputedStyle(document.documentElement);
-    const take = (name) => style.getPropertyValue(name).trim();
-    return { ink: take("--ink"), faint: take("--faint"), rule: take("--rule"), series: [0, 1, 2, 3, 4, 5].map((i) => take(`--series-${i}`)) };
+  function make(name, known = {}, ...children) {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(known)) element.setAttribute(key, value);
+    element.append(...children);
+    return element;
   }
 
-  function power(value) {
-    const exponent = Math.round(Math.log10(value));
-    return exponent >= -3 && exponent <= 3 ? String(Number(value.toPrecision(6))) : `1e${exponent}`;
+  function number(value, digits = 4) {
+    if (value === null || value === undefined) return "–";
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    if (size < 1e-3 || size >= 1e6) return value.toExponential(digits - 1).replace("e+", "e").replace(/\.?0+e/, "e");
+    return String(Number(value.toPrecision(digits)));
   }
 
-  function axis(name, log, tint, more) {
-    return {
-      type: log ? "log" : "value", name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: tint.faint },
-      axisLine: { show: true, lineStyle: { color: tint.faint } }, axisTick: { show: false },
-      axisLabel: { color: tint.ink, hideOverlap: true, ...(log ? { formatter: power } : {}) },
-      splitLine: { lineStyle: { color: tint.rule } }, ...more,
-    };
-  }
-
-  function base(tint) {
-    return {
-      animation: false, color: tint.series, textStyle: { color: tint.ink, fontFamily: "system-ui, sans-serif" },
-      grid: { left: 64, right: 20, top: 20, bottom: 44 },
-      // Rich text, not HTML: the page's policy forbids inline styles.
-      tooltip: { trigger: "axis", renderMode: "richText", confine: true, valueFormatter: (v) => (v === null || v === undefined ? "-" : v === BELOW ? "below 1e-13" : Number(v).toPrecision(4)) },
-    };
-  }
-
-  function put(element, option, same) {
-    let chart = drawn.get(element);
-    if (!chart) {
-      chart = echarts.init(element, null, { renderer: "canvas" });
-      drawn.set(element, chart);
+  // Ticks at 1, 2 or 5 times a power of ten; on a log axis at powers of ten.
+  function ticks(low, high, most, log) {
+    if (log) {
+      const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
+      const step = Math.max(1, Math.ceil((last - first + 1) / most));
+      const found = [];
+      for (let power = first; power <= last; power += step) found.push(10 ** power);
+      return found.length > 1 ? found : [low, high];
     }
-    chart.setOption(option, { notMerge: !same });
-    chart.getZr().flush(); // paint now: what is counted as drawn can be seen
+    const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
+    const found = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) found.push(Number((k * step).toPrecision(12)));
+    return found;
+  }
+
+  function scale(low, high, from, to, log) {
+    const place = log ? Math.log : (v) => v;
+    const a = place(low), b = place(high);
+    return (value) => from + ((place(log ? Math.max(value, BELOW) : value) - a) / (b - a || 1)) * (to - from);
+  }
+
+  const entries = (series) => (Array.isArray(series) ? series : Object.entries(series)); // pairs keep the order they were sent in
+  const finite = (values) => values.filter((v) => v !== null && Number.isFinite(v));
+
+  function range(known) {
+    const all = [...entries(known.series).flatMap(([, values]) => finite(values)), ...(known.bands || []).flatMap((one) => [...finite(one.low), ...finite(one.high)])];
+    if (known.line_at !== undefined && known.line_at !== null) all.push(known.line_at);
+    if (known.mark) all.push(known.mark[1]);
+    let low = Math.min(...all), high = Math.max(...all);
+    if (!all.length) return [0, 1];
+    if (known.log_y) {
+      const rising = finite(all).filter((v) => v > 0);
+      low = Math.max(Math.min(...rising, 1), LOWEST);
+      return [10 ** Math.floor(Math.log10(low) + 1e-9), 10 ** Math.ceil(Math.log10(Math.max(high, low)) - 1e-9)];
+    }
+    if (known.kind === "bar" || known.kind === "step" || (low > 0 && low < 0.4 * high)) low = Math.min(low, 0);
+    if (low === high) { low -= Math.abs(low) / 2 || 1; high += Math.abs(high) / 2 || 1; }
+    const room = (high - low) * 0.04;
+    return [low === 0 ? 0 : low - room, high + room];
+  }
+
+  // One picture: lines, steps, bars or points over numbers, times or names, each with its band where it has one.
+  function picture(element, known) {
+    const series = entries(known.series);
+    const width = Math.max(element.clientWidth, 200), height = Math.max(element.clientHeight, 120);
+    const numeric = known.x.every((v) => typeof v === "number") && known.kind !== "bar";
+    const [low, high] = known.y_range || range(known);
+    const yTicks = ticks(low, high, Math.max(3, Math.floor(height / 55)), known.log_y);
+    const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v).length)), right = width - 14, top = 26, bottom = height - 42;
+    const y = scale(low, high, bottom, top, known.log_y);
+    const [first, last] = known.x_range || [Math.min(...(numeric ? known.x : [0])), Math.max(...(numeric ? known.x : [1]))];
+    const slot = (right - left) / known.x.length;
+    const across = scale(first, last, left + (known.kind === "points" ? 16 : 0), right - (known.kind === "points" ? 16 : 0), known.log_x);
+    const x = numeric ? (index) => across(known.x[index]) : (index) => left + slot * (index + 0.5);
+    const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true", focusable: "false" });
+    for (const value of yTicks) {
+      svg.append(make("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }));
+      svg.append(make("text", { class: "tick", x: left - 7, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+    }
+    const labels = known.x.map((v) => String(v).slice(0, 19).replace("T", " "));
+    if (numeric) {
+      for (const value of ticks(first, last, Math.max(2, Math.floor((right - left) / 70)), known.log_x)) {
+        svg.append(make("text", { class: "tick", x: across(value), y: bottom + 17, "text-anchor": "middle" }, number(value)));
+      }
+    } else {
+      const fits = Math.max(1, Math.ceil((8 * Math.max(...labels.map((words) => Math.min(words.length, 16))) + 14) / slot));
+      labels.forEach((words, index) => {
+        if (index % fits === 0) svg.append(make("text", { class: "tick", x: x(index), y: bottom + 17, "text-anchor": "middle" }, words.slice(0, 16)));
+      });
+    }
+    svg.append(make("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
+    svg.append(make("text", { class: "name", x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, known.x_name || ""));
+    svg.append(make("text", { class: "name", x: 2, y: 13 }, known.y_name || ""));
+    const inside = make("g");
+    const clip = `clip-${(drawn.get(element) || { number: drawn.size }).number}`;
+    svg.append(make("clipPath", { id: clip }, make("rect", { x: left - 1, y: top - 8, width: right - left + 2, height: bottom - top + 9 })), inside);
+    inside.setAttribute("clip-path", `url(#${clip})`);
+    const there = known.x.map((_, index) => index);
+    const path = (values, order) => {
+      let open = false;
+      return order.map((index) => {
+        const value = values[index];
+        if (value === null || !Number.isFinite(value)) { open = false; return ""; }
+        const stepped = open && known.kind === "step" ? `H${x(index).toFixed(1)}` : "";
+        const sign = open ? "L" : "M";
+        open = true;
+        return `${stepped}${sign}${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+      }).join("");
+    };
+    const few = known.kind === "points" || (known.kind !== "bar" && known.x.length === 1);
+    for (const band of known.bands || []) {
+      const tint = `c${band.of % 6}`;
+      if (few || known.kind === "bar") {
+        const shift = known.kind === "bar" ? ((band.of + 0.5) / series.length - 0.5) * slot * 0.8 : 0;
+        for (const index of there) {
+          if (band.low[index] === null || band.high[index] === null) continue;
+          const at = (x(index) + shift).toFixed(1), ends = [y(band.low[index]), y(band.high[index])].map((v) => v.toFixed(1));
+          inside.append(make("path", { class: `whisker ${known.kind === "bar" ? "ink" : tint}`, d: `M${at} ${ends[0]}V${ends[1]}m-5 0h10M${at} ${ends[0]}m-5 0h10` }));
+        }
+      } else {
+        inside.append(make("path", { class: `band ${tint}`, d: `${path(band.high, there)}${path(band.low, [...there].reverse()).replace(/^M/, "L")}Z` }));
+      }
+    }
+    series.forEach(([name, values], order) => {
+      const tint = `c${order % 6}`, style = (known.styles || [])[order] || "";
+      if (known.kind === "bar") {
+        const wide = (slot * 0.8) / series.length;
+        values.forEach((value, index) => {
+          if (value === null) return;
+          const at = [y(Math.max(value, 0)), y(Math.min(value, 0))];
+          inside.append(make("rect", { class: `fill ${tint}`, x: (x(index) - slot * 0.4 + order * wide).toFixed(1), y: at[0].toFixed(1), width: Math.max(wide - 1, 1).toFixed(1), height: Math.max(at[1] - at[0], 0.5).toFixed(1) }));
+        });
+      } else {
+        if (!few) inside.append(make("path", { class: `line ${tint} d${order % 6} ${style}`, d: path(values, there) }));
+        if (few || (known.x.length <= 40 && !style && known.kind !== "step")) {
+          for (const index of there) if (values[index] !== null) inside.append(make("circle", { class: `fill ${tint}`, cx: x(index).toFixed(1), cy: y(values[index]).toFixed(1), r: few ? 4.5 : 2.5 }));
+        }
+      }
+    });
+    if (known.line_at !== undefined && known.line_at !== null) inside.append(make("path", { class: "line ink d2", d: `M${left} ${y(known.line_at)}H${right}` }));
+    if (known.mark) inside.append(make("circle", { class: "ring-mark", cx: across(known.mark[0]), cy: y(Math.max(known.mark[1], known.log_y ? LOWEST : -Infinity)), r: 7 }));
+    const pointer = make("line", { class: "pointer", y1: top, y2: bottom });
+    pointer.setAttribute("visibility", "hidden");
+    svg.append(pointer);
+    put(element, svg, { known, series, labels, numeric, x, left, right, pointer });
+    if (!known.bare) legend(element, known, series);
+  }
+
+  function put(element, svg, about) {
+    const before = drawn.get(element);
+    drawn.set(element, { ...about, number: before ? before.number : drawn.size });
+    const old = element.querySelector("svg");
+    if (old) old.replaceWith(svg); else element.prepend(svg);
+    if (!before) listen(element);
     element.dataset.drawn = String(Number(element.dataset.drawn || 0) + 1);
   }
 
-  const paired = (xs, ys) => xs.map((x, i) => [x, ys[i]]);
-
-  function positive(values, log) {
-    return log ? values.map((v) => (v === null ? null : Math.max(v, BELOW))) : values;
+  // What lies under the pointer, or under the arrow keys, in words.
+  function listen(element) {
+    const tip = document.createElement("div");
+    tip.className = "tip";
+    tip.hidden = true;
+    element.append(tip);
+    element.tabIndex = 0;
+    let at = null;
+    const show = (index) => {
+      const { known, series, labels, numeric, x, pointer, left, right } = drawn.get(element);
+      at = Math.max(0, Math.min(known.x.length - 1, index));
+      const place = x(at);
+      pointer.setAttribute("x1", place); pointer.setAttribute("x2", place); pointer.setAttribute("visibility", "visible");
+      const head = document.createElement("strong");
+      head.textContent = `${known.x_name ? `${known.x_name} ` : ""}${numeric ? number(known.x[at]) : labels[at]}`;
+      const rows = series.map(([name, values], order) => {
+        const row = document.createElement("span");
+        const key = document.createElement("i");
+        key.className = `dot c${order % 6}`;
+        const band = (known.bands || []).find((one) => one.of === order);
+        const reach = band && band.low[at] !== null ? ` (${number(band.low[at])} to ${number(band.high[at])})` : "";
+        row.append(key, `${name}: ${number(values[at])}${reach}`);
+        return row;
+      });
+      tip.replaceChildren(head, ...rows);
+      tip.hidden = false;
+      const wide = tip.offsetWidth;
+      tip.style.left = `${Math.max(0, Math.min(place + 12 + wide > right + 10 ? place - wide - 12 : place + 12, element.clientWidth - wide))}px`;
+    };
+    const hide = () => { tip.hidden = true; at = null; drawn.get(element).pointer.setAttribute("visibility", "hidden"); };
+    element.addEventListener("pointermove", (event) => {
+      const { known, x } = drawn.get(element);
+      const place = event.clientX - element.getBoundingClientRect().left;
+      let best = 0;
+      known.x.forEach((_, index) => { if (Math.abs(x(index) - place) < Math.abs(x(best) - place)) best = index; });
+      show(best);
+    });
+    element.addEventListener("pointerleave", hide);
+    element.addEventListener("blur", hide);
+    element.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (event.key === "Escape") hide();
+      if (!step) return;
+      event.preventDefault();
+      show(at === null ? 0 : at + step);
+    });
   }
 
-  // One picture as the server describes it: lines, steps or bars over numbers, times or names.
-  function picture(element, known) {
-    const tint = colours();
-    const numeric = known.x.every((v) => typeof v === "number") && known.kind !== "bar";
-    const names = Object.keys(known.series);
-    const option = base(tint);
-    option.grid.bottom = names.length > 1 ? 52 : 44;
-    option.xAxis = numeric
-      ? axis(known.x_name, known.log_x, tint, { min: "dataMin", max: "dataMax", splitLine: { show: false } })
-      : axis(known.x_name, false, tint, { type: "category", data: known.x.map((v) => String(v).slice(0, 19).replace("T", " ")), splitLine: { show: false } });
-    const deepest = Math.min(...Object.values(known.series).flat().filter((v) => v !== null));
-    option.yAxis = axis("", known.log_y, tint, { scale: !known.log_y, ...(known.log_y && deepest < LOWEST ? { min: LOWEST, max: 1, interval: 2 } : {}) });
-    option.series = names.map((name, index) => ({
-      name, type: known.kind === "bar" ? "bar" : "line", step: known.kind === "step" ? "end" : false, showSymbol: known.x.length <= 40, symbolSize: 5,
-      lineStyle: { width: 2, type: dashes[index % dashes.length] },
-      data: numeric ? paired(known.x, positive(known.series[name], known.log_y)) : positive(known.series[name], known.log_y),
-    }));
-    if (known.line_at !== undefined && option.series.length) {
-      option.series.push({ name: known.line_name, type: "line", showSymbol: false, lineStyle: { width: 1.5, type: "dotted", color: tint.ink }, itemStyle: { color: tint.ink }, data: numeric ? known.x.map((x) => [x, known.line_at]) : known.x.map(() => known.line_at) });
-    }
-    if (known.mark) {
-      option.series.push({ name: known.mark_name, type: "line", symbol: "circle", symbolSize: 12, itemStyle: { color: "transparent", borderColor: tint.ink, borderWidth: 2 }, data: [[known.mark[0], Math.max(known.mark[1], LOWEST)]] });
-    }
-    put(element, option);
-    legend(element, option.series);
-  }
-
-  function legend(element, series) {
+  function legend(element, known, series) {
     const next = element.nextElementSibling;
     if (next && next.classList.contains("made-legend")) next.remove();
+    const rows = series.map(([name], order) => [name, known.kind === "bar" ? `block c${order % 6}` : `d${order % 6} c${order % 6}`]);
+    for (const band of known.bands || []) rows.push([band.name, `block soft c${band.of % 6}`]);
+    if (known.line_at !== undefined && known.line_at !== null) rows.push([known.line_name, "d2 ink"]);
+    if (known.mark) rows.push([known.mark_name, "ring"]);
+    if (rows.length < 2) return;
     const list = document.createElement("ul");
     list.className = "legend made-legend";
-    series.forEach((one, index) => {
-      const item = document.createElement("li");
-      const key = document.createElement("span");
-      const type = one.lineStyle ? one.lineStyle.type : "solid";
-      key.className = `key ${one.symbol ? "ring" : Array.isArray(type) ? "dashed" : type} ${one.itemStyle ? "" : `c${index % 6}`}`;
-      item.append(key, one.name);
-      list.append(item);
-    });
+    list.append(...rows.map(([name, look]) => {
+      const item = document.createElement("li"), key = document.createElement("span");
+      key.className = `key ${look}`;
+      item.append(key, name);
+      return item;
+    }));
     element.after(list);
   }
 
   function drawAll(root) {
-    for (const element of root.querySelectorAll("[data-picture]")) picture(element, JSON.parse(element.dataset.picture));
+    for (const element of root.querySelectorAll("[data-picture]")) {
+      if (element.clientWidth) picture(element, JSON.parse(element.dataset.picture)); // what is folded is drawn when it unfolds
+    }
   }
 
-  // A curve that moves with sliders: three lines, redrawn in place.
-  function curve(element, found, name) {
-    const tint = colours();
-    const option = base(tint);
-    option.xAxis = axis(name || "epsilon", false, tint, { min: 0, max: found.epsilon[found.epsilon.length - 1], axisLabel: { color: tint.ink, hideOverlap: true, showMaxLabel: false, formatter: (v) => String(Number(v.toPrecision(3))) }, splitLine: { show: false } });
-    option.yAxis = axis("", true, tint, { min: LOWEST, max: 1, interval: 2 });
-    const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: paired(found.epsilon, positive(values, true)) });
-    option.series = [
-      line("Rényi bound", found.renyi, { color: tint.faint, type: "dotted" }),
-      line("X against Y", found.delta_x_y, { color: tint.series[0], type: "solid" }),
-      line("Y against X", found.delta_y_x, { color: tint.series[1], type: "dashed" }),
-    ];
-    put(element, option, true);
+  // A curve that moves with sliders.
+  function curve(element, found) {
+    picture(element, {
+      x: found.epsilon, series: [["X against Y", found.delta_x_y], ["Y against X", found.delta_y_x], ["Rényi bound", found.renyi]], styles: ["plain", "plain", "plain"],
+      x_name: "epsilon", y_name: "delta", log_y: true, y_range: [LOWEST, 1], kind: "line", bare: true,
+    });
   }
 
   function tradeoff(element, found) {
-    const tint = colours();
-    const option = base(tint);
-    const line = (label, values, style) => ({ name: label, type: "line", showSymbol: false, lineStyle: { width: 2, ...style }, itemStyle: { color: style.color }, data: paired(found.type_one, values) });
-    option.xAxis = axis("false alarms (type I error)", false, tint, { min: 0, max: 1, splitLine: { show: false } });
-    option.yAxis = axis("", false, tint, { min: 0, max: 1 });
-    option.series = [
-      line("nothing learnt", found.type_one.map((x) => 1 - x), { color: tint.faint, type: "dotted", width: 1 }),
-      line("X against Y", found.x_y, { color: tint.series[0], type: "solid" }),
-      line("Y against X", found.y_x, { color: tint.series[1], type: "dashed" }),
-    ];
-    put(element, option, true);
+    picture(element, {
+      x: found.type_one, series: [["X against Y", found.x_y], ["Y against X", found.y_x], ["nothing learnt", found.type_one.map((v) => 1 - v)]], styles: ["plain", "plain", "plain"],
+      x_name: "false alarms", y_name: "missed detections", y_range: [0, 1], x_range: [0, 1], kind: "line", bare: true,
+    });
   }
 
   window.studioCharts = { curve, tradeoff, drawAll };
-  window.addEventListener("resize", () => drawn.forEach((chart) => chart.resize()));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    drawAll(document);
-    document.dispatchEvent(new Event("studio:colours"));
-  });
+  const again = () => { drawAll(document); document.dispatchEvent(new Event("studio:resized")); };
+  let later = null;
+  window.addEventListener("resize", () => { clearTimeout(later); later = setTimeout(again, 100); });
+  document.addEventListener("toggle", (event) => { if (event.target.open) drawAll(event.target); }, true);
 })();

@@ -173,7 +173,7 @@
     await navigator.clipboard.writeText(location.href).then(
       () => { take("copied").textContent = "Copied."; }, () => { take("copied").textContent = "Copy it from the address bar."; });
   });
-  document.addEventListener("studio:colours", () => {
+  document.addEventListener("studio:resized", () => {
     if (latestCurve) studioCharts.curve(take("curve"), latestCurve);
     if (latestSummary) studioCharts.tradeoff(take("tradeoff"), latestSummary.tradeoff);
   });

@@ -50,6 +50,6 @@
 
   // Coming back through the browser's memory: ask the server what became of the release.
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  window.studio = { ask };
+  window.studio = { ask, token };
   document.addEventListener("DOMContentLoaded", () => studioCharts.drawAll(document));
 })();

@@ -1,4 +1,4 @@
-"""Budgets: accounts, their history, what is left under exact composition, a chart over time, export."""
+"""Accounts: all of them, the history of one, what is left under exact composition, a chart over time, export."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gaussveil.accounting import Adjacency, Ledger
 from gaussveil.checks import LARGEST_EPSILON
+from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import A_FILE, REFUSALS, answered, wants_piece
 from gaussveil.studio.context import Context, Studio, books, page
 from gaussveil.studio.offers.orders import Asked, Text
@@ -48,14 +49,24 @@ class AccountStatement(BaseModel):
     delta: float
     spent_epsilon: float | None
     spent_delta: float
+    used: float
+    more: int | None
     guarantee: str
     unfinished: int
 
 
 class Accounts(BaseModel):
-    """All accounts of the ledger."""
+    """One page of accounts: for each the share `used` by its own rule, and how many `more` like its last fit in."""
 
-    accounts: list[AccountStatement]
+    accounts: list[dict[str, Any]]
+    found: int
+    pages: int
+    total: int
+
+
+Search = Annotated[str, Query(max_length=200, description="Part of the name.")]
+Sort = Annotated[Literal["newest", "name", "fullest"], Query()]
+PageNumber = Annotated[int, Query(ge=1, le=10**6)]
 
 
 class AccountHistory(BaseModel):
@@ -67,28 +78,35 @@ class AccountHistory(BaseModel):
     spent: list[float | None]
 
 
-@router.get("/budgets", include_in_schema=False)
+@router.get("/accounts", include_in_schema=False)
 @books
-def budgets(request: Request, context: Context) -> Response:
-    """All accounts."""
-    return page(request, "budgets.html", **_statements(context), ledger=context.settings.ledger.name)
+def account_list(
+    request: Request, context: Context, q: Search = "", sort: Sort = "newest", p: PageNumber = 1
+) -> Response:
+    """All accounts: searched, sorted, a page at a time."""
+    ledger = context.settings.ledger.name
+    known = cards(context, q, sort, p)
+    pages = known.pop("pages")
+    return page(request, "accounts.html", **known, pages_count=pages, q=q, sort=sort, number=p, ledger=ledger)
 
 
-@router.get("/budgets/{name:path}", include_in_schema=False)
+@router.get("/accounts/{name:path}", include_in_schema=False)
 @books
-def budget(request: Request, context: Context, name: Name) -> Response:
+def account(request: Request, context: Context, name: Name) -> Response:
     """One account."""
-    return page(request, "budget.html", **_history(context, name))
+    found = _history(context, name)
+    made_here = {entry["id"] for entry in found["entries"] if context.jobs.exists(entry["id"])}
+    return page(request, "account.html", **found, made_here=made_here)
 
 
-@router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["budgets"])
+@router.get("/api/accounts", responses=REFUSALS, response_model=Accounts, tags=["accounts"])
 @books
-def accounts(request: Request, context: Context) -> Response:
-    """All accounts and what they have spent."""
-    return answered(request, "piece_accounts.html", _statements(context))
+def accounts(request: Request, context: Context, q: Search = "", sort: Sort = "newest", p: PageNumber = 1) -> Response:
+    """A page of accounts and how full they are."""
+    return answered(request, "piece_accounts.html", cards(context, q, sort, p))
 
 
-@router.post("/api/accounts", responses=REFUSALS, response_model=AccountStatement, tags=["budgets"], status_code=201)
+@router.post("/api/accounts", responses=REFUSALS, response_model=AccountStatement, tags=["accounts"], status_code=201)
 @books
 def open_account(request: Request, context: Context, asked: NewAccount) -> Response:
     """Open an account; the ledger is made with the first one."""
@@ -105,18 +123,32 @@ def open_account(request: Request, context: Context, asked: NewAccount) -> Respo
     book = Ledger(path) if path.exists() else Ledger.create(path)
     book.open_account(asked.name, dataset=asked.dataset, **terms)
     if wants_piece(request):
-        return answered(request, "piece_accounts.html", _statements(context), 201)
+        return answered(request, "piece_accounts.html", cards(context), 201)
     return JSONResponse(_history(context, asked.name)["statement"], 201)
 
 
-@router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["budgets"])
+@router.post("/api/entries/{key}/void", responses=REFUSALS, response_model=AccountStatement, tags=["accounts"])
+@books
+def void(request: Request, context: Context, key: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
+    """Give back a debit whose draw never began; the ledger refuses any other, and its log says so for good."""
+    entry = Ledger(context.settings.ledger).entry(key) if context.settings.ledger.exists() else None
+    if entry is None:
+        raise ParameterError("the ledger has no such entry")
+    Ledger(context.settings.ledger).void(key, "given back in the studio")
+    reply = JSONResponse(_history(context, entry.account)["statement"])
+    if wants_piece(request):
+        reply.headers["HX-Refresh"] = "true"
+    return reply
+
+
+@router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["accounts"])
 @books
 def history(context: Context, account: Annotated[str, Query(min_length=1, max_length=200)]) -> Response:
     """History of one account, with what was spent over time under exact composition."""
     return JSONResponse(_history(context, account))
 
 
-@router.get("/api/export", responses=A_FILE, tags=["budgets"], response_class=Response)
+@router.get("/api/export", responses=A_FILE, tags=["accounts"], response_class=Response)
 @books
 def export(
     context: Context,
@@ -129,8 +161,10 @@ def export(
     return Response(text, media_type="application/octet-stream", headers=named)
 
 
-def _statements(context: Studio) -> dict[str, Any]:
-    return context.reader.ask("statements", ledger=str(context.settings.ledger))
+def cards(context: Studio, q: str = "", sort: str = "newest", p: int = 1, size: int = 24) -> dict[str, Any]:
+    """A page of accounts."""
+    ledger = str(context.settings.ledger)
+    return context.reader.ask("cards", ledger=ledger, search=q, sort=sort, page=p, size=size)
 
 
 def _history(context: Studio, account: str) -> dict[str, Any]:

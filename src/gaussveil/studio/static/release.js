@@ -1,0 +1,245 @@
+// New release: every change asks for a new preview, and the button spends only what the last preview showed.
+(() => {
+  "use strict";
+  const take = (id) => document.getElementById(id);
+  const form = take("order"), button = take("release-button"), preview = take("preview");
+  const kept = `release ${form.dataset.key}`, slider = take("slider"), epsilon = take("field-epsilon");
+  let shown = null, columns = [], later = null, running = false, again = false, words = {};
+
+  const fields = () => [...form.elements].filter((one) => one.name);
+
+  // Empty fields that may be empty are left out; all others are sent as they are, so that nothing passes as a default.
+  function asked() {
+    const made = { order: { mechanism: form.dataset.mechanism } };
+    for (const one of fields()) {
+      const [place, name] = one.name.includes(".") ? [made.order, one.name.split(".")[1]] : [made, one.name];
+      if (one.type === "checkbox") place[name] = one.checked;
+      else if (one.value !== "" || one.required) place[name] = one.value;
+    }
+    for (const name of ["table", "account"]) if (made[name] === "") delete made[name];
+    return made;
+  }
+
+  function keep() {
+    const before = JSON.parse(sessionStorage.getItem(kept) || "{}");
+    for (const one of fields()) before[one.name] = one.type === "checkbox" ? one.checked : one.value;
+    sessionStorage.setItem(kept, JSON.stringify(before));
+  }
+
+  function restore() {
+    const before = JSON.parse(sessionStorage.getItem(kept) || "{}");
+    for (const one of fields()) {
+      if (!(one.name in before)) continue;
+      if (one.type === "checkbox") one.checked = before[one.name];
+      else if (one.tagName !== "SELECT" || [...one.options].some((option) => option.value === before[one.name])) one.value = before[one.name];
+    }
+  }
+
+  // Until the new preview is there nothing can be spent.
+  function lock(text, receipt) {
+    shown = null;
+    button.disabled = true;
+    button.textContent = text;
+    take("receipt").textContent = receipt;
+  }
+
+  function complaint(text, code) {
+    const box = document.createElement("div"), line = document.createElement("p");
+    box.className = "problem";
+    line.textContent = text.charAt(0).toUpperCase() + text.slice(1) + (code ? ` (${code})` : "");
+    box.append(line);
+    return box;
+  }
+
+  // What is missing or wrong, in words, before the server is asked.
+  function missing() {
+    if (take("table") && !take("table").value) return "Choose a table, or upload one.";
+    const names = columns.map((one) => one.name);
+    for (const one of fields()) {
+      const label = one.labels && one.labels[0] ? one.labels[0].textContent.trim() : one.name;
+      if (one.validity && one.validity.badInput) return `${label}: this is not a number.`;
+      if (one.required && one.value === "" && one.id !== "account" && one.id !== "table") return `${label}: this is still empty.`;
+      if (!names.length || one.value === "") continue;
+      const given = one.dataset.pick ? [one.value] : one.dataset.many !== undefined ? one.value.split(",").map((v) => v.trim()).filter(Boolean) : [];
+      const unknown = given.find((name) => !names.includes(name));
+      if (unknown !== undefined) return `${label}: the table has no column “${unknown}”.`;
+    }
+    return "";
+  }
+
+  async function look() {
+    if (running) { again = true; return; }
+    running = true;
+    do {
+      again = false;
+      const wrong = missing();
+      if (wrong) {
+        const hint = Object.assign(document.createElement("p"), { className: "hint", textContent: wrong });
+        preview.replaceChildren(hint);
+        lock("Release", "Nothing to debit yet: answer the questions first.");
+        mark("");
+        continue;
+      }
+      const question = asked(), text = JSON.stringify(question);
+      let reply, body;
+      try {
+        reply = await fetch("/api/preview", { method: "POST", body: text, headers: { "X-CSRF-Token": studio.token, "Content-Type": "application/json", "HX-Request": "true", Accept: "text/html" } });
+        body = await reply.text();
+      } catch {
+        preview.replaceChildren(complaint("The studio does not answer. Nothing was spent; what you typed is kept."));
+        continue;
+      }
+      if (again || JSON.stringify(asked()) !== text) { again = true; continue; } // somebody went on typing
+      const open = [...preview.querySelectorAll("details")].map((one) => one.open);
+      preview.innerHTML = body;
+      [...preview.querySelectorAll("details")].forEach((one, place) => { if (place in open) one.open = open[place]; });
+      studioCharts.drawAll(preview);
+      const about = take("shown");
+      if (!reply.ok || !about) { lock("Release", "Nothing to debit: this cannot be released as it stands."); mark(""); continue; }
+      take("receipt").textContent = about.dataset.receipt;
+      button.textContent = about.dataset.button;
+      button.disabled = !about.dataset.digest;
+      shown = about.dataset.digest ? { ...question, shown: about.dataset.digest } : null;
+      mark(about.dataset.largest);
+    } while (again);
+    running = false;
+    preview.removeAttribute("aria-busy");
+  }
+
+  // The part of the slider that the account cannot pay for.
+  function mark(largest) {
+    const shade = take("unaffordable");
+    const part = largest ? (Math.log10(Number(largest)) - Number(slider.min)) / (Number(slider.max) - Number(slider.min)) : 1;
+    shade.hidden = part >= 1;
+    shade.style.left = `${100 * Math.max(part, 0)}%`;
+    take("affordable").textContent = largest && part < 1 ? `The account can pay for at most about ${Number(Number(largest).toPrecision(2))} here.` : "";
+  }
+
+  function changed() {
+    keep();
+    lock("Looking…", "Something changed: the new preview comes first.");
+    preview.setAttribute("aria-busy", "true");
+    speak();
+    clearTimeout(later);
+    later = setTimeout(look, 150);
+  }
+
+  // Bounds are asked for in the words of the table at hand.
+  function speak() {
+    const value = (name) => { const one = form.elements[`order.${name}`]; return one ? one.value : ""; };
+    if (form.dataset.mechanism !== "table") return;
+    const answer = value("answer"), what = value("column") || "value", who = value("unit") || "person", when = { hour: " in an hour", weekday: " on a day", month: " in a month" }[value("by")] || "";
+    const unit = value("measured_in") ? `, in ${value("measured_in")}` : "";
+    const put = (name, label, help) => {
+      const box = form.querySelector(`[data-field="${name}"]`);
+      if (!box) return;
+      words[name] ??= [box.querySelector("label").textContent, box.querySelector(".help").textContent];
+      box.querySelector("label").textContent = label || words[name][0];
+      box.querySelector(".help").textContent = help || words[name][1];
+    };
+    const share = answer === "share";
+    put("low", share ? `Count values of ${what} from` : `How small can ${what} of one ${who} be${when}${unit}?`, share ? "Where the range begins." : "Smaller values count as this. This must not come from the data.");
+    put("high", share ? "to" : `How large can ${what} of one ${who} be${when} at most${unit}?`, share ? "Where it ends." : "Larger values count as this. This must not come from the data.");
+    const show = (name, visible) => { const box = form.querySelector(`[data-field="${name}"]`); if (box) box.hidden = !visible; };
+    for (const name of ["column", "low", "high", "measured_in"]) show(name, answer !== "count");
+    show("by_column", value("by") !== "nothing");
+    show("by_values", value("by") === "values");
+  }
+
+  async function describe() {
+    const place = take("columns"), table = take("table");
+    columns = [];
+    if (!place) return;
+    if (!table.value) { place.replaceChildren(); return; }
+    const reply = await fetch(`/api/columns?table=${encodeURIComponent(table.value)}`, { headers: { "HX-Request": "true", Accept: "text/html" } });
+    place.innerHTML = await reply.text();
+    const known = place.querySelector("[data-columns]");
+    columns = known ? JSON.parse(known.dataset.columns) : [];
+    const isNumber = (one) => /int|float|double|decimal|bool/.test(one.type);
+    const fill = (id, listed) => take(id).replaceChildren(...listed.map((one) => Object.assign(document.createElement("option"), { value: one.name, label: `${one.name}: ${one.type}` })));
+    fill("columns-any", columns);
+    fill("columns-number", columns.filter(isNumber));
+    for (const picker of form.querySelectorAll(".picker")) choose(picker, columns.filter(isNumber));
+    guess(isNumber);
+  }
+
+  // A table with one column of times, one of names and one of numbers leaves nothing to choose.
+  function guess(isNumber) {
+    const only = (test) => { const found = columns.filter(test); return found.length === 1 ? found[0].name : ""; };
+    const put = (name, value) => { const one = form.elements[`order.${name}`]; if (one && one.value === "" && value) one.value = value; };
+    put("by_column", only((one) => /timestamp|date/.test(one.type)));
+    put("unit", only((one) => /string|utf8/.test(one.type)));
+    put("column", only(isNumber));
+  }
+
+  // Many columns: a list to search and tick, which writes into the field above it.
+  function choose(picker, listed) {
+    const input = picker.parentElement.querySelector("[data-many]"), list = picker.querySelector("ul"), search = picker.querySelector("input");
+    const show = () => {
+      const chosen = input.value.split(",").map((v) => v.trim());
+      const found = listed.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase()));
+      list.replaceChildren(...found.slice(0, 200).map((one) => {
+        const item = document.createElement("li"), label = document.createElement("label"), box = Object.assign(document.createElement("input"), { type: "checkbox", checked: chosen.includes(one.name) });
+        box.addEventListener("change", () => {
+          const now = input.value.split(",").map((v) => v.trim()).filter((name) => name && name !== one.name);
+          input.value = [...now, ...(box.checked ? [one.name] : [])].join(",");
+          changed();
+        });
+        const type = document.createElement("small");
+        type.textContent = one.type;
+        label.append(box, ` ${one.name} `, type);
+        item.append(label);
+        return item;
+      }));
+      if (found.length > 200) list.append(Object.assign(document.createElement("li"), { textContent: `and ${found.length - 200} more: search for them` }));
+    };
+    search.oninput = (event) => { event.stopPropagation(); show(); };
+    show();
+  }
+
+  async function upload() {
+    const file = take("file").files[0], place = take("upload-problem");
+    if (!file) return;
+    place.textContent = `Reading ${file.name}…`;
+    const body = new FormData();
+    body.append("file", file);
+    const { ok, found } = await studio.ask("/api/tables", body).catch(() => ({ ok: false, found: { error: { message: "the studio does not answer", code: "" } } }));
+    take("file").value = "";
+    if (!ok) { place.replaceChildren(complaint(found.error.message, found.error.code)); return; }
+    place.replaceChildren();
+    const option = Object.assign(document.createElement("option"), { value: found.id, textContent: `${found.name} (uploaded)` });
+    take("table").append(option);
+    take("table").value = found.id;
+    await describe();
+    changed();
+  }
+
+  async function spend() {
+    if (!shown || button.disabled || JSON.stringify(asked()) !== JSON.stringify({ ...shown, shown: undefined })) { changed(); return; }
+    button.disabled = true;
+    const { ok, found } = await studio.ask("/api/releases", { ...shown, key: form.dataset.key }).catch(() => ({ ok: false, found: null }));
+    if (ok) { location.replace(`/release/${form.dataset.key}`); return; }
+    if (!found) { take("outcome").replaceChildren(complaint("The studio does not answer. Press again when it does: the account is debited once at most.")); button.disabled = false; return; }
+    take("outcome").replaceChildren(complaint(found.error.message, found.error.code));
+    lock("Looking…", "Nothing was debited.");
+    look();
+  }
+
+  const toSlider = () => { const value = Number(epsilon.value); if (value > 0) slider.value = Math.log10(value); };
+  slider.addEventListener("input", () => { epsilon.value = Number((10 ** Number(slider.value)).toPrecision(2)); changed(); });
+  form.addEventListener("input", (event) => {
+    if (!event.target.name) return;
+    take("outcome").replaceChildren();
+    if (event.target === epsilon) toSlider();
+    if (event.target.id === "table") describe().then(changed); else changed();
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  if (take("file")) take("file").addEventListener("change", upload);
+  button.addEventListener("click", spend);
+  document.addEventListener("DOMContentLoaded", async () => {
+    restore(); toSlider(); speak();
+    await describe();
+    speak();
+    look();
+  });
+})();

@@ -1,0 +1,323 @@
+"""What a privacy officer does, in a real browser: nothing unseen is spent, and nothing that was typed is lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gaussveil.accounting import Adjacency, Certificate, Charge, verify
+from gaussveil.spectrum import GaussianPair
+
+from .conftest import PATIENCE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+Come = Callable[..., "Visit"]
+
+
+@pytest.fixture(scope="module")
+def day(studio: Running) -> str:
+    """Readings of thirty homes over three days."""
+    generator = np.random.default_rng(3)
+    lines = [
+        f"home {home},2024-01-0{1 + hour // 24} {hour % 24:02}:00:00,{generator.gamma(2.0, 0.4):.4f}"
+        for home in range(30)
+        for hour in range(72)
+    ]
+    path = studio.folder / "tables" / "day.csv"
+    path.write_text("\n".join(["household,time,kw", *lines]) + "\n", encoding="utf-8")
+    return "folder-0/day.csv"
+
+
+def answer(page: Any, account: str, table: str) -> None:
+    """The three questions, for the average day."""
+    page.select_option("#table", table)
+    page.wait_for_selector("#columns summary:has-text('3 columns')")
+    page.fill("#field-low", "0")
+    page.fill("#field-high", "4")
+    page.fill("#field-measured_in", "kW")
+    page.select_option("#account", account)
+    page.wait_for_selector("#release-button:enabled")
+
+
+def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running, day: str) -> None:
+    account = studio.account()
+    page = visit("/").page
+    page.click("a.tile:has-text('New release')")
+    answer(page, account, day)
+    # Columns were found by their types; bounds are asked for in words.
+    assert [page.input_value(f"#field-{name}") for name in ("column", "unit", "by_column")] == [
+        "kw",
+        "household",
+        "time",
+    ]
+    assert "must not come from the data" in page.inner_text("[data-field=high]")
+    assert "kw of one household be in an hour at most, in kW" in page.inner_text("[data-field=high]")
+    told = re.fullmatch(rf"Debit (0\.\d+) of 3 from {account}", page.inner_text("#release-button"))
+    assert told is not None
+    page.wait_for_selector("#preview .chart[data-drawn]")
+    assert "at most 55" in page.inner_text("#preview")
+    assert page.locator(".figures i.more").count() == 5
+    page.click("#release-button")
+    page.wait_for_selector("h2:text('Released')")
+    assert page.inner_text("h1") == "Mean of kw by hour, day.csv"
+    spent = studio.ledger.statement(account).spent_epsilon
+    assert float(told[1]) == pytest.approx(spent, rel=5e-3)
+    page.hover(".chart[data-drawn]")
+    page.wait_for_selector(".tip:has-text('mean of kw')")
+    assert " to " in page.inner_text(".tip")  # the band, in numbers
+    assert page.locator(".chart .name").all_text_contents() == ["hour of time", "mean of kw, kW"]
+    page.click("text=Verify this")
+    page.wait_for_selector("#verified .verdict.good")
+    page.click("a:text('Explore its privacy')")
+    page.wait_for_selector("#reading:has-text('exactly')")
+    (shown,) = re.findall(r"epsilon (\S+) exactly", page.inner_text("#reading"))
+    assert float(shown) == pytest.approx(1.0, rel=1e-2)
+    # Found again, by search and from Home.
+    page.goto(studio.address + "/releases?q=kw+day")
+    page.click("a:has-text('Mean of kw by hour')")
+    page.wait_for_selector("h2:text('Released')")
+    page.goto(studio.address + "/")
+    assert "more like the last" in page.inner_text(f"a.card:has-text('{account}')")
+
+
+def test_what_is_taken_away_makes_the_same_release_again(
+    visit: Come, studio: Running, day: str, tmp_path: Path
+) -> None:
+    account = studio.account(epsilon=10.0)
+    order = studio.order(
+        account, "table", day, unit="household", column="kw", low=0, high=4, by="hour", by_column="time"
+    )
+    studio.client.post("/api/releases", json=order)
+    assert studio.finished(order["key"])["state"] == "released"
+    page = visit(f"/release/{order['key']}").page
+    with page.expect_download() as found:
+        page.click("text=Download package")
+    with zipfile.ZipFile(found.value.path()) as parcel:
+        assert parcel.testzip() is None
+        names = set(parcel.namelist())
+        assert names == {"answers.csv", "answers.parquet", "certificate.json", "report.html", "again.py", "again.txt"}
+        parcel.extractall(tmp_path)
+    rows = np.genfromtxt(tmp_path / "answers.csv", delimiter=",", names=True)
+    assert pq.read_table(tmp_path / "answers.parquet")["mean_kw"].to_pylist() == rows["mean_kw"].tolist()
+    first = Certificate.read(tmp_path / "certificate.json")
+    for name, body in (
+        ("day.csv", studio.folder / "tables" / "day.csv"),
+        ("home.ledger", studio.folder / "home.ledger"),
+    ):
+        (tmp_path / name).symlink_to(body)
+    command = (tmp_path / "again.txt").read_text(encoding="utf-8").strip()
+    program = str(Path(sys.executable).parent / "gaussveil")
+    line = command.replace("gaussveil ", f"{program} ", 1).replace("--out answers.csv", "--out second.csv")
+    for run in ([sys.executable, "again.py"], ["/bin/sh", "-c", line]):
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+    again = [Certificate.read(tmp_path / name) for name in ("certificate.json", "second.csv.certificate.json")]
+    for one in again:
+        assert verify(one).private
+        assert (one.charge, one.adjacency, one.account) == (first.charge, first.adjacency, account)
+    assert len(studio.entries(account)) == 3  # each of them was debited
+
+
+def test_nothing_is_spent_that_no_preview_showed(visit: Come, studio: Running, day: str) -> None:
+    account = studio.account()
+    page = visit("/release").page
+    answer(page, account, day)
+    before = page.inner_text("#release-button")
+    page.fill("#field-epsilon", "2.5")
+    assert page.is_disabled("#release-button")  # at once, before the server has answered
+    page.wait_for_selector("#release-button:enabled")
+    assert page.inner_text("#release-button") != before
+    for name, wrong, words in (
+        ("epsilon", "", "Epsilon: this is still empty"),
+        ("column", "kilowatts", "the table has no column “kilowatts”"),
+        ("unit", "", "Whom to hide: this is still empty"),
+    ):
+        right = page.input_value(f"#field-{name}")
+        page.fill(f"#field-{name}", wrong)
+        page.wait_for_selector(f"#preview:has-text('{words}')")
+        assert page.is_disabled("#release-button")
+        page.fill(f"#field-{name}", right)
+        page.wait_for_selector("#release-button:enabled")
+    # What another did meanwhile changes what this debit would mean.
+    studio.ledger.debit(account, Charge(GaussianPair.mean_shift(0.1)), Adjacency.add_remove("household"))
+    page.click("#release-button")
+    page.wait_for_selector("#outcome:has-text('not what the preview showed')")
+    assert len(studio.entries(account)) == 1
+    page.wait_for_selector("#release-button:enabled")  # with a new preview
+    assert "Spent now: epsilon 0." in page.inner_text("#receipt")
+
+
+def test_a_digest_covers_order_table_and_account(studio: Running, day: str) -> None:
+    account, other = studio.account(), studio.account()
+    order = studio.order(account)
+    changed: list[dict[str, Any]] = [
+        {"order": {"mechanism": "vector", "epsilon": 2.0}},
+        {"order": {"mechanism": "vector", "l2_sensitivity": 0.5}},
+        {"account": other},
+        {"table": day},
+        {"shown": "f" * 64},
+    ]
+    for one in changed:
+        refused = studio.client.post("/api/releases", json={**order, **one})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "GV404")
+    path = studio.folder / "tables" / "small.csv"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text + "1,2\n", encoding="utf-8")  # the file itself
+    assert studio.client.post("/api/releases", json=order).status_code == 409
+    path.write_text(text, encoding="utf-8")
+    missing = {name: value for name, value in order.items() if name != "shown"}
+    assert studio.client.post("/api/releases", json=missing).status_code == 422
+    assert studio.entries(account) == studio.entries(other) == []
+
+
+def test_nothing_that_was_typed_is_lost(visit: Come, studio: Running, day: str) -> None:
+    account = studio.account()
+    page = visit("/release").page
+    answer(page, account, day)
+    page.fill("#field-epsilon", "0.7")
+    form = page.url
+
+    def kept() -> None:
+        page.wait_for_selector("#release-button:enabled")
+        values = [page.input_value(f"#field-{name}") for name in ("epsilon", "high", "measured_in", "unit")]
+        assert values == ["0.7", "4", "kW", "household"]
+        assert (page.input_value("#table"), page.input_value("#account")) == (day, account)
+
+    kept()
+    page.reload()
+    kept()
+    page.click(".kinds a:has-text('Numbers that you computed')")  # another kind, and back
+    page.wait_for_selector("#field-l2_sensitivity")
+    assert page.input_value("#field-epsilon") == "0.7"
+    page.click(".kinds a:has-text('Averages')")
+    kept()
+    page.click("a:text('Open an account')")
+    page.fill("#new-name", f"second {account}")
+    page.click("button:text('Open')")
+    page.wait_for_selector(f"th:has-text('second {account}')")
+    page.goto(form)
+    kept()
+    # A refusal and a cancelled release lead back to a form that is filled in.
+    order = studio.order(
+        account, "table", day, unit="household", column="kw", low=0, high=4, by="hour", by_column="time"
+    )
+    studio.client.post("/api/releases", json=order)
+    stopped = studio.client.post(f"/api/releases/{order['key']}/cancel").json()["state"]
+    page.goto(f"{studio.address}/release/{order['key']}")
+    page.click("a:text('Change and try again')" if stopped == "cancelled" else "a:text('Repeat')")
+    page.wait_for_selector("#release-button:enabled")
+    assert page.input_value("#field-high") == "4"
+    assert page.input_value("#account") == account
+
+
+def test_every_format_of_the_command_line_can_be_uploaded(
+    visit: Come, studio: Running, day: str, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+    import pyarrow.feather as feather
+
+    body = (studio.folder / "tables" / "day.csv").read_bytes()
+    table = arrow_csv.read_csv(pa.BufferReader(body))
+    (tmp_path / "up.csv.gz").write_bytes(gzip.compress(body))
+    pq.write_table(table, tmp_path / "up.parquet")
+    feather.write_feather(table, tmp_path / "up.feather")
+    with pa.OSFile(str(tmp_path / "up.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    page = visit("/release").page
+    for ending in ("csv.gz", "parquet", "feather", "arrow"):
+        page.set_input_files("#file", str(tmp_path / f"up.{ending}"))
+        page.wait_for_selector(f"#table option:checked:has-text('up.{ending}')", state="attached")
+        page.wait_for_selector("#columns summary:has-text('3 columns')")
+
+
+def test_errors_have_a_sentence_and_the_way_back(visit: Come, studio: Running) -> None:
+    page = visit("/nothing").page
+    assert page.inner_text("h1") == "That did not work"
+    assert page.locator("nav a").count() >= 6
+    assert "HTTP" not in page.inner_text(".problem")
+    stranger = page.context.browser.new_page()
+    reply = stranger.goto(studio.address + "/")
+    assert reply is not None
+    assert reply.status == 401
+    assert "link that it printed" in stranger.inner_text("main")
+    assert "HTTP401" not in stranger.content()
+    stranger.close()
+
+
+def test_three_hundred_accounts_are_searched_sorted_and_paged(
+    browser: Browser, started_studio: Any, tmp_path: Path
+) -> None:
+    from gaussveil.accounting import Ledger
+
+    (tmp_path / "tables").mkdir()
+    with Ledger.create(tmp_path / "home.ledger").held(tmp_path / "home.ledger") as book:
+        for number in range(300):
+            book.open_account(f"town {number:03}", epsilon=3.0, delta=1e-5)
+        for _ in range(2):
+            book.debit("town 123", Charge(GaussianPair.mean_shift(0.3)), Adjacency.add_remove("home"))
+    with started_studio(tmp_path) as many:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
+        page.goto(many.link)
+        page.click("text=All 300 accounts")
+        assert page.locator("tbody tr").count() == 24
+        page.click("text=Next")
+        page.wait_for_selector("text=Page 2 of 13")
+        page.fill("#q", "12")
+        page.select_option("#sort", "fullest")
+        page.click("button:text('Search')")
+        page.wait_for_selector("h2:text('13 accounts')")
+        rows = page.locator("tbody th").all_inner_texts()
+        assert rows[0] == "town 123"
+        assert len(rows) == 13
+        assert re.search(r"\d+ % used: \d+ more like the last", page.inner_text("tbody tr"))
+        page.close()
+
+
+def test_a_debit_whose_draw_never_began_is_given_back(visit: Come, studio: Running) -> None:
+    account = studio.account()
+    charge, relation = Charge(GaussianPair.mean_shift(0.5)), Adjacency.add_remove("home")
+    first, drawn = (studio.ledger.debit(account, charge, relation).id for _ in range(2))
+    studio.ledger.mark_drawing(drawn)
+    page = visit(f"/accounts/{account}").page
+    page.on("dialog", lambda asked: asked.accept())
+    page.click("button:text('Give back')")
+    page.wait_for_selector("td:text('void')")
+    assert studio.entries(account) == [(first, "void"), (drawn, "drawing")]
+    assert page.locator("button:text('Give back')").count() == 0
+    refused = studio.client.post(f"/api/entries/{drawn}/void")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "GV404")
+
+
+def test_a_certificate_of_megabytes_verifies(studio: Running) -> None:
+    from gaussveil.mechanisms import GaussianRelease
+
+    made = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([1.0]).certificate
+    large = made.to_json() + " " * (3 << 20)
+    found = studio.client.post("/api/certificate", files={"file": ("large.json", large.encode())})
+    assert (found.status_code, found.json()["verdict"]) == (200, "verified")
+    assert json.loads(large) == found.json()["certificate"]
+
+
+def test_a_phone_sees_the_chart_first(visit: Come, studio: Running) -> None:
+    page = visit("/explore", viewport={"width": 375, "height": 800}).page
+    page.wait_for_selector("#curve[data-drawn]")
+    tops = page.evaluate("['#curve', '#shift'].map(one => document.querySelector(one).getBoundingClientRect().top)")
+    assert tops[0] < tops[1]
