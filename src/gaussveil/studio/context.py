@@ -67,12 +67,5 @@ Context = Annotated[Studio, Depends(studio_of)]
 def page(request: Request, name: str, status: int = 200, **known: object) -> HTMLResponse:
     """A whole page with its navigation."""
     studio = studio_of(request)
-    return html(
-        name,
-        status,
-        here=request.url.path,
-        csrf=studio.access.csrf,
-        diagnostics=studio.settings.diagnostics,
-        version=request.app.version,
-        **known,
-    )
+    frame = {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics, "version": request.app.version}
+    return html(name, status, **{"here": request.url.path, **frame, **known})

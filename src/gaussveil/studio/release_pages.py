@@ -95,7 +95,7 @@ async def release(context: Context, mechanism: str = "table", like: str = "") ->
 def form_or_result(request: Request, context: Context, key: Key, mechanism: str = "table", like: str = "") -> Response:
     """The form of a key that is still free, or what became of the release under it."""
     if context.jobs.exists(key):
-        return page(request, "release_result.html", **_known(context, context.jobs.status(key)))
+        return page(request, "release_result.html", here="/releases", **_known(context, context.jobs.status(key)))
     if mechanism not in ORDERS:
         raise ParameterError(f"mechanism must be one of {', '.join(ORDERS)}")
     context.worker.begin("warm", mechanism=mechanism)
