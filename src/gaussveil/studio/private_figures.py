@@ -47,7 +47,7 @@ def _compare(asked: dict[str, Any]) -> tuple[list[Fact], list[Picture]]:
     if order["mechanism"] == "table":
         return _beside_the_truth(order, asked["address"], file)
     if order["mechanism"] == "mixture" and order["label"]:
-        return _mixture(order, asked["address"], file)
+        return _mixture(order, asked["address"], file), []
     raise ParameterError("only answers from tables, vectors and mixtures with labels can be compared here")
 
 
@@ -75,7 +75,7 @@ def _beside_the_truth(order: dict[str, Any], address: str, file: Path) -> tuple[
     return facts, [Picture("Released and true", keys, series, order["by"], name, kind, bands=[band(low, high)])]
 
 
-def _mixture(order: dict[str, Any], address: str, file: Path) -> tuple[list[Fact], list[Picture]]:
+def _mixture(order: dict[str, Any], address: str, file: Path) -> list[Fact]:
     from gaussveil.mechanisms import MixtureModel
     from gaussveil.mechanisms.mixture.diagnostics import diagnose as compare
     from gaussveil.mechanisms.mixture.records import read_records
@@ -83,12 +83,4 @@ def _mixture(order: dict[str, Any], address: str, file: Path) -> tuple[list[Fact
     model = MixtureModel.read(file)
     records = read_records(open_source(address), order["label"], classes=model.classes, columns=order["columns"])
     found = compare(model, *records.in_memory(), None)
-    facts = [(name.replace("_", " "), f"{found[name]:.6g}") for name in found if isinstance(found[name], float)]
-    classes: Any = found["marginals"]
-    pictures = []
-    for name, columns in classes.items():
-        for column, one in columns.items():
-            places = np.clip(np.searchsorted(one["edges"], one["grid"], side="right") - 1, 0, len(one["histogram"]) - 1)
-            series = {"released": one["released"].tolist(), "records": one["histogram"][places].tolist()}
-            pictures.append(Picture(f"{column} of class {name}", one["grid"].tolist(), series, column, "density"))
-    return facts, pictures
+    return [(name.replace("_", " "), f"{found[name]:.6g}") for name in found if isinstance(found[name], float)]
