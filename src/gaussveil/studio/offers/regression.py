@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gaussveil.accounting import Account
-from gaussveil.errors import ParameterError
+from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms import LinearFit, PrivateLinearRegression
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number, require_columns
@@ -45,7 +45,12 @@ class RegressionOffer(Offer):
         schema = schema_of(self.needed_table())
         require_columns(schema, [*(order["columns"] or ()), *(name for name in skipped if name)])
         numbers = [one.name for one in schema if is_number(one.type) and one.name not in skipped]
-        features = order["columns"] or numbers
+        features = [name for name in order["columns"] or numbers if name not in skipped]
+        for name in (*features, order["target"]):
+            if not is_number(kind := schema.field(name).type):
+                raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: choose another one.")
+        if not features or order["unit"] == order["target"]:
+            raise ParameterError("choose at least one column that explains the other, and another one to hide")
         return list(dict.fromkeys([*features, order["target"], *([order["unit"]] if order["unit"] else [])]))
 
     def _table(self) -> Source:
