@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import multiprocessing
 import random
 import sqlite3
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gaussveil.accounting import Account, Certificate, Ledger, verify
+from gaussveil.accounting import Account, Adjacency, Certificate, Ledger, verify
 from gaussveil.accounting.transaction import release_id_given
-from gaussveil.errors import GaussveilError, LedgerCorruptError, LedgerStateError
+from gaussveil.errors import AssumptionError, GaussveilError, LedgerCorruptError, LedgerStateError
 from gaussveil.noise import SecureGenerator
 from gaussveil.noise.generator import default_generator
 from gaussveil.noise.keyed import KeyedGenerator
@@ -123,6 +125,57 @@ def test_refusals_say_the_same_of_a_data_set_and_its_neighbour(case: MechanismCa
             said.append((type(caught.value), str(caught.value)))
         assert said[0] == said[1]
     assert states(poor) == []
+
+
+def test_an_account_of_other_units_pays_for_nothing(case: MechanismCase, tmp_path: Path) -> None:
+    """A release that hides one unit must not be paid from the budget of another, which it may not hide at all."""
+    ledger = Ledger.create(tmp_path / "units.ledger")
+    for number, other in enumerate((Adjacency.add_remove("nobody's unit"), Adjacency.event(1, 1e-3))):
+        account = ledger.open_account(str(number), epsilon=3.0, delta=0.5, adjacency=other)
+        generator = Watched()
+        with pytest.raises(AssumptionError):
+            case.release(case.build(**PROMISE, account=account, generator=generator), case.value)
+        assert generator.reads == 0
+        assert states(account) == []
+
+
+def test_a_release_leaves_its_data_alone_and_shares_nothing_with_them(case: MechanismCase) -> None:
+    data, before = copy.deepcopy(case.value), copy.deepcopy(case.value)
+    found = case.release(case.build(**PROMISE), data)
+    given, taken = list(arrays(data)), list(arrays(found.value))
+    assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(given, arrays(before), strict=True))
+    assert not any(np.shares_memory(one, other) for one in given for other in taken)
+
+
+def test_a_design_changed_after_a_release_is_charged_as_changed(case: MechanismCase, account: Account) -> None:
+    """Noise planned for one promise must not go out under another: the change counts, does not count, or is refused."""
+    mechanism = case.build(**PROMISE, account=account)
+    first = case.release(mechanism, case.value).certificate
+    try:
+        mechanism.epsilon = 0.5
+        second = case.release(mechanism, case.value).certificate
+    except (AttributeError, AssumptionError):
+        assert states(account) == ["released"]
+        return
+    assert verify(second).outcome == "verified"
+    assert second.epsilon in (0.5, PROMISE["epsilon"])
+    assert (second.charge == first.charge) == (second.epsilon == PROMISE["epsilon"])
+    paid = {entry.id: entry.charge for entry in Ledger(account.ledger).entries("homes")}  # of a stream once, by design
+    assert paid == {one.release_id: one.charge.digest for one in (first, second)}
+
+
+def arrays(value: Any, depth: int = 0) -> Iterator[np.ndarray[Any, Any]]:
+    """Every array of numbers that a value holds."""
+    if isinstance(value, np.ndarray):
+        yield from (value,) if value.dtype.kind in "fiu" else ()
+    elif isinstance(value, Mapping):
+        yield from (found for item in value.values() for found in arrays(item, depth + 1))
+    elif isinstance(value, list | tuple):
+        yield from (found for item in value for found in arrays(item, depth + 1))
+    elif hasattr(value, "to_numpy"):
+        yield from arrays(value.to_numpy(), depth + 1)
+    elif depth < 4 and hasattr(value, "__dict__"):
+        yield from arrays(vars(value), depth + 1)
 
 
 def test_forged_figures_never_divide_the_two_verifiers(case: MechanismCase) -> None:

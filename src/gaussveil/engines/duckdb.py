@@ -145,12 +145,11 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
     """SQL that names the table, and what makes the Arrow object that a pass reads, if any."""
     match location.kind:
         case "parquet":
+            if location.local and _has_coarse_times(location.files()):
+                return "gaussveil_arrow", _arrow_files(location.files(), "parquet")
             return f"read_parquet({_list(location.files())}, hive_partitioning=false)", None
         case "arrow":
-            from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
-
-            dataset = arrow_files(location.files(), format="ipc")
-            return "gaussveil_arrow", lambda: dataset
+            return "gaussveil_arrow", _arrow_files(location.files(), "ipc")
         case "sqlite":
             database = SqliteTable(location.address, location.table)
             return database.sql("gaussveil_arrow"), database.reader
@@ -160,6 +159,35 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
                 "or pip install 'gaussveil[postgres]'."
             )
     return _attached(connection, location), None
+
+
+def _has_coarse_times(files: Sequence[str]) -> bool:
+    from pyarrow.parquet import read_schema
+
+    return any(map(_is_coarse, read_schema(files[0]).types)) if files else False
+
+
+def _is_coarse(kind: pa.DataType) -> bool:
+    """Whether times of this type may lie beyond those that microseconds hold, which DuckDB would refuse to read."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"))
+
+
+def _arrow_files(files: Sequence[str], form: str) -> Callable[[], Any]:
+    """What makes the Arrow object of a pass; times beyond those that microseconds hold are missing."""
+    from pyarrow.compute import field, if_else
+    from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
+
+    dataset = arrow_files(files, format=form)
+    if not any(map(_is_coarse, dataset.schema.types)):
+        return lambda: dataset
+    columns = {}
+    for name, kind in zip(dataset.schema.names, dataset.schema.types):
+        columns[name] = field(name)
+        if _is_coarse(kind):
+            number, most = field(name).cast(pa.int64()), (2**63 - 1) // (1_000_000 if kind.unit == "s" else 1000)
+            held = if_else((number <= most) & (number >= -most), field(name), pa.scalar(None, kind))
+            columns[name] = held.cast(pa.timestamp("us", kind.tz))
+    return lambda: dataset.scanner(columns=columns, batch_size=_BATCH_ROWS)
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:

@@ -126,7 +126,8 @@ class ClockPart(_OnClock):
     def codes(self, cells: pa.Array) -> Integers:
         """What the clock says."""
         function = {"hour": pc.hour, "weekday": pc.day_of_week, "month": pc.month}[self.part]
-        return _found(function(self._local(cells)), first=_PARTS[self.part][0])
+        found = _found(function(self._local(cells)), first=_PARTS[self.part][0])
+        return np.where(found < len(self.values), found, -1)  # times beyond all calendars give hours beyond the day
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""No cell of a record decides whether a release runs: a refusal that depends on the data is an output."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gaussveil
+from gaussveil.errors import SchemaError
+from gaussveil.mechanisms import Count, TableRelease
+from gaussveil.statistics.keys import Key, date_of, discover, hour_of, month_of, weekday_of
+from gaussveil.statistics.row_hash import hash_rows
+
+CLOCKS = [hour_of("at"), weekday_of("at"), month_of("at"), date_of("at", "2020-01-01", "2020-02-01")]
+FAR = [2**63 - 1, -(2**63), -(2**63) + 1, 2**62, -(2**62), 10**17, -(10**17), 10**15, -(10**15)]
+
+
+def table(times: list[int | None], unit: str, zone: str | None) -> pa.Table:
+    return pa.table(
+        {
+            "home": [f"h{number}" for number in range(len(times))],
+            "at": pa.array(times, pa.int64()).cast(pa.timestamp(unit, zone)),
+        }
+    )
+
+
+def release(data: object, key: object) -> None:
+    TableRelease(epsilon=1.0, delta=1e-5, unit="home", by={"k": key}, answers=[Count()]).release(data)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_time_beyond_all_calendars_belongs_to_no_group_or_to_one(unit: str, zone: str | None) -> None:
+    """Arrow's hour of such a time may be a number of thirteen digits."""
+    column = table([0, None, *FAR], unit, zone).column("at").combine_chunks()
+    for key in CLOCKS:
+        assert isinstance(key, Key)
+        codes = key.codes(column)
+        assert codes[1] == -1
+        assert all(-1 <= code < len(key.values) for code in codes)
+    release(table([0, 5, *FAR], unit, zone), CLOCKS[0])
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_files_of_coarse_times_are_read_whatever_they_hold(tmp_path: Path, form: str, zone: str | None) -> None:
+    """DuckDB refuses times of milliseconds that microseconds cannot hold."""
+    target = tmp_path / f"rows.{form}"
+    for far in (0, *FAR):
+        data = table([0, 5, far], "ms", zone)
+        if form == "parquet":
+            pq.write_table(data, target)
+        else:
+            with pa.OSFile(str(target), "wb") as stream, pa.ipc.new_file(stream, data.schema) as writer:
+                writer.write_table(data)
+        release(gaussveil.open(target), CLOCKS[0])
+
+
+def test_integers_of_any_size_are_refused_by_type_or_told_apart() -> None:
+    wide = pa.decimal256(76, 0)
+    for value in (Decimal(1), Decimal(10) ** 75):
+        with pytest.raises(SchemaError):
+            release(pa.table({"home": ["a"], "k": pa.array([value], wide)}), discover("k"))
+    numbers = [1, 2**64 + 1, 2**64, 2**65 + 1, -(2**64) + 1, 0, None, 10**37, -(10**37)]
+    cells = [None if one is None else Decimal(one) for one in numbers]
+    found = hash_rows([pa.array(cells, pa.decimal128(38, 0))], bytes(32))
+    assert len(set(found.tolist())) == len(numbers)
+    for kind in (pa.int64(), pa.uint64()):  # as integers of other types where those hold them
+        assert hash_rows([pa.array([1, 0, None], kind)], bytes(32)).tolist() == found[[0, 5, 6]].tolist()
