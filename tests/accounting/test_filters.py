@@ -247,3 +247,16 @@ def test_a_balance_is_never_below_the_exact_sum_and_survives_storage(costs: list
             assert exact <= Fraction(float(value)) <= exact * (1 + Fraction(1, 10**12))
     assert stored.backward[1] == 0.0
     assert Fraction(stored.sampler_error) >= sum(Fraction(energy * 1e-20) * count for energy, count in costs)
+
+
+@pytest.mark.parametrize("order", [1e-3, 0.37, 1.0, 25.0, 9973.0, 1e6])
+def test_the_cap_of_a_renyi_filter_is_rounded_down(order: float) -> None:
+    """At large orders the parts of the bound are millions of times their sum: plain doubles gave 3e-9 too much."""
+    with mp.workdps(60):
+        for epsilon in (1e-3, 0.7, 12.3, 300.0):
+            for delta in (1e-300, 1e-9, 0.3, 0.999):
+                budget, s = Budget(epsilon, delta), mpf(order)
+                ideal = mpf(budget.delta) * (1 - mpf(budget.sampler_share))
+                exact = s * mpf(epsilon) + mp.log(ideal) - s * mp.log(s) + (1 + s) * mp.log(1 + s)
+                size = s * mpf(epsilon) + abs(mp.log(ideal)) + 20
+                assert exact - 1e-14 * size <= mpf(budget.renyi_cap(order)) <= exact

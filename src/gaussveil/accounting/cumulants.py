@@ -21,7 +21,7 @@ SHORT = 1e-4  # of a cell, times its power: below it the middle of a chord is bo
 
 def log_chernoff(order: float) -> float:
     """log max_u (1 - e^-u) e^(-s u): log delta(epsilon) <= K(s) - s epsilon + this (derived: docs/ledger)."""
-    return order * math.log(order) - (1 + order) * math.log1p(order)
+    return -order * math.log1p(1 / order) - math.log1p(order)
 
 
 def cumulants(part: Part, order: float) -> tuple[Floats, Floats, float]:

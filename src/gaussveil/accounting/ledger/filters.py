@@ -61,8 +61,9 @@ class Budget:
         return _largest_energy(self.epsilon, self.ideal_delta)
 
     def renyi_cap(self, order: float) -> float:
-        """K(s) whose Chernoff bound at epsilon is the ideal delta; not positive if the order cannot serve."""
-        return order * self.epsilon + math.log(self.ideal_delta) - log_chernoff(order)
+        """K(s) whose Chernoff bound at epsilon is at most the ideal delta; not positive if the order cannot serve."""
+        parts = order * self.epsilon, math.log(self.ideal_delta), -log_chernoff(order)
+        return sum(parts) - 2.0**-50 * (1 + sum(map(abs, parts)))  # rounded down
 
 
 @lru_cache(maxsize=256)
