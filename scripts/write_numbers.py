@@ -12,6 +12,10 @@ Marked places in README.md and docs/**/*.md:
     | ... |
     <!-- /table -->
 
+    <!-- errata:NDIS -->
+    one paragraph per record of that paper in studies/gaussveil_studies/errata/claims.toml
+    <!-- /errata -->
+
 What is stored: in docs/numbers.json the studies' claims (STUDY.CLAIM), verdicts (the table STUDY.verdict) and tables
 (STUDY.STEP-TABLE), and the figures of docs/computed.py (computed.NAME); in docs/benchmarks the kept runs, a table each
 (bench.MACHINE.NAME, columns what, ours, peer, ratio), and what a GPU measured (bench.FILE.PATH-OF-THE-VALUE). A number
@@ -40,6 +44,7 @@ ROOT = Path(__file__).parents[1]
 STORE = Path("docs/numbers.json")
 NUMBER = re.compile(r"(<!-- number:([\w./-]+) -->)(.*?)(<!-- /number -->)")
 TABLE = re.compile(r"(<!-- table:([\w.-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
+ERRATA = re.compile(r"(<!-- errata:([\w-]+) -->\n)(.*?)(<!-- /errata -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- (?:number|table):")
 COMPUTED = "computed"
 RESULTS = Path("docs/results.md")
@@ -157,13 +162,24 @@ def results(store: Store) -> str:
     return "\n".join(lines)
 
 
+def with_errata(text: str) -> str:
+    """The text with the records of a paper where it asks for them, their figures still to be filled."""
+
+    def paragraphs(found: re.Match[str]) -> str:
+        from gaussveil_studies.errata.page import section
+
+        return f"{found[1]}{section(found[2])}{found[4]}"
+
+    return ERRATA.sub(paragraphs, text)
+
+
 def fill(root: Path, *, write: bool = True) -> list[str]:
     """Write every marked place, or only look at it; return what is wrong."""
     store, wrong = everything(root), []
     for page in pages(root):
         problems: list[str] = []
         text = page.read_text(encoding="utf-8")
-        new = filled(results(store) if page == root / RESULTS else text, store, problems)
+        new = filled(results(store) if page == root / RESULTS else with_errata(text), store, problems)
         if new != text and write:
             page.write_text(new, encoding="utf-8")
         elif new != text:
@@ -199,7 +215,9 @@ def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
     absent = [*outcome.missing, *(f"{claim.key} ({claim.because})" for claim in outcome.claims if not claim.ours)]
     if absent:
         print(f"  without {', '.join(absent)}: what needs it keeps its former figures")
-    store["numbers"] = {f"{name}.{claim.key}": claim.ours for claim in outcome.claims if claim.ours}
+    for claim in outcome.claims:
+        if claim.ours:
+            store["numbers"] |= {f"{name}.{claim.key}": claim.ours, f"{name}.{claim.key}.printed": claim.printed}
     store["tables"][f"{name}.verdict"] = {
         "title": outcome.study.title,
         "columns": ["claim", "as printed", "ours", "verdict", "why"],

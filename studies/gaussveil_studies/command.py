@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from gaussveil_studies.study import Outcome
 
 PIPED_WIDTH = 160  # of tables that go to a file or a pipe
-COLOURS = {"refuted": "red", "agrees": "green", "differs": "yellow", "not shown": ""}
+COLOURS = {"refuted": "red", "false": "red", "agrees": "green", "reproduced": "green", "differs": "yellow"}
 
 
 def answer(
@@ -33,6 +34,8 @@ def answer(
     seed: int,
     cache: Path | None,
     no_cache: bool,
+    resume: bool,
+    workers: int | None,
     install_peers: bool,
     json: bool,
 ) -> None:
@@ -47,6 +50,7 @@ def answer(
     from gaussveil_studies.study import Options, Size
     from gaussveil_studies.study_output import as_json, write_outcome
     from gaussveil_studies.study_run import default_cache, run_study
+    from gaussveil_studies.trials import cores
 
     if name == "list":
         studies = [study_named(each) for each in names()]
@@ -58,10 +62,15 @@ def answer(
     if data is not None and not data.is_dir():
         raise SourceError(f"{data}: is no folder; name the folder of the real data sets")
     size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
-    options = Options(data or _data_from_environment(), size, seed)
+    if resume and (no_cache or not full):
+        raise ParameterError("--resume continues a run with --full, from the cache: leave out --no-cache, add --full")
+    kept = None if no_cache else cache or default_cache()
+    pieces = kept / "pieces" / name if kept is not None and full else None
+    if pieces is not None and not resume:
+        shutil.rmtree(pieces, ignore_errors=True)
+    options = Options(data or _data_from_environment(), size, seed, workers or (cores() if full else 1), pieces)
     if install_peers:
         install(Path())
-    kept = None if no_cache else cache or default_cache()
     with shown_progress(sys.stderr.isatty() and not json, f"study {name}") as progress:
         outcome = run_study(wanted, options, kept, progress)
     page = write_outcome(outcome, out)
@@ -97,7 +106,7 @@ def _print(outcome: Outcome) -> None:
     lines = [
         [
             *map(Text, (claim.claim, claim.printed, claim.ours)),
-            Text(claim.verdict.value, style=f"bold {COLOURS[claim.verdict.value]}"),
+            Text(claim.verdict.value, style=f"bold {COLOURS.get(claim.verdict.value, '')}"),
             Text(claim.because),
         ]
         for claim in outcome.claims

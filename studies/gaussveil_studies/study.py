@@ -6,7 +6,6 @@ refutation that stops refuting is seen. Parts are plain values: they are cached,
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +17,7 @@ from matplotlib.figure import Figure
 
 from gaussveil.report.figures import svg
 from gaussveil.typing import Progress
+from gaussveil_studies.errata.records import records
 
 Value = str | int | float | bool | None
 Row = dict[str, Any]  # of a table, before its columns are chosen
@@ -34,8 +34,16 @@ class Size(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What became of a printed claim."""
+    """What became of a printed claim.
 
+    Of the papers': false (a counterexample), loose (true, more than needed), slip (a misprint or a step of a proof) or
+    reproduced. Of libraries and of goals: agrees or refuted. Differs: other data, or not borne out by the numbers.
+    """
+
+    FALSE = "false"
+    LOOSE = "loose"
+    SLIP = "slip"
+    REPRODUCED = "reproduced"
     AGREES = "agrees"
     REFUTED = "refuted"
     DIFFERS = "differs"
@@ -44,11 +52,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Options:
-    """What a run may vary: the folder of the real data, the size, the seed of all draws."""
+    """What a run may vary: the folder of the real data, the size, the seed of all draws.
+
+    Results do not depend on `workers`, the processes that share trials, or `kept`, the folder of finished pieces.
+    """
 
     data: Path | None = None
     size: Size = Size.QUICK
     seed: int = 0
+    workers: int = 1
+    kept: Path | None = None
 
     def pick(self, tiny: Chosen, quick: Chosen, full: Chosen) -> Chosen:
         """The one of three that belongs to the size."""
@@ -192,26 +205,24 @@ def judged(
 
 
 class Paper:
-    """What a paper prints: `claims.toml` beside a study's file holds its statements by key, and the figures printed."""
+    """What one paper prints: the records of `errata/claims.toml` of that document, by key."""
 
-    def __init__(self, file: str) -> None:
-        self._statements = tomllib.loads(Path(file).with_name("claims.toml").read_text(encoding="utf-8"))
+    def __init__(self, document: str) -> None:
+        self._records = {key: record for key, record in records().items() if record.document == document}
 
-    def judged(
-        self,
-        key: str,
-        ours: str,
-        *,
-        printed: str = "",
-        refuted: bool | None = None,
-        agrees: bool | None = None,
-        because: str = "",
-    ) -> Claim:
-        """One of its statements beside our figure; what is printed and the reason may be computed."""
-        known = {"printed": printed, "because": because, **self._statements[key]}
-        return judged(
-            key, known["claim"], known["printed"], ours, refuted=refuted, agrees=agrees, because=known["because"]
-        )
+    def judged(self, key: str, ours: str, *, borne_out: bool, printed: str = "", because: str = "") -> Claim:
+        """One of its statements beside our figure: the record's verdict where the numbers bear it out."""
+        record = self._records[key]
+        verdict = Verdict(record.verdict) if borne_out else Verdict.DIFFERS
+        return Claim(key, record.claim, record.printed or printed, ours, verdict, because or record.because)
+
+
+def spread(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean, its standard error, median and the deciles at the ends: what is kept of many trials."""
+    table = np.asarray(values, dtype=np.float64)
+    error = float(table.std(ddof=1)) / table.size**0.5 if table.size > 1 else None
+    low, median, high = np.quantile(table, (0.1, 0.5, 0.9)).tolist()
+    return {"mean": float(table.mean()), "error": error, "median": median, "low": low, "high": high}
 
 
 def shown(value: Value, digits: int = 3) -> str:

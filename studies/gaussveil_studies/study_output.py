@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from gaussveil.files import csv_text, json_values, write_whole
 from gaussveil.report.html import environment
-from gaussveil_studies.study import Claim, Outcome, Table, shown
+from gaussveil_studies.study import Claim, Outcome, Size, Table, shown
+from gaussveil_studies.trials import cores
 
 COLUMNS = ("claim", "printed", "ours", "verdict", "because")
 
@@ -26,7 +32,33 @@ def write_outcome(outcome: Outcome, out: Path) -> Path:
     lines = [(claim.key, *claim_cells(claim)) for claim in outcome.claims]
     write_whole(folder / "verdict.csv", csv_text([("key", *COLUMNS), *lines]))
     write_whole(folder / "study.json", json.dumps(as_json(outcome), indent=1) + "\n")
+    if outcome.size is Size.FULL:
+        write_whole(folder / "full.json", json.dumps({"made": made(), **as_json(outcome)}, indent=1) + "\n")
     return write_whole(folder / "report.html", _page(outcome))
+
+
+def made() -> dict[str, object]:
+    """What a result at the papers' size is kept with: version, commit, machine, CPU time of this run and its pool."""
+    from gaussveil import __version__
+
+    used = os.times()
+    return {
+        "version": __version__,
+        "commit": _commit(),
+        "machine": f"{platform.machine()}, {cores()} cores",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "cpu_seconds": round(used.user + used.system + used.children_user + used.children_system),
+    }
+
+
+def _commit() -> str | None:
+    """The checkout's commit; None where this is no checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def as_json(outcome: Outcome) -> dict[str, object]:

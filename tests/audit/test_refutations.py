@@ -86,10 +86,10 @@ def test_calibration_of_figure_5_is_refuted(epsilon: float, printed: float, exac
     assert outcome(needed * 0.99).refuted
 
 
-# --- NDIS Figure 4 (N3): a test that overspends
+# --- NDIS Figure 4 (N3): a test that overspends; what it releases, the sketch alone, is judged in tests/studies
 
 
-def test_overspending_ptr_is_refuted() -> None:
+def test_a_bound_that_overspends_would_be_refuted_if_it_were_released() -> None:
     spends = {"delta_release": 1e-3, "delta_test": 1e-3, "delta_failure": 1e-3, "row_norm": 1.0, "n_components": 4}
     over = PublishedTestedSketch(epsilon=0.5, test_noise=0.5, **spends)
     assert over.test_epsilon > over.epsilon  # the public condition under which Figure 4 must be refused
@@ -101,7 +101,7 @@ def test_overspending_ptr_is_refuted() -> None:
     assert audit(within.worst_pair(), claim=within.claim).verdict == "holds-on-these-neighbours"
 
 
-def test_overspending_ptr_is_refuted_by_its_outputs_alone() -> None:
+def test_the_bound_would_be_refuted_by_samples() -> None:
     over = PublishedTestedSketch(
         epsilon=0.5,
         delta_release=1e-3,
@@ -131,7 +131,8 @@ def stream_pair(horizon: int, raw: Any, neighbour: Any, released: Any) -> Privac
     return GaussianPair(zero, covariances[0], zero, covariances[1])
 
 
-def test_stream_with_the_raw_spectrum_is_refuted_and_leaks_more_with_every_sample() -> None:
+def test_stream_with_the_raw_spectrum_leaks_more_with_every_sample() -> None:
+    """A private spectrum chosen by hand, for speed; with spectra as they are drawn: tests/studies/test_errata.py."""
     frequency = np.linspace(0.0, np.pi, 145)
     raw = 0.36 / np.abs(1.0 - 0.8 * np.exp(-1j * frequency)) ** 2
     slow = np.where(frequency < 1.0, 1.0, 0.0)

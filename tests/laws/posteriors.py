@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,31 +30,37 @@ def two_points(data: Any) -> tuple[Matrix, Matrix]:
     return np.array([GAP * record, 0.0]), np.diag([1.0, 1.0 - record / 50])
 
 
-def mean_gap(variance: float) -> float:
-    return GAP / math.sqrt(1 + variance)
+def mean_gap(variance: float, along: float = 1.0) -> float:
+    return GAP / math.sqrt(1 + along * variance)
 
 
 def log_ratio(variance: float) -> float:
     return math.log((1 + variance) / (0.98 + variance))
 
 
-def lifted(name: str) -> dict[str, Any]:
-    """`LiftedGaussian` of `two_points`."""
+def lifted(name: str, along: float = 1.0) -> dict[str, Any]:
+    """`LiftedGaussian` of `two_points`; noise of shape diag(along, 1), more of it along the mean's step."""
+    roots = np.array([math.sqrt(along), 1.0])
+    gap = partial(mean_gap, along=along)
     value, neighbour = np.array([0.0]), np.array([1.0])
 
     def build(**changes: Any) -> LiftedGaussian:
-        design = {"mean_gap": mean_gap, "log_ratio": log_ratio, "mean_bound": GAP, "largest_variance": 1.0}
+        design = {"mean_gap": gap, "log_ratio": log_ratio, "mean_bound": GAP, "largest_variance": 1.0}
+        if along != 1.0:
+            design["noise_shape"] = np.diag([along, 1.0])
         return LiftedGaussian(two_points, dimension=2, smallest_variance=0.98, **{**design, **changes})
 
     def draws(mechanism: LiftedGaussian, data: Any, count: int) -> Matrix:
         plan = mechanism.plan()
         mean, covariance = two_points(data)
-        factor = symmetric_factor(covariance - plan.covered_variance * np.eye(2), 1.0)
-        return np.stack([plan.draw(mean, factor, mechanism.generator) for _ in range(count)])
+        rest = covariance / np.outer(roots, roots) - plan.covered_variance * np.eye(2)
+        factor = symmetric_factor(rest, 1.0)
+        return np.stack([roots * plan.draw(mean / roots, factor, mechanism.generator) for _ in range(count)])
 
     def residuals(certificate: Certificate, noise: Matrix) -> Matrix:
         # the first coordinate has the same law on both neighbours
-        return noise[:, 0] / math.sqrt(1 + float(certificate.parameters["added_variance"]))  # type: ignore[arg-type]
+        added = float(certificate.parameters["added_variance"])  # type: ignore[arg-type]
+        return noise[:, 0] / math.sqrt(1 + along * added)
 
     return {
         "name": name,

@@ -99,6 +99,7 @@ CASES = (
     MechanismCase(**spectral("spectrum")),
     MechanismCase(**trajectory("trajectory")),
     MechanismCase(**lifted("lifted Gaussian")),
+    MechanismCase(**lifted("lifted Gaussian, shaped noise", along=4.0)),
     MechanismCase(**process("Gaussian process")),
     MechanismCase(**logistic("Bayesian logistic regression")),
     MechanismCase(**stream("stream, shape", purpose="shape")),

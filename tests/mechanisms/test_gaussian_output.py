@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from scipy.stats import kstest
 from sklearn.base import clone
 
 from gaussveil.accounting import Adjacency, Ledger, verify
+from gaussveil.calibration import covering_ellipsoid
 from gaussveil.errors import GaussveilError, ParameterError, ShapeError
 from gaussveil.mechanisms import LiftedGaussian
 from gaussveil.noise import SeededGenerator
@@ -60,6 +62,53 @@ def test_draws_have_the_posterior_covariance_plus_the_added_variance() -> None:
     assert np.max(np.abs(np.cov(standard) - np.eye(3))) < 0.08
     # without the added variance the same test would fail
     assert kstest(np.linalg.solve(np.linalg.cholesky(WIDE), noise.T).ravel(), "norm").pvalue < 1e-6
+
+
+def test_shaped_noise_has_its_shape_and_the_promise_of_the_white_one() -> None:
+    shape = np.array([[3.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.25]])
+    mechanism = lifted(noise_shape=shape)
+    added = mechanism.plan().added_variance
+    assert added == lifted().plan().added_variance  # the same sensitivities, stated under that noise
+    generator = SeededGenerator(5)
+    releases = [lifted(noise_shape=shape, generator=generator).release(None) for _ in range(1500)]
+    noise = np.stack([release.value for release in releases]) - constant(None)[0]
+    standard = np.linalg.solve(np.linalg.cholesky(WIDE + added * shape), noise.T)
+    assert kstest(standard.ravel(), "norm").pvalue > 1e-3
+    assert np.max(np.abs(np.cov(standard) - np.eye(3))) < 0.13
+    assert releases[0].certificate.parameters["noise_shape"] == shape.tolist()
+    assert verify(releases[0].certificate).ok
+
+
+def test_the_covering_ellipsoid_is_the_shape_of_least_trace() -> None:
+    """Differences of means 4 along one axis, 0.1 along the others, no spread of its own."""
+    differences = np.diag([4.0, 0.1, 0.1])
+    shape = covering_ellipsoid(differences).covariance
+
+    def distance(noise: Any, variance: float) -> float:
+        if variance == 0:
+            return math.inf
+        return max(math.sqrt(step @ np.linalg.solve(variance * noise, step)) for step in differences)
+
+    traces = []
+    for noise in (np.eye(3), shape):
+        plan = lifted(
+            algorithm=lambda data: (np.zeros(3), np.zeros((3, 3))),
+            mean_gap=partial(distance, noise),
+            log_ratio=lambda variance: 0.0,
+            noise_shape=noise,
+            smallest_variance=0.0,
+            largest_variance=0.0,
+        ).plan()
+        traces.append(plan.added_variance * float(np.trace(noise)))
+    white, least = traces
+    assert least == pytest.approx(white * (4.0**2 + 0.1**2 + 0.1**2) / (3 * 4.0**2), rel=1e-3)
+
+
+def test_a_bound_on_the_log_determinant_is_used() -> None:
+    without = lifted(rank=2).plan().added_variance
+    same = lifted(rank=2, log_determinant=lambda variance: 2 * log_ratio(variance)).plan().added_variance
+    less = lifted(rank=2, log_determinant=lambda variance: log_ratio(variance) / 2).plan().added_variance
+    assert less < same == without
 
 
 def test_grid_words_and_widths_are_the_same_whatever_the_moments() -> None:
@@ -118,6 +167,9 @@ def test_orientation_follows_wider() -> None:
         {"delta": 1e-13},
         {"generator": np.random.default_rng(1)},
         {"mean_gap": lambda variance: -1.0},
+        {"noise_shape": np.eye(2)},
+        {"noise_shape": np.diag([1.0, 1.0, 0.0])},
+        {"noise_shape": np.triu(np.ones((3, 3)))},
     ],
     ids=",".join,
 )

@@ -22,6 +22,12 @@ def study(
     seed: Annotated[int, typer.Option(min=0, help="Seed of all draws: studies are repeatable, releases never.")] = 0,
     cache: Annotated[Path | None, typer.Option(help="Folder of results kept by content.", file_okay=False)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute everything anew, keep nothing.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="--full: go on from the pieces that an interrupted run left in the cache.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that share trials; all cores by default.")
+    ] = None,
     install_peers: Annotated[
         bool, typer.Option("--install-peers", help="peers: make environments of other libraries that are missing.")
     ] = False,
@@ -34,7 +40,7 @@ def study(
 
     Example: gaussveil study list
     """
-    size: dict[str, Any] = {"full": full, "tiny": tiny, "seed": seed}
+    size: dict[str, Any] = {"full": full, "tiny": tiny, "seed": seed, "resume": resume, "workers": workers}
     try:
         from gaussveil_studies.command import answer
 

@@ -1,7 +1,8 @@
-"""A Gaussian-output algorithm made private by adding just enough isotropic variance to its output.
+"""A Gaussian-output algorithm made private by adding just enough variance to its output.
 
-Released: one draw of N(mean(D), covariance(D) + v I) on a public power-of-two grid, for any algorithm that maps data to
-a mean and a covariance, such as a Bayesian posterior. The output's own spread protects, too, so v can be small, even 0.
+Released: one draw of N(mean(D), covariance(D) + v N) on a public grid, N = I or a public shape, for any algorithm that
+maps data to a mean and a covariance, such as a Bayesian posterior. The output's own spread protects, too, so v can be
+small, even 0. With N = R R, R^-1 makes every law one with noise v I, and R of that draw is post-processing.
 
 Adjacency: whatever relation the caller names. What enters is how far apart the outputs of two neighbours can lie, as a
 function of v, and it must be public: covariances are ordered and at most `rank` of their ratios exceed 1, by a factor
@@ -137,10 +138,12 @@ class StatedSensitivity:
 
     mean_gap: Callable[[float], float]
     log_ratio: Callable[[float], float]
+    log_determinant: Callable[[float], float] | None = None
 
     def __call__(self, variance: float) -> tuple[float, float]:
-        """Both bounds, with room for their rounding."""
-        return float(self.mean_gap(variance)) * ROUNDING, float(self.log_ratio(variance)) * ROUNDING
+        """Both bounds, with room for their rounding; ordered covariances move no single ratio beyond their product."""
+        total = math.inf if self.log_determinant is None else float(self.log_determinant(variance))
+        return float(self.mean_gap(variance)) * ROUNDING, min(float(self.log_ratio(variance)), total) * ROUNDING
 
 
 @dataclass(kw_only=True, eq=False)
@@ -166,6 +169,10 @@ class LiftedGaussian(Mechanism):
         log_ratio: added variance -> public bound on the logarithm of the ratio of noised variances, in any direction.
         rank: how many eigenvalues of the ratio can differ from 1.
         wider: whose covariance is the larger one: that "with" the record, "without" it (posteriors), or "either".
+        log_determinant: added variance -> public bound on the sum of all log-ratios, where one is known (NDIS's nu).
+        noise_shape: public positive definite matrix N: the noise is v N, and mean_gap, log_ratio and log_determinant
+            are those under it. Of all that cover a public set of mean differences at one distance,
+            `covering_ellipsoid(differences).covariance` has the least trace.
         mean_bound: public bound on the length of the mean.
         smallest_variance, largest_variance: public bounds on the eigenvalues of the covariance.
         composition: "envelope" adds the least variance; "pair" adds about a tenth more, so that accounts can add up one
@@ -187,23 +194,38 @@ class LiftedGaussian(Mechanism):
     wider: str = "without"
     composition: str = "envelope"
     adjacency: Adjacency | None = None
+    log_determinant: Callable[[float], float] | None = None
+    noise_shape: Any = None
     added_variance_: float = field(init=False, repr=False)
 
     def plan(self) -> LiftedPlan:
         """The added variance and the sampler, without data."""
         promise, size = self.promise, checks.whole("dimension", self.dimension)
         rank = checks.whole("rank", self.rank, f"[1, {size}]")
-        sensitivity = StatedSensitivity(self.mean_gap, self.log_ratio)
+        sensitivity = StatedSensitivity(self.mean_gap, self.log_ratio, self.log_determinant)
         wider = WIDER[checks.one_of("wider", self.wider, WIDER)]
         found = calibrated(sensitivity, promise, rank=rank, wider=wider, composition=self.composition)
+        roots, _ = self._roots()
         return LiftedPlan.of(
             promise,
             *found,
             dimension=size,
-            mean_bound=self.mean_bound,
-            smallest_variance=self.smallest_variance,
-            largest_variance=self.largest_variance,
+            mean_bound=self.mean_bound / roots[0],
+            smallest_variance=self.smallest_variance / roots[-1] ** 2 / (1 if self.noise_shape is None else ROUNDING),
+            largest_variance=self.largest_variance / roots[0] ** 2,
         )
+
+    def _roots(self) -> tuple[Floats, Floats]:
+        """Roots of the shape's eigenvalues, the smallest first, and its axes."""
+        if self.noise_shape is None:
+            return np.ones(self.dimension), np.eye(self.dimension)
+        shape = real_array("noise_shape", self.noise_shape).astype(np.float64)
+        if shape.shape != (self.dimension, self.dimension) or not np.allclose(shape, shape.T, rtol=1e-9, atol=0):
+            checks.refuse("noise_shape", f"a symmetric matrix of {self.dimension} rows", self.noise_shape)
+        values, axes = np.linalg.eigh((shape + shape.T) / 2)
+        if not values[0] > 1e-12 * values[-1]:
+            checks.refuse("noise_shape", "positive definite", self.noise_shape)
+        return np.sqrt(values), np.asarray(axes)
 
     def release(self, data: Any, *, released: str = "draw of a Gaussian-output algorithm") -> Release[Any]:
         """Debit, draw and certify. Every refusal comes before the debit."""
@@ -211,7 +233,11 @@ class LiftedGaussian(Mechanism):
         if not isinstance(self.adjacency, Adjacency | None):
             checks.refuse("adjacency", "an Adjacency", self.adjacency)
         mean, covariance = _moments(*self.algorithm(data), self.dimension)
-        factor = symmetric_factor(covariance - plan.covered_variance * np.eye(self.dimension), self.largest_variance)
+        roots, axes = self._roots()
+        whitened = (axes.T @ covariance @ axes) / np.outer(roots, roots)
+        rest = whitened - plan.covered_variance * np.eye(self.dimension)
+        factor = symmetric_factor(rest, self.largest_variance / roots[0] ** 2)
+        centre = clipped(axes.T @ clipped(mean, self.mean_bound) / roots, plan.sampler.mean_bound)
         said = plan.said(
             released,
             self.adjacency or Adjacency.add_remove("record"),
@@ -222,9 +248,9 @@ class LiftedGaussian(Mechanism):
                 f"covariance's eigenvalues lie between {self.smallest_variance:g} and {self.largest_variance:g}; "
                 "moments that are not finite count as 0",
             ),
-            {},
+            {} if self.noise_shape is None else {"noise_shape": np.asarray(self.noise_shape, dtype=float).tolist()},
         )
-        release = self._publish(said, lambda: plan.draw(clipped(mean, self.mean_bound), factor, self.generator))
+        release = self._publish(said, lambda: axes @ (roots * plan.draw(centre, factor, self.generator)))
         self.added_variance_ = plan.added_variance
         return release
 

@@ -9,7 +9,7 @@ from gaussveil_studies.class_based import kinds, seasons
 from gaussveil_studies.class_based.homes import HORIZON, TRAINING_DAYS, read_homes
 from gaussveil_studies.study import Options, Paper, Part, Table, shown
 
-PAPER = Paper(__file__)
+PAPER = Paper("class-based")
 
 
 def kinds_of_noise(options: Options, progress: Progress) -> Part:
@@ -54,5 +54,5 @@ def season_of_a_forecast(options: Options, progress: Progress) -> Part:
         ),
         (Table.of("weights", [asdict(row) for row in rows], columns),),
         (),
-        (PAPER.judged("season-coverage", f"{shown(100 * low)} to {shown(100 * high)} %", agrees=low > 0.85),),
+        (PAPER.judged("season-coverage", f"{shown(100 * low)} to {shown(100 * high)} %", borne_out=low > 0.85),),
     )

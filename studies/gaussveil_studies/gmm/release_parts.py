@@ -1,32 +1,22 @@
-"""`gaussveil study gmm`, what our release reaches: goals, households, private directions, synthetic profiles, G-b."""
+"""`gaussveil study gmm`, what our release reaches: goals, households, private directions, synthetic profiles."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
-from gaussveil.audit import audit_mechanism
-from gaussveil.calibration import mean_shift_for
 from gaussveil.figure_style import INK, SERIES, drawing
-from gaussveil.spectrum import GaussianPair
 from gaussveil.typing import Progress
 from gaussveil_studies.gmm import releases
 from gaussveil_studies.gmm.settings import Setting, profiles
 from gaussveil_studies.gmm.uses import digits_with_private_directions, households, synthetic_profiles
-from gaussveil_studies.study import Claim, Options, Paper, Part, Picture, Row, Table, judged, shown
-
-PAPER = Paper(__file__)
+from gaussveil_studies.study import Claim, Options, Part, Picture, Row, Table, judged, shown
 
 TOLERANCE = 1.1  # of the design's measured prototype
 QUANTILES = (0.05, 0.5, 0.95)
-AUDITED_DELTA = 1e-2  # one whose excess some hundred thousand draws can see
 GOAL_COLUMNS = (
     "setting; epsilon; release; released_fitted: released || fitted; released_fitted_error: standard error; median; "
     "fitted_released: fitted || released; fitted_released_error: standard error ; held_out: held-out log-likelihood; "
@@ -175,56 +165,3 @@ def two_samples_figure(rows: Sequence[Row]) -> Figure:
         below.bar(hours, [row["distance"] for row in rows], color=SERIES[0])
         below.set(xlabel="hour", ylabel="Kolmogorov distance")
         return figure
-
-
-def composition(options: Options, progress: Progress) -> Part:
-    """G-b: Lemma 3 counts one class per label, but a changed label moves two."""
-    draws = options.pick(400_000, 400_000, 2_000_000)
-    generator = np.random.default_rng(options.seed)
-    rows: list[Row] = []
-    for place, epsilon in enumerate(releases.EPSILONS):
-        progress(f"two classes at epsilon {epsilon:g}", place / len(releases.EPSILONS))
-        claimed = GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(epsilon, releases.DELTA)).dp_delta(epsilon)
-        scale = 1 / mean_shift_for(epsilon, AUDITED_DELTA)
-        found = audit_mechanism(
-            partial(_two_classes, scale, generator),
-            np.array([-1.0, 1.0]),
-            np.zeros(2),
-            draws=draws,
-            claim=(epsilon, AUDITED_DELTA),
-            test=lambda outputs: outputs[:, 1] - outputs[:, 0],
-        )
-        rows.append(
-            {
-                "epsilon": epsilon,
-                "claimed": releases.DELTA,
-                "exact": float(claimed),
-                "audited": AUDITED_DELTA,
-                "refuted": str(found.refuted).lower(),
-            }
-        )
-    one = next(row for row in rows if row["epsilon"] == 1.0)
-    columns = (
-        "epsilon; claimed: claimed delta; exact: exact delta; audited: claimed in the audit; refuted: auditor refutes"
-    )
-    return Part(
-        "Refuted: classes do not compose in parallel under label flips",
-        (
-            "Two classes, each with Gaussian noise for one label moved in or out. A flip moves both: squared distances "
-            "add, and the mean shift is sqrt(2) times what was paid for (G-b).",
-        ),
-        (Table.of("composition", rows, columns),),
-        (),
-        (
-            PAPER.judged(
-                "g-b-composition",
-                shown(one["exact"]),
-                printed=shown(releases.DELTA),
-                refuted=all(row["refuted"] == "true" for row in rows),
-            ),
-        ),
-    )
-
-
-def _two_classes(scale: float, generator: np.random.Generator, counts: Any, draws: int) -> NDArray[np.float64]:
-    return np.asarray(counts) + scale * generator.normal(size=(draws, 2))

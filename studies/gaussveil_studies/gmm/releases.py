@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from gaussveil.mechanisms import PrivateGaussianMixture, PrivateLabelMixture
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
+from gaussveil.typing import Floats
 from gaussveil_studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
 from gaussveil_studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
-from gaussveil_studies.published.gmm_kl import draw_printed, printed_design
+from gaussveil_studies.published.gmm_kl import (
+    Parameters,
+    PrintedDesign,
+    draw_coloured,
+    draw_independent,
+    draw_printed,
+    noise_shapes,
+    printed_design,
+)
 from gaussveil_studies.study import Options, Row, Table, shown
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -64,8 +74,37 @@ def by_label(setting: Setting, epsilon: float, seed: int, method: str = "auto") 
 
 def as_printed(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     """Algorithm 1 of the paper. Not private."""
-    design = printed_design(setting.rows, setting.codes, setting.classes, epsilon, DELTA)
+    design = _printed_design(setting, epsilon)
     drawn = draw_printed(setting.rows, setting.codes, setting.classes, design, np.random.default_rng(seed))
+    return _model(setting, drawn)
+
+
+@lru_cache(maxsize=256)
+def _printed_design(setting: Setting, epsilon: float) -> PrintedDesign:
+    return printed_design(setting.rows, setting.codes, setting.classes, epsilon, DELTA, _shapes(setting, weighted=True))
+
+
+@lru_cache(maxsize=256)
+def _shapes(setting: Setting, *, weighted: bool) -> Floats:
+    """(23) scales with epsilon: one solution serves all."""
+    return noise_shapes(setting.rows, setting.codes, weighted=weighted)
+
+
+def as_coloured(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
+    """The paper's baseline "coloured Gaussian"."""
+    shapes, generator = _shapes(setting, weighted=False), np.random.default_rng(seed)
+    known = (setting.rows, setting.codes, setting.classes)
+    return _model(setting, draw_coloured(*known, epsilon, DELTA, setting.radius, generator, shapes))
+
+
+def as_independent(setting: Setting, epsilon: float, seed: int, law: str) -> MixtureModel:
+    """Its baselines "iid Gaussian" and "iid Laplace"."""
+    known = (setting.rows, setting.codes, setting.classes)
+    generator = np.random.default_rng(seed)
+    return _model(setting, draw_independent(*known, epsilon, DELTA, setting.radius, law, generator))
+
+
+def _model(setting: Setting, drawn: Parameters) -> MixtureModel:
     return MixtureModel(*drawn, tuple(range(setting.classes)), setting.fitted.columns)
 
 

@@ -7,8 +7,9 @@ as the paper does; none of those four is private as printed (docs/corrections G-
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,77 +19,85 @@ from scipy.stats import norm
 from gaussveil.figure_style import GRID, INK, SERIES, drawing
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.typing import Progress
-from gaussveil_studies.gmm.releases import DELTA, Release, as_printed, by_label, by_record
-from gaussveil_studies.gmm.settings import Setting
-from gaussveil_studies.published.gmm_kl import Parameters, draw_coloured, draw_independent
-from gaussveil_studies.study import Row
-
-
-def _baseline(
-    draw: Callable[..., Parameters], setting: Setting, epsilon: float, seed: int, **more: str
-) -> MixtureModel:
-    """One of the paper's baselines."""
-    generator = np.random.default_rng(seed)
-    known = (setting.rows, setting.codes, setting.classes)
-    drawn = draw(*known, epsilon, DELTA, setting.radius, generator=generator, **more)
-    return MixtureModel(*drawn, tuple(range(setting.classes)), setting.fitted.columns)
-
+from gaussveil_studies.gmm.releases import Release, as_coloured, as_independent, as_printed, by_label, by_record
+from gaussveil_studies.gmm.settings import Setting, setting_of
+from gaussveil_studies.gmm.uses import accuracy
+from gaussveil_studies.study import Options, Row, spread
+from gaussveil_studies.trials import Rows, Task, run_trials
 
 RELEASES: dict[str, Release] = {
     "ours, record": by_record,
     "ours, label": by_label,
     "Algorithm 1": as_printed,
-    "coloured Gaussian": partial(_baseline, draw_coloured),
-    "iid Gaussian": partial(_baseline, draw_independent, law="gaussian"),
-    "iid Laplace": partial(_baseline, draw_independent, law="laplace"),
+    "coloured Gaussian": as_coloured,
+    "iid Gaussian": partial(as_independent, law="gaussian"),
+    "iid Laplace": partial(as_independent, law="laplace"),
 }
 OURS = ("ours, record", "ours, label")
+BASELINES = ("coloured Gaussian", "iid Gaussian", "iid Laplace")  # the paper's
+PIECE = 25  # draws of one setting in one piece of work
+Key = tuple[Any, ...]
 KNOBS = {"N": "records N", "K": "classes K", "d": "columns d"}
 
 
-def sweep(
-    knob: str,
-    cases: Sequence[tuple[float, Sequence[Setting], float]],
-    repeats: int,
-    seed: int,
-    progress: Progress,
-    releases: Sequence[str] = tuple(RELEASES),
-) -> list[Row]:
-    """One row per (value, settings, epsilon) and release: both divergences, mean, standard error and median over draws.
+def trial(task: Task) -> Rows:
+    """Divergences both ways, and the accuracy on held-out records where there are labels, of some draws."""
+    key, release, epsilon, seeds = task
+    setting = setting_of(tuple(key))
+    rows = []
+    for seed in seeds:
+        made = RELEASES[release](setting, epsilon, seed)
+        right = accuracy(made, setting) if setting.name == "mnist" else math.nan
+        rows.append([made.joint_divergence(setting.fitted), setting.fitted.joint_divergence(made), right])
+    return rows
 
-    Divergences have heavy tails: where one draw in ten goes wrong the mean is that draw's, so the median stands beside.
+
+def sweep(
+    knob: str, cases: Sequence[tuple[float, Sequence[Key], float]], repeats: int, options: Options, progress: Progress
+) -> list[Row]:
+    """One row per (value, settings, epsilon) and release: both divergences over draws, which go round the settings.
+
+    Divergences have heavy tails: where one draw in ten goes wrong the mean is that draw's, so median and deciles stand
+    beside.
     """
+    lines: list[tuple[float, str, slice]] = []
+    tasks: list[Task] = []
+    for value, keys, epsilon in cases:
+        for name in RELEASES:
+            first = len(tasks)
+            for place, key in enumerate(keys):
+                seeds = [1000 * (options.seed + 1) + repeat for repeat in range(place, repeats, len(keys))]
+                tasks += [(key, name, epsilon, seeds[at : at + PIECE]) for at in range(0, len(seeds), PIECE)]
+            lines.append((value, name, slice(first, len(tasks))))
+    found = run_trials(trial, tasks, progress, workers=options.workers, kept=options.kept)
     rows: list[Row] = []
-    for place, (value, settings, epsilon) in enumerate(cases):
-        fits = [setting.fitted for setting in settings]
-        for number, name in enumerate(releases):
-            progress(f"{knob} {value:g}, {name}", (place + number / len(releases)) / len(cases))
-            found = []
-            for repeat in range(repeats):
-                setting, fitted = settings[repeat % len(settings)], fits[repeat % len(settings)]
-                made = RELEASES[name](setting, epsilon, 1000 * (seed + 1) + repeat)
-                found.append((made.joint_divergence(fitted), fitted.joint_divergence(made)))
-            table = np.array(found)
-            errors = table.std(axis=0, ddof=1) / math.sqrt(repeats) if repeats > 1 else (None, None)
-            rows.append(
-                {
-                    knob: value,
-                    "release": name,
-                    "there": float(table[:, 0].mean()),
-                    "there_error": errors[0],
-                    "median": float(np.median(table[:, 0])),
-                    "back": float(table[:, 1].mean()),
-                    "back_error": errors[1],
-                }
-            )
+    for value, name, pieces in lines:
+        table = np.concatenate([np.array(piece) for piece in found[pieces]])
+        there, back, right = (spread(column) for column in table.T)
+        rows.append(
+            {
+                knob: value,
+                "release": name,
+                "there": there["mean"],
+                "there_error": there["error"],
+                "median": there["median"],
+                "low": there["low"],
+                "high": there["high"],
+                "back": back["mean"],
+                "back_error": back["error"],
+                "accuracy": right["mean"],
+                "accuracy_error": right["error"],
+                "draws": len(table),
+            }
+        )
     return rows
 
 
 def columns_of(knob: str) -> str:
     """Headings of a sweep's table."""
     return (
-        f"{knob}; release; there: released || fitted; there_error: standard error; median; "
-        "back: fitted || released; back_error: standard error "
+        f"{knob}; release; there: released || fitted; there_error: standard error; median; low: 10 %; high: 90 %; "
+        "back: fitted || released; back_error: standard error ; draws"
     )
 
 

@@ -26,16 +26,15 @@ def posteriors(options: Options, progress: Progress) -> Part:
     scored = [experiment(draws, options.seed) for experiment in (breast_cancer, linnerud)]
     claims = [_variance_claim(row) for row in found]
     for row in scored:
-        better = row.mean > row.published if row.score == "accuracy" else row.mean < row.published
         error = row.deviation / draws**0.5
         claims.append(
             judged(
                 f"{row.experiment.lower().replace(' ', '-')}-score",
-                f"{row.experiment}: {row.score} at (1, 1e-5)",
-                f"{row.published:g}, noise {row.published_deviation:g}",
+                f"{row.experiment}: {row.score} at (1, 1e-5), authors' code and ours",
+                f"{row.authors:g}, noise {row.authors_deviation:g}",
                 f"{shown(row.mean)} +- {shown(error, 1)}, noise {shown(row.added_deviation)}",
-                agrees=False,
-                because=("better, and private" if better else "worse") + "; the printed noise is not proven",
+                because=f"Figure 5 as printed, run here: {shown(row.formula_mean)}, noise "
+                f"{shown(row.formula_deviation)}; the paper itself has no such experiment",
             )
         )
     added = (
@@ -43,8 +42,9 @@ def posteriors(options: Options, progress: Progress) -> Part:
         "exact joint; spent: printed spends at most"
     )
     scores = (
-        "experiment; score; mean: ours; deviation: sd over draws; without_noise: without noise; published: as "
-        "printed; added_deviation: our noise; published_deviation: printed noise"
+        "experiment; score; mean: ours; deviation: sd over draws; added_deviation: our noise; without_noise: without "
+        "noise; formula_mean: Figure 5 as printed; formula_deviation: its noise; authors: authors' code; "
+        "authors_deviation: noise there"
     )
     return Part(
         "Posteriors lifted to privacy: logistic regression and Gaussian process",
@@ -70,16 +70,8 @@ def posteriors(options: Options, progress: Progress) -> Part:
 
 def _variance_claim(row: variances.Variances) -> Claim:
     key = "variance-" + row.case.replace("lambda", "l").replace(" = ", "").replace(", ", "-").lower()
-    spends = row.spent > variances.DELTA and row.printed < row.exact
-    if spends:
-        because = f"the printed variance spends delta {shown(row.spent)} where 1e-5 was promised"
+    if row.spent > variances.DELTA and row.printed < row.exact:
+        because = f"our worst case of the printed variance is delta {shown(row.spent)}, for 1e-5"
     else:
         because = f"{shown(row.printed / row.exact)} times what is needed, by an argument that does not hold (N2)"
-    return judged(
-        key,
-        f"Figure 5, {row.case}: added variance",
-        shown(row.printed),
-        shown(row.exact),
-        refuted=spends,
-        because=because,
-    )
+    return judged(key, f"Figure 5, {row.case}: added variance", shown(row.printed), shown(row.exact), because=because)

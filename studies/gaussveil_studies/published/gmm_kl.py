@@ -3,7 +3,8 @@
 NOT private: see docs/corrections G-a to G-h. The Wishart noise of (6) leaves the neighbour's support (G-a, refuted by
 `audit` through `additive_wishart`), flips of a label move two classes where (9) counts one (G-b), the noise of the
 means and the support of the weights depend on the data (G-c), and (26) is no probability mass function (G-d; it is
-normalised here, since something must be drawn). Only the solver of (23) is ours: it is exact and needs no SDP.
+normalised here, since something must be drawn). The means' noise covers every change of a label, as (23) asks, which
+Algorithm 1 solves; (10) leaves out those into a class (G-h). Only the solver of (23) is ours: exact, without an SDP.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def empirical_parameters(rows: Floats, codes: Integers, classes: int) -> Paramet
     """The fit that is to be released (eq. 2)."""
     groups = [rows[codes == k] for k in range(classes)]
     weights = np.array([len(group) for group in groups]) / len(rows)
-    covariances = np.stack([np.atleast_2d(np.cov(group.T, bias=True)) for group in groups])
+    covariances = np.stack([np.atleast_2d(np.cov(group.T)) for group in groups])
     return weights, np.stack([group.mean(axis=0) for group in groups]), covariances
 
 
@@ -44,9 +45,14 @@ class PrintedDesign:
     printed_mass: float
 
 
-def printed_design(rows: Floats, codes: Integers, classes: int, epsilon: float, delta: float) -> PrintedDesign:
-    """Algorithm 1, lines 2 to 11. The alternation stands still after one pass (G-e), so one pass is all there is."""
-    weights, means, covariances = empirical_parameters(rows, codes, classes)
+def printed_design(
+    rows: Floats, codes: Integers, classes: int, epsilon: float, delta: float, shapes: Floats | None = None
+) -> PrintedDesign:
+    """Algorithm 1, lines 2 to 11. The alternation stands still after one pass (G-e), so one pass is all there is.
+
+    `shapes` are the weighted `noise_shapes`, where they are known.
+    """
+    weights, _, covariances = empirical_parameters(rows, codes, classes)
     size, d = rows.shape
     counts = np.bincount(codes, minlength=classes)
     precisions = np.linalg.inv(covariances)
@@ -56,13 +62,8 @@ def printed_design(rows: Floats, codes: Integers, classes: int, epsilon: float, 
     caps = np.array([wishart_rate(int(count), epsilon - weight_epsilon - epsilon / 3) for count in counts])
     rates = np.minimum((d + 1) / d * traces, caps)  # (22)
     mean_epsilons = epsilon - weight_epsilon - 3 * rates / (2 * counts)
-    noises = np.stack(
-        [
-            covering_ellipsoid((rows[codes == k] - means[k]) / max(counts[k] - 1, 1), precisions[k], 1e-6).covariance
-            * (2 * math.log(2 / delta) / mean_epsilons[k] ** 2)
-            for k in range(classes)
-        ]
-    )  # (23)
+    scales = 2 * math.log(2 / delta) / mean_epsilons**2
+    noises = scales[:, None, None] * (noise_shapes(rows, codes, weighted=True) if shapes is None else shapes)  # (23)
     costs = d * np.log(rates) + (d + 1) / rates * traces + np.einsum("kij,kji->k", precisions, noises)
     choices = _neighbouring_weights(weights, size)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -74,6 +75,28 @@ def printed_design(rows: Floats, codes: Integers, classes: int, epsilon: float, 
     )  # (26)
     mass = float(printed.sum())
     return PrintedDesign(weight_epsilon, mean_epsilons, rates, noises, choices, printed / mass, mass)
+
+
+def mean_steps(rows: Floats, codes: Integers, k: int, *, into: bool = True) -> Floats:
+    """How one changed label moves the mean of class k: all changes, as (23) and Lemma 1 have it, or, as (10) has it,
+    without those into the class.
+    """
+    own, others = rows[codes == k], rows[codes != k]
+    mean = own.mean(axis=0)
+    steps = (own - mean) / max(len(own) - 1, 1)
+    return np.concatenate([steps, (others - mean) / (len(own) + 1)]) if into else np.asarray(steps)
+
+
+def noise_shapes(rows: Floats, codes: Integers, *, weighted: bool) -> Floats:
+    """Of each class, the noise covariance of least trace, or of least KL where `weighted`, at unit distance: it covers
+    every step of the mean. It depends on neither epsilon nor the draw.
+    """
+    found = []
+    for k in range(int(codes.max()) + 1):
+        precision = np.linalg.inv(np.atleast_2d(np.cov(rows[codes == k].T))) if weighted else np.eye(rows.shape[1])
+        weight = (precision + precision.T) / 2
+        found.append(covering_ellipsoid(mean_steps(rows, codes, k), weight, 1e-6).covariance)
+    return np.stack(found)
 
 
 def draw_printed(
@@ -128,16 +151,17 @@ def draw_coloured(
     delta: float,
     radius: float,
     generator: np.random.Generator,
+    shapes: Floats | None = None,
 ) -> Parameters:
-    """The baseline "coloured Gaussian": means by (5) with noise of least trace, the rest as "iid Gaussian"."""
+    """The baseline "coloured Gaussian": means by (5) with noise of least trace, the rest as "iid Gaussian".
+
+    `shapes` are the `noise_shapes` of least trace, where they are known.
+    """
+    shapes = noise_shapes(rows, codes, weighted=False) if shapes is None else shapes
     weights, _, covariances = draw_independent(rows, codes, classes, epsilon, delta, radius, "gaussian", generator)
     _, means, _ = empirical_parameters(rows, codes, classes)
-    noisy = means.copy()
-    for k in range(classes):
-        group = rows[codes == k]
-        shape = covering_ellipsoid((group - means[k]) / max(len(group) - 1, 1), relative_gap=1e-6).covariance
-        noise = shape * (2 * math.log(2 / delta) / (epsilon / 3) ** 2)
-        noisy[k] += np.linalg.cholesky(noise) @ generator.normal(size=len(noise))
+    factors = np.linalg.cholesky((2 * math.log(2 / delta) / (epsilon / 3) ** 2) * shapes)
+    noisy = means + (factors @ generator.normal(size=(*means.shape, 1)))[..., 0]
     return weights, noisy, covariances
 
 

@@ -1,7 +1,8 @@
 """NDIS Figure 4, the propose-test-release sketch, exactly as printed. NOT private as printed: see docs/corrections N3.
 
 Step 1 sets epsilon_R = max(epsilon - epsilon_T, 0). When the test alone needs epsilon_T > epsilon, the clamp hides that
-the budget is already overspent: the tested bound, without which nobody can use the sketch, leaks more than allowed.
+the budget is already overspent. What is released is the sketch alone (step 5); where it is wide, the ridge, and with it
+the tested bound, can be read off it. At other parameters, in few columns, the sketch alone keeps the promise.
 """
 
 from __future__ import annotations
@@ -56,13 +57,17 @@ class PublishedTestedSketch:
             raise NumericalError("no leverage keeps the release within 'delta_release'; choose a larger one")
         return low
 
+    @property
+    def margin(self) -> float:
+        """Step 3: alpha, by which the tested eigenvalue is lowered."""
+        return self.test_noise * float(ndtri(1.0 - self.delta_failure))
+
     def transcript(self, rows: Any, generator: np.random.Generator) -> tuple[float, Floats]:
         """Steps 3 to 5: the noisy bound on the smallest eigenvalue, and the sketch ridged by it."""
         data = np.asarray(rows, dtype=np.float64)
         gram = data.T @ data
         smallest = float(np.linalg.eigvalsh(gram)[0])
-        margin = self.test_noise * float(ndtri(1.0 - self.delta_failure))
-        bound = max(smallest + self.test_noise * generator.normal() - margin, 0.0)
+        bound = max(smallest + self.test_noise * generator.normal() - self.margin, 0.0)
         ridge = max(self.row_norm**2 / self.leverage - bound, 0.0)
         factor = np.linalg.cholesky(gram + ridge * np.eye(len(gram)))
         return bound, factor @ generator.normal(size=(len(gram), self.n_components))

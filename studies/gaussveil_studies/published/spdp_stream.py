@@ -46,6 +46,11 @@ class PublishedStream:
             )
         return cls(reduction, minimum_phase_factor(gamma, taps, tolerance=None), gamma)
 
+    @property
+    def noise_variance(self) -> float:
+        """Of one sample of the noise."""
+        return float(np.sum(self.noise.b**2))
+
     def run(self, series: ArrayLike, generator: np.random.Generator) -> Floats:
         """Steps 3 to 9: x~ = F x + H w."""
         readings = np.asarray(series, dtype=np.float64)

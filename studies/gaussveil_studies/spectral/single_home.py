@@ -1,8 +1,8 @@
 """The SpDP paper on a single home at five minutes: its figures and tables, with its parameters and with ours.
 
 The paper's home is not public; this is another one, so shapes compare, not digits. "Published" rows use calibrations
-and streams as printed: SpDP's stream is refuted here by recovering the protected spectrum (docs/corrections, S4b), and
-by the distance of a single event (S4). Table III's decibels are computed correctly (S6).
+and streams as printed. What the printed stream tells of its spectrum stands in `typical_stream` (docs/corrections,
+S4b), what one event costs in it in the tables (S4). Table III's decibels are computed correctly (S6).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -13,6 +14,7 @@ from gaussveil.typing import Floats, Integers
 
 WELL_SHAPED = 2.0  # records of a class per squared column
 FEATURE_STARTS, MOST_FITTED, FEATURE_ROUNDS = 5, 20_000, 200  # of a mixture of the features alone
+MOST_REMEMBERED = 1 << 20  # bytes of features
 
 
 def well_shaped(size: int, classes: int, dimension: int) -> bool:
@@ -43,6 +45,20 @@ def nearest_clusters(rows: Floats, count: int) -> Integers:
 
 def components(rows: Floats, count: int) -> Floats:
     """Shares of every record in the components of the likeliest mixture found for the features alone (N x count)."""
+    if rows.nbytes > MOST_REMEMBERED:
+        return _components(rows, count)
+    return _remembered(rows.tobytes(), rows.shape, count)
+
+
+@lru_cache(maxsize=16)
+def _remembered(content: bytes, shape: tuple[int, int], count: int) -> Floats:
+    """Features that no adjacency protects: a second release of other labels need not search again."""
+    found = _components(np.frombuffer(content).reshape(shape), count)
+    found.flags.writeable = False
+    return found
+
+
+def _components(rows: Floats, count: int) -> Floats:
     standard = standardised(rows)
     fitted = standard[:: max(1, len(rows) // MOST_FITTED)]
     count = max(1, min(count, len(rows) // 4))

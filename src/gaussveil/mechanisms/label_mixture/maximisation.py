@@ -23,10 +23,13 @@ def expectation_maximisation(
     even = np.ones(offsets.shape[1])
     for _ in range(rounds):
         joint = offsets + log_joint(rows, parameters[0] if weighted else even, *parameters[1:])
-        likelihood = float(np.sum(logsumexp(joint, axis=1)))
+        top = joint.max(axis=1, keepdims=True)
+        shares = np.exp(joint - top)
+        total = shares.sum(axis=1, keepdims=True)
+        likelihood = float(np.sum(np.log(total) + top))
         if abs(likelihood - reached) < 1e-3:
             break
-        parameters, reached = moments(rows, posterior_shares(joint)), likelihood
+        parameters, reached = moments(rows, shares / total), likelihood
     return reached, parameters
 
 
@@ -47,11 +50,12 @@ def posterior_shares(joint: Floats) -> Floats:
 
 def log_joint(rows: Floats, weights: Floats, means: Floats, covariances: Floats) -> Floats:
     """Log density of every row with each class, up to a constant: N x K."""
+    factors = np.linalg.cholesky(covariances)
+    logs = np.log(np.maximum(weights, 1e-300)) - np.sum(np.log(np.einsum("kii->ki", factors)), axis=1)
     result = np.empty((len(rows), len(weights)))
-    for k, factor in enumerate(np.linalg.cholesky(covariances)):
-        standard = np.linalg.solve(factor, (rows - means[k]).T)
-        logs = math.log(max(weights[k], 1e-300)) - np.sum(np.log(np.diagonal(factor)))
-        result[:, k] = logs - np.sum(standard**2, axis=0) / 2
+    for k, inverse in enumerate(np.linalg.inv(factors)):
+        standard = (rows - means[k]) @ inverse.T
+        result[:, k] = logs[k] - np.einsum("nd,nd->n", standard, standard) / 2
     return result
 
 

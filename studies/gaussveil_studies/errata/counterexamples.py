@@ -1,0 +1,378 @@
+"""The counterexamples, and the examples that bear a statement out: each evaluates exactly what the paper releases.
+
+Deltas of Gaussian pairs are enclosed by the library; all else is a closed form in ball arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from flint import arb
+
+from gaussveil.calibration import covering_ellipsoid, mean_shift_for, random_projection
+from gaussveil.mechanisms.gp import ProcessSensitivity
+from gaussveil.mechanisms.logistic import LogisticSensitivity
+from gaussveil.spectrum import GaussianPair
+from gaussveil.typing import Floats, Integers
+from gaussveil_studies.bounds import smaller_covariance_bound
+from gaussveil_studies.errata.records import Evidence, Relation
+from gaussveil_studies.gmm.settings import iris
+from gaussveil_studies.ndis.bounds import SPECTRUM, narrow_pair
+from gaussveil_studies.ndis.refutations import posterior_pair
+from gaussveil_studies.published.gmm_kl import mean_steps
+from gaussveil_studies.published.ndis_calibrated import published_process_sensitivity, published_variance
+from gaussveil_studies.published.ptr import PublishedTestedSketch
+from gaussveil_studies.spectral.typical_stream import day_of_noise
+
+DELTA = 1e-5
+
+
+def _closed(stated: float, value: arb, law: str, relation: Relation = "at most") -> Evidence:
+    """A closed form, its ball rounded outwards."""
+    return Evidence(stated, float(value.lower()), float(value.upper()), law, relation)
+
+
+def _normal(x: arb | float) -> arb:
+    """The normal distribution function."""
+    return (-arb(x) / arb(2).sqrt()).erfc() / 2
+
+
+# --- NDIS
+
+
+def lemma_3_step() -> Evidence:
+    """N1: the proof of Lemma 3 takes g_d for nondecreasing in a. For d = 2 and a >= 0, g = e^(-a/t) t/(1+t)."""
+    return _closed(0.5, (-arb(0.5)).exp() / 2, "R^2 of two degrees of freedom, t = 1: g(1/2) against g(0)", "at least")
+
+
+def lemma_2_reverse() -> Evidence:
+    """N2: Theorem 4.2 refers its terms N(m, S_max) against N(m, S_min) to Lemma 2, which bounds the reverse."""
+    wide = narrow_pair().reversed()
+    found = wide.enclose(0.5)
+    stated = smaller_covariance_bound(SPECTRUM, 0.5)
+    return Evidence(stated, float(found.lower), float(found.upper), wide, epsilon=0.5)
+
+
+def figure_5() -> Evidence:
+    """N2: one record at the queried point, l = 1, observation variance 1e-4, labels within 1e-6, (1, 1e-6)."""
+    sensitivity = partial(
+        published_process_sensitivity, kernel_deviation=1.0, label_bound=1e-6, observation_deviation=1e-2, count=1
+    )
+    return Evidence.of_pair(posterior_pair(published_variance(sensitivity, 1.0, 1e-6, 1)), 1.0, 1e-6)
+
+
+TESTED = PublishedTestedSketch(
+    epsilon=0.5,
+    delta_release=0.01,
+    delta_test=0.01,
+    delta_failure=0.01,
+    test_noise=0.05,
+    row_norm=1.0,
+    n_components=4,
+)
+TESTED_COLUMNS = 2000
+CELLS = 640  # of the test's noise, eight deviations to both sides
+
+
+def figure_4_sketch() -> Evidence:
+    """N3: the sketch alone. D has the Gram matrix c I, D' lacks a unit row; then every direction but one has variance
+    V = 1/p* + alpha - eta, and one more under D', four columns each: their sum of squares is V times a chi-square of
+    4 (d - 1) degrees. An event is bounded cell by cell of eta, so that the result holds whatever rounding did.
+    """
+    freedom = TESTED.n_components * (TESTED_COLUMNS - 1)
+    middle = 1.0 / TESTED.leverage + TESTED.margin
+    event = freedom * (1.0 / TESTED.leverage + 1.0)
+    with_row, without = (_above(event, freedom, middle + more, upper=bool(more == 0)) for more in (0.0, 1.0))
+    lower = without - arb(TESTED.epsilon).exp() * with_row
+    law = "sum of squares of a 2000 x 4 sketch in 1999 directions, mixed over the test's normal noise"
+    return Evidence(TESTED.claim[1], float(lower.lower()), 1.0, law, epsilon=TESTED.epsilon)
+
+
+def _above(event: float, freedom: int, middle: float, *, upper: bool) -> arb:
+    """P[V chi-square > event] with V = middle - test_noise z, bounded from above or below over cells of z."""
+    edges = np.linspace(-8.0, 8.0, CELLS + 1)
+    total = 2 * _normal(-8.0) if upper else arb(0)
+    for low, high in pairwise(edges.tolist()):
+        variance = middle - TESTED.test_noise * (low if upper else high)
+        tail = (arb(event) / (2 * arb(variance))).gamma_upper(arb(freedom) / 2, regularized=1)
+        total += (_normal(high) - _normal(low)) * tail
+    return total
+
+
+def proposition_5() -> Evidence:
+    """N3: the printed condition met with one deviation of the test to spare: the ridge is still not smaller where the
+    test's noise lies below minus that.
+    """
+    return _closed(0.0, _normal(-1.0), "the test's normal noise, lambda_min one tau above the threshold")
+
+
+def figure_1() -> Evidence:
+    """Theorem 5.1 at (1, 1e-6), 64 components: both directions at the leverage that Figure 1 allows."""
+    excess = random_projection.largest_excess(1.0, 1e-6, 64)
+    return Evidence.of_pair(random_projection.sketch_loss(excess, 64), 1.0, 1e-6)
+
+
+def figure_1_ridge() -> Evidence:
+    """N4: the printed ridge, and one that gives the same leverage (`figure_1` holds at it)."""
+    excess = arb(random_projection.largest_excess(1.0, 1e-6, 64))
+    return _closed(float(((1 + excess) / excess).lower()), 1 / excess, "leverage s/(1+s), s = l^2/lambda, is attained")
+
+
+def figure_3() -> Evidence:
+    """Theorem 5.3 at (1, 1e-6), rate 0.1: a sampled record shows with chance 0.1 what Figure 1 shows at (e0, d0)."""
+    rate = 0.1
+    inner = math.log1p(math.expm1(1.0) / rate)
+    excess = random_projection.largest_excess(inner, 1e-6 / rate, 64)
+    loss = random_projection.sketch_loss(excess, 64)
+    upper = rate * max(float(side.enclose(inner).upper) for side in (loss, loss.reversed()))
+    law = "0.1 times the sketch of the sample, by convexity of the divergence"
+    return Evidence(1e-6, 0.0, upper * (1 - 1e-15), law, epsilon=1.0)
+
+
+def proposition_7() -> Evidence:
+    """N5: 1000 records, ten columns, lambda = l = 1, added variance 16: the log-determinant one record can move."""
+    variance = 16.0
+    stated = 10 * math.log((variance + 1.0) / (variance + 1.0 / (1.0 + 1000 / 4)))
+    ratio = (arb(variance) + 1) / (arb(variance) + 1 / (1 + arb(1) / 4))
+    assert LogisticSensitivity(1.0, 1.0)(variance)[1] >= float(ratio.log().lower())  # what the library charges
+    return _closed(stated, ratio.log(), "one eigenvalue moves, from lambda to at most lambda + l^2/4")
+
+
+def proposition_8() -> Evidence:
+    """N6: 100 records, all constants 1, added variance 100: the mean's step in deviations."""
+    process = ProcessSensitivity(
+        point_variance=1.0, kernel_bound=1.0, observation_variance=1.0, label_bound=1.0, n_max=100
+    )
+    printed = published_process_sensitivity(
+        100.0, kernel_deviation=1.0, label_bound=1.0, observation_deviation=1.0, count=100
+    )
+    return Evidence(printed[0], 0.0, process(100.0)[0], "certified maximum over the record's predictive variance")
+
+
+def theorem_7_1() -> Evidence:
+    """The difference of two distribution functions, each rounded to an oracle's error, against the exact delta."""
+    accuracy, epsilon = 1e-3, 1.0
+    error = accuracy / (2 * (1 + math.exp(epsilon)))
+    pair = GaussianPair([1.0], [[4.0]], [0.0], [[1.0]])
+    tails = float(pair.loss_tail(epsilon)), float(1 - pair.reversed().loss_tail(-epsilon))
+    spoilt = [round(tail / (2 * error)) * 2 * error for tail in tails]
+    estimate = spoilt[0] - math.exp(epsilon) * spoilt[1]
+    exact = pair.enclose(epsilon)
+    distance = max(abs(estimate - float(exact.lower)), abs(estimate - float(exact.upper)))
+    return Evidence(accuracy, 0.0, distance, pair, epsilon=epsilon)
+
+
+# --- class-based
+
+
+def one_sided() -> Evidence:
+    """K1: N(0, 4) and N(0, 1) at 0.5. L > e iff x^2 > (8/3)(e + log 2): the larger one-sided tail of the two ordered
+    edges against the two-sided tail under N(0, 4).
+    """
+
+    def beyond(epsilon: float, deviation: int) -> arb:
+        """P[L > epsilon] for x of this deviation."""
+        level = arb(8) / 3 * (arb(epsilon) + arb(2).log())
+        return 2 * _normal(-level.sqrt() / deviation)
+
+    one_way, other_way = beyond(0.5, 2), 1 - beyond(-0.5, 1)
+    stated = max(float(one_way.upper()), float(other_way.upper()))
+    return _closed(stated, one_way + 1 - beyond(-0.5, 2), "N(0, 4) against N(0, 1)")
+
+
+def corollary_3(copies: int = 20) -> Evidence:
+    """K2: `copies` ratios of 4 and as many of 1/4, s = copies: Delta_G = 0. The tail is at least delta."""
+    epsilon = 1.0125 * copies
+    pair = GaussianPair.from_reduced([-3.0] * copies + [0.75] * copies, [0.0] * (2 * copies))
+    found = pair.enclose(epsilon)
+    return Evidence(math.exp(-epsilon / copies), float(found.lower), 1.0, pair, epsilon=epsilon)
+
+
+def white_baseline() -> Evidence:
+    """K3: k = 12, rho = 1: the error (13) of noise of variance rho/k."""
+    return Evidence(1.0, 1 / 12, 1 / 12, "(1/k) tr of (rho/k) I", "equal")
+
+
+def lemma_2_step() -> Evidence:
+    """K4: the step that (51)-(52) allow at the first iteration, paper's synthetic setting, where 0.1 is begun with."""
+    from gaussveil_studies.class_based.synthetic import EDGES, LINE, wishart_covariances
+    from gaussveil_studies.published.class_based import lemma_2_step as step
+    from gaussveil_studies.published.class_based import surrogates
+
+    ordered = np.concatenate([EDGES, EDGES[:, ::-1]])
+    inverses = np.asarray(np.linalg.inv(wishart_covariances(0) + np.eye(2)), dtype=np.float64)
+    first, second = ordered[int(np.argmax(surrogates(LINE, inverses, ordered)))]
+    found = step(LINE, inverses, ordered, int(first), int(second))
+    return Evidence(0.1, found, found, "four classes in the plane, rho = 1", "equal")
+
+
+def forecast_law() -> Evidence:
+    """K5: AR(1) homes of coefficients 0.5 and 0.9 after a reading of 1; the one-step forecasts 0.5 and 0.9 with white
+    noise of variance 0.01. By (57) both have variance 1.01; what is released has variance 0.01.
+    """
+    stated = GaussianPair([0.5], [[1.01]], [0.9], [[1.01]]).enclose(1.0)
+    return Evidence.of_pair(GaussianPair([0.5], [[0.01]], [0.9], [[0.01]]), 1.0, float(stated.upper))
+
+
+def arma_response() -> Evidence:
+    """K6: x[k] = -x[k-1]/2 + w[k] by (59): variance 4/3; a numerator of a's over a denominator of b's gives 1/4."""
+    return _closed(0.25, arb(4) / 3, "first-order process, a_1 = 1/2, b_0 = 1", "equal")
+
+
+# --- SpDP
+
+
+def eq_7() -> Evidence:
+    """S1: the printed noise variance at (log 2, 0.01), B = 1, against the least that keeps the promise."""
+    epsilon, delta = math.log(2), 0.01
+    quantile = 2.3263478740408408  # Q^-1(0.01)
+    stated = 1 / (-quantile + math.sqrt(quantile**2 + 2 * epsilon)) ** 2
+    shift = mean_shift_for(epsilon, delta)
+    assert float(GaussianPair.mean_shift(shift).enclose(epsilon).upper) <= delta
+    return Evidence(stated, shift**-2 * (1 - 1e-9), shift**-2, GaussianPair.mean_shift(shift), epsilon=epsilon)
+
+
+def correlated_noise() -> Evidence:
+    """S2: two frequencies, correlation 0.5, least eigenvalue that of white noise, so variances 1 and 3: the chance of a
+    distance above 2 is at least that of its first part alone.
+    """
+    white = (-arb(2)).exp()
+    return _closed(
+        float(white.upper()),
+        2 * _normal(-arb(4).sqrt() / arb(3).sqrt()),
+        "N(0, diag(1, 3)) against N(0, I), |x| > 2; Anderson's inequality in general",
+    )
+
+
+def measured_ball() -> Evidence:
+    """S3: two stretches of the same spectrum give B = 0 and no noise; a neighbour's B is positive, its output has a
+    density. The output of the first is one point, which the second never gives.
+    """
+    return Evidence(0.01, 1.0, 1.0, "a point against a density")
+
+
+def typical_stream() -> Evidence:
+    """S4b: noise of one day of the printed stream, private spectrum public, readings known (an AR(1) home)."""
+    pair = day_of_noise().reversed()  # the worse direction; the other need not be enclosed
+    return Evidence(0.01, float(pair.enclose(math.log(2)).lower), 1.0, pair, epsilon=math.log(2))
+
+
+def kept_inside() -> Evidence:
+    """S4b, the other way: the private spectrum stays in the meter, unclipped and unsmoothed, |F| = 0.8 throughout. Then
+    gamma = (1 - |F|^2) phi + eta, and the stream is post-processing of that.
+    """
+    quantile, epsilon = 2.3263478740408408, math.log(2)
+    shift = -quantile + math.sqrt(quantile**2 + 2 * epsilon)
+    return Evidence.of_pair(GaussianPair.mean_shift((1 - 0.8**2) * shift), epsilon, 0.01)
+
+
+def cutoff() -> Evidence:
+    """S5: a cutoff of 0.39 Hz, for readings every 300 seconds."""
+    return Evidence(1 / 600, 0.39, 0.39, "Nyquist frequency of five-minute readings, Hz")
+
+
+def four_hours() -> Evidence:
+    """S6: 576 readings, five minutes each, in hours."""
+    return Evidence(4.0, 48.0, 48.0, "576 x 5 min", "equal")
+
+
+def week_decibels() -> Evidence:
+    """S6: the other rows of Table III imply a signal of 2.1 x 10^(1.86/20) and 0.92 x 10^(9.07/20) kW."""
+    signals = [noise * 10 ** (level / 20) for noise, level in ((2.1, 1.86), (0.92, 9.07))]
+    found = [20 * math.log10(signal / 180.0) for signal in signals]
+    return Evidence(-5.5e-4, min(found) - 0.05, max(found) + 0.05, "180 kW of noise on that signal", "equal")
+
+
+def table_noise() -> Evidence:
+    """S6: eq. (2) at Table I's (log 2, 0.01) and B = 0.2 kW; the table's 0.92 kW is what delta = 0.001 gives."""
+    quantile, epsilon = 2.3263478740408408, math.log(2)
+    found = 0.2 / (2 * epsilon) * (quantile + math.sqrt(quantile**2 + 2 * epsilon))
+    return Evidence(0.92, found - 0.005, found + 0.005, "noise deviation of eq. (2), kW", "equal")
+
+
+# --- GMM
+
+
+def wishart_escape() -> Evidence:
+    """G-a: one column, 50 records of class k at 0; a record at 1 has its label changed into k. The covariance goes from
+    0 to 1/51, the noise is exponential of mean 2/gamma, gamma = 2 N_k/3: below 1/51 only the first can have been.
+    """
+    rate = arb(2) * 50 / 3
+    return _closed(0.0, 1 - (-rate / 51 / 2).exp(), "exponential noise above 0 and above 1/51: delta at any epsilon")
+
+
+def parallel_composition() -> Evidence:
+    """G-b: a record at 1 among others at 0 changes its class: both means move by what each one's noise was made for,
+    by Lemma 1's own formula at (1, 1e-5).
+    """
+    return Evidence.of_pair(GaussianPair.mean_shift(math.sqrt(2) / math.sqrt(2 * math.log(2 / DELTA))), 1.0, DELTA)
+
+
+def parallel_composition_exact() -> Evidence:
+    """G-b with noise by which each class alone is exactly (1, 1e-5)-private."""
+    return Evidence.of_pair(GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(1.0, DELTA)), 1.0, DELTA)
+
+
+def means_by_eq_10() -> Evidence:
+    """G-c: Iris, the mean of the first class at epsilon_k = 1/3 with noise by (10); record 119 changes into it."""
+    return _iris_flip(118, into=False)
+
+
+def means_by_eq_23() -> Evidence:
+    """G-c: the same with noise by (23), that is for all changes of a label; record 118 changes into the class."""
+    return _iris_flip(117, into=True)
+
+
+def _iris_flip(record: int, *, into: bool) -> Evidence:
+    flower = iris()
+    flipped = flower.codes.copy()
+    flipped[record] = 0
+    laws = [_noisy_mean(flower.rows, codes, into) for codes in (flower.codes, flipped)]
+    return Evidence.of_pair(GaussianPair(*laws[0], *laws[1]), 1 / 3, DELTA)
+
+
+def _noisy_mean(rows: Floats, codes: Integers, into: bool) -> tuple[Floats, Floats]:
+    """The law of the released mean of class 0 at epsilon_k = 1/3."""
+    own = rows[codes == 0]
+    weight = np.linalg.inv(np.cov(own.T))
+    steps = mean_steps(rows, codes, 0, into=into)
+    shape = covering_ellipsoid(steps, (weight + weight.T) / 2, 1e-6).covariance
+    return own.mean(axis=0), shape * (2 * math.log(2 / DELTA) * 9)
+
+
+def weights_support() -> Evidence:
+    """G-c: three classes far from empty. Of the 7 frequencies that (15) allows, all equally likely as (26) has them
+    where all g_i are of a sign, 3 are not among the neighbour's.
+    """
+    moves = {(0, 0, 0), *((a, b, -a - b) for a, b in ((1, -1), (-1, 1), (1, 0), (-1, 0), (0, 1), (0, -1)))}
+    moved = {(1 + a, -1 + b, c) for a, b, c in moves}
+    share = len(moves - moved) / len(moves)
+    return Evidence(0.0, share * (1 - 1e-15), share, "uniform on 7 frequencies, 4 of them the neighbour's as well")
+
+
+def weights_mass() -> Evidence:
+    """G-d: (26) with K = 5, epsilon_0 = 1/3 and all g_i >= 0, as they are in the paper's setting."""
+    return _closed(1.0, 21 / (1 + 20 * (arb(1) / 3).exp()), "21 outputs of one probability", "equal")
+
+
+def gamma_minimiser() -> Evidence:
+    """G-e: d = 3, trace 3: (22) prints 4; (21) as printed, 3 gamma + 12/gamma, is least at 2."""
+    return Evidence(4.0, 2.0, 2.0, "derivative 3 - 12/gamma^2", "equal")
+
+
+def expected_divergence() -> Evidence:
+    """G-g: one column, variance 1, gamma = 100, the mean without noise: (30) against E[W - log(1 + W)]/2, W exponential
+    of mean 1/50: half of (1/50 - e^50 E1(50)).
+    """
+    rate = arb(50)
+    truth = (1 / rate - rate.exp() * -(-rate).ei()) / 2
+    printed = (2 / arb(100) + arb(100).log() - arb(2).log() + arb.const_euler()) / 2
+    return _closed(float(printed.mid()), truth, "exponential W of mean 1/50", "equal")
+
+
+def flips_into() -> Evidence:
+    """G-h: 50 records of class k at 0, one record elsewhere at 1: what (10) counts, and how far the mean can move."""
+    return Evidence(0.0, 1 / 51, 1 / 51, "mean of class k, one column")
