@@ -77,7 +77,7 @@ def iris() -> Setting:
 def profiles(folder: Path, *, uneven: bool = False) -> Setting:
     """Logarithms of half-day load profiles; six classes by the nearest K-means centre of the public rows (V-C).
 
-    `uneven`: by K-means on kW of the fitted rows, which gives classes as uneven as the paper's Table I, 14 to 687. Such
+    `uneven`: by K-means on kW of all rows, which gives classes as uneven as the paper's Table I, 14 to 687. Such
     classes depend on the features of all records; hiding labels or records says nothing of how they were made.
     """
     path = data_file(folder, PROFILES)
@@ -89,7 +89,7 @@ def profiles(folder: Path, *, uneven: bool = False) -> Setting:
     fitted, public = rows[:PROFILES_FITTED], rows[PROFILES_FITTED:]
     radius, centre = _ball(public)
     if uneven:
-        codes = KMeans(6, n_init=10, random_state=0).fit(power[:PROFILES_FITTED]).predict(power).astype(np.int64)
+        codes = KMeans(6, n_init=10, random_state=0).fit_predict(power).astype(np.int64)
     else:
         codes = KMeans(6, n_init=10, random_state=0).fit(public).predict(rows).astype(np.int64)
     return Setting(
