@@ -12,7 +12,6 @@ import json
 import os
 import platform
 from dataclasses import asdict
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ from typing import Any
 import gaussveil
 from gaussveil.files import write_whole
 from gaussveil.typing import Progress
+from gaussveil_studies.source import source_digest
 from gaussveil_studies.study import Claim, Options, Outcome, Part, Picture, Step, Study, Table, Verdict
 
 MOST_KEPT = 12  # results of one step, for other sizes, seeds and versions
-ABOVE = ("cli", "command.py", "studio", "town")  # what shows results and computes none
 
 
 def default_cache() -> Path:
@@ -80,18 +79,6 @@ def content_key(study: Study, step: Step, options: Options) -> str:
         "surroundings": step.surroundings() if step.surroundings is not None else "",
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
-
-
-@cache
-def source_digest() -> str:
-    """Digest of the library's source, without the rooms that no study uses, and of the studies' own."""
-    total = hashlib.sha256()
-    for root in (Path(gaussveil.__file__).parent, Path(__file__).parent):
-        for path in sorted(path for kind in ("*.py", "*.toml") for path in root.rglob(kind)):
-            name = path.relative_to(root.parent)
-            if name.parts[1] not in ABOVE:
-                total.update(f"{name.as_posix()}\0".encode() + path.read_bytes())
-    return total.hexdigest()
 
 
 def file_digest(path: Path) -> str:

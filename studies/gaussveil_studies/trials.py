@@ -18,6 +18,7 @@ from typing import Any
 
 from gaussveil.files import write_whole
 from gaussveil.typing import Progress
+from gaussveil_studies.source import source_digest
 
 Task = tuple[Any, ...]
 Rows = list[list[float]]
@@ -67,8 +68,6 @@ def _computed(
 
 def piece_name(function: Callable[[Task], Rows], task: Task) -> str:
     """Digest of the source, the function and the task."""
-    from gaussveil_studies.study_run import source_digest
-
     content = json.dumps([source_digest(), function.__module__, function.__qualname__, task], default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 
