@@ -20,10 +20,12 @@ class Account(Shown):
         self.name = checked_name(name)
 
     def _curve(self) -> Any:
-        from gaussveil.accounting.ledger.ledger import Ledger
+        from gaussveil.accounting.ledger import records
+        from gaussveil.accounting.ledger.database import Database
         from gaussveil.spectrum.subsampled.composed import composed
 
-        charges = Ledger(self.ledger).statement(self.name).charges
+        with Database(self.ledger).reading() as connection:
+            charges = records.spent(connection, records.find_account(connection, self.name)[0])
         parts = [(part.source, part.count * count) for charge, count in charges for part in charge.parts]
         if not parts:
             raise ParameterError(f"account {self.name!r} has spent nothing, so that there is no curve to draw")

@@ -3,3 +3,4 @@ from gaussveil.spectrum.envelope import GaussianEnvelope as GaussianEnvelope
 from gaussveil.spectrum.loss import PrivacyLoss as PrivacyLoss
 from gaussveil.spectrum.loss import compose as compose
 from gaussveil.spectrum.pair import GaussianPair as GaussianPair
+from gaussveil.spectrum.subsampled.composed import composed as composed

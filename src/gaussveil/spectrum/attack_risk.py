@@ -45,13 +45,13 @@ class AttackRisk(Shown, ABC):
 
     def __add__(self, other: Any) -> Any:
         """The curve of both together."""
-        from gaussveil.spectrum.subsampled.composed import composed
+        from gaussveil.spectrum import composed
 
         return composed([(self, 1), (other, 1)]) if isinstance(other, AttackRisk) else NotImplemented
 
     def __mul__(self, count: int) -> Any:
         """The same as ``**`` of losses, as charges are repeated."""
-        from gaussveil.spectrum.subsampled.composed import composed
+        from gaussveil.spectrum import composed
 
         return composed([(self, count)])
 
