@@ -20,6 +20,7 @@ from gaussveil.figure_style import FAINT, INK, SERIES, house_style, legend_above
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.figures import save
 from gaussveil.report.forecast import forecast_figure
+from gaussveil.report.regression import coefficient_figure
 from gaussveil.timeseries import welch_psd
 from gaussveil_studies.published.ndis_calibrated import published_logistic_sensitivity, published_variance
 
@@ -276,6 +277,18 @@ def gaussian_output() -> Figure:
     return figure
 
 
+def regression() -> Figure:
+    """Slopes of a private regression with their intervals: two that are there, one that is not, two nearly the same."""
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(-1, 1, size=(6000, 5))
+    rows[:, 4] = 0.8 * rows[:, 3] + 0.2 * rows[:, 4]
+    target = rows @ [0.6, -0.4, 0.0, 0.5, 0.0] + 0.3 * rng.normal(size=6000)
+    model = gaussveil.PrivateLinearRegression(
+        epsilon=1, delta=1e-6, bounds=(-1, 1), target_bounds=(-3, 3), generator=SeededGenerator(3)
+    )
+    return coefficient_figure(model.fit(rows, target).fits_[0])
+
+
 def follow_the_page(path: Path) -> None:
     """Give a picture the dark colours of our reports; a browser takes them where the page around it is dark."""
     light, dark = (
@@ -304,6 +317,7 @@ PICTURES = (
     logistic,
     gp,
     gaussian_output,
+    regression,
 )
 
 if __name__ == "__main__":

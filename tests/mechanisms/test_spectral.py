@@ -122,3 +122,10 @@ def test_certificate_carries_the_ball_and_the_exact_pair() -> None:
 def test_bad_designs_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(GaussveilError):
         PrivateSpectrum(**{**TABLE_I, "points": 16, **change}).release(SERIES)
+
+
+def test_the_plan_says_when_the_balls_centre_does_as_well() -> None:
+    usual = PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=0.1, points=288)
+    assert usual.compare().endswith("the centre does as well")
+    loose = PrivateSpectrum(epsilon=40.0, delta=1e-2, l2_ball=0.1, points=4)
+    assert loose.compare().endswith("the release tells more than the centre")

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from gaussveil.cli.asked import AskedByUnit, releases
-from gaussveil.cli.files import release_facts, release_lines
+from gaussveil.cli.files import check_ending, release_facts, release_lines
 from gaussveil.cli.options import listed
 from gaussveil.cli.output import tell
 from gaussveil.errors import ParameterError
+from gaussveil.files import write_whole
 
 Out = Annotated[Path, typer.Option(help="File to write: .json.", show_default=False)]
 Between = Annotated[
@@ -25,6 +26,7 @@ def regress(
     target: Annotated[str, typer.Option(help="Columns to explain, separated by commas.", show_default=False)],
     out: Out,
     between: Between = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a page with a plot of the slopes (.html).")] = None,
 ) -> None:
     """Fit a linear regression with intervals for sampling and privacy noise; all other columns are features.
 
@@ -52,7 +54,15 @@ def regress(
             for fit in model.fits_
         }
 
+    if report is not None:
+        check_ending(report, ".html")
+        asked.check(out, report, endings=(".json",))
     found = asked.fit(model, out, released)
+    if report is not None:
+        from gaussveil.report.html import render
+        from gaussveil.report.regression import regression_report
+
+        write_whole(report, render(regression_report(model.fits_, model.certificate_)))
     _tell(model, found, out, model.summary().splitlines(), asked.json)
 
 

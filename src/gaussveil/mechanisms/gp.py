@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency
+from gaussveil.calibration import mean_shift_for
 from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.containers import real_array
@@ -167,6 +168,19 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             / (1 + sensitivity.n_max * sensitivity.kernel_bound / sensitivity.observation_variance),
             largest_variance=sensitivity.point_variance,
             remedy="a smaller epsilon or a smaller n_max may help",
+        )
+
+    def compare(self, n_features: int = 1) -> str:
+        """One sentence: the process against means of noisy sums in as many cells, before anything is spent."""
+        bounds = self.sensitivity(n_features)
+        ours = math.sqrt(self.plan(n_features).added_variance)
+        # a record is in one cell: its label in the sum and 1 in the count share the mean shift
+        shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
+        sums = min(math.sqrt(2) * bounds.label_bound * bounds.points / (bounds.n_max * shift), bounds.label_bound)
+        verdict = "answer a table of sums and counts instead" if sums <= ours else "the process is better"
+        return (
+            f"noise of a value: process {ours:.4g}, mean of a noisy sum in each of {bounds.points} cells {sums:.4g}, "
+            f"{bounds.n_max} records spread evenly, at the same promise; if cell means are all you need, {verdict}"
         )
 
     def sensitivity(self, n_features: int = 1) -> ProcessSensitivity:

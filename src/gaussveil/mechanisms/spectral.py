@@ -114,6 +114,15 @@ class PrivateSpectrum(Mechanism):
         )
         return dataclasses.replace(noise.plan(self.points + 1), delta=float(self.delta))
 
+    def compare(self) -> str:
+        """One sentence: the noise against the ball, whose centre costs nothing, before anything is spent."""
+        noise = float(np.linalg.norm(np.broadcast_to(self.plan().standard_deviation, self.points + 1)))
+        verdict = "the centre does as well" if noise >= self.l2_ball else "the release tells more than the centre"
+        return (
+            f"the noise has length {noise:.4g} over {self.points + 1} frequencies before smoothing, and no spectrum "
+            f"lies farther than {float(self.l2_ball):.4g} from another of its ball: {verdict}"
+        )
+
     def density(self, series: Any) -> Floats:
         """The estimate that is protected: not private."""
         return welch_psd(real_array("series", series), self.points, period=self.sample_period)

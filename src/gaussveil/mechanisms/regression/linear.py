@@ -127,16 +127,20 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
         residual = min(max((variance - explained) / freedom, (1 - known) / 2 * variance, 1e-12), 1.0)
     sampling = moments.rows_per_unit * residual  # of the rows of one unit nothing is known: they may be all alike
     prior = variance * count / np.maximum(np.diag(inner), 0.01 * nominal)
-    estimates, second = slopes, slopes**2 + np.diag(spread)
-    for _ in range(ROUNDS):
+    fits = [(slopes, np.diag(spread), 0.0)]
+    for unsure in (spread, np.zeros(len(chosen)), prior):
         # the noise of C b; an entry off the diagonal of a symmetric matrix enters two rows
-        known_noise = np.diag(cross_error + matrix_noise @ second)
-        known_noise += matrix_noise * np.outer(estimates, estimates) * (1 - np.eye(len(chosen)))
-        estimates, spread = _conditioned(matrix, cross, known_noise + positive * sampling * weight, prior)
-        second = estimates**2
-    clear = np.linalg.eigvalsh(matrix)[0] > noise_edge(matrix_noise)
-    informed = clear & (np.diag(spread) < UNTRUSTED * prior)
-    return _in_units(moments, chosen, place, slopes, estimates, spread, residual, informed)
+        last = fits[-1][0]
+        known_noise = np.diag(cross_error + matrix_noise @ (last**2 + unsure))
+        known_noise += matrix_noise * np.outer(last, last) * (1 - np.eye(len(chosen)))
+        fits.append(_conditioned(matrix, cross, known_noise + positive * sampling * weight, prior))
+    (estimates, covariance, _), (_, wide, _) = fits[-2:]
+    values, vectors = np.linalg.eigh(matrix)
+    hidden = np.sum(vectors[:, values <= noise_edge(matrix_noise)] ** 2, axis=1)
+    informed = (hidden < UNTRUSTED) & (np.diag(covariance) < UNTRUSTED * prior)
+    # what cannot be trusted is as wide as slopes of the prior's size would make it
+    covariance = covariance + (wide - covariance) * np.outer(~informed, ~informed)
+    return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed)
 
 
 def above_zero(estimate: float, deviation: float) -> float:
@@ -169,37 +173,29 @@ def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floa
     return (found + found.T) / 2, left
 
 
-def _conditioned(matrix: Floats, cross: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Mean and covariance of slopes N(0, prior) given `cross`, their matrix times them with this noise."""
+def _conditioned(matrix: Floats, cross: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats, float]:
+    """Mean and covariance of slopes N(0, prior) given `cross`, their matrix times them with this noise; likelihood."""
     spread = np.diag(prior)
     values, vectors = np.linalg.eigh(noise + matrix @ spread @ matrix)
-    gain = spread @ matrix @ vectors / np.sqrt(np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300)))
-    scores = (vectors.T @ cross) / np.sqrt(np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300)))
-    return gain @ scores, spread - gain @ gain.T
+    values = np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300))
+    gain, scores = spread @ matrix @ vectors / np.sqrt(values), vectors.T @ cross / np.sqrt(values)
+    return gain @ scores, spread - gain @ gain.T, -0.5 * float(np.sum(scores**2 + np.log(values)))
 
 
 def _posterior(
     inner: Floats, cross: Floats, error: Floats, cross_error: Floats, sampling: Floats, priors: Floats
 ) -> tuple[Floats, Floats]:
-    """Mean and covariance of the slopes over all priors."""
+    """Mean and variances of the slopes over all priors; the noise is that of `inner` times the prior's slopes."""
     found = []
     for prior in priors:
-        # inner's noise times the prior's slopes
         noise = np.diag(cross_error + prior * error.sum(axis=1)) + sampling
-        values, vectors = np.linalg.eigh(noise + prior * inner @ inner)
-        values = np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300))
-        turned, gain = vectors.T @ cross, prior * inner @ vectors
-        likelihood = -0.5 * float(np.sum(turned**2 / values + np.log(values)))
-        slopes = (gain / values) @ turned
-        second = prior * np.eye(len(cross)) - (gain / values) @ gain.T + np.outer(slopes, slopes)
-        found.append((likelihood, slopes, second))
+        found.append(_conditioned(inner, cross, noise, np.full(len(cross), prior)))
     # SHARES are odds u/(1 - u), the share u that features explain uniform
-    chance = np.array([one[0] for one in found]) + np.log(SHARES / (1 + SHARES) ** 2)
+    chance = np.array([one[2] for one in found]) + np.log(SHARES / (1 + SHARES) ** 2)
     chance = np.exp(chance - np.max(chance))
     chance /= np.sum(chance)
-    slopes = np.asarray(sum(p * one[1] for p, one in zip(chance, found)))
-    second = np.asarray(sum(p * one[2] for p, one in zip(chance, found)))
-    return slopes, second - np.outer(slopes, slopes)
+    slopes = chance @ np.stack([one[0] for one in found])
+    return slopes, chance @ np.stack([one[0] ** 2 + np.diag(one[1]) for one in found]) - slopes**2
 
 
 def _in_units(
