@@ -291,6 +291,18 @@ def test_three_hundred_accounts_are_searched_sorted_and_paged(
         page.close()
 
 
+def test_is_this_claim_true_from_the_start_page_alone(visit: Come, studio: Running) -> None:
+    page = visit("/").page
+    page.click("a.tile:has-text('Is this claim true?')")
+    page.fill("#claim-change", "2")
+    page.fill("#claim-noise", "8.5")
+    exact = float(GaussianPair.mean_shift(2 / 8.5).dp_delta(1.0))
+    for delta, words in ((exact * 1.001, "holds"), (exact * 0.999, "refuted")):
+        page.fill("#claim-delta", repr(delta))
+        page.click("button:text('Decide')")
+        page.wait_for_selector(f"#claim .verdict:has-text('{words}')")
+
+
 def test_a_debit_whose_draw_never_began_is_given_back(visit: Come, studio: Running) -> None:
     account = studio.account()
     charge, relation = Charge(GaussianPair.mean_shift(0.5)), Adjacency.add_remove("home")

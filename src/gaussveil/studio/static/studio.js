@@ -29,6 +29,14 @@
 
   document.addEventListener("htmx:after:swap", () => studioCharts.drawAll(document));
 
+  // A claim about plain Gaussian noise needs no file: change and noise make the pair.
+  const claim = document.getElementById("claim-form");
+  if (claim) claim.addEventListener("formdata", (event) => {
+    if (document.getElementById("claim-file").files.length) return;
+    const [change, noise] = ["claim-change", "claim-noise"].map((id) => Number(document.getElementById(id).value));
+    event.formData.set("file", new File([`variance_gap,mean_gap\n0,${change / noise}\n`], "pair.csv", { type: "text/csv" }));
+  });
+
   // A file dropped anywhere on its field is chosen there.
   for (const place of document.querySelectorAll(".drop")) {
     const input = place.querySelector("input[type=file]");
