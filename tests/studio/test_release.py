@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
 import socket
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,6 +190,7 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
     table.write_text("\n".join(["household,time,kw", *lines]) + "\n", encoding="utf-8")
     orders = [
         studio.order(studio.account(), "sketch", row_norm=2.0, components=8),
+        studio.order(studio.account(), "regression", "folder-0/kinds.csv", target="y", columns="x", low=-3, high=3),
         studio.order(
             studio.account(), "mixture", "folder-0/kinds.csv", radius=3.0, label="kind", classes="a,b", nominal_size=400
         ),
@@ -219,8 +222,12 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
         assert body.headers["content-disposition"].startswith("attachment")
         text = studio.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
         assert verify(Certificate.from_json(text)).private
+        parcel = studio.client.get(f"/api/releases/{order['key']}/files/package.zip")
+        with zipfile.ZipFile(io.BytesIO(parcel.content)) as opened:
+            compile(opened.read("again.py"), "again.py", "exec")
+            assert order["account"] in opened.read("again.txt").decode()
     assert SECRET not in studio.log
-    compared = studio.client.post("/api/diagnostics/release", json={"key": orders[1]["key"]}).json()
+    compared = studio.client.post("/api/diagnostics/release", json={"key": orders[2]["key"]}).json()
     assert compared["warning"] == "contains private data, do not share"
 
 
