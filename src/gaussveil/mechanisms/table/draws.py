@@ -124,8 +124,8 @@ class TableDraws(NoisySums):
                 if one.together:
                     sums = ExactSum(carry(sums.limbs.sum(axis=1, keepdims=True)), sums.unit)
                 self.spend(one.loss(number))
-                one.learn(number, self._white(one.covariance(number), sums))
-        return [one.found for one in searches if one.found is not None]
+                one.learn(self._white(one.covariance(number), sums))
+        return [one.found for one in searches]
 
     def profiles(self) -> list[ProfileDraw]:
         """Each profile in draws of its own."""

@@ -17,7 +17,7 @@ from gaussveil.calibration.boxes import BoxNoise, box_noise
 from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix_rows
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.table.answers import Count, Sum
-from gaussveil.mechanisms.table.quantiles import RANGES, QuantileSearch
+from gaussveil.mechanisms.table.quantiles import RANGES, ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.statistics.unit_cells import Feature
 
@@ -165,7 +165,7 @@ class TableNoise:
         request = self.request
         per_cell = request.counted + len(request.features) + len(request.lone_sums)
         per_cell += sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
-        per_cell += sum(RANGES + 3 * (len(one.shares) + 1) for one, _ in request.searches)
+        per_cell += len(ROUND_SHARES) * (RANGES + 1) * len(request.searches)
         numbers = request.cells * per_cell + len(request.profiles) * (2 * request.cells + 256)
         return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
 

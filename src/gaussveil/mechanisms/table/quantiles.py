@@ -1,10 +1,9 @@
 """Quantiles by a search in rounds: each counts at thresholds that the rounds before it suggest.
 
-Round 0 counts the rows between fixed limits. Every later one asks, per group and share q, for the signed count
-#(x <= threshold) - q #rows: zero where the threshold is the quantile, and moved by one unit by at most max(q, 1 - q) of
-its rows. Rounds have mean shifts fixed beforehand, so all of them are one Gaussian release (adaptive composition;
-derived: docs/math/tables.md, "Quantiles"). What follows from the noisy counts is post-processing: least squares carry
-each count to all knots of the curve, and near its zero a line through the last counts is most exact.
+Round 0 counts the rows between fixed limits, every later one between limits of each group's own. Rounds have mean
+shifts fixed beforehand, so all of them are one Gaussian release (adaptive composition; derived: docs/math/tables.md,
+"Quantiles"). What follows from the noisy counts is post-processing: the cumulative counts of a group at all limits so
+far are one normal vector, and a quantile lies where count - share * rows crosses zero.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ import scipy
 from gaussveil.calibration.prefix_sums import prefix_rows, workload_noise
 from gaussveil.mechanisms.table.answers import Quantile
 from gaussveil.statistics.keys import Thresholds
-from gaussveil.typing import Floats
+from gaussveil.typing import Floats, Integers
 
 RANGES = 32
-ROUND_SHARES = (0.12, 0.1, 0.2, 0.58)  # of the search's squared loss
-WINDOW = 3.0  # deviations of a first count to either side, between which the slope is measured
-WITHIN = 0.8  # of the way to either end, which the window does not pass
-SLOPE_ERROR = 0.3  # relative, of that slope
-BEND = 0.25  # relative error of a straight line
-FAR = 6.0  # deviations from zero beyond which the curve knows better than a line
+ROUND_SHARES = (0.2, 0.15, 0.25, 0.4)  # of the search's squared loss
+ROUND_LIMITS = (RANGES - 1, 7, 3, 1)  # for each share, of few
+SMOOTH = 0.25  # variance of a count about a line, over (its range's rows)^2 / rows from there to the nearer end
+SURPRISE = 12.0  # times its variance, squared: a count that far from a line says how rough the rows lie
+UNLIKE = 0.06  # of the largest variance between groups, the least that is held to be possible
+ODD = 3.0  # deviations from the mean of all groups beyond which a group speaks for itself
+FEWEST_GROUPS = 4  # that are compared
+STEPS = np.array([0, 2.0**-10, *np.arange(1, 8) / 8, 1 - 2.0**-10])  # of a range, where a zero is looked for
+CHUNK = 128  # groups at a time
 Z = 1.959963984540054  # 95 %
 
 
@@ -50,75 +52,104 @@ class QuantileDraw:
 
 
 @dataclass
-class _Curve:
-    """Signed counts of one group and share along its knots: what is known of them, and the counts of later rounds."""
+class _Curves:
+    """Cumulative counts of groups (G, K) along their knots, the last the number of rows; covariances (G, K, K)."""
 
     knots: Floats
     mean: Floats
     covariance: Floats
     spread: float
-    points: list[tuple[float, float, float]] = field(default_factory=list)
+    rough: Floats
 
-    def add(self, place: float, signed: float, variance: float) -> None:
-        """A count at a new knot; until now it was known as far as a line between its neighbours tells."""
-        self.points.append((place, signed, variance))
-        after = int(np.clip(np.searchsorted(self.knots, place), 1, len(self.knots) - 1))
-        low, high = self.knots[after - 1 : after + 1]
-        part = (place - low) / (high - low) if high > low else 0.5
-        row = np.zeros(len(self.knots))
-        row[after - 1 : after + 1] = 1 - part, part
-        rise = max(self.mean[after] - self.mean[after - 1], self.spread / 4)
-        known = self.covariance @ row
-        own = float(row @ known) + part * (1 - part) * (2 * BEND * rise) ** 2
-        mean = np.insert(self.mean, after, row @ self.mean)
-        whole = np.insert(np.insert(self.covariance, after, known, axis=0), after, np.insert(known, after, own), axis=1)
-        gain = whole[after] / (own + variance)
-        self.knots = np.insert(self.knots, after, place)
-        self.mean = mean + gain * (signed - mean[after])
-        self.covariance = whole - np.outer(gain, whole[after])
+    def _ranges(self) -> tuple[Floats, Floats]:
+        """Per range the square of its rows, as many as it may hold; and that square times how far it reaches, squared.
 
-    def zero(self, below: float, above: float) -> tuple[float, float, float, float]:
-        """Where the curve is zero, the deviation of that place, its interval; surely so many rows lie to either side.
-
-        Rows lie about the line as chance has it, which widens the interval, as does not knowing the slope.
+        A density changes over a range as its rows are to those from there to the nearer end of all of them.
         """
-        rising = self.mean.copy()
-        rising[1:-1] = scipy.optimize.isotonic_regression(rising[1:-1]).x
-        least = self.spread / 4
-        rising[0], rising[-1] = min(rising[0], rising[1], -least), max(rising[-1], rising[-2], least)
-        rising += np.linspace(-1e-6, 1e-6, len(rising)) * self.spread  # strictly
-        wanted = max(-WINDOW * self.spread, WITHIN * rising[0]), min(WINDOW * self.spread, WITHIN * rising[-1])
-        first, last = np.interp(wanted, rising, self.knots)
-        width = self.knots[-1] - self.knots[0]
-        rise = np.interp(last, self.knots, rising) - np.interp(first, self.knots, rising)
-        slope = max(float(rise) / max(last - first, width * 2.0**-40), self.spread / width)
-        place, variance, unsure = float(np.interp(0.0, rising, self.knots)), self.spread**2, SLOPE_ERROR**2
-        if self.points:
-            place, slope, variance, unsure = self._line(place, slope, (first, last))
-        reach = math.sqrt(variance + Z * math.sqrt(variance))
-        deviation = reach / slope * (1 + unsure)
-        low = place - Z * deviation if 2 * Z * reach < below else self.knots[0]
-        high = place + Z * deviation if 2 * Z * reach < above else self.knots[-1]
-        return place, deviation, max(low, self.knots[0]), min(high, self.knots[-1])
+        noise = np.diagonal(self.covariance, axis1=1, axis2=2)
+        noise = noise[:, 1:] + noise[:, :-1] - 2 * np.diagonal(self.covariance, 1, axis1=1, axis2=2)
+        square = np.maximum(np.diff(self.mean, axis=1), 0.0) ** 2 + np.maximum(noise, 0.0) / 4
+        beyond = np.minimum(self.mean[:, 1:], self.mean[:, -1:] - self.mean[:, :-1])
+        return square, square**2 / np.maximum(np.maximum(beyond, self.spread / 100) ** 2, square)
 
-    def _line(self, place: float, slope: float, ends: tuple[float, float]) -> tuple[float, float, float, float]:
-        """Zero of a line through the counts, its slope, its variance there and its slope's, relative, squared."""
-        at, signed, variances = np.array(self.points).T
-        if abs(signed[-1]) < FAR * math.sqrt(variances[-1]):
-            place = at[-1]
-        steepest, known = slope, (SLOPE_ERROR * slope) ** -2
-        variance = unsure = 0.0
-        for _ in range(2):
-            away = at - place
-            weight = 1 / (variances + (BEND * slope * away) ** 2 + np.abs(slope * away))
-            total, first, second = weight.sum(), weight @ away, weight @ away**2 + known
-            level, product = weight @ signed, weight @ (away * signed) + known * steepest
-            determinant = total * second - first**2
-            slope = max(float((total * product - first * level) / determinant), steepest / 5)
-            height = (second * level - first * product) / determinant
-            place = float(np.clip(place - height / slope, *ends))
-            variance, unsure = float(second / determinant), float(total / determinant) / slope**2
-        return place, slope, variance, unsure
+    def _bend(self, unknown: float = 1.0) -> Floats:
+        """Variance, per range, of a count within it about a line: four times that of the middle.
+
+        Where rows lie as roughly as they can, or a range holds most of them, nothing is known of what lies within.
+        """
+        square, reach = self._ranges()
+        bend = self.rough[:, None] * reach + reach**2 / np.maximum(square, 2.0**-1000)
+        return np.where(bend < square, bend, unknown * square)
+
+    def add(self, limits: Floats, counts: Floats, noise: Floats) -> None:
+        """Take in noisy cumulative counts (G, L + 1) at new limits (G, L), known until now as lines between knots."""
+        groups, size = self.knots.shape
+        every = np.arange(groups)[:, None]
+        after = np.clip(np.sum(self.knots[:, None] < limits[:, :, None], axis=2), 1, size - 1)
+        low, high = self.knots[every, after - 1], self.knots[every, after]
+        part = np.where(high > low, (limits - low) / np.where(high > low, high - low, 1.0), 0.5)
+        rows = np.zeros((groups, limits.shape[1], size))
+        np.put_along_axis(rows, after[:, :, None], part[:, :, None], axis=2)
+        np.put_along_axis(rows, after[:, :, None] - 1, 1 - part[:, :, None], axis=2)
+        inside = np.minimum(part[:, :, None], part[:, None]) * (1 - np.maximum(part[:, :, None], part[:, None]))
+        known = rows @ self.covariance
+        line = np.einsum("glk,gk->gl", rows, self.mean)
+        # Less a share of all rows, whose noise is large.
+        share = np.clip(line / np.maximum(self.mean[:, -1:], self.spread), 0.0, 1.0)
+        surprise = (counts[:, :-1] - line - share * (counts - self.mean[:, -1:])[:, -1:]) ** 2
+        sure = np.einsum("glk,glk->gl", known, rows) + np.diagonal(noise)[:-1]
+        sure += share**2 * (self.covariance[:, -1:, -1] + noise[-1, -1])
+        sure -= 2 * share * (known[:, :, -1] + noise[-1, :-1])
+        alone = part * (1 - part) * self._ranges()[1][every, after - 1]
+        self.rough = np.maximum(self.rough, np.max((surprise - SURPRISE * sure) / (alone + sure / 10), axis=1))
+        inside *= (after[:, :, None] == after[:, None]) * self._bend()[every, after - 1][:, :, None]
+        mean = np.concatenate([self.mean, line], axis=1)
+        own = known @ np.swapaxes(rows, 1, 2) + inside
+        whole = np.block([[self.covariance, np.swapaxes(known, 1, 2)], [known, own]])
+        seen = [*range(size, mean.shape[1]), size - 1]
+        gain = np.linalg.solve(whole[:, seen][:, :, seen] + noise, whole[:, seen])
+        mean += np.einsum("gsk,gs->gk", gain, counts - mean[:, seen])
+        whole -= np.swapaxes(whole[:, seen], 1, 2) @ gain
+        knots = np.concatenate([self.knots, limits], axis=1)
+        order = np.argsort(np.where(np.arange(knots.shape[1]) == size - 1, np.inf, knots), axis=1, kind="stable")
+        self.knots, self.mean = knots[every, order], mean[every, order]
+        self.covariance = whole[every[:, :, None], order[:, :, None], order[:, None]]
+
+    def _signed(self, share: float, unknown: float) -> tuple[Floats, Floats, Floats]:
+        """Places, means and deviations of count - share * rows at the knots and between them, means rising."""
+        mean = self.mean - share * self.mean[:, -1:]
+        last = self.covariance[:, -1]
+        whole = self.covariance - share * (last[:, :, None] + last[:, None]) + share**2 * last[:, -1:, None]
+        variance = np.maximum(np.diagonal(whole, axis1=1, axis2=2), 0.0) + (1e-3 * self.spread) ** 2
+        mean = np.array([scipy.optimize.isotonic_regression(one, weights=1 / v).x for one, v in zip(mean, variance)])
+        part = STEPS
+
+        def between(ends: Floats) -> Floats:
+            inner = ends[:, :-1, None] * (1 - part) + ends[:, 1:, None] * part
+            return np.concatenate([inner.reshape(len(ends), -1), ends[:, -1:]], axis=1)
+
+        cross = np.diagonal(whole, 1, axis1=1, axis2=2)[:, :, None] * 2 * part * (1 - part)
+        square = variance[:, :-1, None] * (1 - part) ** 2 + variance[:, 1:, None] * part**2 + cross
+        square += self._bend(unknown)[:, :, None] * part * (1 - part)
+        deviation = np.sqrt(np.maximum(square, (1e-3 * self.spread) ** 2)).reshape(len(mean), -1)
+        deviation = np.concatenate([deviation, np.sqrt(variance[:, -1:])], axis=1)
+        return between(self.knots), between(mean), deviation
+
+    def zeros(self, share: float, levels: Floats, unknown: float) -> Floats:
+        """Places (G, levels) where count - share * rows is so many deviations above zero: the nearest to its zero.
+
+        To a side where surely no more rows lie than twice the interval's noise it reaches to the end.
+        """
+        places, mean, deviation = self._signed(share, unknown)
+        height = mean / deviation
+        below = np.minimum.accumulate(height[:, ::-1], axis=1)[:, ::-1]
+        height = np.where(mean < 0, below, np.maximum.accumulate(height, axis=1)) + np.arange(places.shape[1]) * 1e-12
+        found = np.array([np.interp(levels, one, at) for one, at in zip(height, places)])
+        rows = self.mean[:, -1] - Z * np.sqrt(np.maximum(self.covariance[:, -1, -1], 0.0))
+        noise = 2 * Z * np.array([np.interp(0.0, one, spread) for one, spread in zip(height, deviation)])
+        for few, side, end in ((share, levels <= -Z, 0), (1 - share, levels >= Z, -1)):
+            found = np.where((few * rows < noise)[:, None] & side, places[:, end, None], found)
+        return found
 
 
 @dataclass
@@ -129,17 +160,15 @@ class QuantileSearch:
     together: bool
     squared_loss: float
     scale: float
-    curves: list[list[_Curve]] = field(default_factory=list, init=False)
-    rows: Floats = field(default_factory=lambda: np.zeros(1), init=False)
-    rows_precision: float = field(default=0.0, init=False)
-    found: QuantileDraw | None = field(default=None, init=False)
+    rounds: list[tuple[Floats, Floats]] = field(default_factory=list, init=False)
+    limits: Thresholds = field(init=False)
 
-    @property
-    def limits(self) -> Thresholds:
-        """Where the next round counts."""
-        if self.found is None:
-            return first_limits(self.answer)
-        return Thresholds(self.answer.column, self.found.value)
+    def __post_init__(self) -> None:
+        self.limits = first_limits(self.answer)
+
+    def per_share(self, number: int) -> int:
+        """At how many limits a round counts for each share."""
+        return max(min(ROUND_LIMITS[number], (RANGES - 1) // len(self.answer.shares)), 1)
 
     def loss(self, number: int) -> float:
         """Squared loss of a round."""
@@ -150,50 +179,83 @@ class QuantileSearch:
         return np.asarray(self.scale / self.loss(number) * workload_noise(self._rows(number)))
 
     def _rows(self, number: int) -> Floats:
-        return prefix_rows(self.answer.shares, RANGES if number == 0 else None)
-
-    def _variances(self, number: int) -> Floats:
-        rows = self._rows(number)
-        return np.asarray(np.einsum("ij,jk,ik->i", rows, self.covariance(number), rows))
-
-    def learn(self, number: int, counts: Floats) -> None:
-        """Take in the noisy counts (groups x ranges) of a round."""
-        if self.found is None:
-            self._begin(counts)
-        else:
-            signed, variances = counts @ self._rows(number).T, self._variances(number)
-            for curves, places, values in zip(self.curves, self.found.value, signed):
-                for curve, place, value, variance in zip(curves, places, values, variances):
-                    curve.add(float(place), float(value), float(variance))
-        precision = 1 / float(self.covariance(number).sum())
-        self.rows = (self.rows * self.rows_precision + counts.sum(axis=1) * precision) / (
-            self.rows_precision + precision
+        shares = self.answer.shares
+        return (
+            prefix_rows(np.repeat(shares, self.per_share(number)).tolist()) if number else prefix_rows(shares, RANGES)
         )
-        self.rows_precision += precision
-        surely = np.maximum(self.rows - Z / math.sqrt(self.rows_precision), 0.0)
-        zeros = np.array(
-            [
-                [curve.zero(share * rows, (1 - share) * rows) for share, curve in zip(self.answer.shares, curves)]
-                for rows, curves in zip(surely, self.curves)
-            ]
-        )
-        value, deviation, low, high = np.moveaxis(zeros, 2, 0)
-        self.found = QuantileDraw(np.sort(value, axis=1), deviation, np.sort(low, axis=1), np.sort(high, axis=1))
 
-    def _begin(self, counts: Floats) -> None:
+    def learn(self, counts: Floats) -> None:
+        """Take in the noisy counts (groups x ranges) between the limits; the next ones follow."""
+        sums = np.cumsum(counts, axis=1)
+        if not self.rounds:
+            sums = np.hstack([np.zeros((len(sums), 1)), sums])
+        self.rounds.append((self.limits.limits, sums))
+        if (number := len(self.rounds)) < len(ROUND_SHARES):
+            levels = scipy.special.ndtri(np.arange(1, self.per_share(number) + 1) / (self.per_share(number) + 1))
+            self.limits = Thresholds(self.answer.column, np.sort(np.hstack(self._zeros(levels)), axis=1))
+
+    def _zeros(self, levels: Floats, unknown: float = 1.0) -> list[Floats]:
+        """For each share the places (groups x levels) of its levels."""
         low, high = self.answer.between
-        edges = np.concatenate([[low], first_limits(self.answer).limits[0], [high]])
-        sums = np.vstack([np.zeros(RANGES), np.tril(np.ones((RANGES, RANGES)))])
-        rows = [sums - share for share in self.answer.shares]
-        known = [one @ self.covariance(0) @ one.T for one in rows]
-        spreads = [math.sqrt(np.diagonal(one)[1:-1].mean()) for one in known]
-        parts = list(zip(rows, known, spreads))
-        self.curves = [[_Curve(edges, one @ row, about, spread) for one, about, spread in parts] for row in counts]
+        spread = math.sqrt(self.scale / self.squared_loss)
+        knots = np.concatenate([[low], self.rounds[0][0][0], [high]])
+        first = np.zeros((len(knots), len(knots)))
+        first[1:, 1:] = np.cumsum(np.cumsum(self.covariance(0), axis=0), axis=1)
+        means, both, alike = _compared(self.rounds[0][1], first, spread)
+        found = []
+        for begin in range(0, len(means), CHUNK):
+            some = slice(begin, begin + CHUNK)
+            size = len(means[some])
+            places, rough = np.repeat(knots[None], size, axis=0), np.full(size, SMOOTH)
+            curves = _Curves(places, means[some], both[alike[some]], spread, rough)
+            for number, (limits, sums) in enumerate(self.rounds[1:], 1):
+                noise = np.cumsum(np.cumsum(self.covariance(number), axis=0), axis=1)
+                curves.add(limits[some], sums[some], noise)
+            found.append([curves.zeros(share, levels, unknown) for share in self.answer.shares])
+        return [np.vstack(parts) for parts in zip(*found)]
+
+    @property
+    def found(self) -> QuantileDraw:
+        """What the rounds so far say."""
+        low, value, high = np.moveaxis(np.array(self._zeros(np.array([-Z, 0.0, Z]), 1e6)), (0, 2), (2, 0))
+        low, value, high = (np.sort(one, axis=1) for one in (low, value, high))
+        return QuantileDraw(value, (high - low) / (2 * Z), low, high)
 
     def expected(self, rows: float) -> QuantileDraw:
         """What would be found in a group of so many rows, spread evenly."""
         low, high = self.answer.between
-        precision = sum(1 / self._variances(number) for number in range(1, len(ROUND_SHARES)))
+        precision = 0.0
+        for number in range(1, len(ROUND_SHARES)):
+            read = self._rows(number)
+            variances = np.einsum("ij,jk,ik->i", read, self.covariance(number), read)
+            precision = precision + 1 / variances.reshape(len(self.answer.shares), -1).mean(axis=1)
         value = low + (high - low) * np.array([self.answer.shares])
         deviation = np.sqrt(1 / np.asarray(precision))[None] * (high - low) / rows
         return QuantileDraw(value, deviation, value - Z * deviation, value + Z * deviation)
+
+
+def _compared(means: Floats, covariance: Floats, spread: float) -> tuple[Floats, Floats, Integers]:
+    """Cumulative counts of groups, each a law about the mean of all, as unlike it as the counts say (a bridge).
+
+    Returned are means, the covariances of groups that speak for themselves and of others, and which each group is.
+    """
+    groups, size = means.shape
+    if groups < FEWEST_GROUPS:
+        return means, covariance[None], np.zeros(groups, dtype=np.int64)
+    pooled = np.maximum.accumulate(np.maximum(means.mean(axis=0), 0.0))
+    rows = max(float(pooled[-1]), spread)
+    share = np.minimum(pooled / rows, 1.0)
+    read = np.eye(size)
+    read[:, -1] -= share
+    noise = read @ covariance @ read.T
+    bridge = rows**2 * (np.minimum.outer(share, share) - np.outer(share, share))
+    about = (means - pooled) @ read.T
+    seen = np.sum(about**2, axis=1) / (1 - 1 / groups) - np.trace(noise)
+    unlike = (seen.mean() + 2 * seen.std() / math.sqrt(groups)) / max(np.trace(bridge), spread**2)
+    bridge *= min(max(unlike, UNLIKE), 1.0)
+    prior = bridge + np.outer(pooled, pooled)
+    least = 1e-12 * np.trace(prior) + 1e-9 * spread**2  # no table is too large to be solved for
+    gain = np.linalg.solve(prior + covariance + least * np.eye(size), prior).T
+    alike = np.max(about**2 / (np.diagonal(noise + bridge) + 1e-9 * spread**2), axis=1) < ODD**2
+    found = np.where(alike[:, None], pooled + (means - pooled) @ gain.T, means)
+    return found, np.array([covariance, prior - gain @ prior]), alike.astype(np.int64)
