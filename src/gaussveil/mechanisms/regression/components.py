@@ -77,8 +77,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         n_components: how many directions to keep; by default those whose variance surely stands out of the noise, one
             at least.
 
-    Attributes: `components_`, `explained_variance_` with `explained_variance_interval_` (95 %),
-    `explained_variance_ratio_`, `mean_`, `n_components_`, and those of `PrivateCovariance`.
+    Attributes: `components_`, `explained_variance_` with `explained_variance_interval_` (95 %: sampling and privacy
+    noise, but neither what weighted-down rows lack nor that noise lifts the largest), `explained_variance_ratio_`,
+    `mean_`, `n_components_`, and those of `PrivateCovariance`.
     """
 
     mechanism = "principal-components"
