@@ -524,14 +524,12 @@ def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
     """Delta of one named profile, the worse direction."""
     assert part.profile is not None
     name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
-    if part.count > 1 or part.profile["version"] != 1:
-        raise Undecided("compositions of named profiles are beyond this program")
+    if (part.count > 1 and name != "randomised-response") or part.profile["version"] != 1:
+        raise Undecided("compositions of such profiles are beyond this program")
     level = arb(epsilon)
     if name == "randomised-response":
         members(known, "a profile's parameters", "epsilon classes")
-        own, classes = number(known, "epsilon"), whole(known, "classes", 2, 2**53)
-        found = (arb(own).exp() - level.exp()) / (arb(own).exp() + (classes - 1))
-        return found if epsilon < own else arb(0)
+        return responses(number(known, "epsilon"), whole(known, "classes", 2, 2**53), part.count, level, work)
     if name == "laplace":
         members(known, "a profile's parameters", "shift_over_scale")
         shift = number(known, "shift_over_scale")
@@ -554,6 +552,21 @@ def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
             return replaced_in_batch(arb(noise), arb(rate), level)
         return subsampled([(Fraction(0), Fraction(1), 4 / Fraction(noise) ** 2)], rate, level, work)
     raise Undecided(f"the profile {name!r} is beyond this program")
+
+
+def responses(own: float, classes: int, count: int, level: arb, work: Work) -> arb:
+    """Of `count` answers i are true, j name the neighbour's class: their loss is (i - j) own, the others' is 0."""
+    if count > (2000 if classes == 2 else 100):
+        raise Undecided("so many randomised responses are beyond this program")
+    scale, total = arb(own).exp() + (classes - 1), arb(0)
+    true, false, other = (arb(own).exp() / scale, 1 / scale, arb(classes - 2) / scale)
+    for i in range(count + 1):
+        for j in range(count - i if classes == 2 else 0, min(i - 1, count - i) + 1):
+            work.check()
+            ways = math.comb(count, i) * math.comb(count - i, j)
+            excess = (1 - (level - (i - j) * arb(own)).exp()).max(arb(0))
+            total += ways * true**i * false**j * other ** (count - i - j) * excess
+    return total
 
 
 def subsampled(terms: list[Term], rate: float, level: arb, work: Work) -> arb:

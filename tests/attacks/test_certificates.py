@@ -106,6 +106,8 @@ def honest() -> dict[str, Certificate]:
             Charge(PrivacyLoss.from_terms([[-0.3], [0.2], [0.0]], [[2], [1], [1]], [[0.1], [0.05], [0.2]])), GRAPH
         ),
         "response": issued(Charge(RandomisedResponse(1.3, 3))),
+        "responses": issued(Charge(RandomisedResponse(0.4, 4), count=6)),
+        "coins": issued(Charge(RandomisedResponse(0.1), count=60), epsilon=0.7),
         "laplace": issued(Charge(Laplace(1.5))),
         "batch": issued(Charge(PoissonSubsampled(GaussianPair.mean_shift(1.0), 0.01))),
         "batch of pairs": issued(Charge(PoissonSubsampled(spread, 0.3, backward=True)), epsilon=0.2),

@@ -118,3 +118,16 @@ def test_sparse_matrices_and_lists_are_refused() -> None:
         GaussianPair([0.0, 0.0], scipy.sparse.eye(2), [0.0, 1.0], scipy.sparse.eye(2))
     with pytest.raises(FormatError, match="must be a JSON object"):
         PrivacyLoss.from_dict([1])  # type: ignore[arg-type]
+
+
+def test_a_tensor_that_carries_a_gradient_is_refused() -> None:
+    """An array of another library that says of itself what a tensor of PyTorch says; `make test-peers` has PyTorch."""
+    marked = array_api_strict.asarray([0.5, 0.5])
+    marked.__class__ = type("Marked", (type(marked),), {"__slots__": (), "requires_grad": True})
+    for attempt in (
+        lambda: GaussianPair.mean_shift(marked),
+        lambda: PrivacyLoss.from_terms(marked, STRICT, STRICT),
+        lambda: GaussianPair.mean_shift(STRICT).delta(marked),
+    ):
+        with pytest.raises(InputError, match=r"must carry no gradient.*detach"):
+            attempt()

@@ -80,6 +80,8 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         problems.append(
             f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
         )
+    elif certificate.delta_upper < upper * (1 - _AGREEMENT):  # where only a bound is known, the lower end says nothing
+        unproven.append(f"the stated upper end {certificate.delta_upper:.6g} is not shown: it is at most {upper:.6g}")
     signature = _check_signature(certificate, public_key, problems)
     ok = not problems and not unproven
     return Verification(
