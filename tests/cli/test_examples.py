@@ -66,6 +66,7 @@ def folder(tmp_path: Path, pair_files: dict[str, Path]) -> Path:
     label = (rows[:, 0] > 0).astype(int)
     lines = [f"{a},{b},{c}" for (a, b), c in zip(rows.tolist(), label)]
     (tmp_path / "in.csv").write_text("\n".join(["x,y,label", *lines]) + "\n", encoding="utf-8")
+    (tmp_path / "home.csv").write_text("kw\n" + "0.3\n1.2\n0.4\n2.1\n" * 8, encoding="utf-8")
     (tmp_path / "q.csv").write_text("x,y\n0,0\n0.5,0.5\n", encoding="utf-8")
     kinds = np.array(["a", "b"])[generator.integers(2, size=200)]
     pq.write_table(pa.table({"noon": generator.normal(size=200), "class": kinds}), tmp_path / "profiles.parquet")

@@ -241,3 +241,18 @@ def test_tables_of_rows_are_sent_to_query_and_the_bound_needs_a_reason(run: Run,
     assert code == 0, error
     said = (tmp_path / "out.csv.certificate.json").read_text(encoding="utf-8")
     assert "the owner says where that bound comes from: a home adds 1 to one of them" in said
+
+
+def test_spectra_and_trajectories_of_one_column(run: Run, tmp_path: Path) -> None:
+    home = tmp_path / "home.csv"
+    home.write_text("kw\n" + "0.3\n1.2\n0.4\n2.1\n" * 16, encoding="utf-8")
+    promise = ("--epsilon", 1, "--delta", 1e-5, "--json")
+    more = ("--period-minutes", 5, "--points", 8, "--correlation", 0.5, "--smoothing", 0.8, 0.39)
+    for kind, ball, options, rows in (("spectrum", 0.1, more, 9), ("trajectory", 3.0, (), 64)):
+        out = tmp_path / f"{kind}.csv"
+        code, text, err = run("release", kind, home, "--l2-ball", ball, "--out", out, *options, *promise)
+        assert (code, err) == (0, "")
+        assert json.loads(text)["out"] == str(out)
+        assert np.loadtxt(out, skiprows=1).shape == (rows,)
+        assert Certificate.read(tmp_path / f"{kind}.csv.certificate.json").adjacency.kind == "l2-ball"
+        assert run("verify", f"{out}.certificate.json")[0] == 0

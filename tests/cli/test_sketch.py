@@ -78,6 +78,15 @@ def test_account_pays_and_refuses(inputs: dict[str, Path], tmp_path: Path) -> No
     assert [entry.state for entry in ledger.entries("homes")] == ["released"]
 
 
+def test_the_noise_of_the_test_may_be_given(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b\n" + "1,0\n0,1\n" * 50, encoding="utf-8")
+    common = (rows, "--row-norm", 1, "--delta", 1e-3, "--n-components", 8, "--variant", "tested")
+    run(*common, "--epsilon", 8, "--test-noise", 2)
+    with pytest.raises(ParameterError):  # the test alone would cost more than epsilon
+        run(*common, "--epsilon", 0.1, "--test-noise", 0.01)
+
+
 def test_units_and_variants(tmp_path: Path) -> None:
     table = tmp_path / "homes.csv"
     table.write_text("home,load\n" + "".join(f"h{i // 3},{i % 7}\n" for i in range(60)), encoding="utf-8")

@@ -49,6 +49,7 @@ def forecast(
         float | None, typer.Option(help="Instead: mean squared error in log power; delta is the smallest.")
     ] = None,
     clusters: Annotated[int, typer.Option(help="Clusters of similar households.")] = 6,
+    order: Annotated[tuple[int, int], typer.Option(help="Orders of the ARMA residual, AR and MA.")] = (6, 5),
     model: Annotated[
         Literal["past known", "random past"], typer.Option(help="What the receiver may know.")
     ] = "past known",
@@ -95,6 +96,7 @@ def forecast(
         delta=delta,
         accuracy=accuracy,
         clusters=clusters,
+        order=order,
         model=model,
         account=payer,
     ).fit(past)

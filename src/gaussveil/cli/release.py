@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,6 +77,64 @@ def vector(
     answer = release_facts(out, certificate)
     answer |= {"standard_deviation": deviation, "grid": certificate.parameters["grid"]}
     tell(answer, release_lines(out, certificate, f"noise of standard deviation {digits(deviation)}"), json=asked.json)
+
+
+Ball = Annotated[float, typer.Option("--l2-ball", help="Public radius that is hidden.", show_default=False)]
+SeriesFile = Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)]
+
+
+@release_app.command("spectrum", epilog=EXIT_CODE_HELP)
+@releases
+def spectrum(
+    asked: Asked,
+    l2_ball: Ball,
+    period_minutes: Annotated[float, typer.Option(help="Minutes between readings.", show_default=False)],
+    out: SeriesFile,
+    points: Annotated[int, typer.Option(help="N: the density has N + 1 frequencies.")] = 288,
+    correlation: Annotated[float, typer.Option(help="Of the noise at neighbouring frequencies.")] = 0.0,
+    smoothing: Annotated[tuple[float, float], typer.Option(help="Gain and coefficient of the smoother.")] = (1.0, 1.0),
+) -> None:
+    """Release the power spectral density of one column of readings; --l2-ball in kW^2 hours.
+
+    Example: gaussveil release spectrum home.csv --epsilon 1 --delta 1e-5 --l2-ball 0.12 --period-minutes 5 --points 8
+    --out out.csv
+    """
+    from gaussveil.mechanisms import PrivateSpectrum
+
+    mechanism = PrivateSpectrum(
+        **asked.promise,
+        l2_ball=l2_ball,
+        points=points,
+        sample_period=period_minutes / 60,
+        correlation=correlation,
+        smoothing=smoothing,
+    )
+    _series(asked, mechanism, out)
+
+
+@release_app.command("trajectory", epilog=EXIT_CODE_HELP)
+@releases
+def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile) -> None:
+    """Release one column of readings with noise that hides any change of --l2-ball in kW.
+
+    Example: gaussveil release trajectory home.csv --epsilon 1 --delta 1e-5 --l2-ball 3 --out out.csv
+    """
+    from gaussveil.mechanisms import TrajectoryRelease
+
+    _series(asked, TrajectoryRelease(**asked.promise, l2_ball=l2_ball), out)
+
+
+def _series(asked: Asked, mechanism: Any, out: Path) -> None:
+    numbers = read_rows(asked.source, asked.engine, ())
+    series = numbers.values[:, 0] if numbers.values.ndim == 2 and numbers.values.shape[1] == 1 else numbers.values
+    asked.check(out, endings=ENDINGS)
+    with release_files(out, BYTES_PER_NUMBER * (series.size + 4096)) as write:
+        release = mechanism.release(series)
+        write(
+            encode(Numbers(release.value[:, None], numbers.columns or ("value",)), out.suffix.lower()),
+            release.certificate,
+        )
+    tell(release_facts(out, release.certificate), release_lines(out, release.certificate), json=asked.json)
 
 
 def _refuse_rows(numbers: Numbers, order: Sequence[str], rows: int) -> None:

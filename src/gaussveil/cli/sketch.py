@@ -24,6 +24,10 @@ def sketch(
     variant: Annotated[Literal["ridge", "subsampled", "tested"], typer.Option(help="NDIS Figure 1, 3 or 4.")] = "ridge",
     rate: Annotated[float | None, typer.Option(help="Sampling rate of the variant subsampled.")] = None,
     row_bound: Annotated[float | None, typer.Option(help="Public bound on the number of rows.")] = None,
+    test_noise: Annotated[
+        float | None,
+        typer.Option(help="Deviation of the tested eigenvalue's noise, variant tested; the best by default."),
+    ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to sketch, separated by commas; all by default.")] = None,
 ) -> None:
     """Sketch a table: second moments, regression and principal components can be estimated from it.
@@ -45,6 +49,7 @@ def sketch(
         variant=variant,
         rate=rate,
         row_bound=row_bound,
+        test_noise=test_noise,
         n_components=n_components if n_components == "auto" else int(n_components),
         columns=None if columns is None else tuple(listed(columns)),
     )

@@ -47,6 +47,14 @@ def design(
     spectrum_epsilon: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_delta: Annotated[float | None, typer.Option(help="For spectrum: promise for the history.")] = None,
     spectrum_ball: Annotated[float | None, typer.Option(help="For spectrum: public radius B, kW^2 h.")] = None,
+    spectrum_points: Annotated[int, typer.Option(help="For spectrum: N, of N + 1 frequencies.")] = 288,
+    spectrum_correlation: Annotated[float, typer.Option(help="For spectrum: beta, of the noise's neighbours.")] = 0.0,
+    spectrum_smoothing: Annotated[
+        tuple[float, float], typer.Option(help="For spectrum: gain and coefficient of the filter P.")
+    ] = (1.0, 0.39),
+    reduction: Annotated[
+        tuple[float, float], typer.Option(help="For spectrum: gain and coefficient of the low pass F.")
+    ] = (0.8, 0.314),
     ledger: Annotated[Path | None, typer.Option(help="Ledger file that pays.")] = None,
     account: Annotated[str, typer.Option(help="Account of a meter; {meter} is its name.")] = "{meter}",
     spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
@@ -92,14 +100,15 @@ def design(
                 raise ParameterError(
                     "--purpose spectrum needs --spectrum-epsilon, --spectrum-delta and --spectrum-ball"
                 )
-            points = min(288, readings.count // 2)
+            points = min(spectrum_points, readings.count // 2)
             private = PrivateSpectrum(
                 epsilon=spectrum_epsilon,
                 delta=spectrum_delta,
                 l2_ball=spectrum_ball,
                 points=points,
                 sample_period=period,
-                smoothing=(1.0, 0.39),
+                correlation=spectrum_correlation,
+                smoothing=spectrum_smoothing,
                 account=pays(spectrum_account, meter),
             )
             if dry_run:
@@ -114,6 +123,7 @@ def design(
             substitute=substitute,
             history=None if private is None else readings.values[row],
             spectrum=private,
+            reduction=reduction,
             account=pays(account, meter),
         )
 
