@@ -16,14 +16,13 @@ from typing import Any
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from gaussveil import errors
 from gaussveil.files import json_values
-from gaussveil.report.html import templates_of
 
 LOGGER = logging.getLogger("gaussveil.studio")
 
@@ -73,7 +72,15 @@ A_FILE: dict[int | str, dict[str, Any]] = {
 @cache
 def environment() -> Environment:
     """The templates of the pages; everything in them is escaped."""
-    made = templates_of("gaussveil.studio")
+    # As the reports make theirs, whose module would load what draws figures: the server needs none of it.
+    made = Environment(
+        loader=PackageLoader("gaussveil.studio"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     made.filters |= {"short": short, "sentence": sentence, "moment": moment}
     made.filters |= {"python": repr, "shell": lambda text: shlex.quote(str(text))}
     return made

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gaussveil.engines.location import public_name, spoken_name
-from gaussveil.engines.whole_files import require_fitting
 from gaussveil.errors import FormatError, GaussveilError, ParameterError, SourceError
 from gaussveil.studio.settings import Settings, private_folder
 
@@ -121,6 +120,8 @@ class TableCatalogue:
         if target.stat().st_size > self._limit:
             target.unlink()
             raise SourceError("the upload is too large")
+        from gaussveil.engines.whole_files import require_fitting  # loads what reads tables, which few servers need
+
         try:
             require_fitting(str(target))  # a small file may unpack to more than any memory
         except GaussveilError:
