@@ -136,9 +136,46 @@ def test_the_bound_for_replaced_records_is_one(noise: float, rate: float, steps:
     added = SubsampledLoss([(Step(noise, rate), steps)])
     replaced = SubsampledLoss([(Step(noise, rate, replace=True), steps)])
     for epsilon in (0.1, 0.5, 1.0, 2.0):
-        upper = float(replaced.enclose(epsilon).upper)
+        upper = float(replaced._grid.delta(epsilon))
         assert float(replaced.delta(epsilon)) <= upper
         assert float(added.delta(epsilon)) < upper
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"), [(1.0, 0.1, 40), (2.0, 0.3, 12), (20.0, 1e-3, 2000), (8.0, 0.02, 1)]
+)
+def test_replaced_records_are_enclosed(noise: float, rate: float, steps: int) -> None:
+    replaced = loss(noise, rate, steps, replace=True)
+    for delta in (1e-3, 1e-8):
+        epsilon = float(replaced.epsilon(delta))
+        ends = replaced.enclose(epsilon)
+        assert ends.relative_width < 1e-9
+        assert ends.log_lower - 1e-9 < replaced.log_delta(epsilon) < ends.log_upper + 1e-9
+        assert ends.log_lower > loss(noise, rate, steps).log_delta(epsilon) - 1e-9
+
+
+def test_one_replaced_record_in_closed_form() -> None:
+    """Integrated directly; the bound for batches of a fixed size is far above it."""
+    noise, rate, epsilon = 1.3, 0.05, 0.4
+    z = np.linspace(-12.0, 14.0, 400_001)
+    first, second = (1 - rate + rate * np.exp(side * z / noise - 0.5 / noise**2) for side in (1, -1))
+    density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+    wanted = float(np.sum(np.maximum(first - math.exp(epsilon) * second, 0.0) * density) * (z[1] - z[0]))
+    found = loss(noise, rate, 1, replace=True)
+    assert found.delta(epsilon) == pytest.approx(wanted, rel=1e-7)
+    assert found.enclose(epsilon).relative_width < 1e-12
+    assert found.delta(found.epsilon(1e-4)) <= 1e-4 < found.delta(found.epsilon(1e-4) * (1 - 1e-12))
+
+
+def test_steps_with_pairs_of_unequal_variances_are_enclosed() -> None:
+    pair = GaussianPair.from_terms([0.2, -0.1], [1.0, 2.0], [0.01, 0.02])
+    for steps in ([(Step(1.2, 0.05), 30)], [(Step(2.0, 0.1), 10), (Step(3.0, 0.02), 50)], [(Step(1.5, 0.1, True), 20)]):
+        found = SubsampledLoss(steps, pair)
+        for one in (found, found.reversed()):
+            epsilon = float(one.epsilon(1e-6))
+            ends = one.enclose(epsilon)
+            assert ends.relative_width < 1e-9
+            assert ends.log_lower - 1e-9 < one.log_delta(epsilon) < ends.log_upper + 1e-9
 
 
 def test_the_smaller_direction_too() -> None:

@@ -24,6 +24,7 @@ from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectra, matri
 
 NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
+TERM_BITS = 640
 
 # Arb's working precision is a global of the process.
 _PRECISION_LOCK = Lock()
@@ -101,6 +102,14 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
         undecided = "This delta was not decided within the budget of work for one enclosure."
         raise NumericalError(undecided if reduced else NEARLY_SINGULAR)
     return best
+
+
+def exact_terms(sources: Sequence[ExactSource]) -> BallSpectrum | None:
+    """The terms of sources that are terms, all of them together; None if one is a pair of matrices."""
+    found = [_Origin(source, ()).at(()) for source in sources]
+    terms = [(source, count) for source, count in found if isinstance(source, TermDoubles)]
+    with _PRECISION_LOCK, ctx.workprec(TERM_BITS):
+        return exact_spectrum(terms) if len(terms) == len(found) else None
 
 
 def _spectra(active: Sequence[tuple[Doubles, int]], precision: int) -> list[tuple[BallSpectrum, int]] | None:

@@ -13,10 +13,13 @@ from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
+from gaussveil.spectrum.enclosures.enclosure import exact_terms
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, nodes_for, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
@@ -25,6 +28,7 @@ from gaussveil.typing import Floats
 TOLERANCE = 1e-13
 FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
+NARROW = 1e-10  # relative width of an enclosure that a line need not share with rays
 LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
 
@@ -53,7 +57,7 @@ class SubsampledLoss(Curve):
         self.gaussian = compose(*losses) if losses else None
         self._parts = Parts(self.steps, _plain_terms(self.gaussian))
         alone = len(self.steps) == 1 and self.steps[0][1] == 1 and self.gaussian is None
-        self._single = _stored(self.steps[0][0]) if alone and not self.steps[0][0].replace else None
+        self._single = self.steps[0][0] if alone else None
 
     @property
     def largest_loss(self) -> float:
@@ -137,8 +141,7 @@ class SubsampledLoss(Curve):
             value = float(self.gaussian.log_delta(epsilon)) if self.gaussian is not None else -math.inf
             return value, math.nan, 1e-10, nodes
         if self._single is not None:
-            value = float(self._single.delta(epsilon)) * (1.0 + self._single.relative_error)
-            return math.log(value) if value > 0.0 else -math.inf, math.nan, 0.0, nodes
+            return float(enclose_single(self._single, epsilon).log_upper), math.nan, 0.0, nodes
         with np.errstate(all="ignore"):
             if nodes is not None and _accurate(*(found := nodes.log_delta(epsilon)), epsilon):
                 return *found, nodes
@@ -151,18 +154,39 @@ class SubsampledLoss(Curve):
         """Rigorous ends, from a grid where balls find none, and about the epsilon at which log delta is the goal."""
         if epsilon >= self.largest_loss:
             return ZERO, math.nan
+        if self._single is not None:
+            return enclose_single(self._single, epsilon), math.nan
         found, root = UNKNOWN, math.nan
-        if self._in_balls:
+        if self.gaussian is None or self._exact_terms is not None:
+            from gaussveil.spectrum.subsampled.ball_line import enclose_on_line
+
+            about = goal if goal is not None else self._about(epsilon)
+            found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
+        if self._in_balls and not found.relative_width < NARROW:
             energy = 0.0 if self.gaussian is None else math.fsum(np.ravel(np.asarray(self.gaussian.energy)))
             with np.errstate(all="ignore"):
                 from gaussveil.spectrum.subsampled.ball_contour import enclose_steps
 
-                found, root = enclose_steps(self.steps, energy, epsilon, goal) or (UNKNOWN, math.nan)
+                rays, root = enclose_steps(self.steps, energy, epsilon, goal) or (UNKNOWN, math.nan)
+                found = intersection(found, rays)
         if not found.relative_width < LOOSE:
             upper = float(self._grid.delta(epsilon))
             log_upper = math.log(upper) if upper > 0.0 else -math.inf
             found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper))
         return found, root
+
+    @cached_property
+    def _exact_terms(self) -> BallSpectrum | None:
+        return None if self.gaussian is None else exact_terms(self.gaussian._sources)
+
+    @np.errstate(all="ignore")
+    def _about(self, epsilon: float) -> float:
+        """log delta, roughly."""
+        value, _, error, _ = self._settled(epsilon)
+        if math.isfinite(error):
+            return value
+        at = saddle(self._parts.windowed(DEEP), epsilon)
+        return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
 
     @property
     def _in_balls(self) -> bool:
@@ -197,7 +221,7 @@ class SubsampledLoss(Curve):
         if not self.steps:
             return 0.0 if self.gaussian is None else float(self.gaussian.epsilon(delta))
         if self._single is not None:
-            return float(self._single.epsilon(delta))
+            return self.largest_loss if delta <= 0.0 else single_epsilon(self._single, math.log(delta))
         if delta <= 0.0:
             return self.largest_loss
         goal, largest = math.log(delta), self.largest_loss
@@ -211,9 +235,9 @@ class SubsampledLoss(Curve):
                     return 0.0
                 low = 0.0
             if not low < epsilon < high:
-                epsilon = 0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0
+                epsilon = max(0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0, 0.0)
             fresh = nodes_for(self._parts, epsilon, goal - 2.0)
-            if self._in_balls and not math.isfinite(fresh.log_delta(epsilon)[2]):
+            if not math.isfinite(fresh.log_delta(epsilon)[2]):
                 return self._epsilon_in_balls(goal, epsilon)
             nodes: Nodes | None = fresh
             value, slope, error, nodes = self._evaluate(epsilon, nodes)
@@ -228,14 +252,17 @@ class SubsampledLoss(Curve):
         raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
 
     def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
-        """The root on rigorous upper ends, where no contour settles in doubles."""
-        low, high = 0.0, math.inf
-        for _ in range(24):
+        """The root on rigorous upper ends, where no contour settles in doubles: the rays' own, or by secants."""
+        low, high, before = 0.0, math.inf, (math.nan, math.nan)
+        for _ in range(32):
             found, root = self._enclose_at(epsilon, goal)
-            low, high = (low, epsilon) if float(found.log_upper) <= goal else (epsilon, high)
+            excess = float(found.log_upper) - goal
+            low, high = (low, epsilon) if excess <= 0.0 else (epsilon, high)
+            if not math.isfinite(root) and excess != before[1]:
+                root = epsilon - excess * (epsilon - before[0]) / (excess - before[1])
             if 0.0 <= high - root <= 2e-10 * root or high <= low * (1.0 + 1e-10):
                 return high
-            epsilon = root * (1.0 + 1e-10)
+            before, epsilon = (epsilon, excess), root * (1.0 + 1e-10)
             if not low < epsilon < high:
                 epsilon = math.sqrt(low * high) if low > 0.0 and high < math.inf else (3.0 * low or 0.3 * high)
         return high if math.isfinite(high) else float(self._grid.epsilon(math.exp(goal)))

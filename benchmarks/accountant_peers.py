@@ -1,0 +1,117 @@
+"""Accountants of DP-SGD, run in their own environment: JSON task on stdin, JSON answers on stdout.
+
+A task is {"peer": ..., "cases": [...], "limit": CPU seconds a case}. Each case runs in a process of its own, after the
+imports; a case without an answer is null. Nothing here imports gaussveil.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+
+def dp_accounting_pld(interval: float) -> Callable[..., float]:
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        accountant = PLDAccountant(value_discretization_interval=interval)
+        return accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), steps).get_epsilon(delta)
+
+    return epsilon
+
+
+def dp_accounting_rdp() -> Callable[..., float]:
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        return RdpAccountant().compose(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), steps).get_epsilon(delta)
+
+    return epsilon
+
+
+def opacus(kind: str) -> Callable[..., float]:
+    from opacus.accountants import create_accountant
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        accountant = create_accountant(mechanism=kind)
+        accountant.history = [(noise, rate, steps)]
+        return accountant.get_epsilon(delta=delta)
+
+    return epsilon
+
+
+def prv_accountant() -> Callable[..., float]:
+    from prv_accountant import Accountant
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        accountant = Accountant(
+            noise_multiplier=noise, sampling_probability=rate, delta=delta, max_compositions=steps, eps_error=0.1
+        )
+        return accountant.compute_epsilon(num_compositions=steps)[2]  # its upper end
+
+    return epsilon
+
+
+def autodp() -> Callable[..., float]:
+    from autodp import mechanism_zoo, transformer_zoo
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        sampled = transformer_zoo.AmplificationBySampling(PoissonSampling=True)(
+            mechanism_zoo.GaussianMechanism(sigma=noise), rate, improved_bound_flag=True
+        )
+        return transformer_zoo.Composition()([sampled], [steps]).get_approxDP(delta)
+
+    return epsilon
+
+
+PEERS: dict[str, Callable[[], Callable[..., float]]] = {
+    "dp_accounting PLD": lambda: dp_accounting_pld(1e-4),
+    "dp_accounting PLD, fine": lambda: dp_accounting_pld(1e-5),
+    "dp_accounting RDP": dp_accounting_rdp,
+    "Opacus prv": lambda: opacus("prv"),
+    "Opacus gdp": lambda: opacus("gdp"),
+    "Opacus rdp": lambda: opacus("rdp"),
+    "prv_accountant": prv_accountant,
+    "autodp": autodp,
+}
+
+
+def answer(epsilon: Callable[..., float], case: list[Any], limit: int, pipe: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+    start = time.process_time()
+    try:
+        found = float(epsilon(*case))
+    except Exception:
+        found = math.nan
+    pipe.send([found if math.isfinite(found) else None, time.process_time() - start])
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    task = json.load(sys.stdin)
+    epsilon = PEERS[task["peer"]]()
+    fork, found = multiprocessing.get_context("fork"), []
+    for case in task["cases"]:
+        ours, theirs = fork.Pipe(duplex=False)
+        worker = fork.Process(target=answer, args=(epsilon, case, task["limit"], theirs))
+        worker.start()
+        theirs.close()
+        try:
+            found.append(ours.recv())
+        except EOFError:
+            found.append([None, float(task["limit"])])
+        worker.join()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""Rigorous ends of delta along a straight line, in ball arithmetic: steps of any kind, and Gaussian pairs.
+
+Outputs z > Z, too rare to count, are left out: what is left, delta', is at most their probability below delta. Then
+
+    delta' = (h/pi) (F(c)/2 + sum Re F(c + i n h)),  F = exp(K(s) - s eps) / (s (s+1)),
+
+up to the integrals of |F| on the lines c - a and c + a over e^(2 pi a/h) - 1, and M(s) = int_{z<Z} e^{..} phi dz by the
+same kind of sum. Beyond the last node |M| is bounded by moments of the loss, and further up on a path of outputs beside
+the real ones (derived: docs/math/subsampled). Choices are made in doubles and cost width at worst. Where a line would
+need too many nodes, `ball_contour` may do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from flint import acb, arb, ctx
+
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
+from gaussveil.spectrum.enclosures.enclosure import precision_lock
+from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
+from gaussveil.spectrum.subsampled.line_cells import UP, Cells
+from gaussveil.spectrum.subsampled.step import Step
+
+GOAL = 30.0  # e-foldings between delta and each error
+TIGHT = 1e-10  # relative width with which one attempt is enough
+MOST_PRODUCTS = 2_500_000
+MOST_LOST = 100.0
+TURNS = 24  # after which turned weights are computed anew
+STRIPS = np.array([0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95])
+
+
+class Tilted(NamedTuple):
+    """K, K', K'' and the fourth central moment at a real order, in doubles."""
+
+    value: float
+    slope: float
+    bend: float
+    fourth: float
+
+
+class LineStep:
+    """One step with its count on the line: what is left out, the points, and proven errors."""
+
+    def __init__(self, step: Step, count: int) -> None:
+        self.step, self.count = step, count
+
+    def look(self, c: float, log_delta: float, digits: float) -> Tilted | None:
+        """K and its derivatives at c, up to a cut that suits; None where c makes rare outputs count."""
+        step, noise = self.step, self.step.noise_multiplier
+        uses = math.log(self.count)
+        rare = math.sqrt(2.0 * (digits + uses - min(log_delta, 0.0)))
+        least = rare + (0.0 if step.backward else 1.0 / noise)
+        lowest = -rare - 4.0 - (min(c / noise, 60.0) if step.backward else 0.0)
+        z = np.arange(lowest, least + 25.0, min(0.1, 0.1 * noise))
+        one = step.log_density(z)
+        loss = -one if step.backward else one - step.log_density(-z) if step.replace else one
+        size = c * loss + (0.0 if step.backward else one) - 0.5 * z * z
+        place = int(np.argmax(np.where(z <= least, size, -np.inf)))
+        needed = float(size[place]) - digits - uses - 3.0
+        beyond = np.flatnonzero((z >= least) & (size <= needed))
+        if not beyond.size:
+            return None
+        self.cut = float(z[beyond[0]])
+        below = np.flatnonzero((z < z[place]) & (z < -3.0) & (size <= needed))
+        self.low = float(z[below[-1]]) if below.size else lowest
+        inside = z <= self.cut
+        terms = np.exp(size[inside] - size[place])
+        total, loss = float(terms.sum()), loss[inside]
+        self.mean = float(terms @ loss) / total
+        apart = loss - self.mean
+        self.value = float(size[place]) + math.log(total * (z[1] - z[0]) / math.sqrt(2.0 * math.pi))
+        bend, fourth = float(terms @ apart**2) / total, float(terms @ apart**4) / total
+        return Tilted(self.value, self.mean, bend, fourth)
+
+    def prepare(self, c: float, height: float, digits: float) -> int:
+        """Choose the spacing for heights up to the given one; the number of points."""
+        self.cells = Cells(self.step, c, self.low, self.cut)
+        noise, found = self.step.noise_multiplier, (0.0, 0.0)
+        for strip in STRIPS * min(0.95 * math.pi * noise, 8.0):
+            cost = max(self.cells.beside(strip, height) - self.value, 0.0)
+            found = max(found, (2.0 * math.pi * strip / (digits + math.log(self.count) + cost + 3.0), float(strip)))
+        turning = sum(p if p <= 0.5 else 1.0 for p in self.cells.at_cut) * height / noise
+        self.spacing, self.strip = min(found[0], math.pi / (0.5 * found[1] + turning)), found[1]
+        self.number = math.ceil((self.cut - self.low) / self.spacing)
+        self.low = self.cut - (self.number - 0.5) * self.spacing
+        self.cells = Cells(self.step, c, self.low, self.cut)
+        return self.number
+
+    def weigh(self, c: float, beside: float) -> None:
+        """Losses and weights at the points, and upper ends of M at c - beside and c + beside."""
+        noise, rate = arb(self.step.noise_multiplier), arb(self.step.sampling_rate)
+        scale, half = arb(self.spacing) / (2 * arb.pi()).sqrt(), 1 / (2 * noise * noise)
+        points = [arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing) for k in range(self.number)]
+        ones = [(rate * (z / noise - half).expm1()).log1p() for z in points]
+        if self.step.backward:
+            base, self.losses = [arb(0)] * len(ones), [-one for one in ones]
+        else:
+            base, self.losses = ones, ones
+        if self.step.replace:
+            others = [(rate * (-z / noise - half).expm1()).log1p() for z in points]
+            self.losses = [one - other for one, other in zip(ones, others)]
+        plain = [(a - z * z / 2 + c * loss).exp() * scale for a, z, loss in zip(base, points, self.losses)]
+        self.weights = plain
+        self.moments = []
+        for power in range(5):
+            total = sum((w * (loss - self.mean) ** power for w, loss in zip(plain, self.losses)), arb(0))
+            slack = self.cells.error(self.spacing, self.strip, 0.0, power, self.mean)
+            self.moments.append(total + arb(0, _exp_up(slack)))
+        self.beside = []
+        for order in (c - beside, c + beside):
+            cells = Cells(self.step, order, self.low, self.cut)
+            shift = arb(order) - arb(c)
+            total = sum((w * (shift * loss).exp() for w, loss in zip(plain, self.losses)), arb(0))
+            self.beside.append(total + arb(0, _exp_up(cells.error(self.spacing, self.strip, 0.0))))
+
+    def spread(self) -> tuple[arb, arb]:
+        """Lower end of the variance of the loss at c, and an upper one of E (L - L')^4 over 24 times it."""
+        first, second, third, fourth = (moment / self.moments[0] for moment in self.moments[1:])
+        variance = arb((second - first * first).lower())
+        fourth = 2 * fourth - 8 * third * first + 6 * second * second
+        return variance, arb(fourth.abs_upper()) / (24 * variance)
+
+    @property
+    def left_out(self) -> arb:
+        """Probability under X that some output exceeds the cut, at most."""
+        place = arb(self.cut) - (arb(0) if self.step.backward else 1 / arb(self.step.noise_multiplier))
+        return self.count * (place / arb(2).sqrt()).erfc() / 2
+
+
+def _exp_up(log: float) -> arb:
+    return arb((arb(log) + arb(UP)).exp().abs_upper()) if log < math.inf else arb("inf")
+
+
+def enclose_on_line(
+    steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
+) -> Enclosure | None:
+    """Rigorous ends of delta, which is about e^log_delta; None where a line does not do."""
+    with precision_lock(), np.errstate(all="ignore"):
+        found = LineIntegral(steps, pairs, epsilon, log_delta).enclose()
+        if found is None or found.relative_width < TIGHT or not found.log_upper < log_delta - 1.0:
+            return found
+        return LineIntegral(steps, pairs, epsilon, float(found.log_upper)).enclose() or found  # delta is smaller
+
+
+class LineIntegral:
+    """Delta at one epsilon for steps with their counts and the exact terms of Gaussian pairs."""
+
+    def __init__(
+        self, steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
+    ) -> None:
+        self.steps = [LineStep(step, count) for step, count in steps]
+        self.pairs, self.epsilon, self.log_delta, self.digits = pairs, epsilon, log_delta, GOAL
+        gaps = [float(term.gap) for term in pairs.terms] if pairs is not None else []
+        self.highest = -1.0 / min(gaps) if min(gaps, default=0.0) < 0.0 else math.inf
+
+    def tilted(self, c: float) -> Tilted | None:
+        """K and its derivatives of the composition, in doubles."""
+        value, slope, bend = (0.0, 0.0, 0.0)
+        if self.pairs is not None:
+            step = 1e-4 * min(c, 1.0, self.highest - c)
+            three = [float(self._pair_exponent(acb(c + k * step)).real.mid()) for k in (-1, 0, 1)]
+            value, slope = three[1], (three[2] - three[0]) / (2.0 * step)
+            bend = max((three[2] - 2.0 * three[1] + three[0]) / step**2, 0.0)
+        for one in self.steps:
+            found = one.look(c, self.log_delta, self.digits)
+            if found is None:
+                return None
+            value += one.count * found.value
+            slope += one.count * found.slope
+            bend += one.count * found.bend
+        return Tilted(value, slope, bend, 0.0)
+
+    def _pair_exponent(self, s: acb) -> acb:
+        """K of the Gaussian pairs."""
+        if self.pairs is None:
+            return acb(0)
+        value = -s * self.pairs.log_ratio / 2 + s * (1 + s) * self.pairs.flat_energy / 2
+        for gap, number, energy in self.pairs.terms:
+            opening = 1 + s * gap
+            value += s * (1 + s) * energy / opening / 2 - number * opening.log() / 2
+        return value
+
+    def _saddle(self) -> float | None:
+        """c next to the minimum of K(c) - c eps - log c(1+c), as far as rare outputs let it."""
+        low, high, best = -16.0, min(24.0, math.log(self.highest)), None
+        for _ in range(30):
+            c = math.exp(0.5 * (low + high))
+            found = self.tilted(c)
+            if found is None or not found.slope - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) <= 0.0:
+                high = math.log(c)
+            else:
+                low, best = math.log(c), c
+        if best is not None and self.tilted(1.3 * best) is None:
+            best /= 1.3
+        return best
+
+    def _place(self) -> tuple[float, Tilted, float, float] | None:
+        """c, what is known there, log of the integrand times its width, and digits, of which what cancels is part."""
+        for _ in range(4):
+            c = self._saddle()
+            at = None if c is None else self.tilted(c)
+            if c is None or at is None:
+                return None
+            width = min(1.0 / math.sqrt(at.bend), c)
+            peak = at.value - c * self.epsilon - math.log(c) - math.log1p(c) + math.log(width)
+            digits = GOAL + max(peak - self.log_delta, 0.0)
+            if digits <= self.digits + 2.0:
+                return c, at, peak, digits
+            if not digits < GOAL + MOST_LOST:
+                return None
+            self.digits = digits
+        return None
+
+    def enclose(self) -> Enclosure | None:
+        """The interval."""
+        place = self._place()
+        if place is None:
+            return None
+        c, at, peak, digits = place
+        beside = min(0.8 * c, math.sqrt(2.0 * digits / at.bend), 0.8 * (self.highest - c))
+        grown = -math.inf
+        for order in (c - beside, c + beside):
+            found = self.tilted(order)
+            while found is None and beside > 0.05 * c:
+                beside *= 0.7
+                found = self.tilted(c + beside)
+                order = c + beside
+            if found is None:
+                return None
+            grown = max(grown, found.value - order * self.epsilon - math.log(order))
+        self.tilted(c)
+        h = 2.0 * math.pi * beside / (GOAL + max(grown - self.log_delta, 1.0))
+        last = self._height(c, at, self.log_delta - GOAL - at.value + c * self.epsilon)
+        if not last < h * MOST_PRODUCTS / 30.0:
+            return None
+        nodes = math.ceil(last / h)
+        points = sum(one.prepare(c, nodes * h, digits) for one in self.steps)
+        if points * nodes > MOST_PRODUCTS:
+            return None
+        uses = math.log(sum(one.count for one in self.steps))
+        with ctx.workprec(int((digits + uses) / math.log(2.0)) + 50):
+            for one in self.steps:
+                one.weigh(c, beside)
+            return self._sum(c, peak, h, nodes, beside)
+
+    def _height(self, c: float, at: Tilted, goal: float) -> float:
+        """Where what is left should have fallen to e^goal, by the bounds of `_beyond` in doubles."""
+        height = 1.0 / math.sqrt(at.bend)
+        cells = [Cells(one.step, c, one.low, one.cut) for one in self.steps]
+        looks = [one.look(c, self.log_delta, self.digits) for one in self.steps]
+        ratios = [(2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend) for look in looks if look is not None]
+        middle = math.sqrt(0.5 / max(ratios))
+        while height < 1e9 * max(c, 1.0):
+            fallen = float(self._pair_exponent(acb(c, height)).real.mid() - self._pair_exponent(acb(c)).real.mid())
+            rest = fallen
+            for one, cell, look, ratio in zip(self.steps, cells, looks, ratios):
+                assert look is not None
+                least = min(height**2 * (1.0 - ratio * height**2), middle**2 * (1.0 - ratio * middle**2))
+                fallen -= 0.5 * one.count * look.bend * least if height < middle else math.inf
+                rest += one.count * cell.falls(max(height, middle), look.value)
+            if max(fallen, rest) < goal + math.log(height):
+                return height
+            height *= 1.06
+        return math.inf
+
+    def _sum(self, c: float, peak: float, h: float, nodes: int, beside: float) -> Enclosure | None:
+        origin, step = self._pair_exponent(acb(c)), arb(h)
+        level = origin.real - arb(c) * self.epsilon - peak
+        for one in self.steps:
+            level += one.count * one.moments[0].mid().log()
+        known = []
+        for one in self.steps:
+            middle = one.moments[0].mid()
+            slack = one.cells.error(one.spacing, one.strip, nodes * h)
+            radius = arb(0, (_exp_up(slack) / middle).abs_upper())
+            angles = [step * (loss - one.mean) for loss in one.losses]
+            known.append(_rotated([w / middle for w in one.weights], angles, nodes, acb(radius, radius)))
+        drift = sum((one.count * arb(one.mean) for one in self.steps), arb(0)) - self.epsilon
+        total = arb(0)
+        for n in range(nodes + 1):
+            s = acb(c, step * n)
+            value = (acb(0, step * n * drift) + self._pair_exponent(s) - origin).exp() / (s * (s + 1))
+            for one, row in zip(self.steps, known):
+                value *= row[n] ** one.count
+            total += value.real / 2 if n == 0 else value.real
+        total *= step / arb.pi() * level.exp()
+        error = self._spacing_error(c, peak, h, beside) + self._beyond(c, nodes * step, level)
+        if not error < arb("inf"):
+            return None
+        total += arb(0, error.abs_upper())
+        missing = sum((one.left_out for one in self.steps), arb(0)) * arb(-peak).exp()
+        return from_scaled(total.union(total + arb(missing.abs_upper())), arb(peak))
+
+    def _spacing_error(self, c: float, peak: float, h: float, beside: float) -> arb:
+        """The sum against the integral: half the integrals of |F| on both lines beside it, damped; over e^peak."""
+        found = arb(0)
+        for side, order in enumerate((c - beside, c + beside)):
+            size = self._pair_exponent(acb(order)).real - arb(order) * self.epsilon - peak
+            for one in self.steps:
+                size += one.count * arb(one.beside[side].abs_upper()).log()
+            found += size.exp() / order
+        apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
+        return found / 2 / ((2 * arb.pi() * apart / arb(h)).exp() - 1)
+
+    def _beyond(self, c: float, height: arb, level: arb) -> arb:
+        """(1/pi) sum of |F| h beyond the last node, over e^peak: |M| by moments up to a height, by paths above it."""
+        spreads = [one.spread() for one in self.steps]
+        if not all(variance > 0 for variance, _ in spreads):
+            return arb("inf")
+        start = float(height.lower())
+        middle = min(math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads)
+        origin = self._pair_exponent(acb(c)).real
+        caps = [one.count * (arb(one.moments[0].upper()) / one.moments[0].mid()).log() for one in self.steps]
+        found = arb(0)
+        if start < middle:
+            size = self._pair_exponent(acb(c, start)).real - origin + level + sum(caps, arb(0))
+            for one, (variance, ratio) in zip(self.steps, spreads):
+                ends = [arb(t) * arb(t) * (1 - ratio * arb(t) * arb(t)) for t in (start, middle)]
+                size -= one.count * variance / 2 * arb(min(float(end.lower()) for end in ends))
+            found += size.exp() / start
+        far = max(start, middle)
+        size = self._pair_exponent(acb(c, far)).real - origin + level + sum(caps, arb(0))
+        for one in self.steps:
+            size += one.count * arb(one.cells.falls(far, float(one.moments[0].log().mid())))
+        return (found + size.exp() / far) / arb.pi()
+
+
+def _rotated(weights: list[arb], angles: list[arb], nodes: int, slack: acb) -> list[acb]:
+    """Sums of the weights, turned once more at each node, with their error; rectangles grow by each turn."""
+    found: list[acb] = []
+    turns = [acb(0, angle).exp() for angle in angles]
+    for n in range(nodes + 1):
+        if n % TURNS == 0:
+            turned = [weight * acb(0, n * angle).exp() for weight, angle in zip(weights, angles)]
+        found.append(sum(turned, slack))
+        turned = [weight * turn for weight, turn in zip(turned, turns)]
+    return found

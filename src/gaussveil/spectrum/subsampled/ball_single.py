@@ -1,0 +1,72 @@
+"""One step on a random batch in closed form, in ball arithmetic: its loss grows (or falls) with the output.
+
+Delta is P(z beyond e) - e^eps Q(z beyond e), e the output at which the loss is eps (derived: docs/math/subsampled).
+"""
+
+from __future__ import annotations
+
+import math
+
+from flint import arb, ctx
+
+from gaussveil.spectrum.enclosures.enclosure import precision_lock
+from gaussveil.spectrum.enclosures.interval import ZERO, Enclosure, from_scaled
+from gaussveil.spectrum.subsampled.step import Step
+
+BITS = (128, 384, 1600)
+TIGHT = 1e-13
+
+
+def enclose_single(step: Step, epsilon: float) -> Enclosure:
+    """Rigorous ends of delta."""
+    if epsilon >= step.largest_loss * (1.0 + 1e-15):
+        return ZERO
+    with precision_lock():
+        for bits in BITS:
+            with ctx.workprec(bits):
+                found = from_scaled(_delta(step, arb(epsilon)), arb(0))
+            if found.relative_width < TIGHT:
+                break
+    return found
+
+
+def _delta(step: Step, epsilon: arb) -> arb:
+    noise, rate = arb(step.noise_multiplier), arb(step.sampling_rate)
+    grown, shift = epsilon.exp(), 1 / noise
+    if step.replace:
+        # q w^2 - (1-q) (e^eps - 1) w - q e^eps e^(-1/sigma^2) = 0, w the likelihood ratio of the record
+        pull = (1 - rate) * epsilon.expm1()
+        w = (pull + (pull * pull + 4 * rate * rate * grown * (-shift * shift).exp()).sqrt()) / (2 * rate)
+        edge = noise * w.log() + shift / 2
+        stays = -(1 - rate) * epsilon.expm1() * _above(edge)
+        return stays + rate * (_above(edge - shift) - grown * _above(edge + shift))
+    if step.backward:
+        raised = (-epsilon).expm1() + rate
+        if not raised > 0:
+            return arb(0, raised.abs_upper())
+        edge = noise * (raised / rate).log() + shift / 2
+        return (1 - grown * (1 - rate)) * _above(-edge) - grown * rate * _above(shift - edge)
+    raised = epsilon.expm1() + rate
+    edge = noise * (raised / rate).log() + shift / 2
+    return rate * _above(edge - shift) - raised * _above(edge)
+
+
+def _above(place: arb) -> arb:
+    """P(z > place) of a standard normal z."""
+    return (place / arb(2).sqrt()).erfc() / 2
+
+
+def single_epsilon(step: Step, log_delta: float) -> float:
+    """An epsilon, on the private side, at which delta is e^log_delta, to the last digits."""
+    log_delta -= 1e-15 * (1.0 - log_delta)  # the logarithm was rounded, and its exponential will be
+    if float(enclose_single(step, 0.0).log_upper) <= log_delta:
+        return 0.0
+    low, high = 0.0, min(step.largest_loss, 1.0)
+    while high < step.largest_loss and float(enclose_single(step, high).log_upper) > log_delta:
+        low, high = high, min(2.0 * high, step.largest_loss)
+    for _ in range(90):
+        middle = math.sqrt(low * high) if low > 0.0 else high * 1e-3
+        if not low < middle < high or high - low <= 1e-15 * high:
+            break
+        low, high = (middle, high) if float(enclose_single(step, middle).log_upper) > log_delta else (low, middle)
+    return high

@@ -1,0 +1,121 @@
+"""Upper ends of a step's moments on paths beside the real outputs, cell by cell, in doubles that are rounded up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.typing import Floats
+
+CELLS = 1500
+UP = 1e-9  # by which logs of bounds in doubles are raised
+PATHS = 0.49 * math.pi * np.geomspace(1e-3, 1.0, 16)  # Im z over sigma
+
+
+def _log_sum(logs: Floats) -> float:
+    top = float(np.max(logs))
+    return top + math.log(float(np.exp(logs - top).sum())) + UP if math.isfinite(top) else top
+
+
+class Cells:
+    """Upper ends of |e^{base + s L} phi| beside the real outputs in [low, cut], at orders of real part c."""
+
+    def __init__(self, step: Step, c: float, low: float, cut: float) -> None:
+        self.step, self.cut = step, cut
+        noise = step.noise_multiplier
+        edges = np.linspace(low, cut, CELLS + 1)
+        here, there = step.log_density(edges), step.log_density(-edges)
+        one, other = expit((edges - step.knee) / noise), expit((-edges - step.knee) / noise)
+        if step.backward:
+            level, left, ends, under = -c * here[:-1], -c * step.floor, -here, -c * here[1:]
+            at_cut = -c * here[-1]
+        else:
+            back = c * there if step.replace else 0.0 * there
+            level, under = (1.0 + c) * here[1:] - back[1:], (1.0 + c) * here[:-1] - back[:-1]
+            left, at_cut = (1.0 + c) * here[0] - back[0], level[-1]
+            ends = here - there if step.replace else here
+        near = np.where(edges[:-1] * edges[1:] <= 0.0, 0.0, np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])))
+        far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+        mass = level - 0.5 * near * near + math.log((cut - low) / CELLS)
+        under = under - 0.5 * far * far + math.log((cut - low) / CELLS / math.sqrt(2.0 * math.pi))
+        self.under = np.append(-np.inf, under)
+        self.left = left - 0.5 * low * low - math.log(-low)
+        self.mass = np.append(self.left, mass) - 0.5 * math.log(2.0 * math.pi)
+        self.left -= 0.5 * math.log(2.0 * math.pi)
+        self.top = at_cut - 0.5 * cut * cut - 0.5 * math.log(2.0 * math.pi)
+        self.high = [np.append(one[0], one[1:])]
+        self.least = [np.append(0.0, one[:-1])]
+        if step.replace:
+            self.high.append(np.append(1.0, other[:-1]))
+            self.least.append(np.append(other[0], other[1:]))
+        self.shares = [_spread(low_, high_) for low_, high_ in zip(self.least, self.high)]
+        self.negative = c if step.backward or step.replace else 0.0
+        self.at_cut = [one[-1], other[-1]] if step.replace else [one[-1]]
+        most = -low / noise - step.floor if step.replace else max(-step.floor, abs(float(here[0])))
+        self.ends = np.append(most, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])))
+
+    def _shrunk(self, turn: float, shares: Sequence[Any]) -> Any:
+        """-log |1 - p + p e^{i turn}|, at most, summed over what the shares p (1-p) are of."""
+        return sum(-0.5 * np.log1p(-2.0 * share * (1.0 - math.cos(turn))) for share in shares)
+
+    def _turned(self, turn: float) -> Any:
+        """|Im L| at most: arg(1 - p + p e^{i turn}) <= p turn for p <= 1/2, <= turn - (1-p) sin(turn) else."""
+        return sum(np.where(p <= 0.5, p * turn, turn - (1.0 - p) * math.sin(turn)) for p in self.high)
+
+    def beside(self, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
+        """log of the integral of |f| |L - mean|^power at a distance from the real outputs, for |Im s| <= height."""
+        turn = strip / self.step.noise_multiplier
+        logs = self.mass + 0.5 * strip * strip + self.negative * self._shrunk(turn, self.shares[-1:])
+        logs = logs + height * self._turned(turn)
+        if power:
+            away = self.ends + abs(mean) + self._shrunk(turn, self.shares) + self._turned(turn)
+            logs = logs + power * np.log(away)
+            logs[0] += math.log(2.0)
+        return _log_sum(logs)
+
+    def error(self, spacing: float, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
+        """log of how far the sum is from the integral over z < cut."""
+        noise, turn = self.step.noise_multiplier, strip / self.step.noise_multiplier
+        rate = 2.0 * math.pi / spacing - 0.5 * strip
+        rate -= height * sum(p if p <= 0.5 else 1.0 for p in self.at_cut) / noise
+        if not rate > 0.0:
+            return math.inf
+        damping = -(2.0 * math.pi * strip / spacing) + math.log(2.0) + 1e-6
+        shares = [p * (1.0 - p) for p in self.at_cut]
+        ending = math.log(2.0 / rate) + self.top + self.negative * float(self._shrunk(turn, shares[-1:]))
+        rest = self.left
+        if power:
+            away = self.ends[-1] + abs(mean) + float(self._shrunk(turn, shares)) + len(shares) * turn
+            ending += power * math.log(away)
+            rest += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
+        return _log_sum(np.array([self.beside(strip, height, power, mean) + damping, ending, rest]))
+
+    def falls(self, height: float, log_moment: float) -> float:
+        """log of a bound on |M| at all greater heights, over M(c): the best of some paths beside the real outputs."""
+        noise, found = self.step.noise_multiplier, 0.0
+        shares = [p * (1.0 - p) for p in self.at_cut[-1:]]
+        for turn in PATHS:
+            strip = turn * noise
+            shrunk = self.negative * self._shrunk(turn, self.shares[-1:])
+            falling = shrunk - height * math.sin(turn) * sum(self.least)
+            side = self.top + math.log(strip) + self.negative * float(self._shrunk(turn, shares)) - log_moment
+            direct = _log_sum(np.append(self.mass + falling - log_moment, side))
+            change = np.expm1(falling)
+            parts = change * np.exp(np.where(change < 0.0, self.under, self.mass) - log_moment)
+            total = float(parts[parts > 0.0].sum() * (1.0 + UP) + parts[parts < 0.0].sum() * (1.0 - UP))
+            total += math.exp(min(side, 700.0)) * (1.0 + UP)
+            if -0.9 < total < 0.0:  # M(c) less what falls, which keeps its digits where little does
+                direct = min(direct, math.log1p(total))
+            found = min(found, 0.5 * strip * strip * (1.0 + UP) + direct)
+        return found
+
+
+def _spread(low: Floats, high: Floats) -> Floats:
+    """Largest p (1-p) for p between the ends."""
+    most = np.maximum(low * (1.0 - low), high * (1.0 - high))
+    return np.where((low < 0.5) & (high > 0.5), 0.25, most) * (1.0 + UP)
