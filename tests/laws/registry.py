@@ -20,7 +20,7 @@ from .posteriors import lifted, logistic, process
 from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
 from .spectral_cases import fleet, registers, spectral, stream, trajectory
-from .table_cases import table_profile, table_rows
+from .table_cases import table_profile, table_quantile, table_rows
 
 Matrix = NDArray[np.float64]
 
@@ -117,4 +117,5 @@ CASES = (
     MechanismCase(**forecast("forecast")),
     MechanismCase(**table_rows("table, rows")),
     MechanismCase(**table_profile("table, profile")),
+    MechanismCase(**table_quantile("table, quantile")),
 )

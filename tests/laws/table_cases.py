@@ -1,4 +1,4 @@
-"""Answers from a table under the laws: raw draws of counts with features, and of a profile of units' curves."""
+"""Answers from a table under the laws: raw draws of counts with features, of units' curves, of quantiles' rounds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate
-from gaussveil.mechanisms import Count, Mean, TableRelease
+from gaussveil.mechanisms import Count, Mean, Quantile, TableRelease
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.table.draws import TableDraws
+from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.noise import GaussianNoise
 from gaussveil.noise.shared import SharedNoise
 from gaussveil.statistics import ExactSum, MemorySource
@@ -192,6 +193,69 @@ def table_profile(name: str) -> dict[str, Any]:
         "residuals": lambda certificate, noise: noise / deviations(certificate),
         "score": lambda certificate, noise: np.asarray(noise @ (worst / deviations(certificate) ** 2)),
         "malformed": (None, _table(_HOMES).drop_columns(["zone"]), np.ones((3, 3))),
+        "bad_records": (_table(_HOMES + _ODD), _table(_ODD)),
+        "grid": grid,
+    }
+
+
+def table_quantile(name: str) -> dict[str, Any]:
+    """All rounds of a search, later limits where earlier noise put them; nobody against one home below every limit."""
+    answer = Quantile("kw", 0.3, between=(0.0, 10.0))
+    zones = ZONES[:2]
+
+    def build(**changes: Any) -> TableRelease:
+        return TableRelease(
+            **{"unit": "home", "by": {"zone": zones}, "answers": answer, "rows_per_group": 4, **changes}
+        )
+
+    def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:
+        outputs = []
+        made = _recorded(mechanism, data)
+        for _ in range(count):
+            made.outputs.clear()
+            made.spent, made.draws = 0.0, 0
+            made.quantiles()
+            outputs.append(np.concatenate(made.outputs))
+        return np.array(outputs)
+
+    def covariances(certificate: Certificate) -> list[Matrix]:
+        losses: Any = certificate.parameters["squared losses"]
+        rows: Any = certificate.parameters["rows_per_group"]
+        search = QuantileSearch(answer, False, losses["quantile 0"], float(len(zones) * rows**2))
+        return [search.covariance(number) for number in range(len(ROUND_SHARES))]
+
+    sizes = [len(one) for one in covariances(build(epsilon=1.0, delta=0.2).release(_table([])).certificate)]
+
+    def centre(data: pa.Table) -> Matrix:
+        first = 4.0 if data.num_rows else 0.0
+        return np.concatenate([np.tile([first] + [0.0] * (size - 1), len(zones)) for size in sizes])
+
+    def whitened(certificate: Certificate, noise: Matrix) -> Matrix:
+        parts = np.split(noise, np.cumsum([size * len(zones) for size in sizes])[:-1], axis=1)
+        roots = [np.linalg.cholesky(one) for one in covariances(certificate)]
+        cells = [part.reshape(-1, len(root)) for part, root in zip(parts, roots)]
+        made = [np.linalg.solve(root, part.T).T for root, part in zip(roots, cells)]
+        return np.hstack([one.reshape(len(noise), -1) for one in made])
+
+    def score(certificate: Certificate, noise: Matrix) -> Matrix:
+        return np.asarray(whitened(certificate, noise) @ whitened(certificate, worst[None])[0])
+
+    def grid(certificate: Certificate) -> float:
+        made = covariances(certificate)
+        return min(noise_design(one, (len(zones), len(one)), len(zones) * len(one)).grid for one in made)
+
+    value, neighbour = _table([]), _table([("greedy", zone, -50.0) for zone in zones for _ in range(9)])
+    worst = centre(neighbour)
+    return {
+        "name": name,
+        "build": build,
+        "value": value,
+        "neighbour": neighbour,
+        "centre": centre,
+        "draws": draws,
+        "residuals": whitened,
+        "score": score,
+        "malformed": (None, _table(_HOMES).drop_columns(["kw"]), np.ones((3, 3))),
         "bad_records": (_table(_HOMES + _ODD), _table(_ODD)),
         "grid": grid,
     }
