@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 PROMISE = ("--epsilon", 1, "--delta", 1e-6)
 WHY = ("--because", "one number per hour")
+SERIES, SORTED = ("--l2-ball", 0.1), ("--order", "hour", "--out", "out.csv")
 COMMANDS: dict[str, tuple[object, ...]] = {
     "release": (
         "release",
@@ -148,6 +149,8 @@ COMMANDS: dict[str, tuple[object, ...]] = {
         "--out",
         "out.json",
     ),
+    "spectrum": ("release", "spectrum", "series", *PROMISE, *SERIES, "--period-minutes", 60, "--points", 8, *SORTED),
+    "trajectory": ("release", "trajectory", "series", *PROMISE, *SERIES, *SORTED),
     "audit": ("audit", "model.json", "--data", "values", "--claim", "1,1e-6", "--out", "out.json"),
 }
 
@@ -163,6 +166,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables = {
         "rows": {"hour": rng.permutation(40), **columns},
         "values": columns,
+        "series": {"hour": rng.permutation(40), "kw": np.abs(values[:, 0])},
         "labelled": {**columns, "label": rng.integers(0, 2, size=40)},
         "readings": {
             "household": np.repeat(town.households, town.count).tolist(),

@@ -26,6 +26,11 @@ release_app = typer.Typer(
 )
 
 
+Order = Annotated[
+    str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
+]
+
+
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
 @releases
 def vector(
@@ -39,9 +44,7 @@ def vector(
     out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
     adjacency: Annotated[options.Relation, typer.Option(help="Which inputs are neighbours.")] = "add-remove",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
-    order: Annotated[
-        str | None, typer.Option(help="Public columns, not released, that rows are sorted by; needed beyond one file.")
-    ] = None,
+    order: Order = None,
     rows: Annotated[int, typer.Option(help="Most rows that IN may have: a table of everybody's rows has more.")] = 1000,
 ) -> None:
     """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
@@ -93,6 +96,7 @@ def spectrum(
     points: Annotated[int, typer.Option(help="N: the density has N + 1 frequencies.")] = 288,
     correlation: Annotated[float, typer.Option(help="Of the noise at neighbouring frequencies.")] = 0.0,
     smoothing: Annotated[tuple[float, float], typer.Option(help="Gain and coefficient of the smoother.")] = (1.0, 1.0),
+    order: Order = None,
 ) -> None:
     """Release the power spectral density of one column of readings; --l2-ball in kW^2 hours.
 
@@ -109,23 +113,23 @@ def spectrum(
         correlation=correlation,
         smoothing=smoothing,
     )
-    _series(asked, mechanism, out)
+    _series(asked, mechanism, out, order)
 
 
 @release_app.command("trajectory", epilog=EXIT_CODE_HELP)
 @releases
-def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile) -> None:
+def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile, order: Order = None) -> None:
     """Release one column of readings with noise that hides any change of --l2-ball in kW.
 
     Example: gaussveil release trajectory home.csv --epsilon 1 --delta 1e-5 --l2-ball 3 --out out.csv
     """
     from gaussveil.mechanisms import TrajectoryRelease
 
-    _series(asked, TrajectoryRelease(**asked.promise, l2_ball=l2_ball), out)
+    _series(asked, TrajectoryRelease(**asked.promise, l2_ball=l2_ball), out, order)
 
 
-def _series(asked: Asked, mechanism: Any, out: Path) -> None:
-    numbers = read_rows(asked.source, asked.engine, ())
+def _series(asked: Asked, mechanism: Any, out: Path, order: str | None) -> None:
+    numbers = read_rows(asked.source, asked.engine, options.listed(order))
     series = numbers.values[:, 0] if numbers.values.ndim == 2 and numbers.values.shape[1] == 1 else numbers.values
     asked.check(out, endings=ENDINGS)
     with release_files(out, BYTES_PER_NUMBER * (series.size + 4096)) as write:

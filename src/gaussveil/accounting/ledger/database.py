@@ -202,9 +202,12 @@ class Database:
         try:
             if connection.file == _identity(self.path) and not (self._frozen or connection.in_transaction):
                 connection.execute("PRAGMA busy_timeout=0")
-                if self._copied(connection, "TRUNCATE") and len(_IDLE) < IDLE:
+                if self._copied(connection, "TRUNCATE"):
                     connection.execute("PRAGMA shrink_memory")
                     _IDLE.append(connection)
+                    for oldest in list(_IDLE)[:-IDLE]:
+                        if _taken(oldest):
+                            oldest.close()
                     return
         except sqlite3.Error:
             pass  # closing it is always right

@@ -29,6 +29,7 @@ GOAL = 30.0  # e-foldings between delta and each error
 TIGHT = 1e-10  # relative width with which one attempt is enough
 MOST_PRODUCTS = 2_500_000
 MOST_LOST = 100.0
+MOST_POINTS = 100_000  # where a step is looked at in doubles
 TURNS = 24  # after which turned weights are computed anew
 STRIPS = np.array([0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95])
 
@@ -55,7 +56,10 @@ class LineStep:
         rare = math.sqrt(2.0 * (digits + uses - min(log_delta, 0.0)))
         least = rare + (0.0 if step.backward else 1.0 / noise)
         lowest = -rare - 4.0 - (min(c / noise, 60.0) if step.backward else 0.0)
-        z = np.arange(lowest, least + 25.0, min(0.1, 0.1 * noise))
+        apart = min(0.1, 0.1 * noise)
+        if not least - lowest < MOST_POINTS * apart:
+            return None
+        z = np.arange(lowest, least + 25.0, apart)
         one = step.log_density(z)
         loss = -one if step.backward else one - step.log_density(-z) if step.replace else one
         size = c * loss + (0.0 if step.backward else one) - 0.5 * z * z
@@ -140,10 +144,13 @@ def enclose_on_line(
 ) -> Enclosure | None:
     """Rigorous ends of delta, which is about e^log_delta; None where a line does not do."""
     with precision_lock(), np.errstate(all="ignore"):
-        found = LineIntegral(steps, pairs, epsilon, log_delta).enclose()
-        if found is None or found.relative_width < TIGHT or not found.log_upper < log_delta - 1.0:
-            return found
-        return LineIntegral(steps, pairs, epsilon, float(found.log_upper)).enclose() or found  # delta is smaller
+        try:
+            found = LineIntegral(steps, pairs, epsilon, log_delta).enclose()
+            if found is None or found.relative_width < TIGHT or not found.log_upper < log_delta - 1.0:
+                return found
+            return LineIntegral(steps, pairs, epsilon, float(found.log_upper)).enclose() or found  # delta is smaller
+        except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
+            return None
 
 
 class LineIntegral:
