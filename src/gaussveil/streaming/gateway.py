@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Literal
 
 import numpy as np
@@ -177,7 +178,7 @@ class Gateway:
             if old == count:
                 return
             values, first = values[old:], expected
-        if self.missing == "refuse" and np.isnan(values).any():
+        if self.missing == "refuse" and isnan(values.min()):  # which is no number where one is none
             answer.end = first if first > message.sequence else 0
             self.refuse("value")
             return
