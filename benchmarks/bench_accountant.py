@@ -99,7 +99,8 @@ def ask(peer: str, cases: list[Any]) -> list[Any] | None:
         [PEERS_PYTHON, str(HERE / "accountant_peers.py")], input=task, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        print(f"{peer}: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
+        why = done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"]
+        print(f"{peer}: {why[-1][:200]}", file=sys.stderr)
         return None
     answers: list[Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return answers
