@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,7 @@ from gaussveil.spectrum.subsampled.composed import composed
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
-if TYPE_CHECKING:
-    pass
-
 RELATIONS = ("add or remove", "replace")
-SMALLEST_DRAWN_DELTA = 1e-10
 NOISE_RANGE = (1e-2, 1e6)
 FINEST = 1e-10  # relative width to which a noise multiplier is searched
 

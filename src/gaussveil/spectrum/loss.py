@@ -220,7 +220,8 @@ class PrivacyLoss(AttackRisk):
 
     def enclose(self, epsilon: Any) -> Enclosure:
         """Rigorous lower and upper end of delta(epsilon) by ball arithmetic, from the exact inputs of the pair."""
-        return enclosures.enclose_loss(self._sources, self.batch_shape, epsilon)  # type: ignore[no-any-return]
+        found: Enclosure = enclosures.enclose_loss(self._sources, self.batch_shape, epsilon)
+        return found
 
     def dominating(self, bits: int = PROOF_BITS[0]) -> tuple[PrivacyLoss, float]:
         """A loss of plain terms that is no better than this one, and a total variation to be paid on top, both proven.

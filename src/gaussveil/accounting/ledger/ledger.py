@@ -24,7 +24,7 @@ from gaussveil.accounting.ledger.database import LOGGER, Database
 from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
 from gaussveil.accounting.ledger.journal import now, record_event
 from gaussveil.accounting.ledger.rules import Offer, Terms, admit, admit_planned, check_adjacency, check_plan, offer
-from gaussveil.errors import LedgerStateError, ParameterError
+from gaussveil.errors import LedgerError, LedgerStateError, ParameterError
 
 ACCOUNT_RULES = ("adaptive", "planned")
 GUARANTEES = ("worst case", "model-based", "none")
@@ -62,7 +62,10 @@ class Ledger:
             pass  # opening checks the file's kind and version, and migrates an older one
 
     def __repr__(self) -> str:
-        return f"Ledger({self.path.name!r}, accounts: {', '.join(self.accounts()) or 'none'})"
+        try:
+            return f"Ledger({self.path.name!r}, accounts: {', '.join(self.accounts()) or 'none'})"
+        except LedgerError:  # gone or damaged: what shows it must not fail
+            return f"Ledger({self.path.name!r}, not readable)"
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Ledger:

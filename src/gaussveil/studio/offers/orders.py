@@ -35,8 +35,9 @@ def _asked(words: str, default: Any = 1.0, ask: str = "what", pick: str | None =
 def _listed(given: object) -> object:
     """Names as a list, or in one text separated by commas; none at all is None."""
     parts = given.split(",") if isinstance(given, str) else given
-    named = isinstance(parts, list) and all(isinstance(part, str) for part in parts)
-    return [part.strip() for part in parts if part.strip()] or None if named else parts  # type: ignore[attr-defined]
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        return parts
+    return [part.strip() for part in parts if part.strip()] or None
 
 
 Names = Annotated[Annotated[list[Text], Field(max_length=20_000)] | None, BeforeValidator(_listed)]
