@@ -242,3 +242,25 @@ def test_a_reader_that_has_read_enough_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "x0,class\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("regress", "--target", "kw"),
+        ("logistic", "--target", "warm", "--classes", "0,1", "--row-norm", 3, "--regularization", 10),
+        ("pca",),
+    ],
+)
+def test_columns_are_named_where_a_table_holds_text(run: Run, tmp_path: Path, words: tuple[object, ...]) -> None:
+    draw = np.random.default_rng(3).normal(size=(300, 2))
+    rows = [f"{i},{'NS'[i % 2]},{a},{a + b},{int(b > 0)}" for i, (a, b) in enumerate(draw)]
+    (tmp_path / "in.csv").write_text("\n".join(["home,region,temp,kw,warm", *rows]))
+    promise = ("--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "out.json")
+    code, _, error = run(words[0], tmp_path / "in.csv", *words[1:], *promise)
+    assert code == 2
+    assert "'region' must hold numbers" in error
+    assert "--columns" in error
+    code, _, error = run(words[0], tmp_path / "in.csv", *words[1:], "--columns", "temp,kw", *promise)
+    assert (code, error) == (0, "")
+    assert "region" not in (tmp_path / "out.json").read_text()

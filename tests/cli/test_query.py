@@ -94,6 +94,7 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
         (("--mean", "kw"), "between must be given"),
         (("--count", "--by", "hours"), "--by must be"),
         (("--count", "--by", "hour(nothing)"), "'nothing' is missing"),
+        (("--mean", "kwh", "--between", "0,1", "--by", "hour(when)"), "columns 'when', 'kwh' are missing"),
         (("--mean", "zone", "--between", "0,1"), "'zone' must hold numbers"),
         (("--histogram", "kw"), "--histogram must be"),
         (("--quantile", "kw:0.5"), "--between must be given"),

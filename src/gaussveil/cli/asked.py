@@ -49,11 +49,20 @@ class Asked:
         return open_table(self.source, self.engine)
 
     def fit(
-        self, model: Any, out: Path, released: Callable[[], dict[str, Any]], *, points: Path | None = None
+        self,
+        model: Any,
+        out: Path,
+        released: Callable[[], dict[str, Any]],
+        *,
+        columns: str | None = None,
+        points: Path | None = None,
     ) -> dict[str, Any]:
         """Fit an estimator and write what it releases as JSON, the certificate beside it."""
         self.check(out, endings=(".json",), inputs=() if points is None else (points,))
         table = self.table()
+        if columns is not None:
+            beside = [model.unit, *options.listed(getattr(model, "target", None))]
+            table = table.select(list(dict.fromkeys([*options.listed(columns), *filter(None, beside)])))
         # Names and numbers of columns and points are public, so their room is known beforehand.
         room = 65536 + 4096 * len(table.schema.names) ** 2 + 256 * getattr(getattr(model, "query_points", 0), "size", 0)
         with release_files(out, room) as write:

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from gaussveil.accounting import Adjacency, Charge, Ledger
 
 budget_app = typer.Typer(
-    name="budget", help="Privacy budgets: open, show, check, export, void.", epilog=EXIT_CODE_HELP, no_args_is_help=True
+    name="budget",
+    help="Privacy budgets: new, show, history, check, export, void.",
+    epilog=EXIT_CODE_HELP,
+    no_args_is_help=True,
 )
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)]
@@ -78,7 +81,9 @@ def show(
     account: Annotated[str | None, typer.Option(help="Name of the account; without it all are listed.")] = None,
     json: Json = False,
 ) -> None:
-    """Show what an account has spent: epsilon at its delta, delta at its epsilon, every entry with its state.
+    """Show what an account has spent.
+
+    Epsilon at its delta, delta at its epsilon, every entry with its state.
 
     Example: gaussveil budget show home.ledger --account homes --json
     """
@@ -154,7 +159,7 @@ def check(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check that the ledger is intact, and that it holds every line that the certificates vouch for.
+    """Check that the ledger is intact and holds what certificates say.
 
     A ledger restored from an old copy, or rewritten, cannot agree with certificates that were given out since. Ends
     with 1 if one contradicts it.

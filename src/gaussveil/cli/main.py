@@ -39,7 +39,7 @@ COMMANDS = {
     "sketch": ("cli.sketch:sketch", "A random projection of a table: moments, regression, components."),
     "forecast": ("cli.forecast:forecast", "A load forecast that hides which household it is."),
     "stream": ("cli.stream:stream_app", "Private meter streams: design and run."),
-    "budget": ("cli.budget:budget_app", "Privacy budgets: open, show, check, export, void."),
+    "budget": ("cli.budget:budget_app", "Privacy budgets: new, show, history, check, export, void."),
     "verify": ("cli.certificates:verify", "Recompute a certificate."),
     "key": ("cli.certificates:key_app", "Keys that sign certificates."),
     "delta": ("cli.spectrum:delta", "Exact delta of a pair of Gaussians at an epsilon."),

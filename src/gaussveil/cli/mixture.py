@@ -26,7 +26,6 @@ BYTES_PER_PARAMETER = 64
 
 
 Out = Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)]
-Columns = Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")]
 Page = Annotated[Path | None, typer.Option(help="HTML page about the release.")]
 Method = Literal["auto", "response", "clusters", "both", "sums"]
 
@@ -46,7 +45,7 @@ def mixture(
     log: Annotated[
         float | None, typer.Option(help="Smallest value; model logarithms, so that samples are never negative.")
     ] = None,
-    columns: Columns = None,
+    columns: options.Columns = None,
     report: Page = None,
 ) -> None:
     """Release one Gaussian per class: a distribution to sample from and to classify with.
@@ -79,7 +78,7 @@ def label_mixture(
     label: Annotated[str, typer.Option(help="Label column.", show_default=False)],
     classes: Annotated[str, typer.Option(help="Public labels, separated by commas.", show_default=False)],
     method: Annotated[Method, typer.Option(help="How labels are released; auto: a public rule.")] = "auto",
-    columns: Columns = None,
+    columns: options.Columns = None,
     report: Page = None,
 ) -> None:
     """Release one Gaussian per class where labels alone are private: the features are used as they are.

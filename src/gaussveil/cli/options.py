@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Epsilon = Annotated[float, typer.Option(help="Promise: epsilon.", show_default=False)]
 Delta = Annotated[float, typer.Option(help="Promise: delta.", show_default=False)]
 RowNorm = Annotated[float, typer.Option(help="Public bound; longer rows are shortened to it.", show_default=False)]
+Columns = Annotated[str | None, typer.Option(help="Feature columns, separated by commas; all by default.")]
 Relation = Literal["add-remove", "replace"]  # neighbouring relations that need no further parameters
 UnitColumn = Annotated[str | None, typer.Option(help="Column that names whose row it is; needs --rows-per-unit.")]
 RowsPerUnit = Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")]
@@ -30,9 +32,11 @@ ResetFrom = Annotated[int | None, typer.Option(help="State lost: answer from thi
 MetricsSeconds = Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")]
 
 
-def listed(text: str | None) -> list[str]:
+def listed(text: str | Sequence[str] | None) -> list[str]:
     """The names in an option that takes several, separated by commas."""
-    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    if not isinstance(text, str):
+        return list(text or ())
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def paying_account(ledger: Path | None, account: str | None) -> Account | None:

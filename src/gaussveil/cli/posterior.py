@@ -10,12 +10,12 @@ import typer
 
 from gaussveil.cli.asked import Asked, releases
 from gaussveil.cli.files import release_facts, release_lines
-from gaussveil.cli.options import RowNorm
+from gaussveil.cli.options import Columns, RowNorm
 from gaussveil.cli.output import digits, tell
 from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import read_numbers
 
-Target = Annotated[str, typer.Option(help="Column to predict; all others are features.")]
+Target = Annotated[str, typer.Option(help="Column to predict.")]
 Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it only the plan is shown.")]
 Unit = Annotated[str | None, typer.Option(help="Column that names whose row it is; one row of each is used.")]
 
@@ -29,6 +29,7 @@ def logistic(
     classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
     out: Out = None,
     unit: Unit = None,
+    columns: Columns = None,
 ) -> None:
     """Draw the coefficients of a private Bayesian logistic regression.
 
@@ -53,7 +54,7 @@ def logistic(
             "classes": [str(label) for label in model.classes_],
         }
 
-    _run(asked, model, out, released)
+    _run(asked, model, out, released, columns)
 
 
 @releases
@@ -68,6 +69,7 @@ def gp(
     target: Target = "label",
     out: Out = None,
     unit: Unit = None,
+    columns: Columns = None,
 ) -> None:
     """Draw a private Gaussian process at public points.
 
@@ -96,20 +98,25 @@ def gp(
     def released() -> dict[str, Any]:
         return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
 
-    _run(asked, model, out, released, points)
+    _run(asked, model, out, released, columns, points)
 
 
 COMMANDS = {"logistic": logistic, "gp": gp}
 
 
 def _run(
-    asked: Asked, model: Any, out: Path | None, released: Callable[[], dict[str, Any]], points: Path | None = None
+    asked: Asked,
+    model: Any,
+    out: Path | None,
+    released: Callable[[], dict[str, Any]],
+    columns: str | None,
+    points: Path | None = None,
 ) -> None:
     variance = model.plan().added_variance
     answer: dict[str, object] = {"added_variance": variance}
     lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
     if out is not None:
-        asked.fit(model, out, lambda: {**released(), **answer}, points=points)
+        asked.fit(model, out, lambda: {**released(), **answer}, columns=columns, points=points)
         answer |= release_facts(out, model.certificate_)
         lines += release_lines(out, model.certificate_)
     tell(answer, lines, json=asked.json)

@@ -9,7 +9,7 @@ import typer
 
 from gaussveil.cli.asked import AskedByUnit, releases
 from gaussveil.cli.files import check_ending, release_facts, release_lines
-from gaussveil.cli.options import listed
+from gaussveil.cli.options import Columns, listed
 from gaussveil.cli.output import tell
 from gaussveil.errors import ParameterError
 from gaussveil.files import write_whole
@@ -26,9 +26,10 @@ def regress(
     target: Annotated[str, typer.Option(help="Columns to explain, separated by commas.", show_default=False)],
     out: Out,
     between: Between = None,
+    columns: Columns = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page with a plot of the slopes (.html).")] = None,
 ) -> None:
-    """Fit a linear regression with intervals for sampling and privacy noise; all other columns are features.
+    """Fit a linear regression with intervals for sampling and privacy noise.
 
     Example: gaussveil regress in.csv --target label --epsilon 1 --delta 1e-6 --out coef.json
     """
@@ -57,7 +58,7 @@ def regress(
     if report is not None:
         check_ending(report, ".html")
         asked.check(out, report, endings=(".json",))
-    found = asked.fit(model, out, released)
+    found = asked.fit(model, out, released, columns=columns)
     if report is not None:
         from gaussveil.report.html import render
         from gaussveil.report.regression import regression_report
@@ -72,6 +73,7 @@ def pca(
     out: Out,
     n_components: Annotated[int | None, typer.Option(help="How many; by default those above the noise.")] = None,
     between: Between = None,
+    columns: Columns = None,
 ) -> None:
     """Find the principal components of a table, with intervals of the variance that each explains.
 
@@ -90,7 +92,7 @@ def pca(
             "interval": model.explained_variance_interval_.tolist(),
         }
 
-    found = asked.fit(model, out, released)
+    found = asked.fit(model, out, released, columns=columns)
     pairs = zip(model.explained_variance_, model.explained_variance_interval_)
     lines = [f"component {i}: variance {v:.4g}, {low:.4g} to {high:.4g}" for i, (v, (low, high)) in enumerate(pairs, 1)]
     _tell(model, found, out, lines, asked.json)

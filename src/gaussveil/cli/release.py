@@ -47,11 +47,11 @@ def vector(
     order: Order = None,
     rows: Annotated[int, typer.Option(help="Most rows that IN may have: a table of everybody's rows has more.")] = 1000,
 ) -> None:
-    """Release a vector or table with Gaussian noise; the account is debited before anything is drawn.
+    """Release a vector or table with Gaussian noise.
 
-    Header and shape are public, every number is protected. OUT.certificate.json is written beside OUT. Add --ledger
-    and --account to spend from a budget. For answers from a table of rows, use `gaussveil query`: it computes its own
-    bounds and enforces them.
+    The account is debited before anything is drawn. Header and shape are public, every number is protected.
+    OUT.certificate.json is written beside OUT. Add --ledger and --account to spend from a budget. For answers from a
+    table of rows, use `gaussveil query`: it computes its own bounds and enforces them.
 
     Example: gaussveil release vector in.csv --epsilon 1 --delta 1e-6 --l2-sensitivity 1 --because "a home adds 1 to one
     of these counts" --out out.csv
@@ -98,7 +98,7 @@ def spectrum(
     smoothing: Annotated[tuple[float, float], typer.Option(help="Gain and coefficient of the smoother.")] = (1.0, 1.0),
     order: Order = None,
 ) -> None:
-    """Release the power spectral density of one column of readings; --l2-ball in kW^2 hours.
+    """Release the power spectral density of readings; --l2-ball in kW^2 h.
 
     Example: gaussveil release spectrum home.csv --epsilon 1 --delta 1e-5 --l2-ball 0.12 --period-minutes 5 --points 8
     --out out.csv
@@ -119,7 +119,7 @@ def spectrum(
 @release_app.command("trajectory", epilog=EXIT_CODE_HELP)
 @releases
 def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile, order: Order = None) -> None:
-    """Release one column of readings with noise that hides any change of --l2-ball in kW.
+    """Release readings with noise that hides a change of --l2-ball kW.
 
     Example: gaussveil release trajectory home.csv --epsilon 1 --delta 1e-5 --l2-ball 3 --out out.csv
     """

@@ -69,7 +69,7 @@ def design(
     dry_run: DryRun = False,
     json_output: Json = False,
 ) -> None:
-    """Design one stream per meter; each is debited once, before its first output.
+    """Design one stream per meter and debit each once.
 
     IN holds past readings: it tells the names of the meters and the sample period.
 

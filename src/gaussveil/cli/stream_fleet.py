@@ -31,7 +31,7 @@ def fleet(
     client: Annotated[str, typer.Option(help="MQTT client name; keep it.")] = "gaussveil-fleet",
     metrics: MetricsSeconds = 60.0,
 ) -> None:
-    """Serve one private sum per period until stdin ends or the process is stopped.
+    """Serve one private sum of many meters per period.
 
     Example: gaussveil stream fleet feeder --meters names.txt --epsilon 1 --delta 1e-5 < readings.jsonl > sums.jsonl
     """

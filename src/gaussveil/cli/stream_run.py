@@ -65,7 +65,9 @@ def run(
     metrics: MetricsSeconds = 60.0,
     listen: Annotated[str | None, typer.Option(help="host:port for /metrics and /healthz.")] = None,
 ) -> None:
-    """Serve private readings until stdin ends or the process is stopped; the log goes to stderr, one JSON per line.
+    """Serve private readings until stdin ends.
+
+    Over MQTT until the process is stopped. The log goes to stderr, one JSON per line.
 
     Example: gaussveil stream run meter.json < readings.jsonl > private.jsonl
     """

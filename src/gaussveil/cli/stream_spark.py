@@ -58,7 +58,7 @@ def spark(
     metrics: MetricsSeconds = 60.0,
     json: Json = False,
 ) -> None:
-    """Answer readings on Spark until the process is stopped, with the gateway's filters and rules.
+    """Answer readings on Spark by the rules of the gateway.
 
     A run that was stopped or killed continues from its checkpoint and says nothing twice. Options that begin with
     kafka. go to both ends, others to the source.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from gaussveil.errors import GaussveilError, ParameterError, SchemaError
 from gaussveil.statistics import Source, as_source
-from gaussveil.statistics.block import is_number, numbers, plain, require_columns
+from gaussveil.statistics.block import is_number, numbers, plain, require_columns, require_numbers
 from gaussveil.statistics.row_hash import BOUND_KEY, hash_rows
 from gaussveil.statistics.unit import BESIDE, unit_of
 from gaussveil.typing import Floats
@@ -72,9 +72,7 @@ class Records:
         require_columns(source.schema, [target])
         if not names:
             raise SchemaError("the Source must have at least one column of features beside the target.")
-        for name in names:
-            if not is_number(kind := source.schema.field(name).type):
-                raise SchemaError(f"the feature {name!r} must be a column of numbers. Got {kind}.")
+        require_numbers(source.schema, names)
         if source.rows_per_unit != 1:
             raise SchemaError(f"rows_per_unit must be 1 here. Got a Source bounded to {source.rows_per_unit}.")
         table = source.table([*names, target])

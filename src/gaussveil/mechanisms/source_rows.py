@@ -46,17 +46,14 @@ def sorted_columns(source: Any, order: Sequence[str], leave_out: Sequence[str] =
     """The columns of a Source that are not left out, as floats sorted by `order`; what is left out must be a key."""
     import pyarrow as pa
 
-    from gaussveil.statistics.block import require_columns
+    from gaussveil.statistics.block import require_columns, require_numbers
 
     require_columns(source.schema, order)
     order, leave_out = tuple(dict.fromkeys(order)), tuple(dict.fromkeys(leave_out))
     names = [name for name in source.schema.names if name not in leave_out]
     if not names:
         raise SchemaError("the table holds no columns of numbers beside the order.")
-    for name in names:
-        kind = source.schema.field(name).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: select other columns first.")
+    require_numbers(source.schema, names)
     found = source.table([*names, *leave_out], order=order)
     keys = pa.table({name: _comparable(found[name]) for name in leave_out})
     if any(column.null_count for column in keys.columns):

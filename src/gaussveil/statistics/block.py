@@ -134,10 +134,7 @@ class Reader:
         require_columns(schema, self.needed)
         if len(set(self.columns)) != len(self.columns):
             raise SchemaError("a column is named twice: name each once.")
-        for name in self.columns:
-            kind = schema.field(name).type
-            if not is_number(kind):
-                raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert it or leave it out.")
+        require_numbers(schema, self.columns)
         if isinstance(self.group, Labels):
             self.group.value_set(schema.field(self.group.column).type)
         elif isinstance(self.group, Nearest) and np.shape(self.group.centres)[1] != len(self.columns):
@@ -179,10 +176,21 @@ class Reader:
 
 
 def require_columns(schema: pa.Schema, names: Sequence[str]) -> None:
-    """Refuse columns that the table does not have (or has twice)."""
+    """Refuse columns that the table does not have (or has twice), all of them in one sentence."""
+    missing = [repr(name) for name in dict.fromkeys(names) if schema.get_field_index(name) < 0]
+    if missing:
+        told = f"column {missing[0]} is" if len(missing) == 1 else f"columns {', '.join(missing)} are"
+        raise SchemaError(f"{told} missing or not unique; the table has {', '.join(schema.names)}.")
+
+
+def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:
+    """Refuse columns that are missing or hold no numbers."""
+    require_columns(schema, names)
     for name in names:
-        if schema.get_field_index(name) < 0:
-            raise SchemaError(f"column {name!r} is missing or not unique; the table has {', '.join(schema.names)}.")
+        if not is_number(kind := schema.field(name).type):
+            raise SchemaError(
+                f"column {name!r} must hold numbers. Got {kind}: convert it, or name columns without it (--columns)."
+            )
 
 
 def is_number(kind: pa.DataType) -> bool:

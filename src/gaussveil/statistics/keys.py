@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.statistics.block import Labels, is_number, numbers, plain, require_columns
+from gaussveil.statistics.block import Labels, numbers, plain, require_columns, require_numbers
 from gaussveil.typing import Floats, Integers
 
 _PARTS = {"hour": range(24), "weekday": range(7), "month": range(1, 13)}
@@ -171,7 +171,7 @@ class Bins(Key):
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column without numbers."""
-        require_numbers(schema, self.column)
+        require_numbers(schema, [self.column])
 
     def codes(self, cells: pa.Array) -> Integers:
         """Bin of every cell."""
@@ -265,14 +265,6 @@ def value_of(column: str, values: Iterable[Any]) -> Key:
 def discover(column: str, *, per_unit: int = 1) -> Discovered:
     """Values unknown beforehand, at most `per_unit` of each unit; those that few units share stay hidden."""
     return Discovered(column, per_unit)
-
-
-def require_numbers(schema: pa.Schema, column: str) -> None:
-    """Refuse a column that is missing or holds no numbers."""
-    require_columns(schema, [column])
-    kind = schema.field(column).type
-    if not is_number(kind):
-        raise SchemaError(f"column {column!r} must hold numbers. Got {kind}: convert it or leave it out.")
 
 
 def _labels(key: Listed) -> Labels:

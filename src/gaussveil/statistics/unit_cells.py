@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gaussveil.errors import SchemaError
-from gaussveil.statistics.block import numbers, plain, require_columns
+from gaussveil.statistics.block import numbers, plain, require_columns, require_numbers
 from gaussveil.statistics.fixed_point import Limbs, carry, scaled
-from gaussveil.statistics.keys import Bins, Key, Thresholds, require_numbers
+from gaussveil.statistics.keys import Bins, Key, Thresholds
 from gaussveil.statistics.row_hash import hash_rows, is_identifier
 from gaussveil.typing import Floats, Integers
 
@@ -183,9 +183,7 @@ class CellReader:
         for key in self.keys:
             if key.column in known.names:
                 key.check(known)
-        for column in self.numbers:
-            if column in known.names:
-                require_numbers(known, column)
+        require_numbers(known, [column for column in self.numbers if column in known.names])
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""

@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.statistics import Labels, Reader, Source, as_source
-from gaussveil.statistics.block import is_number, numbers
+from gaussveil.statistics.block import numbers, require_columns, require_numbers
 from gaussveil.statistics.unit import Unit
 from gaussveil.typing import Floats, Integers
 
@@ -83,13 +83,8 @@ def read_records(
     features = tuple(columns or (name for name in names if name not in aside))
     if not features:
         raise ShapeError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
-    for name in (*features, *aside):
-        if names.count(name) != 1:
-            raise SchemaError(f"column {name!r} is missing or not unique; the table has {', '.join(names)}.")
-    for name in features:
-        kind = source.schema.field(name).type
-        if not is_number(kind):
-            raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert it or leave it out of columns.")
+    require_columns(source.schema, [*features, *aside])
+    require_numbers(source.schema, features)
     public, declared = _public_classes(classes, beside, label)
     if source.view.unit is None and source.view.rate is None:  # else rows were chosen already, by all columns
         source = source.select([*features, *(name for name in aside if name not in features)])

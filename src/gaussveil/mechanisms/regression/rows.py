@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.records import cells_as_numbers, no_values_quoted, unit_apart
 from gaussveil.statistics import Block, ExactSum, FixedPoint, Source, Statistic, as_source
-from gaussveil.statistics.block import is_number, require_columns
+from gaussveil.statistics.block import require_columns, require_numbers
 from gaussveil.statistics.fixed_point import PRODUCT_BITS, add_parts, column_norms, cross_products, scaled
 from gaussveil.statistics.statistic import State
 from gaussveil.statistics.unit import unit_of
@@ -81,9 +81,7 @@ class Table:
         targets = (named,) if isinstance(named, str) else tuple(named)
         require_columns(source.schema, targets)
         features = tuple(name for name in source.view.columns if name not in (*targets, source.view.unit))
-        for name in features if labelled else (*features, *targets):
-            if not is_number(kind := source.schema.field(name).type):
-                raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: select other columns first.")
+        require_numbers(source.schema, features if labelled else (*features, *targets))
         if not features:
             raise SchemaError("the Source must have at least one column of features.")
         estimator.n_features_in_, estimator.feature_names_in_ = len(features), np.asarray(features, dtype=object)

@@ -38,6 +38,7 @@ from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Source, as_source
+from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.keys import Discovered, Key
 from gaussveil.statistics.unit_cells import CellReader, require_unit
 from gaussveil.typing import Floats
@@ -223,13 +224,16 @@ def _nobody(plan: TablePlan, library: str) -> Any:
 
 
 def _check_schema(request: Request, source: Source) -> None:
+    profiles = [CellReader(request.unit, (), (answer.feature,)) for answer in request.profiles]
+    keys = [key.column for key in request.keys.values()]
+    require_columns(source.schema, [*keys, *(name for one in (request.reader, *profiles) for name in one.columns)])
     for key in request.keys.values():
         if isinstance(key, Discovered):
             require_unit(source.schema, key.column)
     request.reader.check(source.schema)
-    for answer in request.profiles:
-        CellReader(request.unit, (), (answer.feature,)).check(source.schema)
-    if request.unit in [key.column for key in request.keys.values()]:
+    for reader in profiles:
+        reader.check(source.schema)
+    if request.unit in keys:
         raise SchemaError("the unit cannot be a key as well: a group of one unit hides nobody.")
 
 

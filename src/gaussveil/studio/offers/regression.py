@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from gaussveil.accounting import Account
-from gaussveil.errors import ParameterError, SchemaError
+from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import LinearFit, PrivateLinearRegression
 from gaussveil.statistics import Source, as_source
-from gaussveil.statistics.block import is_number, require_columns
+from gaussveil.statistics.block import is_number, require_columns, require_numbers
 from gaussveil.studio.offers.offer import Offer, Outcome, Picture, Plan, band
 from gaussveil.studio.offers.spelling import spelled
 from gaussveil.studio.offers.tables import open_source, schema_of
@@ -46,9 +46,7 @@ class RegressionOffer(Offer):
         require_columns(schema, [*(order["columns"] or ()), *(name for name in skipped if name)])
         numbers = [one.name for one in schema if is_number(one.type) and one.name not in skipped]
         features = [name for name in order["columns"] or numbers if name not in skipped]
-        for name in (*features, order["target"]):
-            if not is_number(kind := schema.field(name).type):
-                raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: choose another one.")
+        require_numbers(schema, [*features, order["target"]])
         if not features or order["unit"] == order["target"]:
             raise ParameterError("choose at least one column that explains the other, and another one to hide")
         return list(dict.fromkeys([*features, order["target"], *([order["unit"]] if order["unit"] else [])]))
