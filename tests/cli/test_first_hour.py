@@ -130,6 +130,8 @@ def test_what_a_notebook_shows_says_something_and_can_be_drawn(tmp_path: Path) -
     assert repr(pair) == "PrivacyLoss(epsilon at delta 1e-06: 1.292)"
     assert repr(ledger) == "Ledger('town.ledger', accounts: homes)"
     assert "array of shape (3,)" in repr(made)
+    model = PrivateGaussianMixture(epsilon=1, delta=1e-6, radius=5, classes=3)
+    assert repr(model) == "PrivateGaussianMixture(epsilon=1, delta=1e-06, radius=5, classes=3)"
     for thing in (pair, made, made.certificate, plan, account, gaussveil.Accountant().add(pair)):
         assert thing is not None
         assert len(repr(thing)) < 300

@@ -42,7 +42,7 @@ LARGEST_EXPONENT = 400
 DESIGN_SHARE = 0.999  # of the asked delta: the rest is what the lattice and the sampler may add
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class ClassLabelNoise(Mechanism):
     """Noise under which the queries of neighbouring labels look alike.
 

@@ -94,7 +94,7 @@ class _ForecastNoise(ClassLabelNoise):
         )
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateForecaster(Mechanism):
     """Forecasts of a household's load that could as well be another household's of its cluster.
 

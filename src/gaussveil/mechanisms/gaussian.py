@@ -73,7 +73,7 @@ class GaussianPlan:
         return self.noise.add(value, generator)
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class GaussianRelease(Mechanism):
     """Release vectors or matrices with just enough Gaussian noise for (epsilon, delta)-differential privacy.
 

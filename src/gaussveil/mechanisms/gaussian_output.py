@@ -146,7 +146,7 @@ class StatedSensitivity:
         return float(self.mean_gap(variance)) * ROUNDING, min(float(self.log_ratio(variance)), total) * ROUNDING
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class LiftedGaussian(Mechanism):
     """Make any algorithm whose output is Gaussian (epsilon, delta)-differentially private.
 

@@ -134,7 +134,7 @@ def planned(release: Callable[[], object]) -> Plan | None:
     return None
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Mechanism(ABC):
     """Base of all mechanisms. A subclass names itself, and gives `_publish` a plan and a draw of prepared data."""
 
@@ -144,6 +144,12 @@ class Mechanism(ABC):
     account: Account | None = None
     generator: Generator | None = None
     certificate_: Certificate = field(init=False, repr=False)
+
+    def __repr__(self) -> str:
+        """The parameters that somebody chose: those that are not the defaults."""
+        known = [(one, repr(getattr(self, one.name))) for one in dataclasses.fields(self) if one.init]
+        chosen = ", ".join(f"{one.name}={value}" for one, value in known if value != repr(one.default))
+        return f"{type(self).__name__}({chosen})"
 
     @property
     def promise(self) -> Promise:

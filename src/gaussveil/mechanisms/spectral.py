@@ -69,7 +69,7 @@ def spent_delta(promise: Promise, calibration: str) -> float:
     return min(promise.delta, float(GaussianPair.mean_shift(shift).enclose(promise.epsilon).lower))
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSpectrum(Mechanism):
     """Release the power spectral density of a series of readings; the output is itself a valid density.
 

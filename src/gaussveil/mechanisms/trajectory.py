@@ -22,7 +22,7 @@ from gaussveil.mechanisms.spectral import spent_delta
 from gaussveil.noise.lattice import Shape
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrajectoryRelease(Mechanism):
     """Release a trajectory of readings with white noise for an l2 ball of radius B.
 

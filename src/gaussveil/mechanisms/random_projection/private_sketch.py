@@ -35,7 +35,7 @@ from gaussveil.typing import Floats
 VARIANTS = ("ridge", "subsampled", "tested")
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSketch(Mechanism):
     """Sketch a table so that every second moment can be estimated and no record can be told.
 

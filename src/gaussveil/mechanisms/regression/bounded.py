@@ -187,7 +187,10 @@ def _column_bounds(name: str, bounds: Any, columns: tuple[str, ...]) -> list[tup
         try:
             low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (len(columns),)) for end in bounds)
         except (TypeError, ValueError):
-            raise ShapeError(f'{name} must be "auto", (low, high), or a pair for each column by name.') from None
+            raise ShapeError(
+                f'{name} must be "auto", (low, high), (all lows, all highs), or {{column: (low, high)}} '
+                f"of {', '.join(columns[:3])}{', ...' * (len(columns) > 3)}."
+            ) from None
         pairs = [*zip(low.tolist(), high.tolist())]
     return [None if pair is None else _checked_pair(name, pair) for pair in pairs]
 

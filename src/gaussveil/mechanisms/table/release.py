@@ -109,7 +109,7 @@ class TablePlan(Plan):
         return found
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableRelease(Mechanism):
     """Release answers from a table by group so that all rows of one unit stay hidden.
 
