@@ -88,6 +88,17 @@ def test_one_household_from_table_to_pages(readings: Path, tmp_path: Path) -> No
     assert secret.stat().st_mode & 0o077 == 0
 
 
+def test_a_strict_promise_gives_the_groups_average_and_says_so(run: Run, readings: Path, tmp_path: Path) -> None:
+    out, secret = tmp_path / "f.csv", tmp_path / "private.json"
+    asked = ("--home", HOME, "--clusters", "3", "--horizon", "2h", "--epsilon", "1", "--delta", "1e-5", "--out", out)
+    code, text, _ = run("forecast", readings, *asked, "--diagnostics", secret, "--at", "2018-11-13T00:00")
+    assert code == 0
+    assert "the forecast is the average of its group" in text
+    errors = json.loads(secret.read_text())["values"]["mean_absolute_error_kw"]
+    assert errors["released"] == pytest.approx(errors["group"], rel=0.05)
+    assert call(readings, *asked, "--force", "--smallest-kept", "0")["product"] == "household"
+
+
 def test_whole_cluster_has_rows_without_names(readings: Path, tmp_path: Path) -> None:
     out, secret = tmp_path / "f.csv", tmp_path / "private.json"
     answer = call(readings, *PROMISE, "--cluster-of", HOME, "--out", out, "--diagnostics", secret)

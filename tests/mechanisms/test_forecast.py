@@ -193,7 +193,8 @@ def test_whole_cluster_uses_the_swap_pair_and_shuffles() -> None:
 
 def test_random_past_rests_on_the_model_and_serves_once() -> None:
     few = past().households[:3]
-    mechanism = forecaster(model="random past", horizon=1, accuracy=0.5, clusters=1).fit(past().select(few))
+    settings: dict[str, Any] = {"model": "random past", "horizon": 1, "accuracy": 0.5, "clusters": 1}
+    mechanism = forecaster(**settings, smallest_kept=0.0).fit(past().select(few))
     certificate = mechanism.release(HOME).certificate
     assert certificate.guarantee.kind == "model-based"
     assert "ARMA" in certificate.guarantee.reason
@@ -203,6 +204,29 @@ def test_random_past_rests_on_the_model_and_serves_once() -> None:
         mechanism.release(HOME)
     with pytest.raises(AssumptionError, match="fresh past"):
         mechanism.release(HOME, past=town().window(24, 15 * 24).select(few))
+
+
+def test_at_strict_settings_the_product_is_the_average_of_its_group() -> None:
+    """Whoever of the cluster asks has the same numbers, at no cost; a threshold of 0 asks for one home's anyhow."""
+    strict = forecaster(accuracy=None, delta=1e-5, generator=SeededGenerator(1)).fit(past())
+    release = strict.release(HOME)
+    known = release.certificate.parameters
+    assert (known["product"], known["smallest_kept"], known["retained_variance"]) == ("group", 0.1, 0.0)
+    assert float(str(known["kept_alone"])) < 0.1
+    assert "the average of its" in release.certificate.released
+    assert release.certificate.delta < 1e-20
+    assert verify(release.certificate).private is False  # seeded
+    found = strict.diagnostics(HOME)
+    np.testing.assert_allclose(release.value.kw, diagnostic(found, "group_kw"), rtol=0.05)
+    for other in diagnostic(found, "cluster_households"):
+        np.testing.assert_allclose(strict.release(other).value.kw, release.value.kw, rtol=0.05)
+    alone = forecaster(accuracy=None, delta=1e-5, smallest_kept=0.0).fit(past()).release(HOME).certificate
+    assert (alone.parameters["product"], alone.delta) == ("household", 1e-5)
+    assert float(str(alone.parameters["retained_variance"])) == pytest.approx(float(str(known["kept_alone"])))
+    assert forecaster(smallest_kept=1.0).fit(past()).release(HOME).certificate.parameters["product"] == "group"
+    loose = fitted().release(HOME).certificate.parameters
+    assert loose["product"] == "household"
+    assert float(str(loose["retained_variance"])) > 0.1
 
 
 def test_an_account_pays_for_a_random_past_once_whoever_asks(tmp_path: Path) -> None:
@@ -251,6 +275,7 @@ def test_every_refusal_comes_before_the_debit(tmp_path: Path) -> None:
         (lambda: forecaster(model="sure").fit(past()), ParameterError, "model must be"),
         (lambda: forecaster(horizon="7 weeks").fit(past()), ParameterError, "horizon"),
         (lambda: forecaster(coverage=1.0).fit(past()), ParameterError, "coverage"),
+        (lambda: forecaster(smallest_kept=1.5).fit(past()), ParameterError, "smallest_kept"),
         (lambda: forecaster(clusters={HOME: "a"}).fit(past()), ParameterError, "11 have none"),
         (lambda: forecaster(epsilon=-1.0).fit(past()).release(HOME), ParameterError, "epsilon"),
         (lambda: forecaster().fit({"time": ["2020-01-01"]}), SchemaError, "column per household"),

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from gaussveil.accounting import PrivateDiagnostics, Release
+from gaussveil.accounting import Guarantee, PrivateDiagnostics, Release
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
 from gaussveil.noise import SeededGenerator
-from gaussveil.report.forecast import curves_figure, forecast_figure, forecast_report, noise_curves
+from gaussveil.report.forecast import absolute_errors, curves_figure, forecast_figure, forecast_report, noise_curves
 from gaussveil.report.html import render
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import simulate_households
@@ -55,8 +56,19 @@ def test_private_page_is_marked() -> None:
 
 
 def test_a_release_of_the_centre_says_so() -> None:
-    release, _ = released(accuracy=50.0)
-    assert "the forecast is the average of its group" in render(forecast_report(release.value, release.certificate))
+    release, private = released(accuracy=50.0)
+    page = render(forecast_report(release.value, release.certificate))
+    assert "he forecast is the average of its group of 5 households" in page
+    promised = replace(release.certificate, guarantee=Guarantee.model_based("models are public"))
+    first = render(forecast_report(release.value, promised))
+    assert "differential privacy for the label of each household, model-based (models are public)" in first
+    errors = absolute_errors(release.value, private)
+    truth = np.array([0.123456, 0.654321])
+    assert errors["released"] == pytest.approx(float(np.mean(np.abs(release.value.kw - truth))))
+    assert errors["group"] == pytest.approx(errors["released"], rel=0.05)
+    owner = render(forecast_report(release.value, release.certificate, private))
+    for told in ("the release", "the plain forecast", "the group's average".replace("'", "&#39;")):
+        assert f"Mean absolute error of {told}" in owner
 
 
 def test_curves_against_the_closed_form_of_white_noise() -> None:

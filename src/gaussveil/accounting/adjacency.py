@@ -106,6 +106,11 @@ class Adjacency:
         edges = self.parameters.get("edges") if self.kind == "label-graph" else None
         return len(edges) if isinstance(edges, list) else None
 
+    @property
+    def protected(self) -> str:
+        """What a promise is about, in a few words: of a label graph which label it is, not all that came before."""
+        return f"the label of each {self.unit}" if self.kind == "label-graph" else f"each {self.unit}"
+
     def describe(self) -> str:
         """Say the relation in one sentence."""
         values = {**self.parameters, "unit": self.unit, "edges": self.edge_count}

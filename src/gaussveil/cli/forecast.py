@@ -49,6 +49,9 @@ def forecast(
         float | None, typer.Option(help="Instead: mean squared error in log power; delta is the smallest.")
     ] = None,
     clusters: Annotated[int, typer.Option(help="Clusters of similar households.")] = 6,
+    smallest_kept: Annotated[
+        float, typer.Option(help="Share of the differences that one home's forecast must keep, else its group's.")
+    ] = 0.1,
     order: Annotated[tuple[int, int], typer.Option(help="Orders of the ARMA residual, AR and MA.")] = (6, 5),
     model: Annotated[
         Literal["past known", "random past"], typer.Option(help="What the receiver may know.")
@@ -73,6 +76,8 @@ def forecast(
 ) -> None:
     """Release a load forecast that hides which household of its cluster it is.
 
+    At strict settings it is the average of its group; what is released says so.
+
     The readings are a long table (household, time, kw) or a wide one (time and a column per household). OUT holds the
     forecast with a band, OUT.certificate.json its guarantee.
 
@@ -96,6 +101,7 @@ def forecast(
         delta=delta,
         accuracy=accuracy,
         clusters=clusters,
+        smallest_kept=smallest_kept,
         order=order,
         model=model,
         account=payer,
@@ -172,12 +178,13 @@ def _numbers(found: PrivateDiagnostics, name: str) -> NDArray[np.float64]:
 def _write_private(
     path: Path, private: tuple[PrivateDiagnostics, dict[str, Any] | None], release: Release[PrivateForecast]
 ) -> None:
-    from gaussveil.report.forecast import forecast_report
+    from gaussveil.report.forecast import absolute_errors, forecast_report
     from gaussveil.report.html import render
 
     found, curves = private
     if path.suffix.lower() == ".json":
-        (found if curves is None else found.merged(curves=curves)).write(path)
+        known = {} if curves is None else {"curves": curves}
+        found.merged(**known, mean_absolute_error_kw=absolute_errors(release.value, found)).write(path)
         return
     write_whole(path, render(forecast_report(release.value, release.certificate, found, curves)), PRIVATE)
 
@@ -186,7 +193,7 @@ def _tell(json: bool, out: Path, certificate: Certificate) -> None:
     from gaussveil.report.forecast import kept_words
 
     known = certificate.parameters
-    shown = ("model", "cluster_size", "accuracy", "retained_variance")
+    shown = ("model", "product", "cluster_size", "accuracy", "retained_variance")
     what = f"{kept_words(certificate)}; mean squared error {digits(float(str(known['accuracy'])))} in log power"
     answer = release_facts(out, certificate) | {name: known[name] for name in shown}
     tell(answer, release_lines(out, certificate, what), json=json)

@@ -1,7 +1,8 @@
 """A household's load forecast, released so that nobody can tell which household of its cluster it is.
 
 Released: log-power forecast of the next steps plus noise that depends on the household (`ClassLabelNoise`), on a public
-grid; then power in kW and a band, by moments of the whole cluster.
+grid; then power in kW and a band, by moments of the whole cluster. Where hiding would leave less than `smallest_kept`
+of the variance between the households, the cluster's centre instead, the same whoever asks: the average of its group.
 
 Adjacency: the household is exchanged for another one of its cluster (complete graph). For a whole cluster: two
 households change places, and the rows carry no names (docs/corrections, K5).
@@ -38,6 +39,7 @@ from gaussveil.timeseries.gridding import Gaps
 from gaussveil.timeseries.readings import FORMER_NAMES, Unit
 from gaussveil.typing import Floats, Times
 
+SMALLEST_KEPT = 0.1  # two homes then differ in the release by less than a third of what they differ by, sqrt(0.1)
 PAST_KNOWN, RANDOM_PAST = "past known", "random past"
 Model = Literal["past known", "random past"]
 
@@ -78,6 +80,7 @@ class _ForecastNoise(ClassLabelNoise):
     stated: tuple[str, ...]
     known: Mapping[str, object]
     past_days: tuple[str, ...]
+    """What is random is the past, where it is, and forecasts from overlapping pasts share days of it."""
 
     def _said(self, released: str, *centres: Floats) -> Plan:
         said = super()._said(released, *centres)
@@ -89,8 +92,7 @@ class _ForecastNoise(ClassLabelNoise):
             model=_PAST_KNOWN_REASON if said.model is None else _RANDOM_PAST_REASON,
             assumptions=(*self.stated, *said.assumptions),
             parameters={**shown, **self.known, "noise_covariance": self.noise_covariances_.mean(axis=0).tolist()},
-            # What is random is the past, and forecasts from overlapping pasts share days of it.
-            drawn_from=self.past_days if said.drawn_from else (),
+            drawn_from=self.past_days,
         )
 
 
@@ -114,6 +116,8 @@ class PrivateForecaster(Mechanism):
         account: where a release is debited before it is drawn; one account per secret household.
         model: "past known" or "random past".
         smallest_cluster: fewest households that a cluster may have.
+        smallest_kept: share of the variance between its households' forecasts that a forecast of one of them must keep;
+            where it would keep less, the group's own is released. 1 always asks for the group's, 0 never.
         weekday_weight: how much a weekday's own profile counts against the mean day (`fit_weekly_season`); two weeks of
             readings do not support more than the default.
         floor: public power in kW that smaller readings are raised to before the logarithm.
@@ -134,6 +138,7 @@ class PrivateForecaster(Mechanism):
     clusters: int | Mapping[str, object] = 6
     model: Model = "past known"
     smallest_cluster: int = 2
+    smallest_kept: float = SMALLEST_KEPT
     weekday_weight: float = 0.25
     floor: float = 0.01
     order: tuple[int, int] = (6, 5)
@@ -192,8 +197,9 @@ class PrivateForecaster(Mechanism):
     def release(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
         """Debit, draw and certify the forecast of one household, for the steps after `past` (or after the fit).
 
-        A later window needs the same clusters, so pass newer readings as `past` rather than fitting again: models and
-        clusters stay, and the account composes the windows edge by edge.
+        At strict settings it is that of its group: `certificate.parameters["product"]` says which. A later window needs
+        the same clusters, so pass newer readings as `past` rather than fitting again: models and clusters stay, and the
+        account composes the windows edge by edge.
         """
         window = self._window(household, past, swap=False)
         query = window.queries.forecast[window.names.index(household)]
@@ -232,6 +238,7 @@ class PrivateForecaster(Mechanism):
             past_kw=own[-day:].copy(),
             times=window.times.astype(str).tolist(),
             plain_kw=to_kw(forecast, error),
+            group_kw=to_kw(window.queries.forecast, window.queries.error_variance).mean(axis=0),
             plain_rmse_kw=plain_rmse,
             private_rmse_kw=private_rmse,
             plain_log_kw=forecast.copy(),
@@ -246,7 +253,7 @@ class PrivateForecaster(Mechanism):
         rows = models.members(household)
         newer = models.readings if past is None else models.newer(past)
         content = sha256(newer.values.tobytes()).digest()
-        settings = (self.horizon, self.epsilon, self.delta, self.accuracy, self.model)
+        settings = (self.horizon, self.epsilon, self.delta, self.accuracy, self.model, self.smallest_kept)
         key = (*settings, self.noise_means, self.common_covariance, rows[0], swap, newer.start, content)
         if key not in self._windows:
             self._windows[key] = self._designed(models, rows, newer, swap)
@@ -264,6 +271,8 @@ class PrivateForecaster(Mechanism):
                 "fewer clusters."
             )
         times = past.times[-1] + np.timedelta64(past.step_minutes, "m") * np.arange(1, steps + 1)
+        days = np.unique(past.times.astype("datetime64[D]"))
+        ahead = f"{steps} steps of {past.step_minutes} min from {times[0]}"
         whose = f"all {len(names)} households of a cluster" if swap else f"one household of a cluster of {len(names)}"
         noise = _ForecastNoise(
             epsilon=self.epsilon,
@@ -275,7 +284,7 @@ class PrivateForecaster(Mechanism):
             account=self.account,
             generator=self.generator,
             progress=self.progress,
-            released=f"load forecast of {whose}: {steps} steps of {past.step_minutes} min from {times[0]}",
+            released=f"load forecast of {whose}: {ahead}",
             stated=(
                 _MODEL_IN_WORDS[self.model],
                 "which household is in which cluster, and the moments of the cluster that scale the release to kW, are "
@@ -283,17 +292,21 @@ class PrivateForecaster(Mechanism):
             ),
             known={
                 "model": self.model,
+                "product": "cluster" if swap else "household",
+                "smallest_kept": self.smallest_kept,
                 "cluster_size": len(names),
                 "cluster_sizes": models.sizes,
                 "step_minutes": past.step_minutes,
                 "first_step": str(times[0]),
             },
-            past_days=tuple(f"{'|'.join(names)} {day}" for day in np.unique(past.times.astype("datetime64[D]"))),
+            past_days=() if self.model == PAST_KNOWN else tuple(f"{'|'.join(names)} {day}" for day in days),
         )
         if self.model == PAST_KNOWN:
             noise.design(queries.forecast, labels=names)
         else:
             noise.design(queries.mean, queries.covariance, labels=names)
+        if not swap and noise.retained_variance_ < self.smallest_kept:
+            noise = _of_the_group(noise, queries.forecast, f"{len(names)} households: {ahead}")
         return _Window(names, past, queries, times, noise, PowerScale.of(noise.plan_, queries.error_variance))
 
     @contextmanager
@@ -331,6 +344,7 @@ class PrivateForecaster(Mechanism):
         if (self.delta is None) == (self.accuracy is None):
             raise ParameterError("give exactly one of delta and accuracy: the other one is the answer.")
         checks.real("coverage", self.coverage, "(0, 1)")
+        checks.real("smallest_kept", self.smallest_kept, "[0, 1]")
         check_generator(self.generator)
 
     @staticmethod
@@ -345,6 +359,21 @@ class PrivateForecaster(Mechanism):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         type(self).__init__(self, **state)
+
+
+def _of_the_group(alone: _ForecastNoise, forecasts: Floats, whose: str) -> _ForecastNoise:
+    """The cluster's centre: with room enough for its farthest household, the design needs no more than that."""
+    farthest = float(np.max(np.mean((forecasts - forecasts.mean(axis=0)) ** 2, axis=1)))
+    group = dataclasses.replace(
+        alone,
+        delta=None,
+        accuracy=1.0001 * farthest + 1e-9,
+        noise_means=True,
+        released=f"load forecast of a group, the average of its {whose}",
+        known={**alone.known, "product": "group", "kept_alone": alone.retained_variance_},
+    )
+    group.design(forecasts, labels=alone.plan_.labels)
+    return group
 
 
 def _errors_kw(forecast: Floats, error: Floats, log_mean: Floats, noise: Floats) -> tuple[float, float]:

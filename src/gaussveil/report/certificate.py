@@ -42,7 +42,7 @@ def _promise(certificate: Certificate) -> str:
         return f"No privacy is promised: {certificate.guarantee.reason}."
     return (
         f"({certificate.epsilon:.6g}, {certificate.delta:.6g})-differential privacy "
-        f"for each {certificate.adjacency.unit}, {certificate.guarantee}."
+        f"for {certificate.adjacency.protected}, {certificate.guarantee}."
     )
 
 

@@ -15,6 +15,7 @@ from gaussveil.accounting import Certificate, PrivateDiagnostics
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import PrivateForecast
+from gaussveil.mechanisms.forecast import SMALLEST_KEPT
 from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
@@ -23,7 +24,6 @@ from gaussveil.spectrum import GaussianPair
 from gaussveil.typing import Floats
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
-AVERAGE = 0.01  # of the variance: less is nobody's own
 LOWEST_KW = 0.01  # a zero has no place on a log axis
 EPSILONS = np.linspace(0.0, 2.0, 41)
 
@@ -50,16 +50,32 @@ def forecast_report(
     sections = [shown, *page.sections]
     if diagnostics is None:
         return replace(page, sections=sections)
-    sections.insert(1, _private(diagnostics, curves))
+    sections.insert(1, _private(forecast, diagnostics, curves))
     return replace(page, title=f"{page.title} ({MARK})", sections=sections)
 
 
 def kept_words(certificate: Certificate) -> str:
-    """What hiding has left of the differences between households; below a hundredth, the average of its group."""
-    kept = float(str(certificate.parameters["retained_variance"]))
-    size = certificate.parameters["cluster_size"]
+    """What is released, and what hiding has left of the differences between households."""
+    known = certificate.parameters
+    kept, size = float(str(known["retained_variance"])), known["cluster_size"]
+    if known["product"] == "group":
+        return (
+            f"the forecast is the average of its group of {size} households: of one of them alone it would keep "
+            f"{float(str(known['kept_alone'])):.2g} of the variance between them, less than the "
+            f"{float(str(known['smallest_kept'])):g} asked for"
+        )
     words = f"hidden among {size} households, {kept:.2g} of the variance between their forecasts kept"
-    return f"{words}: the forecast is the average of its group" if kept < AVERAGE else words
+    return f"{words}: the forecast is the average of its group" if kept < SMALLEST_KEPT else words
+
+
+def absolute_errors(forecast: PrivateForecast, diagnostics: PrivateDiagnostics) -> dict[str, float]:
+    """Mean absolute error in kW of what was released, of the plain forecast and of the group's average, if known."""
+    if "truth_kw" not in diagnostics or forecast.kw.ndim > 1:
+        return {}
+    truth = _values(diagnostics, "truth_kw")
+    made = {"released": forecast.kw, "plain": _values(diagnostics, "plain_kw")}
+    made["group"] = _values(diagnostics, "group_kw")
+    return {name: float(np.mean(np.abs(kw - truth))) for name, kw in made.items()}
 
 
 def _table(forecast: PrivateForecast) -> Table:
@@ -70,7 +86,9 @@ def _table(forecast: PrivateForecast) -> Table:
     return Table(columns=("from", "kW", "band from", "band to"), rows=rows)
 
 
-def _private(diagnostics: PrivateDiagnostics, curves: Curves | None) -> Section:
+def _private(forecast: PrivateForecast, diagnostics: PrivateDiagnostics, curves: Curves | None) -> Section:
+    told = {"released": "the release", "plain": "the plain forecast", "group": "the group's average"}
+    errors = absolute_errors(forecast, diagnostics)
     return Section(
         heading="For the owner only",
         paragraphs=(
@@ -82,6 +100,7 @@ def _private(diagnostics: PrivateDiagnostics, curves: Curves | None) -> Section:
             ("Error of the plain forecast", f"{_number(diagnostics, 'plain_rmse_kw'):.3g} kW, root mean square"),
             ("Error of the release", f"{_number(diagnostics, 'private_rmse_kw'):.3g} kW"),
             ("Mean squared error added in log power", f"{_number(diagnostics, 'log_mse'):.3g}"),
+            *((f"Mean absolute error of {told[name]}", f"{error:.3g} kW") for name, error in errors.items()),
         ),
         figure=svg(curves_figure(curves), "curves", "Delta against epsilon for several accuracies.") if curves else "",
     )

@@ -121,7 +121,7 @@ class Certificate(Shown):
     def _facts(self) -> dict[str, str]:
         return {
             "released": self.released,
-            "promise": f"({self.epsilon:g}, {self.delta:g}) for each {self.adjacency.unit}, {self.guarantee}",
+            "promise": f"({self.epsilon:g}, {self.delta:g}) for {self.adjacency.protected}, {self.guarantee}",
             "account": self.account,
         }
 
