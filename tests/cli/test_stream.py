@@ -49,6 +49,11 @@ def test_one_debit_per_meter(history: Path, tmp_path: Path) -> None:
         run("design", history, "--out", out, *PROMISE)
 
 
+def test_the_table_of_purposes_has_its_lines(history: Path, tmp_path: Path) -> None:
+    told = run("design", history, "--out", tmp_path / "meters.json", *PROMISE).splitlines()
+    assert [line.split()[0] for line in told[1:]] == ["purpose", "shape", "energy", "billing", "registers", "wrote"]
+
+
 def test_meters_that_are_paid_for_are_kept_when_a_later_one_is_refused(history: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "l")
     ledger.open_account("m1", epsilon=2.0, delta=1e-4)

@@ -60,5 +60,6 @@ def accountant(
     if json:
         print_json(asked | answer)
         return
-    title = f"{steps} steps at rate {sampling_rate:g}, one record {'replaced' if replace else 'added or removed'}"
+    record = "replaced" if replace else "added or removed"
+    title = f"{steps} step{'s' * (steps != 1)} at rate {sampling_rate:g}, one record {record}"
     print_table(("", "value"), [(name, str(value)) for name, value in answer.items()], title=title)

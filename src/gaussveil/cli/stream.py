@@ -151,7 +151,7 @@ def design(
         "out": None if dry_run else str(out),
     }
     ending = "nothing was spent" if dry_run else f"wrote {out}" + ("" if ledger else ", not recorded")
-    tell(answer, [f"{len(streams)} meters: {plan}", ending], json=json_output)
+    tell(answer, [*f"{len(streams)} meters: {plan}".splitlines(), ending], json=json_output)
 
 
 def _open_all(streams: Sequence[tuple[str, MeterStream]], out: Path) -> None:
