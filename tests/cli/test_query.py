@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gaussveil.accounting import Ledger
+from gaussveil.report.table import answer_figure
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -115,3 +116,16 @@ def test_mistakes_are_one_line_and_cost_nothing(
     assert error.count("\n") == 1
     assert book.entries("winter") == []
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_second_key_is_drawn_as_lines_of_its_own() -> None:
+    hours, zones = np.divmod(np.arange(72), 3)
+    answers = pa.table({"hour": hours, "zone": [["north", "south", "west"][z] for z in zones]})
+    for end, shift in (("", 0.0), ("_sd", 0.1), ("_low", -0.2), ("_high", 0.2)):
+        answers = answers.append_column("count" + end, pa.array(zones + shift))
+    axes = answer_figure(answers, ["hour", "zone"], "count").axes[0]
+    assert [(line.get_label(), set(np.asarray(line.get_ydata()))) for line in axes.get_lines()] == [
+        ("north", {0.0}),
+        ("south", {1.0}),
+        ("west", {2.0}),
+    ]

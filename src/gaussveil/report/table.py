@@ -46,20 +46,32 @@ def table_report(answers: Any, certificate: Certificate) -> Report:
 
 
 def answer_figure(answers: Any, keys: list[str], name: str, title: str | None = None) -> Figure:
-    """One answer over the groups in their order: a line with its band where there are many, points where few."""
+    """One answer over the groups in their order: a line with its band where there are many, points where few.
+
+    Where there are several keys and few values of all but the first, these have a line each.
+    """
     known = answers if not keys else answers.filter(answers.column(keys[0]).is_valid())
-    value, low, high = (np.asarray(known.column(name + end), dtype=float) for end in ("", "_low", "_high"))
-    labels = [", ".join(str(row[key]) for key in keys) for row in known.select(keys).to_pylist()] if keys else ["all"]
-    place = np.arange(len(value))
+    ends = [np.asarray(known.column(name + end), dtype=float) for end in ("", "_low", "_high")]
+    groups = [tuple(str(row[key]) for key in keys) for row in known.select(keys).to_pylist()] if keys else [("all",)]
+    series = [group[1:] for group in groups]
+    if len(set(series)) > len(SERIES):
+        series, groups = [()] * len(groups), [(", ".join(group),) for group in groups]
+    labels = list(dict.fromkeys(group[0] for group in groups))
+    place = np.array([labels.index(group[0]) for group in groups])
     with drawing(7.2, 3.2) as (figure, axes):
-        if len(value) > 8:
-            axes.fill_between(place, low, high, color=SERIES[0], alpha=0.18, linewidth=0)
-            axes.plot(place, value, color=SERIES[0])
-        else:
-            errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
-            axes.errorbar(place, value, errors, color=SERIES[0], fmt="o", capsize=4)
-        shown = place[:: max(len(place) // 12, 1)]
+        for color, one in zip(SERIES, dict.fromkeys(series)):
+            chosen = [k for k, other in enumerate(series) if other == one]
+            x, (value, low, high) = place[chosen], (end[chosen] for end in ends)
+            if len(labels) > 8:
+                axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+                axes.plot(x, value, color=color, label=", ".join(one))
+            else:
+                errors = [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
+                axes.errorbar(x, value, errors, color=color, fmt="o", capsize=4, label=", ".join(one))
+        shown = np.arange(len(labels))[:: max(len(labels) // 12, 1)]
         axes.set_xticks(shown, [labels[k] for k in shown])
-        axes.set_xlabel(", ".join(keys))
+        axes.set_xlabel(keys[0] if any(series) else ", ".join(keys))
         axes.set_title(title or name)
+        if any(series):
+            axes.legend(title=", ".join(keys[1:]), ncols=min(len(set(series)), 4))
         return figure

@@ -142,7 +142,7 @@ class MomentsMechanism(BoundedMechanism):
         return self._publish_sums(
             table,
             draw,
-            released=f"second moments of {size} features and {targets} targets",
+            released=f"second moments of {size} features and {targets} target{'s' * (targets != 1)}",
             coordinates=(1 + size + targets) ** 2 + size + 2,
             parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left},
             target_bounds=target_bounds,
