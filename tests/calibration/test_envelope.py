@@ -63,12 +63,12 @@ def test_pair_is_calibrated_to_its_private_side() -> None:
 
 
 def test_search_stops_at_the_first_private_variance() -> None:
-    assert smallest_variance(lambda v: v >= 3.7, 0.0) == pytest.approx(3.7, rel=1e-4)
-    assert smallest_variance(lambda v: v >= 3.7, 0.0) >= 3.7
-    assert smallest_variance(lambda v: v >= 1e-7, 0.0) == pytest.approx(1e-7, rel=1e-4)
-    assert smallest_variance(lambda v: True, 2.0) == 2.0
+    assert smallest_variance(lambda v: v >= 3.7) == pytest.approx(3.7, rel=1e-4)
+    assert smallest_variance(lambda v: v >= 3.7) >= 3.7
+    assert smallest_variance(lambda v: v >= 1e-7) == pytest.approx(1e-7, rel=1e-4)
+    assert smallest_variance(lambda v: True) == 0.0
     with pytest.raises(ParameterError, match="no added variance"):
-        smallest_variance(lambda v: False, 0.0)
+        smallest_variance(lambda v: False)
 
 
 @pytest.mark.parametrize("bad", [(-1.0, 0.1), (0.1, -1.0), (math.nan, 0.1), (0.1, math.nan)])
@@ -80,7 +80,7 @@ def test_a_senseless_sensitivity_is_refused(bad: tuple[float, float]) -> None:
 def test_laws_beyond_the_stored_range_are_refused() -> None:
     # the ratio e^40 would be clipped to e^16, whose delta is smaller
     with pytest.raises(ParameterError, match="far apart"):
-        variance_for_dominating_pair(lambda _variance: (0.0, 40.0), 1, 1.0, 0.9999, wider="X", first=1.0)
+        variance_for_dominating_pair(lambda _variance: (0.0, 40.0), 1, 1.0, 0.9999, wider="X")
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -157,7 +157,7 @@ def test_the_shell_completes_commands_and_options() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("query", "in.csv"), "--unit and --epsilon and --delta must be given: see"),
+        (("query", "in.csv"), "--epsilon and --delta and --unit must be given: see"),
         (("mixture", "in.csv", "--epsilon", 1), "--delta and --out and --radius must be given"),
         (("release", "vector", "in.csv", "--sensitivity", 1), "--sensitivity is called --l2-sensitivity now"),
         (("sketch", "in.csv", "--components=8"), "--components is called --n-components now"),

@@ -21,7 +21,7 @@ from gaussveil.calibration.class_gradient import Edges, LabelModels, WorstShift
 from gaussveil.calibration.class_search import Noise, Shared, descend, measured
 from gaussveil.calibration.class_sequential import is_small, least_figure
 from gaussveil.calibration.ellipsoid import covering_ellipsoid
-from gaussveil.typing import Floats, Progress
+from gaussveil.typing import Floats
 
 BALL_STEPS = 2000
 NEARLY_CENTRE = 0.98  # of the squared radius: with less noise than that quadratic steps stall
@@ -111,7 +111,6 @@ def common_noise(
     *,
     begin: Noise | None = None,
     iterations: int = 200,
-    report: Progress | None = None,
 ) -> Noise:
     """One covariance, and shifts if `means`, with the smallest worst Mahalanobis distance; `figure`: log square."""
     objective = WorstShift(models, edges)
@@ -129,5 +128,4 @@ def common_noise(
         sharpness=SHARPNESS,
         iterations=iterations,
         far_enough=-np.inf,
-        report=report,
     )

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gaussveil.calibration.class_gradient import Edges, Objective
-from gaussveil.typing import Floats, Progress
+from gaussveil.typing import Floats
 
 SHARPNESS = (20.0, 160.0, 1280.0, 10240.0)
 WORTH_GOING_ON = 5e-4  # a stage that gains less ends the search, once it is
@@ -216,19 +216,15 @@ def descend(
     sharpness: tuple[float, ...] = SHARPNESS,
     iterations: int = 80,
     far_enough: float = FAR_ENOUGH,
-    report: Progress | None = None,
 ) -> Noise:
     """Best noise found from `begin` by minimising sharper and sharper smooth maxima; never worse than `begin`."""
     best = measured(objective, begin)
-    current, gained = begin, np.inf
-    for stage, sharp in enumerate(sharpness):
+    for sharp in sharpness:
         before = best.figure
         current = _stage(objective, best, shape, sharp, iterations)
         if current.figure < best.figure:
             best = current
         gained = before - best.figure
-        if report is not None:
-            report("sharpening", (stage + 1) / len(sharpness))
         if best.figure < far_enough or (sharp >= SHARP and gained < WORTH_GOING_ON):
             break
     return best

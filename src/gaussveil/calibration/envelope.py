@@ -32,21 +32,15 @@ ROUNDING = 1e-12  # of logarithms of delta
 LARGEST_VARIANCE = 2.0**100
 
 
+@lru_cache(maxsize=128)
 def variance_for_envelope(
-    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, *, wider: str, first: float = 0.0
+    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, *, wider: str
 ) -> tuple[float, GaussianEnvelope]:
-    """Smallest variance, at least `first`, whose whole envelope has delta(epsilon) <= `delta` in both directions.
+    """Smallest variance whose whole envelope has delta(epsilon) <= `delta` in both directions.
 
     The envelope returned proves it: its own certified supremum is what is compared with delta. `wider` names the law
     (X: with the record, Y: without) whose covariance is the larger one.
     """
-    return _variance_for_envelope(sensitivity, rank, epsilon, delta, wider, first)
-
-
-@lru_cache(maxsize=128)
-def _variance_for_envelope(
-    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, wider: str, first: float
-) -> tuple[float, GaussianEnvelope]:
     goal = math.log(delta)
 
     def shortfall(variance: float) -> float:
@@ -64,7 +58,7 @@ def _variance_for_envelope(
         mixing = best_mixing(gap, log_ratio, rank, epsilon)
         return GaussianEnvelope(gap, log_ratio, rank, wider, mixing, epsilon), worst - goal + ROUNDING
 
-    refused = smallest_variance(lambda variance: shortfall(variance) <= 0, first)
+    refused = smallest_variance(lambda variance: shortfall(variance) <= 0)
     envelope, excess = envelope_at(refused)
     if excess <= 0:
         return refused, envelope
@@ -92,10 +86,8 @@ def _variance_for_envelope(
     return private, envelope
 
 
-def variance_for_pair(
-    pair: Callable[[float], PrivacyLoss], epsilon: float, delta: float, *, first: float = 0.0
-) -> tuple[float, PrivacyLoss]:
-    """Smallest variance, at least `first`, at which `pair(variance)` has delta(epsilon) <= `delta`, both directions.
+def variance_for_pair(pair: Callable[[float], PrivacyLoss], epsilon: float, delta: float) -> tuple[float, PrivacyLoss]:
+    """Smallest variance at which `pair(variance)` has delta(epsilon) <= `delta`, both directions.
 
     Proven by Arb enclosures of the very doubles returned.
     """
@@ -104,7 +96,7 @@ def variance_for_pair(
         loss = pair(variance)
         return all(float(side.delta(epsilon)) <= delta for side in (loss, loss.reversed()))
 
-    private = smallest_variance(is_private, first)
+    private = smallest_variance(is_private)
     step = 2.0**-48
     while any(side.enclose(epsilon).upper > delta for side in (pair(private), pair(private).reversed())):
         private, step = (private * (1 + step) if private > 0 else RELATIVE_STEP), 2 * step
@@ -112,7 +104,7 @@ def variance_for_pair(
 
 
 def variance_for_dominating_pair(
-    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, *, wider: str, first: float = 0.0
+    sensitivity: Sensitivity, rank: int, epsilon: float, delta: float, *, wider: str
 ) -> tuple[float, PrivacyLoss]:
     """As `variance_for_envelope`, for the dominating pair of corrections N2: more variance, one Gaussian pair.
 
@@ -126,30 +118,29 @@ def variance_for_dominating_pair(
         wide = dominating_pair(gap, log_ratio, rank, best_mixing(gap, log_ratio, rank, epsilon))
         return wide.reversed() if wider == "Y" else wide
 
-    private, loss = variance_for_pair(pair, epsilon, delta, first=first)
+    private, loss = variance_for_pair(pair, epsilon, delta)
     gap, log_ratio = _checked(sensitivity, private)
     if gap > LARGEST_GAP or log_ratio > LARGEST_LOG_RATIO:
         raise ParameterError("delta must be smaller: laws this far apart offer no privacy worth the name.")
     return private, loss
 
 
-def smallest_variance(is_private: Callable[[float], bool], first: float) -> float:
-    """First variance found private, within 2^-16 of the last one that is not; `first` itself if that is enough."""
-    if is_private(first):
-        return first
-    high = max(2 * first, 1.0)
+def smallest_variance(is_private: Callable[[float], bool]) -> float:
+    """First variance found private, within 2^-16 of the last one that is not; 0 if that is enough."""
+    if is_private(0.0):
+        return 0.0
+    high = 1.0
     while not is_private(high):
         high *= 4
         if high > LARGEST_VARIANCE:
             raise ParameterError("no added variance suffices: check that the sensitivity falls as the variance grows.")
     low = high / 4
-    while low > first and is_private(low):
+    while is_private(low):
         low, high = low / 4, low
         if low < 1 / LARGEST_VARIANCE:
             return high
-    low = max(low, first)
     while high - low > 2.0**-16 * high:
-        middle = math.sqrt(low * high) if low > 0 else high / 4
+        middle = math.sqrt(low * high)
         low, high = (low, middle) if is_private(middle) else (middle, high)
     return high
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from gaussveil.statistics import Source
 
 
-@dataclass(frozen=True)
-class Asked:
+@dataclass(frozen=True, kw_only=True)
+class AskedOfTable:
     """The options that a command has beside its own."""
 
     source: TableAddress
     epsilon: options.Epsilon
-    delta: options.Delta
     engine: EngineOption = Engine.duckdb
     ledger: options.PayingLedger = None
     account: options.PayingAccount = None
@@ -36,8 +35,7 @@ class Asked:
     @property
     def promise(self) -> dict[str, Any]:
         """What the mechanism is told of them."""
-        account = options.paying_account(self.ledger, self.account)
-        return {"epsilon": self.epsilon, "delta": self.delta, "account": account}
+        return {"epsilon": self.epsilon, "account": options.paying_account(self.ledger, self.account)}
 
     def check(self, out: Path, *others: Path | None, endings: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
         """Refuse outputs that cannot be written or would destroy something."""
@@ -72,7 +70,19 @@ class Asked:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Asked(AskedOfTable):
+    """The same where delta is given too."""
+
+    delta: options.Delta
+
+    @property
+    def promise(self) -> dict[str, Any]:
+        """What the mechanism is told of them."""
+        return {**super().promise, "delta": self.delta}
+
+
+@dataclass(frozen=True, kw_only=True)
 class AskedByUnit(Asked):
     """The same where a unit may have several rows."""
 
@@ -104,19 +114,25 @@ def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None
     tell(answer, lines, json=json)
 
 
-def releases(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of its first argument's class, around its own."""
-    asked, *own = inspect.signature(command, eval_str=True).parameters.values()
-    shared = list(inspect.signature(asked.annotation, eval_str=True).parameters.values())
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of its parameters that are classes of them; with --dry-run a release is planned."""
+    own = inspect.signature(command, eval_str=True).parameters
+    kinds: dict[str, Any] = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
+    grouped = {name: [*inspect.signature(kind, eval_str=True).parameters.values()] for name, kind in kinds.items()}
 
     @wraps(command)
     def run(**given: Any) -> None:
-        chosen = asked.annotation(**{one.name: given.pop(one.name) for one in shared})
-        if chosen.dry_run:
-            tell_plan(lambda: command(chosen, **given), chosen.epsilon, chosen.delta, json=chosen.json)
+        known = dict(given)
+        made = {name: kind(**{one.name: given.pop(one.name) for one in grouped[name]}) for name, kind in kinds.items()}
+        if "asked" in made and known["dry_run"]:
+            tell_plan(lambda: command(**made, **given), known["epsilon"], known["delta"], json=known["json"])
         else:
-            command(chosen, **given)
+            command(**made, **given)
 
-    ordered = sorted([*shared[:3], *own, *shared[3:]], key=lambda one: one.default is not inspect.Parameter.empty)
+    listed = [part for name, one in own.items() if name != "asked" for part in grouped.get(name, [one])]
+    asked = grouped.get("asked", [])
+    required = [one for one in asked if one.default is one.empty]
+    ordered = [*required, *listed, *(one for one in asked if one not in required)]
+    ordered.sort(key=lambda one: one.default is not one.empty)
     vars(run)["__signature__"] = inspect.Signature([one.replace(kind=one.KEYWORD_ONLY) for one in ordered])
     return run

@@ -7,26 +7,23 @@ from typing import Annotated
 
 import typer
 
+from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Json
-from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
+from gaussveil.cli.readings import HomesTable
 from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, table_name
 from gaussveil.errors import ParameterError
 
 MOST_HOMES = 5000
 
 
+@with_options
 def demo(
+    table: HomesTable,
     out: Annotated[Path, typer.Option(help="Folder for the report, the ledger and all other files.")] = Path("out"),
     data: Annotated[str | None, typer.Option(help=f"Your own readings instead. {TABLE_HELP}")] = None,
     homes: Annotated[int, typer.Option(help="Homes of the simulated town.")] = 1000,
     seed: Annotated[int, typer.Option(help="Which simulated town.")] = 7,
-    household: Household = "household",
-    time: Time = "time",
-    power: Power = "kw",
-    measured_in: MeasuredIn = "kW",
-    gaps: Gaps = "refuse",
-    time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
     repeatable: Annotated[
         bool, typer.Option("--repeatable", help="Draw the noise from the seed too: no privacy, the same pictures.")
@@ -55,7 +52,7 @@ def demo(
     if data is None:
         readings, source = simulated_town(homes, seed)
     else:
-        readings = homes_in(data, engine, household, time, power, measured_in, gaps, time_zone)
+        readings = table.read(data, engine)
         source = f"the readings in {table_name(data)}"
     answer(
         readings,

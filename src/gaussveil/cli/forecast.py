@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gaussveil.cli.asked import tell_plan
-from gaussveil.cli.files import check_ending, check_release, release_facts, release_files, release_lines, reserved
-from gaussveil.cli.options import DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.asked import AskedOfTable, with_options
+from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines, reserved
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
+from gaussveil.cli.readings import HomesTable
 from gaussveil.errors import ParameterError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
@@ -34,9 +32,10 @@ PRIVATE_ENDINGS = (".json", ".html")
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 
 
+@with_options
 def forecast(
-    source: TableAddress,
-    epsilon: Epsilon,
+    asked: AskedOfTable,
+    table: HomesTable,
     out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", show_default=False)],
     home: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
     cluster_of: Annotated[
@@ -57,22 +56,10 @@ def forecast(
         Literal["past known", "random past"], typer.Option(help="What the receiver may know.")
     ] = "past known",
     at: Annotated[str | None, typer.Option(help="Forecast from this time on; later readings are the truth.")] = None,
-    household: Household = "household",
-    time: Time = "time",
-    power: Power = "kw",
-    measured_in: MeasuredIn = "kW",
-    gaps: Gaps = "refuse",
-    time_zone: TimeZone = None,
-    engine: EngineOption = Engine.duckdb,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
     report: Annotated[Path | None, typer.Option(help="Also write a page to share (.html).")] = None,
     diagnostics: Annotated[
         Path | None, typer.Option(help="Private page (.html) or figures (.json) for the owner alone.")
     ] = None,
-    force: Force = False,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Release a load forecast that hides which household of its cluster it is.
 
@@ -86,30 +73,24 @@ def forecast(
     from gaussveil.mechanisms import PrivateForecaster
 
     name = _one_of(home, cluster_of)
-    payer = paying_account(ledger, account)
     if report is not None:
         check_ending(report, ".html")
     if diagnostics is not None:
         check_ending(diagnostics, *PRIVATE_ENDINGS)
-    inputs = [local_file(source)]
-    check_release(out, report, diagnostics, endings=(".parquet", ".csv"), inputs=inputs, ledger=ledger, force=force)
-    readings = homes_in(source, engine, household, time, power, measured_in, gaps, time_zone)
-    past, future = _split(readings, at)
+    promise = asked.promise
+    asked.check(out, report, diagnostics, endings=(".parquet", ".csv"))
+    past, future = _split(table.read(asked.source, asked.engine), at)
     forecaster = PrivateForecaster(
+        **promise,
         horizon=horizon,
-        epsilon=epsilon,
         delta=delta,
         accuracy=accuracy,
         clusters=clusters,
         smallest_kept=smallest_kept,
         order=order,
         model=model,
-        account=payer,
     ).fit(past)
     release_one = forecaster.release if cluster_of is None else forecaster.release_cluster_of
-    if dry_run:
-        tell_plan(lambda: release_one(name), epsilon, delta, json=json)
-        return
     private = None
     if diagnostics is not None:
         private = _private(forecaster, name, cluster_of is not None, future)
@@ -125,7 +106,7 @@ def forecast(
             page.write(render(forecast_report(release.value, release.certificate)).encode())
     if diagnostics is not None and private is not None:
         _write_private(diagnostics, private, release)
-    _tell(json, out, release.certificate)
+    _tell(asked.json, out, release.certificate)
 
 
 def _one_of(home: str | None, cluster_of: str | None) -> str:

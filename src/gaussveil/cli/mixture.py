@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gaussveil.cli import options
-from gaussveil.cli.asked import Asked, AskedByUnit, releases
+from gaussveil.cli.asked import Asked, AskedByUnit, with_options
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import local_file
@@ -30,7 +30,7 @@ Page = Annotated[Path | None, typer.Option(help="HTML page about the release.")]
 Method = Literal["auto", "response", "clusters", "both", "sums"]
 
 
-@releases
+@with_options
 def mixture(
     asked: AskedByUnit,
     out: Out,
@@ -71,7 +71,7 @@ def mixture(
     _released(estimator, table, label, out, report, asked.json)
 
 
-@releases
+@with_options
 def label_mixture(
     asked: Asked,
     out: Out,

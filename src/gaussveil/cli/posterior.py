@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gaussveil.cli.asked import Asked, releases
+from gaussveil.cli.asked import Asked, with_options
 from gaussveil.cli.files import release_facts, release_lines
 from gaussveil.cli.options import Columns, RowNorm
 from gaussveil.cli.output import digits, tell
@@ -20,7 +20,7 @@ Out = Annotated[Path | None, typer.Option(help="File to write: .json. Without it
 Unit = Annotated[str | None, typer.Option(help="Column that names whose row it is; one row of each is used.")]
 
 
-@releases
+@with_options
 def logistic(
     asked: Asked,
     row_norm: RowNorm,
@@ -57,7 +57,7 @@ def logistic(
     _run(asked, model, out, released, columns)
 
 
-@releases
+@with_options
 def gp(
     asked: Asked,
     points: Annotated[Path, typer.Option(help="Public query points: .csv, .npy or .parquet.", show_default=False)],
@@ -99,9 +99,6 @@ def gp(
         return {"points": model.query_points_.tolist(), "values": model.values_.tolist()}
 
     _run(asked, model, out, released, columns, points)
-
-
-COMMANDS = {"logistic": logistic, "gp": gp}
 
 
 def _run(

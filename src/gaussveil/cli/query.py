@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gaussveil.cli.files import check_release, release_facts, release_files, release_lines
-from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.asked import Asked, with_options
+from gaussveil.cli.files import release_facts, release_files, release_lines
 from gaussveil.cli.output import digits, print_table, tell
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -22,11 +21,10 @@ Texts = list[str] | None
 ROOM_PER_GROUP = 512
 
 
+@with_options
 def query(
-    source: TableAddress,
+    asked: Asked,
     unit: Annotated[str, typer.Option(help="Column that names whose row it is: what is hidden.", show_default=False)],
-    epsilon: Epsilon,
-    delta: Delta,
     by: Annotated[
         Texts,
         typer.Option(
@@ -54,12 +52,6 @@ def query(
     totals: Annotated[bool, typer.Option("--totals", help="Also a row for all groups together.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write, .csv or .parquet; without it only the plan.")] = None,
     report: Annotated[Path | None, typer.Option(help="Page with pictures of the answers (.html).")] = None,
-    ledger: PayingLedger = None,
-    account: PayingAccount = None,
-    engine: EngineOption = Engine.duckdb,
-    force: Force = False,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Answer questions about a table so that all rows of one unit stay hidden: one charge, one certificate.
 
@@ -82,10 +74,9 @@ def query(
         if (limits := _range_of(ranges, name)) is None:
             raise ParameterError(f"--between must be given for --quantile {name}: the range that values are clipped to")
         answers.append(offered.Quantile(name, numbers, limits))
-    asked = offered.TableRelease(
+    table = offered.TableRelease(
+        **asked.promise,
         unit=unit,
-        epsilon=epsilon,
-        delta=delta,
         by=dict(_key(text, time_zone) for text in by or []),
         answers=answers,
         rows_per_group=rows_per_group,
@@ -93,27 +84,26 @@ def query(
         unit_norm=norms[0] if norms is not None and len(norms) == 1 else norms,
         bounds=bounds,
         totals=totals,
-        account=paying_account(ledger, account),
-        progress=not json and sys.stderr.isatty(),
+        progress=not asked.json and sys.stderr.isatty(),
     )
-    plan = asked.plan()
-    if out is None or dry_run:
-        if report is not None and not dry_run:
+    plan = table.plan()
+    if out is None or asked.dry_run:
+        if report is not None and not asked.dry_run:
             raise ParameterError("--report needs --out: the page shows answers that were released")
-        _tell_plan(plan, json)
+        _tell_plan(plan, asked.json)
         return
-    check_release(out, report, endings=(".csv", ".parquet"), inputs=[local_file(source)], ledger=ledger, force=force)
-    _release(asked, source, engine, out, report, json)
+    asked.check(out, report, endings=(".csv", ".parquet"))
+    _release(table, asked, out, report)
 
 
-def _release(asked: TableRelease, source: str, engine: Engine, out: Path, report: Path | None, json: bool) -> None:
+def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    groups = min(asked.plan().request.cells, 2**16)
+    groups = min(table.plan().request.cells, 2**16)
     with release_files(out, ROOM_PER_GROUP * groups) as write:
-        release = asked.release(open_table(source, engine))
+        release = table.release(asked.table())
         body = pa.BufferOutputStream()
         writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
         writer(release.value, body)
@@ -127,7 +117,7 @@ def _release(asked: TableRelease, source: str, engine: Engine, out: Path, report
         "groups": release.value.num_rows,
         "report": report and str(report),
     }
-    tell(facts, release_lines(out, release.certificate, f"{release.value.num_rows} groups"), json=json)
+    tell(facts, release_lines(out, release.certificate, f"{release.value.num_rows} groups"), json=asked.json)
 
 
 def _tell_plan(plan: Any, json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,12 +15,6 @@ if TYPE_CHECKING:
 
 HOUSEHOLD = "household"
 TABLES = (".parquet", ".csv", ".csv.gz")
-Household = Annotated[str, typer.Option(help="Column that names the household (long table).")]
-Time = Annotated[str, typer.Option(help="Column of times; DAY+CLOCK joins a column of dates and one of times.")]
-Power = Annotated[str, typer.Option(help="Column of power (long table).")]
-MeasuredIn = Annotated[str, typer.Option("--in", help="Power is in kW or W, or energy per step in kWh or Wh.")]
-Gaps = Annotated[Literal["refuse", "interpolate", "hold", "week"], typer.Option(help="Missing readings.")]
-TimeZone = Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")]
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 
 
@@ -40,26 +35,30 @@ def read_table(address: str, engine: Engine) -> Any:
     return open_table(address, engine).table()
 
 
-def homes_in(
-    address: str,
-    engine: Engine,
-    household: str,
-    time: str,
-    power: str,
-    measured_in: Any,
-    gaps: Literal["refuse", "interpolate", "hold", "week"],
-    time_zone: str | None,
-) -> Readings:
-    """The readings of homes in a table, by the options above; refused where the unit is most likely another one."""
-    from gaussveil.timeseries import read_readings
+@dataclass(frozen=True)
+class HomesTable:
+    """How a table holds the readings of homes."""
 
-    table = read_table(address, engine)
-    household, time, power = _columns_named(table, {"--household": household, "--time": time, "--power": power})
-    readings = read_readings(
-        table, household=household, time=time, power=power, measured_in=measured_in, gaps=gaps, time_zone=time_zone
+    household: Annotated[str, typer.Option(help="Column that names the household (long table).")] = HOUSEHOLD
+    time: Annotated[str, typer.Option(help="Column of times; DAY+CLOCK joins a column of dates and one of times.")] = (
+        "time"
     )
-    _check_unit(readings, measured_in)
-    return readings
+    power: Annotated[str, typer.Option(help="Column of power (long table).")] = "kw"
+    measured_in: Annotated[str, typer.Option("--in", help="Power is in kW or W, or energy per step in kWh or Wh.")] = (
+        "kW"
+    )
+    gaps: Annotated[Literal["refuse", "interpolate", "hold", "week"], typer.Option(help="Missing readings.")] = "refuse"
+    time_zone: Annotated[str | None, typer.Option(help="Zone of the wall clock, such as Europe/Zurich.")] = None
+
+    def read(self, address: str, engine: Engine) -> Readings:
+        """The readings; refused where they are most likely in another unit."""
+        from gaussveil.timeseries import read_readings
+
+        table, stated = read_table(address, engine), vars(self)
+        found = _columns_named(table, {f"--{name}": stated[name] for name in ("household", "time", "power")})
+        readings = read_readings(table, **{**stated, **dict(zip(("household", "time", "power"), found))})
+        _check_unit(readings, self.measured_in)
+        return readings
 
 
 def _columns_named(table: Any, wanted: dict[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gaussveil.cli.asked import AskedByUnit, releases
+from gaussveil.cli.asked import AskedByUnit, with_options
 from gaussveil.cli.files import check_ending, release_facts, release_lines
 from gaussveil.cli.options import Columns, listed
 from gaussveil.cli.output import tell
@@ -20,7 +20,7 @@ Between = Annotated[
 ]
 
 
-@releases
+@with_options
 def regress(
     asked: AskedByUnit,
     target: Annotated[str, typer.Option(help="Columns to explain, separated by commas.", show_default=False)],
@@ -67,7 +67,7 @@ def regress(
     _tell(model, found, out, model.summary().splitlines(), asked.json)
 
 
-@releases
+@with_options
 def pca(
     asked: AskedByUnit,
     out: Out,

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussveil.cli import options
-from gaussveil.cli.asked import Asked, releases
+from gaussveil.cli.asked import Asked, with_options
 from gaussveil.cli.files import release_facts, release_files, release_lines
 from gaussveil.cli.output import EXIT_CODE_HELP, digits, tell
 from gaussveil.cli.tables import Engine, local_file, open_table, table_name
@@ -32,7 +32,7 @@ Order = Annotated[
 
 
 @release_app.command("vector", epilog=EXIT_CODE_HELP)
-@releases
+@with_options
 def vector(
     asked: Asked,
     l2_sensitivity: Annotated[
@@ -87,7 +87,7 @@ SeriesFile = Annotated[Path, typer.Option(help="File to write: .csv, .npy or .pa
 
 
 @release_app.command("spectrum", epilog=EXIT_CODE_HELP)
-@releases
+@with_options
 def spectrum(
     asked: Asked,
     l2_ball: Ball,
@@ -117,7 +117,7 @@ def spectrum(
 
 
 @release_app.command("trajectory", epilog=EXIT_CODE_HELP)
-@releases
+@with_options
 def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile, order: Order = None) -> None:
     """Release readings with noise that hides a change of --l2-ball kW.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gaussveil.cli.asked import AskedByUnit, releases
+from gaussveil.cli.asked import AskedByUnit, with_options
 from gaussveil.cli.files import release_facts, release_files, release_lines
 from gaussveil.cli.options import RowNorm, listed
 from gaussveil.cli.output import digits, tell
@@ -15,7 +15,7 @@ from gaussveil.cli.tables import table_name
 from gaussveil.errors import ParameterError
 
 
-@releases
+@with_options
 def sketch(
     asked: AskedByUnit,
     row_norm: RowNorm,

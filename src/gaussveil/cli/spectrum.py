@@ -5,7 +5,6 @@ Quoted values are those of differential privacy: the worse of both directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -210,6 +209,3 @@ def _name(path: Path, times: int) -> str:
 
 def _title(path: Path, times: int) -> str:
     return str(path) if times == 1 else f"{path}, composed {times} times"
-
-
-COMMANDS: dict[str, Callable[..., None]] = {"delta": delta, "epsilon": epsilon, "curve": curve, "check": check}

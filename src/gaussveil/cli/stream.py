@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
-from gaussveil.cli.readings import Gaps, Household, MeasuredIn, Power, Time, TimeZone, homes_in
+from gaussveil.cli.readings import HomesTable
 from gaussveil.cli.stream_fleet import fleet
 from gaussveil.cli.stream_run import run
 from gaussveil.cli.stream_spark import spark
@@ -32,7 +33,9 @@ stream_app.command("fleet", epilog=EXIT_CODE_HELP)(fleet)
 
 
 @stream_app.command("design", epilog=EXIT_CODE_HELP)
+@with_options
 def design(
+    table: HomesTable,
     history: TableAddress,
     out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False)],
     epsilon: Epsilon,
@@ -58,12 +61,6 @@ def design(
     ledger: Annotated[Path | None, typer.Option(help="Ledger file that pays.")] = None,
     account: Annotated[str, typer.Option(help="Account of a meter; {meter} is its name.")] = "{meter}",
     spectrum_account: Annotated[str, typer.Option(help="Account for the spectrum.")] = "{meter} spectrum",
-    household: Household = "household",
-    time: Time = "time",
-    power: Power = "kw",
-    measured_in: MeasuredIn = "kW",
-    gaps: Gaps = "refuse",
-    time_zone: TimeZone = None,
     engine: EngineOption = Engine.duckdb,
     force: Force = False,
     dry_run: DryRun = False,
@@ -86,7 +83,7 @@ def design(
         raise ParameterError(f"{out} exists; its streams are paid for. Use --force to design them anew")
     # OUT.part becomes OUT once it is complete
     check_targets(out, Path(f"{out}.part"), inputs=[local_file(history)], ledger=ledger, force=True)
-    readings = homes_in(history, engine, household, time, power, measured_in, gaps, time_zone)
+    readings = table.read(history, engine)
     event = None if event_kw is None or event_duration is None else (event_kw, event_duration)
     period = readings.step_minutes / 60
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gaussveil.cli.options import MetricsSeconds, PayingAccount, PayingLedger, paying_account
-from gaussveil.cli.stream_run import broker_of, serve
+from gaussveil.cli.asked import with_options
+from gaussveil.cli.options import PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.stream_run import FleetTransport
 from gaussveil.errors import ParameterError
 
 
+@with_options
 def fleet(
     folder: Annotated[Path, typer.Argument(help="Folder of the durable state; made at the first start.")],
+    transport: FleetTransport,
     meters: Annotated[Path | None, typer.Option(help="First start: file with one meter's name per line.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
     delta: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
@@ -24,12 +26,6 @@ def fleet(
     name: Annotated[str, typer.Option(help="First start: name of the fleet in answers and topics.")] = "fleet",
     ledger: PayingLedger = None,
     account: PayingAccount = None,
-    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None,
-    user: Annotated[str | None, typer.Option(help="MQTT user; the password as for `stream run`.")] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File with the password, for its owner only.")] = None,
-    ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None,
-    client: Annotated[str, typer.Option(help="MQTT client name; keep it.")] = "gaussveil-fleet",
-    metrics: MetricsSeconds = 60.0,
 ) -> None:
     """Serve one private sum of many meters per period.
 
@@ -38,11 +34,9 @@ def fleet(
     from gaussveil.logs import log_to_stderr
     from gaussveil.mechanisms import MeterFleet
     from gaussveil.streaming.fleet import FleetGateway
-    from gaussveil.streaming.monitor import Monitor
-    from gaussveil.streaming.mqtt import MqttGateway
-    from gaussveil.streaming.stdio import serve_lines
 
     log_to_stderr()
+    broker = transport.broker()
     if meters is None:
         gateway = FleetGateway(folder)
     elif epsilon is None or delta is None:
@@ -54,18 +48,4 @@ def fleet(
         )
         names = meters.read_text(encoding="utf-8").split()
         gateway = FleetGateway(folder, fleet=made, meters=names, name=name)
-    service = None
-    if mqtt is not None:
-        broker = broker_of(mqtt, user, password_file, client, tls=False, ca=ca, cert=None, key=None)
-        service = MqttGateway(gateway, broker)
-    monitor = Monitor(gateway, service)
-    if metrics > 0:
-        monitor.log_every(metrics)
-    try:
-        if service is None:
-            serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer)
-        else:
-            serve(service)
-    finally:
-        monitor.stop()
-    gateway.state.close()
+    transport.serve(gateway, broker)

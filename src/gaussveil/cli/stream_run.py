@@ -7,11 +7,13 @@ import os
 import signal
 import stat
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gaussveil.cli.asked import with_options
 from gaussveil.cli.options import MetersFile, MetricsSeconds
 from gaussveil.errors import FormatError, ParameterError
 
@@ -31,21 +33,91 @@ REFUSED = {
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
+@dataclass(frozen=True)
+class Transport:
+    """Lines on stdin and stdout, or a broker; and how often the log tells of the work."""
+
+    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None
+    user: Annotated[str | None, typer.Option(help=f"MQTT user; the password from {PASSWORD}, a file, or a prompt.")] = (
+        None
+    )
+    password_file: Annotated[Path | None, typer.Option(help="File with the password, for its owner only.")] = None
+    tls: Annotated[bool, typer.Option("--tls", help="TLS with the system's authorities.")] = False
+    ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None
+    cert: Annotated[Path | None, typer.Option(help="Client certificate; switches TLS on.")] = None
+    key: Annotated[Path | None, typer.Option(help="Key of the client certificate.")] = None
+    client: Annotated[str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")] = (
+        "gaussveil-gateway"
+    )
+    metrics: MetricsSeconds = 60.0
+
+    def broker(self) -> Broker | None:
+        """The broker that the options name, if any."""
+        from gaussveil.streaming.monitor import LOGGER
+        from gaussveil.streaming.mqtt_client import Broker
+
+        if self.mqtt is None:
+            if self.user is not None or self.tls or self.ca is not None or self.cert is not None:
+                raise ParameterError("--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port")
+            return None
+        host, port = _address(self.mqtt, "--mqtt")
+        if self.key is not None and self.cert is None:
+            raise ParameterError("--key belongs to --cert: give both")
+        made = Broker(
+            host=host,
+            port=port,
+            client=self.client,
+            user=self.user,
+            password=_password(self.user, self.password_file),
+            tls=self.tls,
+            certificate_authority=None if self.ca is None else str(self.ca),
+            client_certificate=None if self.cert is None else str(self.cert),
+            client_key=None if self.key is None else str(self.key),
+        )
+        if self.user is not None and not made.encrypted:
+            if host not in LOCAL:
+                raise ParameterError(
+                    f"--user must come with TLS, since the password would travel in the clear to {host}: add --tls or "
+                    "--ca"
+                )
+            LOGGER.warning("the password travels in the clear: there is no TLS")
+        return made
+
+    def serve(self, gateway: Any, broker: Broker | None, listen: tuple[str, int] | None = None, **how: Any) -> None:
+        """Answer until stdin ends or the process is stopped; `how` is what lines or the broker's gateway take."""
+        from gaussveil.streaming.monitor import LOGGER, Monitor
+        from gaussveil.streaming.mqtt import MqttGateway
+        from gaussveil.streaming.stdio import serve_lines
+
+        service = None if broker is None else MqttGateway(gateway, broker, take_over=how.get("take_over", False))
+        monitor = Monitor(gateway, service)
+        if listen is not None:
+            port = monitor.serve(*listen)
+            LOGGER.info("metrics served", extra={"facts": {"address": f"{listen[0]}:{port}"}})
+        if self.metrics > 0:
+            monitor.log_every(self.metrics)
+        try:
+            if service is None:
+                serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer, keep=how.get("keep"))
+            else:
+                _until_stopped(service)
+        finally:
+            monitor.stop()
+        gateway.state.close()
+
+
+@dataclass(frozen=True)
+class FleetTransport(Transport):
+    """The same under a name of its own."""
+
+    client: Annotated[str, typer.Option(help="MQTT client name; keep it.")] = "gaussveil-fleet"
+
+
+@with_options
 def run(
     meters: MetersFile,
+    transport: Transport,
     state: Annotated[Path | None, typer.Option(help="Folder of the durable state; beside METERS by default.")] = None,
-    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None,
-    user: Annotated[
-        str | None, typer.Option(help=f"MQTT user; the password from {PASSWORD}, a file, or a prompt.")
-    ] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File with the password, for its owner only.")] = None,
-    tls: Annotated[bool, typer.Option("--tls", help="TLS with the system's authorities.")] = False,
-    ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None,
-    cert: Annotated[Path | None, typer.Option(help="Client certificate; switches TLS on.")] = None,
-    key: Annotated[Path | None, typer.Option(help="Key of the client certificate.")] = None,
-    client: Annotated[
-        str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")
-    ] = "gaussveil-gateway",
     reset_from: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +134,6 @@ def run(
         Literal["refuse", "substitute"],
         typer.Option(help="A reading that is no number: refuse it, or answer the design's substitute."),
     ] = "refuse",
-    metrics: MetricsSeconds = 60.0,
     listen: Annotated[str | None, typer.Option(help="host:port for /metrics and /healthz.")] = None,
 ) -> None:
     """Serve private readings until stdin ends.
@@ -72,19 +143,11 @@ def run(
     Example: gaussveil stream run meter.json < readings.jsonl > private.jsonl
     """
     from gaussveil.logs import log_to_stderr
-    from gaussveil.streaming.monitor import LOGGER, Monitor
-    from gaussveil.streaming.mqtt import MqttGateway
+    from gaussveil.streaming.monitor import LOGGER
     from gaussveil.streaming.service import open_gateway
-    from gaussveil.streaming.stdio import serve_lines
 
     log_to_stderr()
-    broker = None
-    if mqtt is not None:
-        broker = broker_of(mqtt, user, password_file, client, tls=tls, ca=ca, cert=cert, key=key)
-        if broker.user is not None and not broker.encrypted:
-            LOGGER.warning("the password travels in the clear: there is no TLS")
-    elif user is not None or tls or ca is not None or cert is not None:
-        raise ParameterError("--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port")
+    broker = transport.broker()
     address = None if listen is None else _address(listen, "--listen")
     begins = _begins(reset_from)
     gc.disable()  # what is made here stays: looking through it for garbage again and again costs a sixth of the time
@@ -92,30 +155,16 @@ def run(
     gc.freeze()
     gc.enable()
     gc.set_threshold(NEW_OBJECTS)
-    service = None if broker is None else MqttGateway(gateway, broker, take_over=begins is not None)
-    monitor = Monitor(gateway, service)
-    if address is not None:
-        port = monitor.serve(*address)
-        LOGGER.info("metrics served", extra={"facts": {"address": f"{address[0]}:{port}"}})
-    if metrics > 0:
-        monitor.log_every(metrics)
-    try:
-        if service is None:
-            serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer, keep=keep)
-        else:
-            serve(service)
-    finally:
-        monitor.stop()
-    gateway.state.close()
+    transport.serve(gateway, broker, address, take_over=begins is not None, keep=keep)
     health = gateway.health()
     if health["substituted"]:
         LOGGER.warning("%d readings were missing and answered by the substitute", health["substituted"])
-    if service is None and (refused := health["malformed"] + health["unknown"]):
+    if broker is None and (refused := health["malformed"] + health["unknown"]):
         reasons = ", ".join(f"{count} {words}" for name, words in REFUSED.items() if (count := health[name]))
         raise FormatError(f"{refused} lines were refused ({reasons}); all others were answered")
 
 
-def serve(service: MqttGateway) -> None:
+def _until_stopped(service: MqttGateway) -> None:
     """Until a signal ends it."""
     from gaussveil.streaming.monitor import LOGGER
 
@@ -125,41 +174,6 @@ def serve(service: MqttGateway) -> None:
     LOGGER.info("listening", extra={"facts": {"broker": f"{service.broker.host}:{service.broker.port}"}})
     service.wait()
     service.stop()
-
-
-def broker_of(
-    address: str,
-    user: str | None,
-    password_file: Path | None,
-    client: str,
-    *,
-    tls: bool,
-    ca: Path | None,
-    cert: Path | None,
-    key: Path | None,
-) -> Broker:
-    """The broker that options name."""
-    from gaussveil.streaming.mqtt_client import Broker
-
-    host, port = _address(address, "--mqtt")
-    if key is not None and cert is None:
-        raise ParameterError("--key belongs to --cert: give both")
-    made = Broker(
-        host=host,
-        port=port,
-        client=client,
-        user=user,
-        password=_password(user, password_file),
-        tls=tls,
-        certificate_authority=None if ca is None else str(ca),
-        client_certificate=None if cert is None else str(cert),
-        client_key=None if key is None else str(key),
-    )
-    if user is not None and not made.encrypted and host not in LOCAL:
-        raise ParameterError(
-            f"--user must come with TLS, since the password would travel in the clear to {host}: add --tls or --ca"
-        )
-    return made
 
 
 def _password(user: str | None, file: Path | None) -> str | None:
