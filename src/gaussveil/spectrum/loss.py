@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from gaussveil.errors import FormatError, NotFiniteError, NumericalError, Parame
 from gaussveil.spectrum import contour, cumulants, enclosures, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.attack_risk import AttackRisk
+from gaussveil.spectrum.condensed import condensed
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
-from gaussveil.spectrum.terms import Terms, cumulant_slopes, loss_limits
+from gaussveil.spectrum.terms import Terms, cumulant_slopes, folded, loss_limits
 from gaussveil.typing import Array
 
 TRACE = 1e-30
@@ -135,7 +137,7 @@ class PrivacyLoss(AttackRisk):
         target = probability_array("delta", delta, self._terms.variance_gap)
         for bits in PROOF_BITS:
             loss, variation = self.dominating(bits)
-            terms, flat, shape = loss._broadcast(target)
+            terms, flat, shape = loss._broadcast(target, loss._condensed)
             xp = array_namespace(flat)
             if variation == 0:
                 return _plain(xp.reshape(private_epsilon(terms, flat), shape))
@@ -204,7 +206,7 @@ class PrivacyLoss(AttackRisk):
         curve.
         """
         level = probability_array("type_one_error", type_one_error, self._terms.variance_gap)
-        terms, flat, shape = self._broadcast(level)
+        terms, flat, shape = self._broadcast(level, self._condensed)
         xp = array_namespace(flat)
         terms = terms.without_traces(TRACE)  # they change no digit of the curve, but would fake an unbounded loss
         apart = xp.any((terms.variance_gap != 0) | (terms.energy != 0), axis=-1)
@@ -294,7 +296,12 @@ class PrivacyLoss(AttackRisk):
 
     # --- inside
 
-    def _broadcast(self, argument: Array) -> tuple[Terms, Array, tuple[int, ...]]:
+    @cached_property
+    def _condensed(self) -> Terms:
+        """What integrals use."""
+        return condensed(self._terms)
+
+    def _broadcast(self, argument: Array, terms: Terms | None = None) -> tuple[Terms, Array, tuple[int, ...]]:
         xp = array_namespace(self._terms.variance_gap, argument)
         try:
             shape = np.broadcast_shapes(self.batch_shape, tuple(argument.shape))
@@ -302,11 +309,11 @@ class PrivacyLoss(AttackRisk):
             raise ShapeError(
                 f"The argument of shape {tuple(argument.shape)} must broadcast with the batch {self.batch_shape}."
             ) from None
-        return self._terms.flat(shape), xp.reshape(xp.broadcast_to(argument, shape), (-1,)), shape
+        return (terms or self._terms).flat(shape), xp.reshape(xp.broadcast_to(argument, shape), (-1,)), shape
 
     @np.errstate(all="ignore")
     def _hockey_stick(self, epsilon: Any) -> Array:
-        terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap))
+        terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap), self._condensed)
         xp = array_namespace(flat)
         values, _, error = contour.log_delta(terms, flat)
         # One part in 1e9 of delta; of its logarithm, where delta leaves the range of doubles. NaN is doubtful too.
@@ -338,7 +345,7 @@ class PrivacyLoss(AttackRisk):
         xp = array_namespace(threshold)
         if bool(xp.any(xp.isnan(threshold))):
             raise NotFiniteError("'epsilon' must not be NaN.")
-        terms, flat, shape = self._broadcast(threshold)
+        terms, flat, shape = self._broadcast(threshold, self._condensed)
         return _plain(xp.reshape(contour.tail_probability(terms, flat, upper, lower), shape))
 
 
@@ -362,18 +369,8 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
         )
         for name in ("variance_gap", "log_ratio", "multiplicity", "energy")
     ]
-    terms = Terms(*columns) if batch else _folded(*columns)
+    terms = Terms(*columns) if batch else folded(*columns)
     return PrivacyLoss(terms, [source for loss in losses for source in loss._sources])
-
-
-def _folded(gap: Array, log_ratio: Array, multiplicity: Array, energy: Array) -> Terms:
-    """Terms in a canonical order, equal variance gaps merged."""
-    if not isinstance(gap, np.ndarray):
-        return Terms(gap, log_ratio, multiplicity, energy)
-    order = np.lexsort((energy, multiplicity, log_ratio, gap))
-    gap, log_ratio, multiplicity, energy = (column[order] for column in (gap, log_ratio, multiplicity, energy))
-    starts = np.flatnonzero(np.concatenate(([True], (gap[1:] != gap[:-1]) | (log_ratio[1:] != log_ratio[:-1]))))
-    return Terms(gap[starts], log_ratio[starts], np.add.reduceat(multiplicity, starts), np.add.reduceat(energy, starts))
 
 
 def _dominating_terms(source: ExactSource, batch_shape: tuple[int, ...], like: Array, bits: int) -> tuple[Terms, float]:

@@ -113,6 +113,16 @@ class Terms:
         return self.variance_gap, self.log_ratio, self.multiplicity, self.energy
 
 
+def folded(gap: Array, log_ratio: Array, multiplicity: Array, energy: Array) -> Terms:
+    """Terms in a canonical order, equal variance gaps merged."""
+    if not isinstance(gap, np.ndarray):
+        return Terms(gap, log_ratio, multiplicity, energy)
+    order = np.lexsort((energy, multiplicity, log_ratio, gap))
+    gap, log_ratio, multiplicity, energy = (column[order] for column in (gap, log_ratio, multiplicity, energy))
+    starts = np.flatnonzero(np.concatenate(([True], (gap[1:] != gap[:-1]) | (log_ratio[1:] != log_ratio[:-1]))))
+    return Terms(gap[starts], log_ratio[starts], np.add.reduceat(multiplicity, starts), np.add.reduceat(energy, starts))
+
+
 def cumulant(terms: Terms, order: Array) -> Array:
     """K(s) = log E_X[exp(s L)] at real s; +inf where it does not exist (mathematics: docs/math/spectrum)."""
     xp = array_namespace(terms.variance_gap)

@@ -53,11 +53,16 @@ GV double sign(double value) { return value > 0 ? 1.0 : value < 0 ? -1.0 : value
 
 /* --- functions of a block */
 
+GV Lanes absolute(Lanes x) { return AS_LANES(AS_BITS(x) & ~SIGN_BIT); }
+GV Lanes signed_as(Lanes size, Lanes of) { return AS_LANES((AS_BITS(size) & ~SIGN_BIT) | (AS_BITS(of) & SIGN_BIT)); }
+
 #ifdef __CUDACC__
 GV Lanes blend(int mask, Lanes chosen, Lanes otherwise) { return mask ? chosen : otherwise; }
 GV double total(Lanes block) { return block; }
 GV Lanes exp_block(Lanes x) { return exp(x); }
 GV void waves(Lanes x, Lanes *cosine, Lanes *sine) { sincos(x, sine, cosine); }
+GV Lanes log_block(Lanes x, Lanes excess) { return x < 0.25 ? log(x) : log1p(excess); }
+GV Lanes angle_block(Lanes along, Lanes spread) { return atan2(along, spread); }
 #else
 GV Lanes blend(Bits mask, Lanes chosen, Lanes otherwise) {
     return (Lanes)((mask & (Bits)chosen) | (~mask & (Bits)otherwise));
@@ -122,14 +127,88 @@ GV void waves(Lanes x, Lanes *cosine, Lanes *sine) {
     *cosine = (Lanes)((Bits)wide ^ ((quarter + 1) << 62 & SIGN_BIT));
     *sine = (Lanes)((Bits)high ^ (quarter << 62 & SIGN_BIT));
 }
+
+/* Comparisons are slow in blocks wider than the machine's vectors: functions with many go piece by piece. */
+#ifdef __aarch64__
+#define PIECE 2
+#else
+#define PIECE LANES
+#endif
+typedef double Piece __attribute__((vector_size(8 * PIECE), may_alias));
+typedef long long PieceBits __attribute__((vector_size(8 * PIECE), may_alias));
+
+GV Piece either(PieceBits mask, Piece chosen, Piece otherwise) {
+    return (Piece)((mask & (PieceBits)chosen) | (~mask & (PieceBits)otherwise));
+}
+GV Piece size_of(Piece x) { return (Piece)((PieceBits)x & ~SIGN_BIT); }
+
+/* log x for x in the range of doubles, to an ulp or two; next to one from x - 1, which has digits that x lost. */
+GV Piece log_piece(Piece x, Piece excess) {
+    PieceBits power = ((PieceBits)x - 0x3fe6a09e667f3bcdLL) >> 52; /* the rest is between the roots of 1/2 and 2 */
+    Piece rest = either(power == 0, excess, (Piece)((PieceBits)x - (power << 52)) - 1.0);
+    Piece count = (Piece)(power + 0x4338000000000000LL) - TO_INTEGER;
+    Piece share = rest / (2.0 + rest), square = share * share;
+    Piece sum = square * (2.0 / 23.0) + 2.0 / 21.0;
+    sum = sum * square + 2.0 / 19.0;
+    sum = sum * square + 2.0 / 17.0;
+    sum = sum * square + 2.0 / 15.0;
+    sum = sum * square + 2.0 / 13.0;
+    sum = sum * square + 2.0 / 11.0;
+    sum = sum * square + 2.0 / 9.0;
+    sum = sum * square + 2.0 / 7.0;
+    sum = sum * square + 2.0 / 5.0;
+    sum = sum * square + 2.0 / 3.0;
+    /* 2 share = rest - rest share: the larger part without rounding */
+    return count * 0.693147180369123816490 + (rest - share * (rest - square * sum) + count * 1.90821492927058770002e-10);
+}
+
+/* atan2 to an ulp or two: the angle in an eighth of the circle, and from there to all. */
+GV Piece angle_piece(Piece along, Piece spread) {
+    Piece high = size_of(along), wide = size_of(spread);
+    PieceBits steep = high > wide;
+    Piece most = either(steep, high, wide), least = either(steep, wide, high);
+    PieceBits near = least > 0.41421356237309503 * most; /* the diagonal */
+    Piece below = either(near, least + most, most);
+    Piece x = either(near, least - most, least) / either(below == 0.0, 1.0 + 0.0 * below, below), square = x * x;
+    Piece over = -0.87506086000319041 * square - 16.157537187333651;
+    over = over * square - 75.008557923147047;
+    over = over * square - 122.88666844901361;
+    over = over * square - 64.850219049420254;
+    Piece under = square + 24.858464901423063;
+    under = under * square + 165.02700983169885;
+    under = under * square + 432.88106049129027;
+    under = under * square + 485.3903996359137;
+    under = under * square + 194.55065714826140;
+    Piece angle = x + x * square * (over / under);
+    angle = either(near, 0.78539816339744828 + (angle + 3.061616997868383e-17), angle);
+    angle = either(steep, 1.5707963267948966 - (angle - 6.123233995736766e-17), angle);
+    angle = either(spread < 0.0, 3.1415926535897931 - (angle - 1.2246467991473532e-16), angle);
+    return (Piece)(((PieceBits)angle & ~SIGN_BIT) | ((PieceBits)along & SIGN_BIT));
+}
+
+GV Lanes log_block(Lanes x, Lanes excess) {
+    int inside = 1;
+    EACH(k) inside &= (x[k] > 1e-300) & (x[k] < 1e300);
+    if (!inside) {
+        EACH(k) x[k] = x[k] < 0.25 ? log(x[k]) : log1p(excess[k]);
+        return x;
+    }
+    for (int piece = 0; piece < LANES / PIECE; piece++)
+        ((Piece *)&x)[piece] = log_piece(((Piece *)&x)[piece], ((Piece *)&excess)[piece]);
+    return x;
+}
+
+GV Lanes angle_block(Lanes along, Lanes spread) {
+    for (int piece = 0; piece < LANES / PIECE; piece++)
+        ((Piece *)&along)[piece] = angle_piece(((Piece *)&along)[piece], ((Piece *)&spread)[piece]);
+    return along;
+}
 #endif
 
 GV Lanes sqrt_block(Lanes x) {
     EACH(k) LANE(x, k) = sqrt(LANE(x, k));
     return x;
 }
-GV Lanes absolute(Lanes x) { return AS_LANES(AS_BITS(x) & ~SIGN_BIT); }
-GV Lanes signed_as(Lanes size, Lanes of) { return AS_LANES((AS_BITS(size) & ~SIGN_BIT) | (AS_BITS(of) & SIGN_BIT)); }
 
 /* --- one row of a batch: the terms of a loss, its cumulants, and where its contour crosses the real axis */
 
@@ -265,16 +344,15 @@ GV void add_logarithms(const Row *row, Region region, double centre, Lanes offse
                        Sums *sums) {
     for (int place = start; place < stop; place++) {
         Factor factor = factor_of(row, region, centre, place);
-        if (factor.gap == 0.0) continue;
-        EACH(k) {
-            Numbers part = branch(factor.gap, factor.base, LANE(offset, k), LANE(imag, k));
-            double log_term = log(part.at[2]);
-            if (row->many && !factor.pole)
-                log_term =
-                    log_square_near_one(centre + LANE(offset, k), factor.gap, part.at[1], part.at[2], log_term);
-            LANE(sums->log_modulus, k) += factor.multiplicity * log_term;
-            LANE(sums->angle, k) += factor.multiplicity * atan2(part.at[1], part.at[0]);
+        if (factor.gap == 0.0 || factor.multiplicity == 0.0) continue;
+        Lanes spread = factor.base + offset * factor.gap, along = imag * factor.gap;
+        Lanes modulus = spread * spread + along * along, excess = modulus - 1.0;
+        if (row->many && !factor.pole) { /* terms that count thousands of times need all digits of small logarithms */
+            Lanes across = (centre + offset) * factor.gap;
+            excess = across * (2.0 + across) + along * along;
         }
+        sums->log_modulus += factor.multiplicity * log_block(modulus, excess);
+        sums->angle += factor.multiplicity * angle_block(along, spread);
     }
 }
 
