@@ -106,8 +106,7 @@ def test_whole_cluster_has_rows_without_names(readings: Path, tmp_path: Path) ->
     assert len(lines) == 1 + 2 * answer["cluster_size"]
     assert "home" not in out.read_text()
     values = json.loads(secret.read_text())["values"]
-    curves = values["curves"]
-    assert all(ours <= white for ours, white in zip(curves["ours, rho = 0.45"], curves["white, rho = 0.45"]))
+    assert values["mean_absolute_error_kw"] == {}
     assert "truth_kw" not in values
 
 

@@ -14,6 +14,7 @@ from scipy.stats import norm
 from gaussveil.accounting import verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import PrivateSpectrum, TrajectoryRelease, calibrate_ball
+from gaussveil.mechanisms.spectral import band_widths
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd
@@ -129,3 +130,50 @@ def test_the_plan_says_when_the_balls_centre_does_as_well() -> None:
     assert usual.compare().endswith("the centre does as well")
     loose = PrivateSpectrum(epsilon=40.0, delta=1e-2, l2_ball=0.1, points=4)
     assert loose.compare().endswith("the release tells more than the centre")
+
+
+def test_bands_bring_no_two_spectra_farther_apart_and_leave_less_noise() -> None:
+    generator = np.random.default_rng(0)
+    for points, bands in ((8, 2), (16, 5), (288, 8), (16, 17)):
+        widths = band_widths(points, bands)
+        assert (len(widths), widths.sum(), widths.min() >= 1) == (bands, points + 1, True)
+    series = 1 + generator.random((2, 256))
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "l2_ball": 0.1, "points": 32}
+    plain, banded = PrivateSpectrum(**given), PrivateSpectrum(**given, bands=4)
+    one, other = (plain.density(row) for row in series)
+    first, second = (banded.density(row) for row in series)
+    assert 0 < np.linalg.norm(first - second) < np.linalg.norm(one - other)
+    assert banded.plan().noise.shape == (4,)
+    # means over bands, and energies kept
+    shown = banded.post_process(first)
+    assert shown.shape == one.shape
+    assert shown.sum() == pytest.approx(one.sum())
+    assert len(np.unique(shown)) == 4
+    assert calibrate_ball(list(series), points=32, bands=4) == pytest.approx(float(np.linalg.norm(first - second)))
+    certificate = banded.release(series[0]).certificate
+    assert certificate.parameters["bands"] == 4
+    assert "4 bands" in certificate.released
+    for wrong in (1, 34, 2.5):
+        with pytest.raises(ParameterError, match="bands"):
+            PrivateSpectrum(**given, bands=wrong).plan()  # type: ignore[arg-type]
+
+
+def test_a_prior_draws_as_strongly_as_is_best_against_the_worst_of_the_ball() -> None:
+    prior = np.linspace(3.0, 1.0, 9)
+    mechanism = PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=0.5, points=8, prior=prior)
+    noise = 9 * float(mechanism.plan().standard_deviation) ** 2
+    kept = mechanism.kept()
+
+    def worst(share: float) -> float:
+        return (1 - share) ** 2 * 0.25 + share**2 * noise
+
+    assert worst(kept) <= min(worst(share) for share in np.linspace(0, 1, 101)) * (1 + 1e-12)
+    assert worst(kept) == pytest.approx(0.25 * noise / (0.25 + noise))
+    other = prior + 0.1
+    assert mechanism.post_process(other) == pytest.approx(prior + kept * 0.1)
+    assert mechanism.release(1 + np.random.default_rng(1).random(64)).certificate.parameters[
+        "kept_beside_the_prior"
+    ] == pytest.approx(kept)
+    for wrong in (prior[:5], -prior, prior * np.nan):
+        with pytest.raises(GaussveilError):
+            PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=0.5, points=8, prior=wrong).release(np.arange(64.0) % 3)

@@ -9,9 +9,8 @@ import pytest
 from gaussveil.accounting import Guarantee, PrivateDiagnostics, Release
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
 from gaussveil.noise import SeededGenerator
-from gaussveil.report.forecast import absolute_errors, curves_figure, forecast_figure, forecast_report, noise_curves
+from gaussveil.report.forecast import absolute_errors, forecast_figure, forecast_report
 from gaussveil.report.html import render
-from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import simulate_households
 
 HOME = "home00002"
@@ -69,16 +68,6 @@ def test_a_release_of_the_centre_says_so() -> None:
     owner = render(forecast_report(release.value, release.certificate, private))
     for told in ("the release", "the plain forecast", "the group's average".replace("'", "&#39;")):
         assert f"Mean absolute error of {told}" in owner
-
-
-def test_curves_against_the_closed_form_of_white_noise() -> None:
-    homes = np.array([[0.0, 0.0], [2.0, 0.0]])
-    curves = noise_curves(homes, accuracies=(0.25, 2.0), epsilons=np.array([0.0, 1.0]))
-    white = GaussianPair.mean_shift(2 / np.sqrt(0.25)).delta(np.array([0.0, 1.0]))
-    np.testing.assert_allclose(curves["white, rho = 0.25"], white, rtol=1e-12)
-    assert np.all(curves["ours, rho = 0.25"] < white)
-    assert curves["ours, rho = 2"].tolist() == [0.0, 0.0]
-    assert len(curves_figure(curves).axes[0].lines) == 5
 
 
 @pytest.mark.parametrize("rows", [2, 3])

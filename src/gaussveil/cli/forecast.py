@@ -21,9 +21,6 @@ from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
     from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
     from gaussveil.timeseries import Readings
@@ -134,40 +131,25 @@ def _split(readings: Readings, at: str | None) -> tuple[Readings, Readings | Non
     return readings.window(0, first), readings.window(first, readings.count - first)
 
 
-def _private(
-    forecaster: PrivateForecaster, name: str, whole: bool, future: Readings | None
-) -> tuple[PrivateDiagnostics, dict[str, Any] | None]:
-    """The owner's figures, and the curves of other noises where forecasts are constants."""
-    from gaussveil.report.forecast import noise_curves
-
-    found = forecaster.diagnostics(name, whole=whole)
-    steps = len(_numbers(found, "plain_kw"))
-    if future is not None and future.count >= steps:
-        found = found.merged(truth_kw=future.values[future.households.index(name), :steps])
-    if forecaster.model != "past known":
-        return found, None
-    return found, noise_curves(_numbers(found, "cluster_log_forecasts"))
-
-
-def _numbers(found: PrivateDiagnostics, name: str) -> NDArray[np.float64]:
-    """An array among the owner's figures."""
+def _private(forecaster: PrivateForecaster, name: str, whole: bool, future: Readings | None) -> PrivateDiagnostics:
+    """The owner's figures, with the truth where it is known."""
     import numpy as np
 
-    return np.asarray(found[name], dtype=np.float64)
+    found = forecaster.diagnostics(name, whole=whole)
+    steps = np.size(found["plain_kw"])
+    if future is None or future.count < steps:
+        return found
+    return found.merged(truth_kw=future.values[future.households.index(name), :steps])
 
 
-def _write_private(
-    path: Path, private: tuple[PrivateDiagnostics, dict[str, Any] | None], release: Release[PrivateForecast]
-) -> None:
+def _write_private(path: Path, found: PrivateDiagnostics, release: Release[PrivateForecast]) -> None:
     from gaussveil.report.forecast import absolute_errors, forecast_report
     from gaussveil.report.html import render
 
-    found, curves = private
     if path.suffix.lower() == ".json":
-        known = {} if curves is None else {"curves": curves}
-        found.merged(**known, mean_absolute_error_kw=absolute_errors(release.value, found)).write(path)
+        found.merged(mean_absolute_error_kw=absolute_errors(release.value, found)).write(path)
         return
-    write_whole(path, render(forecast_report(release.value, release.certificate, found, curves)), PRIVATE)
+    write_whole(path, render(forecast_report(release.value, release.certificate, found)), PRIVATE)
 
 
 def _tell(json: bool, out: Path, certificate: Certificate) -> None:

@@ -1,7 +1,11 @@
 """A power spectral density released with noise: spectral differential privacy (SpDP, Algorithm 1).
 
 Released: P[(phi + noise)^+], phi the Welch estimate on N+1 frequencies, noise on a public grid, P a positive filter
-run both ways over the frequencies. Clipping and filtering come after the noise: post-processing.
+run both ways over the frequencies. Clipping and filtering come after the noise: post-processing. With `bands`, phi is
+projected on the functions that are constant over public bands, which brings no two spectra farther apart and leaves as
+many numbers for the noise to fall on as there are bands. With `prior`, a public density p, the release is drawn to it:
+p + k (phi + noise - p), k = B^2/(B^2 + E|noise|^2). Of all k this has the smallest worst mean squared error over the
+ball about p, B^2 E|noise|^2/(B^2 + E|noise|^2), less than either alone (derived: docs/mechanisms/spectral.md).
 
 Adjacency: two series of one meter whose estimates phi lie at most B apart in l2 norm (SpDP Definition 1, p = 2). B is
 public; measured on the released series itself, as in SpDP eq. (12), it would void the guarantee (docs/corrections, S3).
@@ -34,7 +38,8 @@ from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.noise.lattice import to_lattice
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import ar1_covariance, smooth_both_ways, welch_psd
-from gaussveil.typing import Floats
+from gaussveil.timeseries.psd import check_psd
+from gaussveil.typing import Floats, Integers
 
 CALIBRATIONS = ("exact", "published")
 
@@ -43,15 +48,35 @@ class CalibratedBall(float):
     """A radius B measured on data that the caller declares public or past; certificates say where it came from."""
 
 
-def calibrate_ball(history: Sequence[ArrayLike], *, points: int = 288, sample_period: float = 1.0) -> CalibratedBall:
-    """Largest l2 distance between the spectra of the given series (SpDP eq. (12)).
+def calibrate_ball(
+    history: Sequence[ArrayLike], *, points: int = 288, sample_period: float = 1.0, bands: int | None = None
+) -> CalibratedBall:
+    """Largest l2 distance between the spectra of the given series (SpDP eq. (12)), or between their band means.
 
     The series must be public, or of a time before the one that is protected: B is not protected.
     """
-    spectra = [welch_psd(series, points, period=sample_period) for series in history]
+    widths = band_widths(points, bands)
+    spectra = [_in_bands(welch_psd(series, points, period=sample_period), widths) for series in history]
     if len(spectra) < 2:
         raise ParameterError(f"history must hold at least two series to compare. Got {len(spectra)}.")
     return CalibratedBall(max(np.linalg.norm(one - other) for i, one in enumerate(spectra) for other in spectra[:i]))
+
+
+def band_widths(points: int, bands: int | None) -> Integers:
+    """How many of the N+1 frequencies lie in each band: from zero upwards, growing evenly on a log scale."""
+    most = checks.whole("points", points) + 1
+    if bands is None:
+        return np.ones(most, dtype=np.int64)
+    count = checks.whole("bands", bands, f"[2, {most}]")
+    edges = np.geomspace(1, most, count).round().astype(np.int64)
+    edges = np.maximum(edges, np.arange(1, count + 1))  # none of them empty
+    return np.diff(edges, prepend=0)
+
+
+def _in_bands(density: Floats, widths: Integers) -> Floats:
+    """Coordinates of the projection on what is constant over bands: band sums over the roots of the widths."""
+    starts = np.cumsum(widths) - widths
+    return np.asarray(np.add.reduceat(density, starts, axis=-1) / np.sqrt(widths))
 
 
 def published_mean_shift(epsilon: float, delta: float) -> float:
@@ -85,6 +110,8 @@ class PrivateSpectrum(Mechanism):
         correlation: of the noise at neighbouring frequencies, AR(1) (the paper's beta); 0 is white, the least noise.
         smoothing: (gain, coefficient) of the positive filter, 0 < coefficient <= 1; None leaves the clipped density.
         points: N; the density has N+1 frequencies from 0 to Nyquist and needs 2N readings.
+        bands: release means over so many bands instead of single frequencies, and give them at every frequency.
+        prior: public density on the N+1 frequencies that the release is drawn to, as strongly as the noise asks.
         sample_period: hours between readings.
         calibration: "exact", or "published" for SpDP eq. (7), sound but up to six times as much variance.
         account: where the release is debited before it is drawn.
@@ -96,15 +123,21 @@ class PrivateSpectrum(Mechanism):
     correlation: float = 0.0
     smoothing: tuple[float, float] | None = None
     points: int = 288
+    bands: int | None = None
+    prior: ArrayLike | None = None
     sample_period: float = 1.0
     calibration: str = "exact"
 
+    @property
+    def _widths(self) -> Integers:
+        return band_widths(self.points, self.bands)
+
     def plan(self) -> GaussianPlan:
-        """The noise on the N+1 frequencies, without data."""
-        checks.whole("points", self.points)
+        """The noise on the N+1 frequencies, or on the bands, without data."""
+        size = len(self._widths)
         shape = None
         if self.correlation != 0:
-            shape = ar1_covariance(checks.real("correlation", self.correlation), self.points + 1)
+            shape = ar1_covariance(checks.real("correlation", self.correlation), size)
         noise = GaussianRelease(
             epsilon=self.epsilon,
             delta=spent_delta(self.promise, self.calibration),
@@ -112,24 +145,39 @@ class PrivateSpectrum(Mechanism):
             covariance_shape=shape,
             generator=self.generator,
         )
-        return dataclasses.replace(noise.plan(self.points + 1), delta=float(self.delta))
+        return dataclasses.replace(noise.plan(size), delta=float(self.delta))
+
+    def _noise_length(self) -> float:
+        """Root mean square length of the noise."""
+        return float(np.linalg.norm(np.broadcast_to(self.plan().standard_deviation, len(self._widths))))
+
+    def kept(self) -> float:
+        """k: how much of what is released is the series's own; the rest is the prior's."""
+        return 1.0 if self.prior is None else 1 / (1 + (self._noise_length() / float(self.l2_ball)) ** 2)
 
     def compare(self) -> str:
         """One sentence: the noise against the ball, whose centre costs nothing, before anything is spent."""
-        noise = float(np.linalg.norm(np.broadcast_to(self.plan().standard_deviation, self.points + 1)))
+        noise = self._noise_length()
         verdict = "the centre does as well" if noise >= self.l2_ball else "the release tells more than the centre"
         return (
-            f"the noise has length {noise:.4g} over {self.points + 1} frequencies before smoothing, and no spectrum "
+            f"the noise has length {noise:.4g} over {len(self._widths)} numbers before smoothing, and no spectrum "
             f"lies farther than {float(self.l2_ball):.4g} from another of its ball: {verdict}"
         )
 
     def density(self, series: Any) -> Floats:
         """The estimate that is protected: not private."""
-        return welch_psd(real_array("series", series), self.points, period=self.sample_period)
+        return _in_bands(welch_psd(real_array("series", series), self.points, period=self.sample_period), self._widths)
 
     def post_process(self, noisy: ArrayLike) -> Floats:
-        """Clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3)."""
-        clipped = np.maximum(np.asarray(noisy, dtype=np.float64), 0.0)
+        """Draw to the prior, clip at zero, then smooth: a valid density (SpDP Algorithm 1, steps 2 and 3)."""
+        widths, found = self._widths, np.asarray(noisy, dtype=np.float64)
+        if self.prior is not None:
+            public = check_psd(self.prior)
+            if public.shape != (self.points + 1,):
+                raise ParameterError(f"prior must hold {self.points + 1} numbers. Got shape {public.shape}.")
+            public = _in_bands(public, widths)
+            found = public + self.kept() * (found - public)
+        clipped = np.repeat(np.maximum(found, 0.0) / np.sqrt(widths), widths)
         return clipped if self.smoothing is None else smooth_both_ways(clipped, *self.smoothing)
 
     def release(self, series: Any, *, order: Sequence[str] = ()) -> Release[Any]:
@@ -153,7 +201,8 @@ class PrivateSpectrum(Mechanism):
         deviation = np.atleast_1d(plan.standard_deviation)
         return Plan(
             charge=plan.charge,
-            released=f"power spectral density on {self.points + 1} frequencies",
+            released=f"power spectral density on {self.points + 1} frequencies"
+            + ("" if self.bands is None else f", means over {self.bands} bands"),
             adjacency=Adjacency.l2_ball(float(self.l2_ball), space="spectrum", unit="meter's series"),
             assumptions=(
                 "the radius B is public: it was not measured on the series that is released",
@@ -165,6 +214,8 @@ class PrivateSpectrum(Mechanism):
                 "l2_ball": float(self.l2_ball),
                 "ball_source": source,
                 "points": self.points,
+                "bands": self.bands,
+                "kept_beside_the_prior": None if self.prior is None else self.kept(),
                 "sample_period": self.sample_period,
                 "correlation": self.correlation,
                 "smoothing": None if self.smoothing is None else list(self.smoothing),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,25 +15,18 @@ from gaussveil.accounting.diagnostics import MARK
 from gaussveil.figure_style import FAINT, INK, SERIES, drawing, legend_above
 from gaussveil.mechanisms import PrivateForecast
 from gaussveil.mechanisms.forecast import SMALLEST_KEPT
-from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.figures import svg
 from gaussveil.report.html import Report, Section, Table
-from gaussveil.spectrum import GaussianPair
 from gaussveil.typing import Floats
 
-ACCURACIES = (0.45, 0.7, 1.0, 1.4)
 LOWEST_KW = 0.01  # a zero has no place on a log axis
-EPSILONS = np.linspace(0.0, 2.0, 41)
-
-Curves = Mapping[str, Floats]
 
 
 def forecast_report(
     forecast: PrivateForecast,
     certificate: Certificate,
     diagnostics: PrivateDiagnostics | None = None,
-    curves: Curves | None = None,
 ) -> Report:
     """The released forecast with its band, then its certificate. With diagnostics the page is for the owner alone."""
     page = certificate_report(certificate)
@@ -50,7 +42,7 @@ def forecast_report(
     sections = [shown, *page.sections]
     if diagnostics is None:
         return replace(page, sections=sections)
-    sections.insert(1, _private(forecast, diagnostics, curves))
+    sections.insert(1, _private(forecast, diagnostics))
     return replace(page, title=f"{page.title} ({MARK})", sections=sections)
 
 
@@ -86,23 +78,18 @@ def _table(forecast: PrivateForecast) -> Table:
     return Table(columns=("from", "kW", "band from", "band to"), rows=rows)
 
 
-def _private(forecast: PrivateForecast, diagnostics: PrivateDiagnostics, curves: Curves | None) -> Section:
+def _private(forecast: PrivateForecast, diagnostics: PrivateDiagnostics) -> Section:
     told = {"released": "the release", "plain": "the plain forecast", "group": "the group's average"}
     errors = absolute_errors(forecast, diagnostics)
     return Section(
         heading="For the owner only",
-        paragraphs=(
-            f"This page {MARK}: it shows the household's past and its plain forecast.",
-            "The curves show the smallest delta at every epsilon for noise of mean squared error rho per step, ours "
-            "and white; without noise delta is 1. Where the cluster's centre alone meets rho, delta is 0.",
-        ),
+        paragraphs=(f"This page {MARK}: it shows the household's past and its plain forecast.",),
         facts=(
             ("Error of the plain forecast", f"{_number(diagnostics, 'plain_rmse_kw'):.3g} kW, root mean square"),
             ("Error of the release", f"{_number(diagnostics, 'private_rmse_kw'):.3g} kW"),
             ("Mean squared error added in log power", f"{_number(diagnostics, 'log_mse'):.3g}"),
             *((f"Mean absolute error of {told[name]}", f"{error:.3g} kW") for name, error in errors.items()),
         ),
-        figure=svg(curves_figure(curves), "curves", "Delta against epsilon for several accuracies.") if curves else "",
     )
 
 
@@ -150,40 +137,3 @@ def _hours(times: NDArray[np.datetime64], origin: np.datetime64) -> Floats:
 
 def _shown(diagnostics: PrivateDiagnostics, name: str) -> Floats:
     return np.asarray(np.maximum(_values(diagnostics, name), LOWEST_KW), dtype=np.float64)
-
-
-def noise_curves(
-    forecasts: Floats, accuracies: Sequence[float] = ACCURACIES, epsilons: Floats = EPSILONS
-) -> dict[str, Floats]:
-    """Worst delta over the cluster at each epsilon, for our noise and for white noise at several accuracies (Figure 4).
-
-    For constant forecasts (the model "past known"); `epsilon` holds the places.
-    """
-    found = {"epsilon": np.asarray(epsilons, dtype=np.float64)}
-    for accuracy in accuracies:
-        shift, _ = closest_shift(forecasts, accuracy)
-        for name, reach in (("ours", shift), ("white", white_shift(forecasts, accuracy))):
-            delta = GaussianPair.mean_shift(reach).delta(epsilons) if reach > 0 else np.zeros(len(epsilons))
-            found[f"{name}, rho = {accuracy:g}"] = np.asarray(delta)
-    return found
-
-
-def curves_figure(curves: Curves) -> Figure:
-    """Draw delta(epsilon): ours solid, white dashed, without noise at the top."""
-    with drawing(6.4, 3.6) as (figure, axes):
-        axes.axhline(1.0, color=FAINT, linewidth=1.0, linestyle=":", label="no noise")
-        names = [name for name in curves if name != "epsilon"]
-        for index, name in enumerate(names):
-            colour, white = SERIES[index // 2 % len(SERIES)], name.startswith("white")
-            axes.plot(
-                curves["epsilon"],
-                curves[name],
-                color=colour,
-                linestyle="--" if white else "-",
-                linewidth=1.2 if white else 2.0,
-                label=name,
-            )
-        axes.set(xlabel="epsilon", xlim=(float(curves["epsilon"][0]), float(curves["epsilon"][-1])), ylim=(-0.02, 1.05))
-        axes.set_title("worst delta over the cluster")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return figure

@@ -8,15 +8,21 @@ S4b), what one event costs in it in the tables (S4). Table III's decibels are co
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
+from gaussveil.mechanisms import PrivateSpectrum, calibrate_ball
+from gaussveil.noise import SeededGenerator
 from gaussveil.timeseries import welch_psd
 from gaussveil.typing import Floats
 from gaussveil_studies.real_data import SINGLE_HOME, data_file
 from gaussveil_studies.spectral import stream_figures, stream_tables
 from gaussveil_studies.spectral.stream_receiver import PERIOD, WEEK, Home
+
+STRETCH = 9 * WEEK  # of the public half, twice
+BANDS = (8, 4)
 
 
 def read_home(folder: Path | None = None) -> Floats:
@@ -38,6 +44,31 @@ def distances(home: Home) -> list[dict[str, float]]:
                 "spectrum_kw2h": float(np.linalg.norm(spectra[0] - spectra[1])),
             }
         )
+    return rows
+
+
+def spectrum_errors(home: Home, draws: int) -> list[dict[str, float | str]]:
+    """Relative error of the protected half's spectrum at epsilon 1: as printed, by bands, drawn to a public prior.
+
+    Ball and prior come from the public half. Zeros have an error of 1.
+    """
+    parts = [home.public[k * STRETCH : (k + 1) * STRETCH] for k in range(home.public.size // STRETCH)]
+    prior = np.mean([welch_psd(part, stream_tables.POINTS, period=PERIOD) for part in parts], axis=0)
+    truth = welch_psd(home.protected, stream_tables.POINTS, period=PERIOD)
+    rows: list[dict[str, float | str]] = []
+    for bands in (None, *BANDS):
+        given: dict[str, Any] = {"points": stream_tables.POINTS, "sample_period": PERIOD, "bands": bands}
+        ball = calibrate_ball(parts, **given)
+        row: dict[str, float | str] = {"numbers": f"{bands or stream_tables.POINTS + 1:g}", "ball": float(ball)}
+        for name, public in (("noisy", None), ("drawn", prior)):
+            mechanism = PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=ball, prior=public, **given)
+            errors = []
+            for seed in range(draws):
+                mechanism.generator = SeededGenerator(seed)
+                errors.append(np.linalg.norm(mechanism.release(home.protected).value - truth))
+            row[name] = float(np.mean(errors) / np.linalg.norm(truth))
+            row["kept"] = mechanism.kept()
+        rows.append(row | {"prior": float(np.linalg.norm(prior - truth) / np.linalg.norm(truth))})
     return rows
 
 

@@ -9,7 +9,7 @@ from gaussveil.mechanisms import TrajectoryRelease
 from gaussveil.typing import Progress
 from gaussveil_studies.errata.part import errata_step
 from gaussveil_studies.real_data import SINGLE_HOME
-from gaussveil_studies.spectral.single_home import distances, figures, read_home
+from gaussveil_studies.spectral.single_home import distances, figures, read_home, spectrum_errors
 from gaussveil_studies.spectral.stream_receiver import Home
 from gaussveil_studies.spectral.stream_tables import sensitive_row, tables_2_and_3
 from gaussveil_studies.spectral.stream_utility import measure
@@ -70,7 +70,16 @@ def pictures(options: Options, progress: Progress) -> Part:
             "The paper's home is not public; this is another one, so shapes compare, not digits. The first 19 weeks "
             "are declared public, the next 19 are protected.",
         ),
-        (Table.of("distances", rows, "weeks; time_kw: readings, kW; spectrum_kw2h: spectra, kW²h"),),
+        (
+            Table.of("distances", rows, "weeks; time_kw: readings, kW; spectrum_kw2h: spectra, kW²h"),
+            Table.of(
+                "spectra",
+                spectrum_errors(home, options.pick(1, 10, 200)),
+                "numbers: numbers released; ball: B, kW²h; noisy: error; drawn: drawn to the prior; kept: own part; "
+                "prior: prior alone",
+                "Relative error of one home's private spectrum at epsilon 1, delta 1e-5; zeros have 1",
+            ),
+        ),
         tuple(Picture.of(name, figure, CAPTIONS.get(name, name)) for name, figure in drawn.items()),
         claims,
     )
