@@ -127,3 +127,30 @@ def test_too_many_meters_for_the_lattice_are_refused() -> None:
     fine = made(home=None, event=(1e-3, "15min"))
     with pytest.raises(ParameterError, match="number of meters"):
         fine.push_many(np.zeros((1, 10**6)))
+
+
+def test_a_feeders_forecast_is_the_mean_season_and_says_its_noise() -> None:
+    """From released sums alone: beside the plain forecast, which is not private, and the mean of all hours."""
+    days, homes = 14, 200
+    shape = 1 + np.sin(np.arange(24) / 24 * 2 * np.pi)
+    readings = np.random.default_rng(3).gamma(1.0, 0.5, (days * 24, homes)) * np.tile(shape, days)[:, None]
+    fleet = made(sample_period="1h", generator=SeededGenerator(2))
+    released = fleet.push_many(readings[:-24])
+    found = fleet.forecast("1d")
+    assert found.kw == pytest.approx(released.reshape(-1, 24).mean(axis=0))
+    assert fleet.forecast("6h", "2d").kw == pytest.approx(
+        np.stack([*released[24:].reshape(-1, 48)])[:, :6].mean(axis=0)
+    )
+    # its noise, over fresh noises of nothing
+    empty = np.zeros((13 * 24, 1))
+    spread = []
+    for seed in range(60):
+        silent = made(sample_period="1h", generator=SeededGenerator(100 + seed))
+        silent.push_many(empty)
+        spread.append(silent.forecast("1d").kw)
+    assert float(np.sqrt(np.mean(np.square(spread)))) == pytest.approx(found.sd, rel=0.1)
+    for wrong in ({"horizon": "2d"}, {"horizon": "1h", "season": "30d"}, {"horizon": "1s"}):
+        with pytest.raises(ParameterError, match="periods must be"):
+            fleet.forecast(**wrong)
+    with pytest.raises(AssumptionError, match="energies"):
+        made(purpose="registers").forecast("1h")

@@ -45,6 +45,14 @@ class WindowEnergy:
     sd: float
 
 
+@dataclass(frozen=True, eq=False)
+class FleetForecast:
+    """Power of all meters in the next periods, in kW, and the deviation that the noise alone gives it."""
+
+    kw: Floats
+    sd: float
+
+
 class MeterFleet(MeterStream):
     """Private sums of many meters; make one with `MeterFleet.design`.
 
@@ -127,6 +135,25 @@ class MeterFleet(MeterStream):
         period = self.design_.sample_period
         kwh = math.fsum(self.outputs[first:last]) * period
         return WindowEnergy(first, last, kwh, self.design_.energy_sd((last - first) * period))
+
+    def forecast(self, horizon: str | float, season: str | float = "1d") -> FleetForecast:
+        """Power of the next periods: the mean of the same places in all whole seasons released; free, as windows are.
+
+        Args:
+            horizon: how far ahead, at most one season: hours, or text such as "6h".
+            season: after which the load repeats itself, "1d" or "7d".
+        """
+        if not self.design_.readings:
+            raise AssumptionError("no sums of periods are released, only energies: see `energies`.")
+        period = self.design_.sample_period
+        length, ahead = (round(hours(name, one) / period) for name, one in (("season", season), ("horizon", horizon)))
+        checks.whole("the season's periods", length, f"[1, {len(self.outputs)}]")
+        checks.whole("the horizon's periods", ahead, f"[1, {length}]")
+        count = len(self.outputs) // length
+        mean = np.reshape(self.outputs[-count * length :], (count, length)).mean(axis=0)
+        lags = self.design_.filter.noise_lags((count - 1) * length + 1)[::length]
+        variance = float(lags[0] + 2 * np.arange(count - 1, 0, -1) @ lags[1:] / count) / count
+        return FleetForecast(mean[:ahead], math.sqrt(variance))
 
 
 @lru_cache
