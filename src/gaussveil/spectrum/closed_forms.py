@@ -1,13 +1,13 @@
-"""Pairs whose delta is known without a contour integral, in log space: mean shift and equal ratios.
+"""Mean shifts without a contour integral, in log space, and equal ratios.
 
-Written as a difference of two probabilities these forms cancel for close pairs and underflow for small delta. Here each
-is one integral of a positive function. Where the loss crosses eps, the densities of X and e^eps Y agree; with v the
-distance from that point in standard deviations of X, delta is the density of X there times
+Written as a difference of two probabilities the delta of a mean shift cancels for close pairs and underflows where it
+is small. Here it is one integral of a positive function. Where the loss crosses eps, the densities of X and e^eps Y
+agree; with v the distance from that point in standard deviations of X, delta is the density of X there times
 
-    int exp(-z v - v^2/2) (1 - exp(-(loss - eps))) dv,      loss - eps linear in v,
+    int exp(-z v - v^2/2) (1 - exp(-(loss - eps))) dv,      loss - eps linear in v
 
-and likewise with the gamma density for equal ratios (derived: docs/math). The integrand has one maximum in log v (in
-the logit of v where the range is finite) and is analytic around it, so that the trapezoidal rule is exact to rounding.
+(derived: docs/math). The integrand has one maximum in log v and is analytic around it, so that the trapezoidal rule is
+exact to rounding.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, float_array, require_finite
+from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.typing import Floats
 
 NODES = 320
@@ -36,37 +36,18 @@ def log_delta_mean_shift(shift: Any, epsilon: Any) -> Floats:
 
 
 def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
-    """log delta of N(0, ratio I) against N(0, I) in `degrees` dimensions, either direction: NDIS Lemma 4.
+    """log delta of N(0, ratio I) against N(0, I) in `degrees` dimensions, either direction: one term of the spectrum.
 
-    The lemma treats ratio > 1: Q(r/2, h) - e^eps Q(r/2, ratio h) with h = (eps + r/2 log ratio)/(ratio - 1); for
-    ratio < 1 the same with the lower incomplete gamma function P.
+    NDIS Lemma 4 has the same for ratio > 1 as a difference of incomplete gamma functions.
     """
     tau, size, eps = _broadcast(_finite("ratio", ratio), _finite("degrees", degrees), _epsilon(epsilon))
     if np.any(tau <= 0.0):
         raise ParameterError("'ratio' must be > 0: it is a ratio of variances. Got a value <= 0.")
     if np.any(size < 1.0):
         raise ParameterError("'degrees' must be >= 1. Got a smaller value.")
-    with np.errstate(all="ignore"):
-        half = 0.5 * size
-        excess = tau - 1.0
-        at = (eps + half * np.where(np.abs(excess) < 0.5, np.log1p(excess), np.log(tau))) / excess
-        wide, narrow = excess > 0.0, (excess < 0.0) & (at > 0.0)
-        some = np.where(wide | narrow, at, 1.0)[..., None]
-        k, rate = half[..., None], np.abs(excess)[..., None]
-
-        def outside(x: Floats) -> Floats:
-            v = np.exp(x)
-            growth: Floats = (k - 1.0) * (np.logaddexp(x, np.log(some)) - np.log(some))
-            return x + growth - v + _log_one_minus(rate * v)
-
-        def inside(x: Floats) -> Floats:
-            v: Floats = some * scipy.special.expit(x)
-            jacobian: Floats = k * scipy.special.log_expit(-x) + scipy.special.log_expit(x) + np.log(some)
-            return jacobian + v + _log_one_minus(rate * v)
-
-        density = _log_gamma_density(half, some[..., 0])
-        value = np.where(wide, _log_integral(outside, half.shape), _log_integral(inside, half.shape))
-    return _checked(np.where(wide | narrow, np.minimum(density + value, 0.0), -np.inf))
+    wide = PrivacyLoss.from_terms(1.0 - np.maximum(tau, 1.0 / tau)[..., None], size[..., None], 0.0)
+    found: Floats = np.where(tau < 1.0, wide.reversed().log_delta(eps), wide.log_delta(eps))[()]
+    return found
 
 
 # --- integrals of a positive function
@@ -134,17 +115,6 @@ def _fall(log_integrand: Callable[[Floats], Floats], mode: Floats, floor: Floats
 def _log_one_minus(q: Floats) -> Floats:
     """log(1 - e^-q) for q >= 0."""
     result: Floats = np.log(-np.expm1(-q))
-    return result
-
-
-def _log_gamma_density(k: Floats, h: Floats) -> Floats:
-    """(k-1) log h - h - log Gamma(k) without the cancellation of its large terms."""
-    plain = k * np.log(h) - h - scipy.special.gammaln(k)
-    excess = h / k - 1.0
-    inverse = 1.0 / (k * k)
-    stirling = (1.0 / 12.0 - inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse / 1680.0))) / k
-    large = k * (np.log1p(excess) - excess) + 0.5 * np.log(k) - LOG_ROOT_TWO_PI - stirling
-    result: Floats = np.where((k > 30.0) & (excess > -0.5), large, plain) - np.log(h)
     return result
 
 

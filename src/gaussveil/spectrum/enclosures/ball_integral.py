@@ -21,9 +21,11 @@ import numpy as np
 from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
+from gaussveil.spectrum.condensed import condensed
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
+from gaussveil.spectrum.terms import Terms
 
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
 TIGHT = 1e-10  # relative width at which no higher precision is tried
@@ -59,13 +61,14 @@ class BallIntegral:
         self.epsilon = epsilon
         terms = [(term, count) for spectrum, count in spectra for term in spectrum.terms]
         # Plain floats steer the choice of contour; nothing rigorous depends on them.
-        self.gap = np.array([float(term.gap) for term, _ in terms])
+        gap = np.array([float(term.gap) for term, _ in terms])
         lowest = [
             float((term.gap - 2 * spectrum.gap_error).lower()) for spectrum, _ in spectra for term in spectrum.terms
         ]
         self.limit = max(-min(lowest, default=0.0), 0.0) * (1.0 + 2.0**-50)  # K exists at least up to s = 1/limit
-        self.number = np.array([float(term.multiplicity) * count for term, count in terms])
-        self.shift = np.array([float(term.energy) * count for term, count in terms])
+        number = np.array([float(term.multiplicity) * count for term, count in terms])
+        shift = np.array([float(term.energy) * count for term, count in terms])
+        self.gap, _, self.number, self.shift = condensed(Terms(gap, 0 * gap, number, shift)).columns()
         self.flat = float(sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)))
         log_ratio = sum((spectrum.log_ratio * count for spectrum, count in spectra), arb(0))
         self.log_ratio = float(log_ratio)

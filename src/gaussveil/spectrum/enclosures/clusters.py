@@ -17,16 +17,18 @@ import cmath
 import math
 import operator
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from flint import acb, acb_poly, arb
+from flint import acb, acb_poly, arb, arb_mat
 
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.typing import Floats
 
 CLOSE = 0.25  # q up to which a series is used
 BITS = 80  # of what a series leaves out, against its second term
+SMALL_POWERS = 8  # of offsets, in one matrix
 FEWEST = 8  # terms that make a cluster worth its series, and factors that share a logarithm
 NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
 
@@ -80,23 +82,25 @@ class Cluster:
     """Many terms around a centre, by their power sums."""
 
     def __init__(self, terms: Sequence[Term], centre: float, degree: int) -> None:
-        self.terms, self.centre, self.degree = Bundle(terms), arb(centre), degree
+        self._members, self.centre, self.degree = terms, arb(centre), degree
         offsets = [term.gap - centre for term in terms]
         numbers, energies = [term.multiplicity for term in terms], [term.energy for term in terms]
         self.number, self.energy, self.reach = sum(numbers, arb(0)), sum(energies, arb(0)), arb(0)
         for one in offsets:
             self.reach = self.reach.max(one.abs_upper())
         self.hulls = [Term(self.centre + arb(0, self.reach.upper()), self.number, self.energy)]
-        once, still = all(one == 1 for one in numbers), self.energy.is_zero()
-        logs, quadratic, powers = [arb(0)], [self.energy], offsets
-        for k in range(1, degree + 1):
-            sign = 1 - 2 * (k % 2)
-            logs.append(sum(powers if once else map(operator.mul, powers, numbers), arb(0)) * -sign / k)
-            quadratic.append(arb(0) if still else sum(map(operator.mul, powers, energies), arb(0)) * sign)
-            powers = list(map(operator.mul, powers, offsets))
+        signs = [1 - 2 * (k % 2) for k in range(degree + 1)]
+        sums, weighed = _power_sums(offsets, (numbers, energies), degree)
+        logs = [arb(0), *(-sign * one / k for k, (sign, one) in enumerate(zip(signs[1:], sums[1:]), 1))]
+        quadratic = [sign * one for sign, one in zip(signs, weighed)]
         self.spread = -2 * logs[2]  # S_2
         self.logs, self.quadratic = acb_poly(logs), acb_poly(quadratic)
         self.log_slope, self.quadratic_slope = self.logs.derivative(), self.quadratic.derivative()
+
+    @cached_property
+    def terms(self) -> Bundle:
+        """The terms one by one, for places that are too close to them."""
+        return Bundle(self._members)
 
     def values(self, s: acb) -> Parts:
         """As of a bundle."""
@@ -126,6 +130,22 @@ class Cluster:
         quadratic -= self.centre * (self.quadratic(u) + _around_zero(self.energy * rest * q * q))
         square = w * w
         return Parts(self.number * self.centre / w + logs / square, quadratic / square)
+
+
+def _power_sums(offsets: Sequence[arb], weights: Sequence[Sequence[arb]], degree: int) -> list[list[arb]]:
+    """Sums of weight times offset^k for k = 0 to the degree: small powers times powers of the largest of them."""
+    low: list[Sequence[arb]] = [[arb(1)] * len(offsets)]
+    while len(low) < SMALL_POWERS:
+        low.append(list(map(operator.mul, low[-1], offsets)))
+    columns = arb_mat(len(offsets), SMALL_POWERS, [power for row in zip(*low) for power in row])
+    stride, sums = list(map(operator.mul, low[-1], offsets)), []
+    for weight in weights:
+        rows = [weight]
+        while len(rows) * SMALL_POWERS <= degree:
+            rows.append(list(map(operator.mul, rows[-1], stride)))
+        found = arb_mat(len(rows), len(offsets), [entry for row in rows for entry in row]) * columns
+        sums.append(found.entries()[: degree + 1])
+    return sums
 
 
 def _log_at(z: acb, angle: float) -> acb:

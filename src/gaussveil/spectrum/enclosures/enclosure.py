@@ -169,7 +169,8 @@ class _Origin:
         self._columns = []
         for field, rank in fields:
             column = host(field)
-            self._columns.append(np.broadcast_to(column, (*batch_shape, *column.shape[column.ndim - rank :])))
+            shape = (*batch_shape, *column.shape[column.ndim - rank :])
+            self._columns.append(column if column.shape == shape else np.broadcast_to(column, shape))
 
     def at(self, place: tuple[Any, ...]) -> tuple[Doubles, int]:
         """The exact doubles of the loss at one place of the batch, with their count."""

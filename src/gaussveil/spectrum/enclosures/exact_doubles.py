@@ -105,20 +105,20 @@ class MatrixDoubles:
             vector = np.asarray(mean, dtype=np.float64)
             if vector.shape != (size,) or size == 0:
                 raise ShapeError(f"{name} must be a vector as long as mean_x ({size}). Got shape {vector.shape}.")
-            if not np.all(np.isfinite(vector)):
+            if not np.isfinite(vector).all():
                 raise NotFiniteError(f"{name} must be finite")
             vectors.append(tuple(vector.tolist()))
         for name, cov in (("cov_x", cov_x), ("cov_y", cov_y)):
             matrix = np.asarray(cov, dtype=np.float64)
             if matrix.shape != (size, size):
                 raise ShapeError(f"{name} must have shape ({size}, {size}) to fit mean_x. Got {matrix.shape}.")
-            if not np.all(np.isfinite(matrix)):
+            if not np.isfinite(matrix).all():
                 raise NotFiniteError(f"{name} must be finite")
-            diagonal = np.diagonal(matrix)
-            if np.any(diagonal <= 0.0):
+            diagonal = matrix.diagonal()
+            if (diagonal <= 0.0).any():
                 raise NotPositiveDefiniteError(f"{name} must be positive definite: a variance is not positive")
             scale = np.sqrt(diagonal)
-            if np.any(np.abs(matrix - matrix.T) > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)):
+            if (np.abs(matrix - matrix.T) > SYMMETRY_TOLERANCE * np.multiply.outer(scale, scale)).any():
                 raise NotSymmetricError(f"{name} must be symmetric; pass (S + S.T) / 2")
             matrices.append(tuple(map(tuple, matrix.tolist())))
         return cls(vectors[0], matrices[0], vectors[1], matrices[1])

@@ -21,7 +21,7 @@ from flint import arb, arb_mat
 from gaussveil.errors import NotPositiveDefiniteError
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
-from gaussveil.spectrum.enclosures.sliced_products import Sum, congruence, product, two_sum
+from gaussveil.spectrum.enclosures.sliced_products import FINE, ROUGH, Sum, congruence, product, two_sum
 from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.typing import Floats
 
@@ -111,12 +111,12 @@ def _quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | No
     blur = 2.0**-102 * (np.abs(x.hi) + np.abs(y.hi)) + 1e-300  # what that sum and halves of tiny numbers lose
     _, axes = np.linalg.eigh(whiten @ difference.hi @ np.swapaxes(whiten, -1, -2))
     rows, unit = Sum(np.swapaxes(axes, -1, -2) @ whiten, np.zeros_like(whiten)), np.eye(whiten.shape[-1])
-    for last in (False, True):
-        gram, _, gram_norm = congruence(rows, y, blur)
-        gap, gap_errors, gap_norm = congruence(rows, difference, blur)
+    for wanted in (ROUGH, FINE):
+        gram, _, gram_norm = congruence(rows, y, blur, wanted)
+        gap, gap_errors, gap_norm = congruence(rows, difference, blur, wanted)
         gaps, lows = (np.diagonal(part, axis1=-2, axis2=-1) for part in gap)
         across, along = (gram.hi - unit) + gram.lo, gap.hi * (1 - unit) + gap.lo * (1 - unit)
-        if last:
+        if wanted == FINE:
             break
         left = along - (gaps[..., :, None] + gaps[..., None, :]) / 2 * across
         apart = gaps[..., None, :] - gaps[..., :, None]
