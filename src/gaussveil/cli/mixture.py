@@ -1,4 +1,4 @@
-"""`gaussveil mixture` releases a Gaussian mixture of a table; `gaussveil sample` draws synthetic rows from one."""
+"""`gaussveil mixture` releases a Gaussian mixture of a table; `sample` draws rows from one, `classify` reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaussveil.cli import options
 from gaussveil.cli.asked import Asked, AskedByUnit, with_options
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
-from gaussveil.cli.tables import local_file
+from gaussveil.cli.tables import Engine, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.files import csv_text
 from gaussveil.report.number_files import Numbers, encode
@@ -167,6 +167,42 @@ def sample(
     with reserved(out, 32 * rows.size + 64 * len(names)) as stream:
         stream.write(_table(rows, names, header, out))
     tell({"out": str(out), "rows": count}, [f"wrote {out}: {count} rows drawn from {model}"], json=json)
+
+
+def classify(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)],
+    source: TableAddress,
+    out: Annotated[Path, typer.Option(help="File to write: .csv or .parquet.", show_default=False)],
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Name the most likely class of every row of a table by a released mixture.
+
+    Where a cell is missing the others decide. Free, but what is written tells of these rows: whoever may see them may
+    see it.
+
+    Example: gaussveil classify model.json rows.csv --out classes.csv
+    """
+    import numpy as np
+
+    from gaussveil.mechanisms import MixtureModel
+    from gaussveil.report.number_files import encode_columns
+    from gaussveil.statistics.block import numbers, require_numbers
+
+    released = MixtureModel.read(model)
+    check_ending(out, ".csv", ".parquet")
+    check_targets(out, inputs=[model, local_file(source)], force=force)
+    table = open_table(source, Engine.duckdb)
+    require_numbers(table.schema, released.columns)
+    rows = table.table(released.columns).combine_chunks()
+    values = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in released.columns])
+    shares = released.probabilities(values)
+    best = shares.argmax(axis=1)
+    columns = dict(zip(released.columns, values.T))
+    columns |= {released.label: np.array([str(released.classes[k]) for k in best]), "probability": shares.max(axis=1)}
+    with reserved(out, 64 * values.size + 128 * len(values)) as stream:
+        stream.write(encode_columns(columns, out.suffix.lower()))
+    tell({"out": str(out), "rows": len(values)}, [f"wrote {out}: the classes of {len(values)} rows"], json=json)
 
 
 def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> bytes:
