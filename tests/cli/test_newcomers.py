@@ -123,7 +123,7 @@ def test_files_that_hold_certificates_are_verified(run: Run, tmp_path: Path) -> 
 
 
 def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
-    command = [PROGRAM, "demo", "--homes", "400", "--out", "town"]
+    command = [PROGRAM, "demo", "--homes", "80", "--out", "town"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command,
@@ -135,7 +135,7 @@ def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a suite in the background ignores
     ) as process:
         assert process.stdout is not None
-        assert "400 homes" in process.stdout.readline()
+        assert "80 homes" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     assert process.returncode == 130

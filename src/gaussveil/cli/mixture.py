@@ -64,7 +64,7 @@ def mixture(
         radius=radius,
         nominal_size=nominal_size,
         log=log,
-        centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
+        centre=None if centre is None else options.parse_numbers("--centre", centre),
         classes=_classes(table, label, classes),
         columns=None if columns is None else options.listed(columns),
     )
@@ -239,13 +239,6 @@ def _most(classes: Any) -> int:
     from gaussveil.mechanisms.mixture.budget import MOST_CLUSTERS
 
     return MOST_CLUSTERS if classes == "auto" else classes if isinstance(classes, int) else len(classes)
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError(f"{option} must hold numbers separated by commas") from None
 
 
 def _page(model: MixtureModel) -> str:
