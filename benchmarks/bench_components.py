@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,18 +11,20 @@ import numpy as np
 from bench_regression import DELTA, DRAWS, EPSILONS, diffprivlib, drawn_how_often, ratio
 from gaussveil import PrivatePCA, PrivateSketch
 from gaussveil.noise import SeededGenerator
-from regression_sets import Matrix, Regression, regressions
+from regression_sets import Matrix, regressions
+from side_by_side import side_by_side
 
 Row = dict[str, Any]
 
 
 def run() -> list[Row]:
-    return [row for one in regressions() for row in components(one)]
+    return side_by_side(components, itertools.product(range(len(regressions())), EPSILONS))
 
 
-def components(one: Regression) -> list[Row]:
+def components(cell: tuple[int, float]) -> Row:
     """Distance of projectors on the two leading components, in public units, beside diffprivlib and the sketch."""
-    found: list[Row] = []
+    place, epsilon = cell
+    one = regressions()[place]
     draws = drawn_how_often(one, DRAWS)
     rows = one.draw(0)[0]
     half, middle = (one.high - one.low) / 2, (one.high + one.low) / 2
@@ -33,24 +36,23 @@ def components(one: Regression) -> list[Row]:
     def error(directions: Matrix) -> float:
         return float(np.linalg.norm(exact @ exact.T - directions.T @ np.linalg.pinv(directions.T)))
 
-    theirs = diffprivlib("components", draws, X=rows, low=one.low, high=one.high, components=kept, norm=norm)
-    for epsilon, fits in zip(EPSILONS, theirs):
-        mine, drawn = [], []
-        for seed in range(draws):
-            model = PrivatePCA(
-                epsilon=epsilon, delta=DELTA, n_components=kept, bounds=(-1, 1), generator=SeededGenerator(seed)
-            ).fit(units)
-            mine.append(error(model.components_))
-            sketch = PrivateSketch(
-                epsilon=epsilon, delta=DELTA, row_norm=norm, n_components=256, generator=SeededGenerator(seed)
-            ).fit(units - units.mean(axis=0))
-            drawn.append(error(sketch.released_.pca(kept).components))
-        peers = {"diffprivlib": float(np.mean([error(fit) for fit in fits])), "sketch": float(np.mean(drawn))}
-        best = min(peers, key=peers.__getitem__)
-        note = ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
-        name = f"{one.name}, epsilon {epsilon:g}: error of two components / best peer"
-        found.append(ratio(name, float(np.mean(mine)), peers[best], 1, note))
-    return found
+    given = {"low": one.low, "high": one.high, "components": kept, "norm": norm}
+    theirs = diffprivlib("components", draws, (epsilon,), X=rows, **given)[0]
+    mine, drawn = [], []
+    for seed in range(draws):
+        model = PrivatePCA(
+            epsilon=epsilon, delta=DELTA, n_components=kept, bounds=(-1, 1), generator=SeededGenerator(seed)
+        ).fit(units)
+        mine.append(error(model.components_))
+        sketch = PrivateSketch(
+            epsilon=epsilon, delta=DELTA, row_norm=norm, n_components=256, generator=SeededGenerator(seed)
+        ).fit(units - units.mean(axis=0))
+        drawn.append(error(sketch.released_.pca(kept).components))
+    peers = {"diffprivlib": float(np.mean([error(fit) for fit in theirs])), "sketch": float(np.mean(drawn))}
+    best = min(peers, key=peers.__getitem__)
+    note = ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
+    name = f"{one.name}, epsilon {epsilon:g}: error of two components / best peer"
+    return ratio(name, float(np.mean(mine)), peers[best], 1, note)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ more; a set of more than a million cells is drawn a tenth as often, 20 times at 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import subprocess
@@ -20,6 +21,7 @@ import numpy as np
 from gaussveil import PrivateLinearRegression, PrivateSketch
 from gaussveil.noise import SeededGenerator
 from regression_sets import Matrix, Regression, Sample, regressions
+from side_by_side import side_by_side
 
 HERE = Path(__file__).parent
 PEER_PYTHON = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-diffprivlib" / "bin" / "python")
@@ -29,7 +31,12 @@ Row = dict[str, Any]
 
 
 def run() -> list[Row]:
-    return risks(regressions())
+    """Our excess risk beside the best peer's in every cell, and the geometric mean beside AdaSSP's."""
+    cells = itertools.product(range(len(regressions())), EPSILONS)
+    found = side_by_side(compared, cells)
+    whole = math.exp(np.mean(np.log([beside_adassp for _, beside_adassp in found])))
+    rows = [row for row, _ in found]
+    return [*rows, ratio("all cells: geometric mean of excess risk / AdaSSP", whole, 1.0, 0.5)]
 
 
 def drawn_how_often(one: Regression, wanted: int) -> int:
@@ -105,32 +112,25 @@ def our_coefficients(one: Regression, rows: Matrix, target: Matrix, epsilon: flo
     return np.asarray(ours(one, rows, target, epsilon, seed).coefficients)
 
 
-def risks(sets: list[Regression]) -> list[Row]:
-    """Our excess risk beside the best peer's in every cell, and the geometric mean beside AdaSSP's."""
-    found: list[Row] = []
-    ratios = []
-    for one in sets:
-        risk = risk_of(one)
-        draws = drawn_how_often(one, DRAWS)
-        samples = [one.draw(seed) for seed in range(draws)]
-        given: dict[str, Any] = {"low": one.low, "high": one.high, "target": np.asarray(one.target)}
-        rows, values = (np.stack([sample[k] for sample in samples]) for k in (0, 1))
-        theirs = diffprivlib("linear", draws, X=rows, y=values, **given)
-        for epsilon, fits in zip(EPSILONS, theirs):
-            peers = {"diffprivlib": float(np.mean([risk(*pair) for pair in zip(fits, samples)]))}
-            for name, fit in (("AdaSSP", adassp), ("sketch", sketched), ("ours", our_coefficients)):
-                drawn = [risk(fit(one, *sample[:2], epsilon, seed), sample) for seed, sample in enumerate(samples)]
-                peers[name] = float(np.mean(drawn))
-            mine = peers.pop("ours")
-            best = min(peers, key=peers.__getitem__)
-            note = f"{draws} draws; best peer {best}; " + ", ".join(
-                f"{name} {value:.3g}" for name, value in peers.items()
-            )
-            name = f"{one.name}, epsilon {epsilon:g}: excess risk / best peer"
-            found.append(ratio(name, mine, peers[best], 1, note))
-            ratios.append(mine / peers["AdaSSP"])
-    whole = math.exp(np.mean(np.log(ratios)))
-    return [*found, ratio("all cells: geometric mean of excess risk / AdaSSP", whole, 1.0, 0.5)]
+def compared(cell: tuple[int, float]) -> tuple[Row, float]:
+    """One data set at one epsilon: our excess risk over the best peer's, and over AdaSSP's."""
+    place, epsilon = cell
+    one = regressions()[place]
+    risk = risk_of(one)
+    draws = drawn_how_often(one, DRAWS)
+    samples = [one.draw(seed) for seed in range(draws)]
+    given: dict[str, Any] = {"low": one.low, "high": one.high, "target": np.asarray(one.target)}
+    rows, values = (np.stack([sample[k] for sample in samples]) for k in (0, 1))
+    theirs = diffprivlib("linear", draws, (epsilon,), X=rows, y=values, **given)[0]
+    peers = {"diffprivlib": float(np.mean([risk(*pair) for pair in zip(theirs, samples)]))}
+    for name, fit in (("AdaSSP", adassp), ("sketch", sketched), ("ours", our_coefficients)):
+        drawn = [risk(fit(one, *sample[:2], epsilon, seed), sample) for seed, sample in enumerate(samples)]
+        peers[name] = float(np.mean(drawn))
+    mine = peers.pop("ours")
+    best = min(peers, key=peers.__getitem__)
+    note = f"{draws} draws; best peer {best}; " + ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
+    name = f"{one.name}, epsilon {epsilon:g}: excess risk / best peer"
+    return ratio(name, mine, peers[best], 1, note), mine / peers["AdaSSP"]
 
 
 def risk_of(one: Regression) -> Callable[[Matrix, Sample], float]:

@@ -49,7 +49,7 @@ def run_file(path: Path) -> list[Row]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)  # by name for processes of its own
     spec.loader.exec_module(module)
     rows: list[Row] = module.run()
     return rows

@@ -127,9 +127,9 @@ def test_bad_designs_are_refused(change: dict[str, Any]) -> None:
 
 def test_the_plan_says_when_the_balls_centre_does_as_well() -> None:
     usual = PrivateSpectrum(epsilon=1.0, delta=1e-5, l2_ball=0.1, points=288)
-    assert usual.compare().endswith("the centre does as well")
+    assert usual.plan().comparison.endswith("the centre does as well")
     loose = PrivateSpectrum(epsilon=40.0, delta=1e-2, l2_ball=0.1, points=4)
-    assert loose.compare().endswith("the release tells more than the centre")
+    assert loose.plan().comparison.endswith("the release tells more than the centre")
 
 
 def test_bands_bring_no_two_spectra_farther_apart_and_leave_less_noise() -> None:

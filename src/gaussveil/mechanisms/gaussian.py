@@ -51,6 +51,8 @@ class GaussianPlan:
     delta: float
     mean_shift: float
     noise: GaussianNoise
+    comparison: str = ""
+    """One sentence: what the release is worth beside a simpler one, where the mechanism knows one."""
 
     @cached_property
     def pair(self) -> PrivacyLoss:

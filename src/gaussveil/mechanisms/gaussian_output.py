@@ -49,6 +49,8 @@ class LiftedPlan:
     cost: GaussianEnvelope | PrivacyLoss
     sampler: RandomCentre
     count: int = 1
+    comparison: str = ""
+    """One sentence: what the release is worth beside a simpler one, where the mechanism knows one."""
 
     @classmethod
     def of(

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -151,11 +151,11 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
     added_variance_: float = field(init=False)
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
-        """The added variance for all query points, without data."""
+        """The added variance for all query points, and what noisy sums would be worth, without data."""
         promise, sensitivity = self.promise, self.sensitivity(n_features)
         variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
         at_points = self._kernel(n_features).diag(self._points(n_features))
-        return LiftedPlan.of(
+        plan = LiftedPlan.of(
             promise,
             variance,
             cost,
@@ -169,11 +169,11 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             largest_variance=sensitivity.point_variance,
             remedy="a smaller epsilon or a smaller n_max may help",
         )
+        return replace(plan, comparison=self._compared(sensitivity, variance))
 
-    def compare(self, n_features: int = 1) -> str:
-        """One sentence: the process against means of noisy sums in as many cells, before anything is spent."""
-        bounds = self.sensitivity(n_features)
-        ours = math.sqrt(self.plan(n_features).added_variance)
+    def _compared(self, bounds: ProcessSensitivity, variance: float) -> str:
+        """The process against means of noisy sums in as many cells."""
+        ours = math.sqrt(variance)
         # a record is in one cell: its label in the sum and 1 in the count share the mean shift
         shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
         sums = min(math.sqrt(2) * bounds.label_bound * bounds.points / (bounds.n_max * shift), bounds.label_bound)

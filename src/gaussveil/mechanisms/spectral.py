@@ -133,7 +133,7 @@ class PrivateSpectrum(Mechanism):
         return band_widths(self.points, self.bands)
 
     def plan(self) -> GaussianPlan:
-        """The noise on the N+1 frequencies, or on the bands, without data."""
+        """The noise on the N+1 frequencies, or on the bands, and what it leaves beside the ball, without data."""
         size = len(self._widths)
         shape = None
         if self.correlation != 0:
@@ -145,24 +145,22 @@ class PrivateSpectrum(Mechanism):
             covariance_shape=shape,
             generator=self.generator,
         )
-        return dataclasses.replace(noise.plan(size), delta=float(self.delta))
+        plan = noise.plan(size)
+        length = self._noise_length(plan)
+        verdict = "the centre does as well" if length >= self.l2_ball else "the release tells more than the centre"
+        comparison = (
+            f"the noise has length {length:.4g} over {size} numbers before smoothing, and no spectrum "
+            f"lies farther than {float(self.l2_ball):.4g} from another of its ball: {verdict}"
+        )
+        return dataclasses.replace(plan, delta=float(self.delta), comparison=comparison)
 
-    def _noise_length(self) -> float:
+    def _noise_length(self, plan: GaussianPlan) -> float:
         """Root mean square length of the noise."""
-        return float(np.linalg.norm(np.broadcast_to(self.plan().standard_deviation, len(self._widths))))
+        return float(np.linalg.norm(np.broadcast_to(plan.standard_deviation, len(self._widths))))
 
     def kept(self) -> float:
         """k: how much of what is released is the series's own; the rest is the prior's."""
-        return 1.0 if self.prior is None else 1 / (1 + (self._noise_length() / float(self.l2_ball)) ** 2)
-
-    def compare(self) -> str:
-        """One sentence: the noise against the ball, whose centre costs nothing, before anything is spent."""
-        noise = self._noise_length()
-        verdict = "the centre does as well" if noise >= self.l2_ball else "the release tells more than the centre"
-        return (
-            f"the noise has length {noise:.4g} over {len(self._widths)} numbers before smoothing, and no spectrum "
-            f"lies farther than {float(self.l2_ball):.4g} from another of its ball: {verdict}"
-        )
+        return 1.0 if self.prior is None else 1 / (1 + (self._noise_length(self.plan()) / float(self.l2_ball)) ** 2)
 
     def density(self, series: Any) -> Floats:
         """The estimate that is protected: not private."""
