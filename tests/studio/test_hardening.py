@@ -53,7 +53,7 @@ def test_nobody_is_locked_out_where_there_is_no_password(studio: Running) -> Non
         tried = requests.post(studio.address + "/login", data={"password": "guess"}, timeout=60, allow_redirects=False)
         assert tried.status_code == 303
         assert "set-cookie" not in tried.headers
-    assert studio.client.get("/api/about").status_code == 200
+    assert studio.client.get("/api/tables").status_code == 200
 
 
 def test_an_unexpected_error_keeps_its_words_from_the_server_and_its_log(
@@ -183,7 +183,7 @@ def test_the_token_is_not_among_the_arguments_of_the_browser(
     program.chmod(0o700)
     monkeypatch.setenv("BROWSER", f"{program} %s")
     with started_studio(tmp_path, "--browser") as running:
-        assert running.client.get("/api/about").status_code == 200  # it serves, so it has opened the browser
+        assert running.client.get("/api/tables").status_code == 200  # it serves, so it has opened the browser
         address = told.read_text(encoding="utf-8").strip()
         assert running.token not in address
         assert (tmp_path / "home.ledger.studio" / "open.html").stat().st_mode & 0o077 == 0
@@ -294,7 +294,7 @@ def test_queued_work_delays_no_page(studio: Running) -> None:
 
     with ThreadPoolExecutor(24) as pool:
         first = [pool.submit(ask, "work", "/api/enclosure", json=slow) for _ in range(12)]
-        pages = [pool.submit(ask, "page", place) for place in ("/accounts", "/api/about", "/api/tables", "/explore")]
+        pages = [pool.submit(ask, "page", place) for place in ("/accounts", "/api/tables", "/api/tables", "/explore")]
         slider = {"variance_ratio": [1.2], "mean_shift": [0.5]}
         pages += [pool.submit(ask, "page", "/api/curve", json=slider) for _ in range(4)]
         for each in (*first, *pages):

@@ -58,7 +58,7 @@ def test_without_the_token_nothing_is_told(studio: Running, path: str) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.2", "localhost:1:1", "localhost.evil.example", "", "[::1]"])
 def test_other_names_are_not_ours(studio: Running, host: str) -> None:
-    assert studio.client.get("/api/about", headers={"Host": host}).status_code == 400
+    assert studio.client.get("/api/tables", headers={"Host": host}).status_code == 400
 
 
 def test_only_our_own_pages_change_anything(studio: Running) -> None:
@@ -164,7 +164,7 @@ def test_errors_and_logs_hold_no_values(studio: Running) -> None:
 
 
 def test_every_answer_forbids_what_we_do_not_need(studio: Running) -> None:
-    for path in ("/explore", "/static/studio.css", "/api/about", "/nothing", "/release/x"):
+    for path in ("/explore", "/static/studio.css", "/api/tables", "/nothing", "/release/x"):
         headers = studio.client.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
@@ -209,7 +209,7 @@ def test_a_password_over_tls_lets_in(tmp_path: Path, started_studio: Any) -> Non
         session.verify, session.trust_env = str(certificate), False
         page = session.get(running.address + "/", headers={"Accept": "text/html"}, timeout=60)
         assert page.url.endswith("/login")
-        assert session.get(running.address + "/api/about", timeout=60).status_code == 401
+        assert session.get(running.address + "/api/tables", timeout=60).status_code == 401
         origin = {"Origin": running.address}
 
         def enter(word: str, headers: dict[str, str]) -> requests.Response:
@@ -222,13 +222,13 @@ def test_a_password_over_tls_lets_in(tmp_path: Path, started_studio: Any) -> Non
         entered = enter("correct horse battery", origin)
         assert entered.status_code == 303
         assert entered.headers["set-cookie"].endswith("; Secure")
-        assert session.get(running.address + "/api/about", timeout=60).status_code == 200
+        assert session.get(running.address + "/api/tables", timeout=60).status_code == 200
         assert session.get(running.address + "/diagnostics", timeout=60).status_code == 404  # not switched on
         session.cookies.clear()
         bearer = {"Authorization": "Bearer correct horse battery"}
-        assert session.get(running.address + "/api/about", headers=bearer, timeout=60).status_code == 200
+        assert session.get(running.address + "/api/tables", headers=bearer, timeout=60).status_code == 200
         wrong = {"Authorization": "Bearer guess"}
-        guesses = [session.get(running.address + "/api/about", headers=wrong, timeout=60) for _ in range(12)]
+        guesses = [session.get(running.address + "/api/tables", headers=wrong, timeout=60) for _ in range(12)]
         assert {guess.status_code for guess in guesses} == {401, 429}
 
 

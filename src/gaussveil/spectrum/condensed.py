@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gaussveil.spectrum.terms import Terms, folded
+from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
 NODES = 12
@@ -24,7 +24,7 @@ def condensed(terms: Terms) -> Terms:
     gap = terms.variance_gap
     if not isinstance(gap, np.ndarray) or gap.size != gap.shape[-1] or gap.size < LONG:
         return terms
-    columns = np.array(folded(*(column.reshape(-1) for column in terms.columns())).columns())
+    columns = np.array([column.reshape(-1) for column in terms.columns()])
     cell = _cells(columns[0])
     order = np.argsort(cell, kind="stable")
     columns, cell = columns[:, order], cell[order]
@@ -32,7 +32,7 @@ def condensed(terms: Terms) -> Terms:
     many = (sizes >= FEWEST) & (cell[np.cumsum(sizes) - 1] != 0)
     inside, sizes = np.repeat(many, sizes), sizes[many]
     if not sizes.size:
-        return Terms(*(column.reshape(*terms.batch_shape, -1) for column in columns))
+        return terms
     gap, log_ratio, *weights = columns[:, inside]
     starts = np.cumsum(sizes) - sizes
     nodes, masses = _gauss(gap, np.array(weights), starts, sizes)

@@ -39,6 +39,32 @@ class NewAccount(Asked):
     )
 
 
+class Planned(Asked):
+    """So many releases at one promise, with Gaussian noise."""
+
+    epsilon: float = Field(gt=0, le=50)
+    delta: float = Field(default=1e-6, gt=0, lt=1)
+    count: int = Field(default=1, ge=1, le=10**6)
+
+
+class WhatIf(Asked):
+    """Releases that an account might pay for, several kinds of them."""
+
+    account: Text = Field(min_length=1)
+    releases: list[Planned] = Field(min_length=1, max_length=12)
+
+
+class WhatIfAnswer(BaseModel):
+    """The account before and after, composed exactly; `fitting` of the first kind fit alone."""
+
+    model_config = ConfigDict(extra="allow")
+
+    account: str
+    after: float | None
+    allowed: bool
+    fitting: int
+
+
 class AccountStatement(BaseModel):
     """What an account has spent, composed exactly; null means unbounded."""
 
@@ -139,6 +165,16 @@ def void(request: Request, context: Context, key: Annotated[str, Path(min_length
     if wants_piece(request):
         reply.headers["HX-Refresh"] = "true"
     return reply
+
+
+@router.post("/api/whatif", responses=REFUSALS, response_model=WhatIfAnswer, tags=["accounts"])
+@books
+def what_if(request: Request, context: Context, asked: WhatIf) -> Response:
+    """Whether an account could pay for several releases, and what it would have spent then. Spends nothing."""
+    if asked.account not in context.accounts():
+        raise ParameterError("there is no such account; open one on the page Accounts")
+    found = context.reader.ask("what_if", ledger=str(context.settings.ledger), **asked.model_dump())
+    return answered(request, "piece_whatif.html", {**found, "releases": asked.model_dump()["releases"]})
 
 
 @router.get("/api/history", responses=REFUSALS, response_model=AccountHistory, tags=["accounts"])

@@ -41,6 +41,9 @@ def studio(
         int | None,
         typer.Option(min=0, help="At the start remove files of releases older than this; all stay by default."),
     ] = None,
+    signing_key: Annotated[
+        Path | None, typer.Option(help="Private key of `gaussveil key new` that certificates can be signed with.")
+    ] = None,
     password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password; mode 600.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
@@ -57,6 +60,10 @@ def studio(
         os.environ.setdefault(variable, value)
     password = None if password_file is None else read_password(password_file)
     require_protection(host, password, tls_cert, tls_key)
+    if signing_key is not None:
+        from gaussveil.accounting.certificates.keys import load_private_key
+
+        load_private_key(signing_key)  # a wrong one is told now, not when somebody signs
     folder = private_folder((state or Path(f"{ledger}.studio")).absolute())
     with held_alone(folder):
         listener = _bound(host, port)
@@ -70,6 +77,7 @@ def studio(
             diagnostics=diagnostics,
             upload_limit=upload_limit * MEBIBYTE,
             keep_days=keep_days,
+            signing_key=signing_key,
             password=password,
             tls_certificate=tls_cert,
             tls_key=tls_key,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import anyio
 from fastapi import APIRouter, File, Form, Request, UploadFile
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -25,6 +25,8 @@ MOST_CARDS, MOST_RECENT = 9, 8
 
 class Table(BaseModel):
     """A table that may be released."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: str = Field(description="What to send as `table`.")
     name: str
@@ -49,14 +51,6 @@ class Columns(BaseModel):
 
     columns: list[Column]
     written: str = ""
-
-
-class About(BaseModel):
-    """What this studio is."""
-
-    version: str
-    accounts: list[str]
-    diagnostics: bool
 
 
 @router.get("/", include_in_schema=False)
@@ -99,24 +93,10 @@ async def api_page(request: Request) -> Response:
     return page(request, "api.html", operations=operations)
 
 
-@router.get("/api/about", responses=REFUSALS, response_model=About, tags=["studio"])
-def about(request: Request, context: Context) -> Response:
-    """Version and accounts."""
-    known = {
-        "version": request.app.version,
-        "accounts": context.accounts(),
-        "diagnostics": context.settings.diagnostics,
-    }
-    return answered(request, "piece_about.html", known)
-
-
 @router.get("/api/tables", responses=REFUSALS, response_model=Tables, tags=["release"])
 def tables(request: Request, context: Context) -> Response:
     """Tables that may be released."""
-    known = [
-        Table(id=table.id, name=table.name, uploaded=table.uploaded).model_dump()
-        for table in context.catalogue.tables()
-    ]
+    known = [Table.model_validate(table).model_dump() for table in context.catalogue.tables()]
     return answered(request, "piece_tables.html", {"tables": known, "chosen": None})
 
 
@@ -133,7 +113,7 @@ async def upload(
     except GaussveilError:
         context.catalogue.remove(added.id)  # what cannot be read leaves no trace
         raise
-    known = Table(id=added.id, name=added.name, uploaded=True).model_dump()
+    known = Table.model_validate(added).model_dump()
     if wants_piece(request):
         tables = [vars(table) for table in context.catalogue.tables()]
         return html("piece_tables.html", 201, tables=tables, chosen=added.id)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gaussveil.accounting.diagnostics import MARK
 from gaussveil.errors import ParameterError
-from gaussveil.studio.offers.offer import Picture, band
-from gaussveil.studio.offers.tables import open_source, read_plain
+from gaussveil.studio.offers import make_offer
+from gaussveil.studio.offers.offer import Picture
+from gaussveil.studio.offers.tables import read_plain
 
 Fact = tuple[str, str]
 MOST_PICTURES = 4
@@ -39,48 +38,21 @@ def _audit(asked: dict[str, Any]) -> list[Fact]:
 
 
 def _compare(asked: dict[str, Any]) -> tuple[list[Fact], list[Picture]]:
-    order, file = asked["order"], Path(asked["file"])
-    if order["mechanism"] == "vector":
-        from gaussveil.report.number_files import read_numbers
-
-        return _errors(read_numbers(file).values - read_plain(asked["address"]).values), []
-    if order["mechanism"] == "table":
-        return _beside_the_truth(order, asked["address"], file)
-    if order["mechanism"] == "mixture" and order["label"]:
-        return _mixture(order, asked["address"], file), []
-    raise ParameterError("only answers from tables, vectors and mixtures with labels can be compared here")
-
-
-def _errors(error: Any) -> list[Fact]:
-    return [
-        ("Root mean square error", f"{float(np.sqrt(np.mean(error**2))):.6g}"),
-        ("Largest error", f"{float(np.max(np.abs(error))):.6g}"),
-    ]
-
-
-def _beside_the_truth(order: dict[str, Any], address: str, file: Path) -> tuple[list[Fact], list[Picture]]:
-    """Released answers beside the same with next to no noise, both within the public bounds."""
-    from gaussveil.studio.offers.table import TableOffer
-
-    with file.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    name = next(column.removesuffix("_sd") for column in rows[0] if column.endswith("_sd"))
-    released, low, high = ([float(row[f"{name}{end}"]) for row in rows] for end in ("", "_low", "_high"))
-    truth = TableOffer(order, address).almost_exact(name)
-    inside = sum(bottom <= value <= top for bottom, value, top in zip(low, truth, high))
-    keys = [next(iter(row.values())) for row in rows] if order["by"] != "nothing" else ["all"]
-    facts = [*_errors(np.array(released) - np.array(truth)), ("Inside the band", f"{inside} of {len(truth)}")]
-    series = {"released": released, "truth, within the bounds": truth}
-    kind = "line" if len(keys) > 1 else "points"
-    return facts, [Picture("Released and true", keys, series, order["by"], name, kind, bands=[band(low, high)])]
-
-
-def _mixture(order: dict[str, Any], address: str, file: Path) -> list[Fact]:
-    from gaussveil.mechanisms import MixtureModel
-    from gaussveil.mechanisms.mixture.diagnostics import diagnose as compare
-    from gaussveil.mechanisms.mixture.records import read_records
-
-    model = MixtureModel.read(file)
-    records = read_records(open_source(address), order["label"], classes=model.classes, columns=order["columns"])
-    found = compare(model, *records.in_memory(), None)
-    return [(name.replace("_", " "), f"{found[name]:.6g}") for name in found if isinstance(found[name], float)]
+    """What was drawn of a release, beside the same with next to no noise, both within the public bounds."""
+    released = asked["picture"]
+    truth = make_offer(asked["order"], asked["address"], "the table").nearly_exact().to_dict()
+    if released is None or any(one != other for one, other in zip(truth["x"], released["x"])):
+        raise ParameterError("what was released and what is true now do not lie at the same places: the table changed")
+    facts, pictures, error = [], [], []
+    for place, ((name, values), (_, exact)) in enumerate(zip(released["series"], truth["series"])):
+        bands = [{**one, "of": 0} for one in released["bands"] if one["of"] == place]
+        inside = [low <= v <= high for one in bands for low, v, high in zip(one["low"], exact, one["high"])]
+        facts += [(f"{name}, inside the band", f"{sum(inside)} of {len(inside)}")] if inside else []
+        error += [one - other for one, other in zip(values, exact)]
+        series = {"released": values, "with next to no noise": exact}
+        pictures.append(
+            Picture(name, released["x"], series, released["x_name"], released["y_name"], released["kind"], bands=bands)
+        )
+    size = np.abs(np.array(error))
+    found = [("Root mean square error", f"{float(np.sqrt(np.mean(size**2))):.6g}"), ("Largest", f"{size.max():.6g}")]
+    return [*found, *facts], pictures

@@ -13,7 +13,7 @@ from gaussveil.studio.offers.orders import KEY, Asked, Text
 from gaussveil.studio.release_pages import listed
 
 router = APIRouter()
-COMPARED = ("table", "vector", "mixture")
+NOT_COMPARED = ("forecast", "process", "sketch", "stream")  # drawn from laws that keep their own spread
 
 
 class CompareRequest(Asked):
@@ -42,7 +42,7 @@ class PrivateFigures(BaseModel):
 @router.get("/diagnostics", include_in_schema=False)
 def diagnostics(request: Request, context: Context) -> Response:
     """The page."""
-    done = [one for one in listed(context) if one["state"] == "released" and one["mechanism"] in COMPARED][:50]
+    done = [one for one in listed(context) if one["state"] == "released" and one["mechanism"] not in NOT_COMPARED][:50]
     return page(
         request, "diagnostics.html", releases=done, tables=[vars(table) for table in context.catalogue.tables()]
     )
@@ -57,13 +57,12 @@ def compare(request: Request, context: Context, asked: CompareRequest) -> Respon
         raise ParameterError("there is no finished release under that key")
     order = context.jobs.request(asked.key)
     address = order["address"] or context.catalogue.find(order["request"]["table"] or "").address
-    file = context.jobs.file(asked.key, status.done["file"])
     found = context.worker.ask(
         "diagnose",
         order=order["request"]["order"],
         address=address,
-        file=str(file),
-        called={address: order["table_name"], str(file): "the release"},
+        picture=status.done["picture"],
+        called={address: order["table_name"]},
     )
     return answered(request, "piece_figures.html", found)
 

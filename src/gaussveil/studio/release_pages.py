@@ -8,17 +8,18 @@ import tempfile
 import time
 from pathlib import Path as FilePath
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
-from pydantic import BaseModel, Field
+from fastapi.responses import JSONResponse, RedirectResponse
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from gaussveil.errors import ParameterError
 from gaussveil.studio.answers import A_FILE, REFUSALS, answered, environment, wants_piece
 from gaussveil.studio.context import Context, Studio, given_work, page
 from gaussveil.studio.jobs import CERTIFICATE, JobStatus
-from gaussveil.studio.offers.orders import KEY, ORDERS, PreviewRequest, ReleaseRequest
+from gaussveil.studio.offers.orders import KEY, KINDS, ORDERS, PreviewRequest, ReleaseRequest
 from gaussveil.studio.shown import require_shown
 from gaussveil.studio.table_catalogue import ENDINGS
 from gaussveil.studio.verify_pages import CertificateVerdict
@@ -33,13 +34,9 @@ Key = Annotated[str, Path(pattern=KEY, description="Idempotency key of the relea
 class Budget(BaseModel):
     """The account before and after; null where unbounded or not known before the release."""
 
+    model_config = ConfigDict(extra="allow")
+
     account: str
-    epsilon: float
-    delta: float
-    before: float | None
-    after: float | None
-    used_before: float = Field(description="Share of the account that is used, by its own rule.")
-    used_after: float | None
     largest_epsilon: float | None = Field(description="About the largest epsilon that it can still pay for.")
     allowed: bool | None
     reason: str
@@ -49,7 +46,6 @@ class Preview(BaseModel):
     """What a release would be like, from public quantities only."""
 
     facts: list[tuple[str, str]]
-    accuracy: dict[str, Any] | None
     simulated: dict[str, Any] | None = Field(description="The answer with its band on a simulated table.")
     guessed_right: int = Field(description="Of 100 guesses who is in the data; 50 are right by chance.")
     promised: float
@@ -60,17 +56,11 @@ class Preview(BaseModel):
 class ReleaseStatus(BaseModel):
     """Where a release stands. `result` holds released values only."""
 
+    model_config = ConfigDict(extra="allow")
+
     key: str
     state: str = Field(description="running, released, refused, cancelled or interrupted")
     message: str
-    stage: int
-    stages: int
-    account: str
-    mechanism: str
-    table: str
-    title: str
-    asked_at: float = Field(description="When, in seconds since 1970.")
-    elapsed: float = Field(description="Seconds since it was asked for, while it is under way.")
     ledger_state: str | None = Field(description="The ledger's entry: debited, drawing, released, void; null if none")
     result: dict[str, Any] | None
 
@@ -82,17 +72,20 @@ class Releases(BaseModel):
 
 
 @router.get("/release", include_in_schema=False)
-async def release(context: Context, mechanism: str = "table", like: str = "") -> Response:
+async def release(context: Context, mechanism: str = "table", like: str = "", account: str = "") -> Response:
     """A new form; its key is in the address, so that coming back to it finds what was started from it."""
     if re.fullmatch(KEY, like) and context.jobs.exists(like):
         mechanism = context.jobs.request(like).get("request", {}).get("order", {}).get("mechanism", "")
     wanted = mechanism if mechanism in ORDERS else "table"
-    rest = f"&like={like}" if re.fullmatch(KEY, like) else ""
-    return RedirectResponse(f"/release/{secrets.token_hex(16)}?mechanism={wanted}{rest}", 303)
+    known = {"mechanism": wanted, "like": like if re.fullmatch(KEY, like) else "", "account": account}
+    rest = urlencode({name: value for name, value in known.items() if value})
+    return RedirectResponse(f"/release/{secrets.token_hex(16)}?{rest}", 303)
 
 
 @router.get("/release/{key}", include_in_schema=False)
-def form_or_result(request: Request, context: Context, key: Key, mechanism: str = "table", like: str = "") -> Response:
+def form_or_result(
+    request: Request, context: Context, key: Key, mechanism: str = "table", like: str = "", account: str = ""
+) -> Response:
     """The form of a key that is still free, or what became of the release under it."""
     if context.jobs.exists(key):
         return page(request, "release_result.html", here="/releases", **_known(context, context.jobs.status(key)))
@@ -111,7 +104,7 @@ def form_or_result(request: Request, context: Context, key: Key, mechanism: str 
         values=before.get("order", {}),
         tables=[vars(table) for table in context.catalogue.tables()],
         chosen=before.get("table"),
-        account=before.get("account"),
+        account=before.get("account", account),
         accounts=context.accounts(),
         needs_table=mechanism != "stream",
         endings=",".join(ENDINGS),
@@ -142,22 +135,17 @@ def listed(context: Studio, search: str = "") -> list[dict[str, Any]]:
 
 def title_of(order: dict[str, Any], table: str) -> str:
     """What a release is called on pages."""
-    kind = ORDERS.get(order.get("mechanism", ""))
-    words = kind.title if kind is not None else "Release"
-    if order.get("mechanism") == "table":
-        words = order["answer"] if order["answer"] == "count" else f"{order['answer']} of {order['column']}"
-        words = {"nothing": words, "values": f"{words} by {order['by_column']}"}.get(
-            order["by"], f"{words} by {order['by']}"
-        )
-    if order.get("mechanism") == "regression":
-        words = f"{order['target']} explained"
+    kind = KINDS.get(order.get("mechanism", ""), {"title": "Release"})
+    words = kind.get("called", kind["title"]).format_map(order)
+    for spoken, meant in ((" of None", ""), (" by nothing", ""), (" by values", f" by {order.get('by_column')}")):
+        words = words.replace(spoken, meant)
     return f"{words[:1].upper()}{words[1:]}, {table}" if table else words
 
 
 @router.post("/api/preview", responses=REFUSALS, response_model=Preview, tags=["release"])
 @given_work
 def preview(request: Request, context: Context, asked: PreviewRequest) -> Response:
-    """What a release would be like: noise, accuracy against epsilon, the account before and after. Spends nothing."""
+    """What a release would be like: the answer on a simulated table, the account before and after. Spends nothing."""
     address, name = _table(context, asked.table)
     if asked.account is not None and asked.account not in context.accounts():
         raise ParameterError("there is no such account; open one on the page Accounts")
@@ -218,22 +206,42 @@ def verify(request: Request, context: Context, key: Key) -> Response:
     return answered(request, "piece_certificate.html", context.worker.ask("verify_certificate", path=path))
 
 
-@router.get("/api/releases/{key}/files/{name}", responses=A_FILE, tags=["release"], response_class=FileResponse)
-def download(context: Context, key: Key, name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")]) -> Response:
-    """The released file, its certificate (certificate.json), a page about it (report.html), or all (package.zip)."""
-    # Always a download: a page of its own would run under this server's name.
+@router.post("/api/releases/{key}/sign", responses=REFUSALS, response_model=CertificateVerdict, tags=["release"])
+@given_work
+def sign(request: Request, context: Context, key: Key) -> Response:
+    """Sign the certificate of a release with the key that the studio was started with, and recompute it."""
+    path, signer = str(context.jobs.file(key, CERTIFICATE)), context.settings.signing_key
+    if signer is None:
+        raise ParameterError("start the studio with --signing-key to sign; `gaussveil key new` makes a key")
+    found = context.worker.ask("sign", path=path, key=str(signer), called={str(signer): "the signing key"})
+    return answered(request, "piece_certificate.html", found)
+
+
+@router.get("/api/releases/{key}/files/{name}", responses=A_FILE, tags=["release"], response_class=Response)
+def download(
+    context: Context,
+    key: Key,
+    name: Annotated[str, Path(pattern=r"^[a-z]+\.[a-z]+$")],
+    rows: Annotated[int, Query(ge=1, le=100_000, description="Of sample.csv.")] = 1000,
+) -> Response:
+    """The released file, its certificate (certificate.json), a page about it (report.html), or all (package.zip).
+
+    Of a mixture also rows drawn from it (sample.csv), which costs nothing.
+    """
+    ask, certificate = context.reader.ask, context.jobs.file(key, CERTIFICATE)
     if name == "report.html":
-        made = context.reader.ask("report_page", path=str(context.jobs.file(key, CERTIFICATE)))["page"]
-        named = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(made, media_type="application/octet-stream", headers=named)
-    if name == "package.zip":
-        folder = context.jobs.file(key, CERTIFICATE).parent
+        body: bytes | str = ask("report_page", path=str(certificate))["page"]
+    elif name == "sample.csv":
+        body = ask("sampled", path=str(context.jobs.file(key, "mixture.json")), rows=rows)["page"]
+    elif name == "package.zip":
         with tempfile.TemporaryDirectory(dir=context.catalogue.store) as place:
-            context.reader.ask("package", folder=str(folder), out=f"{place}/{name}", **_again(context, key))
+            ask("package", folder=str(certificate.parent), out=f"{place}/{name}", **_again(context, key))
             body = FilePath(f"{place}/{name}").read_bytes()
-        named = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(body, media_type="application/octet-stream", headers=named)
-    return FileResponse(context.jobs.file(key, name), media_type="application/octet-stream", filename=name)
+    else:
+        body = context.jobs.file(key, name).read_bytes()
+    # Always a download: a page of its own would run under this server's name.
+    named = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(body, media_type="application/octet-stream", headers=named)
 
 
 def _table(context: Studio, identifier: str | None) -> tuple[str | None, str]:
@@ -248,7 +256,8 @@ def _known(context: Studio, found: JobStatus) -> dict[str, Any]:
     known = {name: value for name, value in vars(found).items() if name != "done"}
     order = context.jobs.request(found.key).get("request", {}).get("order", {})
     if result is not None:
-        result = {**result, "script": _again(context, found.key)} if "python" in result else result
+        result = {**result, "signs": context.settings.signing_key is not None}
+        result |= {"script": _again(context, found.key)} if "python" in result else {}
     elapsed = max(0.0, time.time() - found.asked_at) if found.asked_at and not found.finished else 0.0
     return {**known, "result": result, "title": title_of(order, found.table), "elapsed": elapsed}
 

@@ -31,6 +31,7 @@ class Settings:
     diagnostics: bool = False
     upload_limit: int = 256 * MEBIBYTE
     keep_days: int | None = None
+    signing_key: Path | None = None
     password: str | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None

@@ -7,8 +7,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gaussveil.accounting import Certificate, verify
+from gaussveil.accounting.certificates.keys import load_private_key
 from gaussveil.audit.claims import Claim
+from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
 from gaussveil.report.pair_files import read_pair
 from gaussveil.studio.curves import PairState, coordinates, curve, enclosure, summary
@@ -34,6 +38,23 @@ def report_page(path: str) -> dict[str, Any]:
     return {"page": render(certificate_report(Certificate.read(path)))}
 
 
+def sampled(path: str, rows: int) -> dict[str, Any]:
+    """Rows drawn from a released mixture, as CSV: free, as often as anybody likes."""
+    from gaussveil.mechanisms import MixtureModel
+
+    model = MixtureModel.read(path)
+    drawn, which = model.sample(rows)
+    columns = {**dict(zip(model.columns, drawn.T)), model.label: np.array([str(model.classes[k]) for k in which])}
+    return {"page": encode_columns(columns, ".csv").decode()}
+
+
+def sign(path: str, key: str) -> dict[str, Any]:
+    """Sign a certificate in place with the owner's key, and recompute it."""
+    signed = Certificate.read(path).signed(load_private_key(key))
+    write_whole(path, signed.to_json(), PRIVATE)
+    return verify_certificate(path)
+
+
 def package(folder: str, out: str, python: str, command: str) -> dict[str, Any]:
     """Everything of a release in one file: the value, the certificate, a page, a script and a command."""
     place = Path(folder)
@@ -44,7 +65,8 @@ def package(folder: str, out: str, python: str, command: str) -> dict[str, Any]:
         parcel.write(place / "certificate.json", "certificate.json")
         parcel.writestr("report.html", report_page(str(place / "certificate.json"))["page"])
         parcel.writestr("again.py", python + "\n")
-        parcel.writestr("again.txt", command + "\n")
+        if command:
+            parcel.writestr("again.txt", command + "\n")
         if value.suffix in (".csv", ".parquet"):
             other = ".parquet" if value.suffix == ".csv" else ".csv"
             columns = {name: column.to_numpy() for name, column in _released(value).items()}

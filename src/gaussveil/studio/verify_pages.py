@@ -34,18 +34,11 @@ class CertificateVerdict(BaseModel):
     certificate: dict[str, object]
 
 
-class Claimed(BaseModel):
-    """A claim."""
-
-    epsilon: float
-    delta: float
-
-
 class ClaimVerdict(BaseModel):
     """A claim decided: the upper end certifies, the lower end refutes."""
 
     verdict: Literal["holds", "refuted", "undecided"]
-    claim: Claimed
+    claim: dict[str, float]
     times: int
     ends: curves.Ends
     curve: curves.Curve

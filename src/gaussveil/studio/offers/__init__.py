@@ -1,4 +1,4 @@
-"""What the studio can release: one file per mechanism, each calling the mechanism below and nothing else."""
+"""What the studio can release: each kind calls the mechanism below and nothing else."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from importlib import import_module
 from typing import Any
 
 from gaussveil.studio.offers.offer import Offer, Plan
+from gaussveil.studio.offers.orders import KINDS
 
 
 def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
     """The offer behind an order; its module loads now."""
     mechanism = order["mechanism"]
-    kind = getattr(import_module(f"{__name__}.{mechanism}"), f"{mechanism.title()}Offer")
-    made: Offer = kind(order, address, table_name)
+    made: Offer = getattr(_module(mechanism), f"{mechanism.title()}Offer")(order, address, table_name)
     return made
+
+
+def _module(mechanism: str) -> Any:
+    return import_module(f"{__name__}.{KINDS[mechanism].get('offered_by', mechanism)}")
 
 
 def warm(mechanism: str) -> dict[str, Any]:
     """Load what the first preview needs while somebody still reads the form."""
-    for name in (mechanism, "affordability", "tables"):
+    _module(mechanism)
+    for name in ("affordability", "tables"):
         import_module(f"{__name__}.{name}")
     import_module("gaussveil.engines.duckdb")
     return {}
@@ -33,10 +38,9 @@ def preview(request: dict[str, Any], address: str | None, table_name: str, ledge
     shown = digest(request, address, ledger)  # of what was there before we looked
     plan: Plan = make_offer(order, address, table_name).plan()
     promised = order["epsilon"], order["delta"]
-    budget = before_and_after(ledger, account, plan, promised) if account else None
+    budget = before_and_after(ledger, account, plan, order["delta"]) if account else None
     return {
         "facts": [list(fact) for fact in plan.facts],
-        "accuracy": None if plan.accuracy is None else plan.accuracy.to_dict(),
         "simulated": None if plan.simulated is None else plan.simulated.to_dict(),
         "guessed_right": guessed_right(plan.charge, plan.adjacency, *promised),
         "promised": promised[0],

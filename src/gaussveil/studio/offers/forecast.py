@@ -9,11 +9,13 @@ import numpy as np
 from gaussveil.accounting import Account
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
+from gaussveil.mechanisms.forecast_models import steps_ahead
+from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
 from gaussveil.studio.offers.offer import Offer, Outcome, Picture, Plan, band
 from gaussveil.studio.offers.spelling import spelled
 from gaussveil.studio.offers.tables import open_source
-from gaussveil.timeseries import read_readings
+from gaussveil.timeseries import read_readings, simulate_households
 
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 MOST_DRAWN = 6
@@ -22,23 +24,20 @@ MOST_DRAWN = 6
 class ForecastOffer(Offer):
     """The next hours of one household, or of a whole cluster."""
 
-    file_form = "forecast.{file_format}"
+    file_name = "forecast.csv"
 
-    def _forecaster(self) -> PrivateForecaster:
+    def _forecaster(self, **more: Any) -> PrivateForecaster:
         order = self.order
         if not order["household"]:
             raise ParameterError("name the household whose forecast, or whose cluster's forecasts, to release")
-        return PrivateForecaster(
-            horizon=order["horizon"],
-            epsilon=order["epsilon"],
-            delta=order["delta"],
-            clusters=order["clusters"],
-            model=order["past"],
-        )
+        known = {name: order[name] for name in ("horizon", "epsilon", "delta", "clusters")}
+        return PrivateForecaster(model=order["past"], **{**known, **more})
 
     def plan(self) -> Plan:
-        """What is promised. The noise depends on forecasts, which come from readings, so it is not shown before."""
-        self._forecaster()
+        """What is promised. The noise depends on forecasts and these on readings: homes of nobody stand for them."""
+        steps_ahead(self._forecaster().horizon, 1)
+        homes = simulate_households(8, 15, step_minutes=60, seed=1)
+        rehearsed = self._forecaster(horizon="3h", clusters=1, generator=SeededGenerator(1)).fit(homes)
         return Plan(
             facts=(
                 ("Hidden", "which household of its cluster the forecast belongs to"),
@@ -49,7 +48,8 @@ class ForecastOffer(Offer):
                     "It will be the smallest that keeps the promise, and the certificate states it",
                 ),
                 ("Assumed public", "which household is in which cluster, and the models of the households"),
-            )
+            ),
+            simulated=_picture("Three hours of one of eight simulated homes", rehearsed.release("home00002").value),
         )
 
     def prepare(self) -> int:
@@ -73,18 +73,18 @@ class ForecastOffer(Offer):
         release = forecaster.release_cluster_of(name) if self.order["whole_cluster"] else forecaster.release(name)
         known = release.certificate.parameters
         return Outcome(
-            body=encode_columns(release.value.columns(), f".{self.order['file_format']}"),
+            body=encode_columns(release.value.columns(), ".csv"),
             certificate=release.certificate,
             facts=(
                 ("Released", release.certificate.released),
                 ("Hidden among", f"{known['cluster_size']} households"),
                 ("Error", f"mean squared, {float(known['accuracy']):.4g} in log power"),
             ),
-            picture=lambda: _picture(release.value),
+            picture=lambda: _picture("Released forecast", release.value),
         )
 
 
-def _picture(value: PrivateForecast) -> Picture:
+def _picture(title: str, value: PrivateForecast) -> Picture:
     times = [str(time).replace("T", " ") for time in value.times.astype("datetime64[m]")]
     series: dict[str, Any] = {}
     for index, row in enumerate(np.atleast_2d(value.kw)[:MOST_DRAWN]):
@@ -92,4 +92,4 @@ def _picture(value: PrivateForecast) -> Picture:
     bands = []
     if value.kw.ndim == 1:
         bands = [band(value.lower_kw.tolist(), value.upper_kw.tolist(), f"{value.coverage:.0%} band")]
-    return Picture("Released forecast", times, series, "time", "kW", bands=bands)
+    return Picture(title, times, series, "time", "kW", bands=bands)

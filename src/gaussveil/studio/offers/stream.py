@@ -6,11 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gaussveil.accounting import Account
 from gaussveil.mechanisms import MeterStream
 from gaussveil.mechanisms.meter_stream.record import adjacency_of
 from gaussveil.streaming.meters import Meter, write_meters
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Plan, against_epsilon
+from gaussveil.studio.offers.offer import DAY, Offer, Outcome, Picture, Plan, band
+from gaussveil.studio.offers.rehearsed import NORMAL_95
 
 ROOM = 1 << 20
 
@@ -18,24 +21,19 @@ ROOM = 1 << 20
 class StreamOffer(Offer):
     """Everything about the stream is public; no table is read."""
 
-    file_form = "meter.json"
+    file_name = "meter.json"
 
-    def _stream(self, account: Account | None = None, **changed: Any) -> MeterStream:
-        order = {**self.order, **changed}
-        return MeterStream.design(
-            sample_period=order["sample_period"],
-            epsilon=order["epsilon"],
-            delta=order["delta"],
-            event=(order["event_kw"], order["event_duration"]),
-            purpose=order["purpose"],
-            account=account,
-        )
+    def _given(self) -> dict[str, Any]:
+        known = {name: self.order[name] for name in ("sample_period", "epsilon", "delta", "purpose")}
+        return {**known, "event": (self.order["event_kw"], self.order["event_duration"])}
 
     def plan(self) -> Plan:
         """Noise on readings and energies."""
-        stream = self._stream()
+        stream = MeterStream.design(**self._given())
         plan = stream.plan()
-        found = [self._stream(epsilon=one).plan() for one in EPSILONS]
+        kw = np.asarray(DAY) / 8 + np.random.default_rng(0).normal(scale=plan.hourly_sd, size=len(DAY))
+        ends = [band((kw - NORMAL_95 * plan.hourly_sd).tolist(), (kw + NORMAL_95 * plan.hourly_sd).tolist())]
+        hours = [*range(len(DAY))]
         return Plan(
             facts=(
                 ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading, {plan.hourly_sd:.4g} on an hour"),
@@ -49,26 +47,17 @@ class StreamOffer(Offer):
             ),
             charge=stream.design_.charge,
             adjacency=adjacency_of(stream.design_.hidden),
-            accuracy=against_epsilon(
-                "Error against epsilon",
-                "standard deviation",
-                {
-                    "kW on an hour": [one.hourly_sd for one in found],
-                    "kWh a day": [one.daily_energy_sd for one in found],
-                },
-            ),
+            simulated=Picture("A simulated day, hour by hour", hours, {"kW": kw.tolist()}, "hour", "kW", bands=ends),
         )
 
     def prepare(self) -> int:
         """Design."""
-        self._known["stream"] = self._stream()
+        self._known["stream"] = MeterStream.design(**self._given())
         return ROOM
 
     def python(self) -> str:
         """As Python."""
-        given = {name: self.order[name] for name in ("sample_period", "epsilon", "delta", "purpose")}
-        event = (self.order["event_kw"], self.order["event_duration"])
-        made = f"stream = MeterStream.design(**{given!r}, event={event!r}, account=account)"
+        made = f"stream = MeterStream.design(**{self._given()!r}, account=account)"
         return f"{made}\nrelease = Release(stream, stream.open())"
 
     def release(self, account: Account) -> Outcome:

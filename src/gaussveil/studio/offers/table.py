@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from gaussveil import mechanisms, statistics
-from gaussveil.accounting import Account
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.table.release import TablePlan, TableRelease
-from gaussveil.noise import SeededGenerator
+from gaussveil.mechanisms.table.release import TableRelease
 from gaussveil.report.number_files import encode_columns
-from gaussveil.studio.offers.offer import EPSILONS, Offer, Outcome, Picture, Plan, against_epsilon, band
+from gaussveil.statistics import Source
+from gaussveil.studio.offers.offer import DAY
+from gaussveil.studio.offers.rehearsed import Answer, Facts, RehearsedOffer
 from gaussveil.studio.offers.spelling import spelled
 from gaussveil.studio.offers.tables import open_source, schema_of
 
-ROOM_PER_GROUP = 512
 MANY = 8  # groups from which on a line is drawn
 MOST_SIMULATED = 2000
-CLOSE = 1e4  # an epsilon that hides nothing
-# A day of a home as everybody knows it: public, and of no data.
-DAY = (2, 2, 1, 1, 1, 2, 4, 6, 6, 5, 5, 6, 7, 6, 5, 5, 6, 8, 10, 10, 9, 7, 5, 3)
 
 
-class TableOffer(Offer):
+class TableOffer(RehearsedOffer):
     """Answers from a table by group."""
 
     file_name = "answers.csv"
 
-    def _mechanism(self, account: Account | None = None, **changed: Any) -> TableRelease:
-        order = self.order
-        known = {name: order[name] for name in ("unit", "epsilon", "delta", "rows_per_group")}
-        return TableRelease(**{**known, **changed}, by=self._groups(), answers=[self._answer()], account=account)
+    def _mechanism(self, **more: Any) -> TableRelease:
+        known = self._promised("unit", "rows_per_group", **more)
+        return TableRelease(by=self._groups(), answers=[self._asked()], **known)
 
     def _groups(self) -> dict[str, Any]:
         by, column = self.order["by"], self.order["by_column"]
@@ -49,7 +43,7 @@ class TableOffer(Offer):
             raise ParameterError("list the values to group by: they must be public, so they are never looked up")
         return {column: statistics.value_of(column, [int(v) if v.lstrip("-").isdecimal() else v for v in listed])}
 
-    def _answer(self) -> Any:
+    def _asked(self) -> Any:
         order, kind = self.order, self.order["answer"]
         if kind == "count":
             return mechanisms.Count()
@@ -63,35 +57,12 @@ class TableOffer(Offer):
         learnt = {"bounds": "auto"} if order["bounds"] == "learnt" and kind in ("mean", "sum") else {}
         return getattr(mechanisms, kind.title())(order["column"], between, **learnt)
 
-    def _planned(self) -> TablePlan:
-        plan = self._mechanism().plan()
-        plan.request.reader.check(schema_of(self.needed_table()))
+    def _simulated(self) -> pa.Table:
+        """Rows of nobody: each unit once in every group, some larger than others, over a day that everybody knows."""
+        self._mechanism().plan().request.reader.check(schema_of(self.needed_table()))
         if self.order["unit"] == self.order["by_column"]:
             raise SchemaError("whom to hide cannot be a group as well: a group of one hides nobody")
-        return plan
-
-    def plan(self) -> Plan:
-        """The noise of every answer, and a rehearsal on a simulated table of the same shape; no data."""
-        plan, units = self._planned(), min(self.order["units"], MOST_SIMULATED)
-        rehearsed = self._mechanism(generator=SeededGenerator(0)).release(self._simulated(units)).value
-        error = f"{self._typical_error(rehearsed)} if each group has {units} of them"
-        accuracy = None
-        if not any(map(math.isnan, plan.deviations().values())):
-            errors = [sum(self._mechanism(epsilon=one).plan().deviations(units).values()) for one in EPSILONS]
-            accuracy = against_epsilon("Error against epsilon", self._unit(), {"standard deviation": errors})
-        return Plan(
-            facts=(
-                ("Answers", f"{len(rehearsed)} numbers, each with its error and its 95 % interval"),
-                ("Noise", f"standard deviation about {error}"),
-            ),
-            charge=plan.charge,
-            adjacency=plan.adjacency,
-            accuracy=accuracy,
-            simulated=self._picture(f"On a simulated table of {units}", rehearsed),
-        )
-
-    def _simulated(self, units: int) -> pa.Table:
-        """Rows of nobody: each unit once in every group, some larger than others, over a day that everybody knows."""
+        units = min(self.order["units"], MOST_SIMULATED)
         order, (values, *_) = self.order, [*(list(key.values) for key in self._groups().values()), ["all"]]
         place, who = np.tile(np.arange(len(values)), units), np.repeat(np.arange(units), len(values))
         low, high = order["low"] or 0.0, order["high"] or 1.0
@@ -106,48 +77,37 @@ class TableOffer(Offer):
             columns[order["by_column"]] = clock.astype("M8[s]") if step else clock
         return pa.table(columns)
 
-    def prepare(self) -> int:
-        """Open the table and plan."""
-        self._planned()
-        return ROOM_PER_GROUP * math.prod(len(key.values) for key in self._groups().values()) + 4096
+    def _data(self) -> Source:
+        return open_source(self.needed_table())
+
+    def _facts(self, rehearsed: Answer) -> Facts:
+        (names, _), error = rehearsed.table.values(), dict(rehearsed.facts)["Typical error"]
+        units = min(self.order["units"], MOST_SIMULATED)
+        return (
+            ("Answers", f"{len(names)} numbers, each with its error and its 95 % interval"),
+            ("Noise", f"standard deviation about {error} if each group has {units} of them"),
+        )
 
     def python(self) -> str:
         """As Python."""
         return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"
-
-    def release(self, account: Account) -> Outcome:
-        """Read the table once and draw."""
-        release = self._mechanism(account).release(open_source(self.needed_table()))
-        value = release.value
-        return Outcome(
-            body=encode_columns({name: value[name].to_numpy() for name in value.column_names}, ".csv"),
-            certificate=release.certificate,
-            facts=(("Released", release.certificate.released), ("Typical error", self._typical_error(value))),
-            picture=lambda: self._picture("Released answers", value),
-        )
-
-    def almost_exact(self, name: str) -> list[float]:
-        """The same answers with next to no noise, for the owner of the data alone."""
-        found: list[float] = (
-            self._mechanism(epsilon=CLOSE).release(open_source(self.needed_table())).value[name].to_pylist()
-        )
-        return found
 
     def _unit(self) -> str:
         unit: str = self.order["measured_in"]
         known = {"count": "rows", "share": "share of rows", "variance": f"{unit} squared".strip()}
         return known.get(self.order["answer"], unit)
 
-    def _typical_error(self, answers: pa.Table) -> str:
-        (name,) = (one for one in answers.column_names if one.endswith("_sd"))
-        return f"{float(np.median(answers[name].to_numpy())):.3g} {self._unit()}".strip()
-
-    def _picture(self, title: str, answers: pa.Table) -> Picture:
-        order, unit = self.order, self._unit()
-        what = order["answer"] if order["answer"] == "count" else f"{order['answer']} of {order['column']}"
-        (name,) = (one.removesuffix("_sd") for one in answers.column_names if one.endswith("_sd"))
-        values, low, high = (answers[f"{name}{end}"].to_pylist() for end in ("", "_low", "_high"))
-        labels = ["all"] if order["by"] == "nothing" else [str(key) for key in answers.column(0).to_pylist()]
+    def _answer(self, mechanism: TableRelease, data: Any) -> Answer:
+        order, release = self.order, mechanism.release(data)
+        found = release.value
+        (name,) = (one.removesuffix("_sd") for one in found.column_names if one.endswith("_sd"))
+        values, low, high = (found[f"{name}{end}"].to_pylist() for end in ("", "_low", "_high"))
+        labels = ["all"] if order["by"] == "nothing" else [str(key) for key in found.column(0).to_pylist()]
         over = {"nothing": "", "values": order["by_column"]}.get(order["by"], f"{order['by']} of {order['by_column']}")
-        kind, named = "line" if len(labels) > MANY else "points", f"{what}, {unit}" if unit else what
-        return Picture(title, labels, {what: values}, over, named, kind, bands=[band(low, high)])
+        what = "count" if order["answer"] == "count" else f"{order['answer']} of {order['column']}"
+        self.y_name = ", ".join(part for part in (what, self._unit()) if part)
+        self.kind = "line" if len(labels) > MANY else "points"
+        error = f"{float(np.median(found[f'{name}_sd'].to_numpy())):.3g} {self._unit()}".strip()
+        body = encode_columns({column: found[column].to_numpy() for column in found.column_names}, ".csv")
+        facts = (("Typical error", error),)
+        return Answer({over: labels, what: values}, release.certificate, facts, (low, high), body=body)

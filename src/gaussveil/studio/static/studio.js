@@ -12,6 +12,7 @@
       const last = path.pop();
       path.reduce((place, part) => (place[part] ??= {}), made)[last] = value;
     }
+    for (const [name, value] of Object.entries(made)) if (typeof value === "object" && value["0"]) made[name] = Object.values(value); // rows of a form
     return made;
   }
 
