@@ -197,11 +197,11 @@ def test_low_bits_do_not_depend_on_the_value(coloured: bool) -> None:
 
 def test_a_family_betrays_no_label_by_grid_tables_or_bytes(counting: Callable[[int], SeededGenerator]) -> None:
     covariances = [np.eye(3), random_covariance(6, 3, 1e3), np.diag([50.0, 60.0, 1e4])]
-    family = GaussianNoise.family(covariances, shape=(5, 3))
+    family = GaussianNoise.family(covariances)
     requests = []
     for member, covariance in zip(family, covariances):
         generator = counting(1)
-        member.add(np.zeros((5, 3)), generator)
+        member.add(np.zeros(3), generator)
         requests.append(generator.requests)  # type: ignore[attr-defined]
         assert np.linalg.eigvalsh(member.continuous_covariance - covariance)[0] > 0
         assert (member.grid, member.total_variation) == (family[0].grid, family[0].total_variation)

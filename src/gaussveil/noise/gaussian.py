@@ -63,13 +63,7 @@ class GaussianNoise:
             self._set_colouring(colour([_in_grid_units(noise, self.grid)], LATTICE_VARIANCE)[0])
 
     @classmethod
-    def family(
-        cls,
-        covariances: Sequence[ArrayLike],
-        shape: Shape | None = None,
-        grid: float | None = None,
-        differing: int | None = None,
-    ) -> list[GaussianNoise]:
+    def family(cls, covariances: Sequence[ArrayLike], grid: float | None = None) -> list[GaussianNoise]:
         """One design per covariance, alike in grid, tables, widths, code and random bytes: none betrays its label.
 
         Where labels have different covariances, evaluate the pairs of `continuous_covariance`: the small excess over
@@ -80,7 +74,7 @@ class GaussianNoise:
             raise ShapeError("covariances must be a nonempty list of square matrices of one size.")
         members = [cls.__new__(cls) for _ in noises]
         for member, noise in zip(members, noises):
-            member._set_shape(noise, shape, differing)
+            member._set_shape(noise, None, None)
         count = members[0].differing
         common = checked_grid(grid) if grid is not None else _default_grid(min(map(_smallest_sd, noises)), count)
         colourings = colour([_in_grid_units(noise, common) for noise in noises], LATTICE_VARIANCE)

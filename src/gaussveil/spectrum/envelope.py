@@ -150,28 +150,17 @@ def triangle_bound(mean_gap: float, excess: float, rank: int, epsilon: float, *,
 
 
 @lru_cache(maxsize=4096)
-def supremum(
-    mean_gap: float,
-    log_ratio: float,
-    rank: int,
-    epsilon: float,
-    *,
-    wide_first: bool,
-    tolerance: float = TOLERANCE,
-    target: float | None = None,
-) -> tuple[float, float]:
+def supremum(mean_gap: float, log_ratio: float, rank: int, epsilon: float, *, wide_first: bool) -> tuple[float, float]:
     """Log of a feasible delta and of a proven upper end of the supremum, wide against narrow or narrow against wide.
 
-    With a `target` (a log delta) the search ends as soon as the supremum is known to lie above or not above it. Of rank
-    1 the ends are within `tolerance`; of higher rank the upper end is the better of the dominating pair and the
+    Of rank 1 the ends are within `TOLERANCE`; of higher rank the upper end is the better of the dominating pair and the
     triangle.
     """
     excess = expm1(log_ratio) * OUTWARDS
     whole = triangle_bound(mean_gap, excess, rank, epsilon, wide_first=wide_first)
     if rank > 1 and excess > 0:
         return _higher_rank(mean_gap, log_ratio, rank, epsilon, wide_first, whole)
-    search = _Search(mean_gap, excess, epsilon, wide_first)
-    return search.run(whole, tolerance, target)
+    return _Search(mean_gap, excess, epsilon, wide_first).run(whole)
 
 
 def _higher_rank(
@@ -223,16 +212,14 @@ class _Search:
         # a covariance that grows by w has delta of about e^-(q/w) at epsilon q: small against what is looked for
         self.price = min(epsilon + 8.0 - max(self.lower, -700.0), 700.0)
 
-    def run(self, whole: float, tolerance: float, target: float | None) -> tuple[float, float]:
+    def run(self, whole: float) -> tuple[float, float]:
         """Ends of log delta; `whole` bounds the cell [0, excess] to start with."""
         near, near_bound = self.excess, whole
         cells, bounds = np.zeros((0, 4)), np.zeros(0)
         self._try(np.array([[self.excess, self.excess, angle, angle] for angle in (0.0, pi / 4, pi / 2)]))
         while True:
             upper = max(near_bound, float(np.max(bounds, initial=-inf)))
-            if target is not None and (upper <= target or self.lower > target):
-                break
-            enough = max(self.lower + tolerance, -inf if target is None else target)
+            enough = self.lower + TOLERANCE
             if upper <= enough or self.evaluations > MOST_EVALUATIONS:
                 break
             parts = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+from dataclasses import fields
 
 from gaussveil.accounting.ledger.ledger import Ledger
-from gaussveil.accounting.ledger.records import as_rows
+from gaussveil.accounting.ledger.records import Entry, as_rows
+from gaussveil.files import csv_text
 
 FORMAT = "gaussveil account"
 VERSION = 1
@@ -36,10 +36,5 @@ def account_json(ledger: Ledger, name: str) -> str:
 
 def account_csv(ledger: Ledger, name: str) -> str:
     """One line per entry: id, state, what, when and the digest of its charge."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(
-        stream, ["id", "account", "charge", "state", "guarantee", "what", "debited_at"], lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(as_rows(ledger.entries(name)))
-    return stream.getvalue()
+    rows = as_rows(ledger.entries(name))
+    return csv_text([[field.name for field in fields(Entry)], *(row.values() for row in rows)])
