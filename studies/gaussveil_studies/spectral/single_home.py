@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gaussveil.mechanisms import PrivateSpectrum, calibrate_ball
+from gaussveil.accounting import Adjacency
+from gaussveil.mechanisms import GaussianRelease, PrivateSpectrum, calibrate_ball
 from gaussveil.noise import SeededGenerator
 from gaussveil.timeseries import welch_psd
 from gaussveil.typing import Floats
@@ -23,6 +24,7 @@ from gaussveil_studies.spectral.stream_receiver import PERIOD, WEEK, Home
 
 STRETCH = 9 * WEEK  # of the public half, twice
 BANDS = (8, 4)
+NORMS = (60.0, 150.0)  # kW^2 h, public: of a home's spectrum in the average of many
 
 
 def read_home(folder: Path | None = None) -> Floats:
@@ -69,6 +71,34 @@ def spectrum_errors(home: Home, draws: int) -> list[dict[str, float | str]]:
             row[name] = float(np.mean(errors) / np.linalg.norm(truth))
             row["kept"] = mechanism.kept()
         rows.append(row | {"prior": float(np.linalg.norm(prior - truth) / np.linalg.norm(truth))})
+    return rows
+
+
+def average_errors(homes: Floats, period: float, draws: int) -> list[dict[str, float | str]]:
+    """Relative error of many homes' average spectrum at epsilon 1, each home hidden whole.
+
+    A home's spectrum is shortened to a public norm, so that it moves their sum by that norm at most.
+    """
+    rows: list[dict[str, float | str]] = []
+    points = round(24 / period)
+    truth = np.mean([welch_psd(home, points, period=period) for home in homes], axis=0)
+    for bands in (None, BANDS[0]):
+        estimate = PrivateSpectrum(
+            epsilon=1.0, delta=1e-5, l2_ball=1.0, points=points, sample_period=period, bands=bands
+        )
+        spectra = np.stack([estimate.density(home) for home in homes])
+        for norm in NORMS:
+            short = spectra * np.minimum(1, norm / np.linalg.norm(spectra, axis=1, keepdims=True))
+            mechanism = GaussianRelease(
+                epsilon=1.0, delta=1e-5, l2_sensitivity=norm, adjacency=Adjacency.add_remove("home")
+            )
+            errors = []
+            for seed in range(draws):
+                mechanism.generator = SeededGenerator(seed)
+                released = np.asarray(mechanism.release(short.sum(axis=0)).value) / len(homes)
+                errors.append(np.linalg.norm(estimate.post_process(released) - truth))
+            error = float(np.mean(errors) / np.linalg.norm(truth))
+            rows.append({"numbers": f"{spectra.shape[1]:g}", "norm": norm, "error": error})
     return rows
 
 

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from gaussveil.mechanisms import TrajectoryRelease
 from gaussveil.typing import Progress
 from gaussveil_studies.errata.part import errata_step
-from gaussveil_studies.real_data import SINGLE_HOME
-from gaussveil_studies.spectral.single_home import distances, figures, read_home, spectrum_errors
+from gaussveil_studies.real_data import SINGLE_HOME, SWISS_HOMES, swiss_homes
+from gaussveil_studies.spectral.single_home import average_errors, distances, figures, read_home, spectrum_errors
 from gaussveil_studies.spectral.stream_receiver import Home
 from gaussveil_studies.spectral.stream_tables import sensitive_row, tables_2_and_3
 from gaussveil_studies.spectral.stream_utility import measure
@@ -85,6 +85,17 @@ def pictures(options: Options, progress: Progress) -> Part:
     )
 
 
+def averages(options: Options, progress: Progress) -> Part:
+    """The useful form: the average spectrum of many homes, each of them hidden whole."""
+    homes = swiss_homes(options.folder())
+    rows = average_errors(homes.values, homes.step_minutes / 60, options.pick(1, 10, 200))
+    return Part(
+        "The average spectrum of many homes",
+        (f"{len(homes)} Swiss homes; epsilon 1, delta 1e-5, one home added or removed. Zeros have an error of 1.",),
+        (Table.of("errors", rows, "numbers: numbers released; norm: public norm, kW²h; error: relative error"),),
+    )
+
+
 def tables(options: Options, progress: Progress) -> Part:
     """Tables II and III, what the printed stream tells of its spectrum, and the usefulness of ours."""
     home = Home.of(read_home(options.folder()))
@@ -153,6 +164,7 @@ STUDY = Study(
         Step("calibration", "calibration", calibration),
         Step("figures", "figures", pictures, files=(SINGLE_HOME,)),
         Step("tables", "tables", tables, files=(SINGLE_HOME,)),
+        Step("averages", "many homes", averages, files=(SWISS_HOMES,)),
         Step("sweeps", "section IV-C", sweeps, files=(SINGLE_HOME,)),
         errata_step("SpDP"),
     ),
