@@ -9,6 +9,7 @@ from gaussveil.mechanisms.gaussian_output import LiftedPlan as LiftedPlan
 from gaussveil.mechanisms.gp import PrivateGaussianProcessRegressor as PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.label_mixture.estimator import PrivateLabelMixture as PrivateLabelMixture
 from gaussveil.mechanisms.logistic import PrivateBayesianLogisticRegression as PrivateBayesianLogisticRegression
+from gaussveil.mechanisms.meter_fleet import FleetForecast as FleetForecast
 from gaussveil.mechanisms.meter_fleet import MeterFleet as MeterFleet
 from gaussveil.mechanisms.meter_fleet import WindowEnergy as WindowEnergy
 from gaussveil.mechanisms.meter_stream.figures import StreamPlan as StreamPlan
