@@ -104,7 +104,7 @@ def test_refusals_name_the_rule() -> None:
 
 
 def test_plot_draws_the_curve() -> None:
-    axes = Accountant().add(STEP, steps=100).plot()
+    axes = Accountant().add(STEP).plot()
     (line,) = axes.get_lines()
     assert np.all(np.diff(line.get_ydata()) <= 0)
     assert axes.get_xlabel() == "epsilon"
