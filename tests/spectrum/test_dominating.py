@@ -15,6 +15,7 @@ from gaussveil.accounting import Charge
 from gaussveil.audit.white_box import audit
 from gaussveil.errors import NotPositiveDefiniteError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
+from gaussveil.spectrum.dominated import QUICK_BITS
 from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.spectrum.verified import dp_delta_upper
 
@@ -188,3 +189,24 @@ def test_singular_matrices_are_refused_by_name() -> None:
     assert good.dominating()[1] == 0.0
     with pytest.raises(NotPositiveDefiniteError, match="cov_x"):
         GaussianPair([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]], [0.0, 0.0], np.eye(2)).dominating()
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 6.0])
+def test_many_pairs_are_reduced_together_and_epsilon_stays_private(spread: float) -> None:
+    draw = np.random.default_rng(11)
+    pairs = []
+    for _ in range(12):
+        scales = 10.0 ** np.linspace(0, spread / 2, 6)
+        root = draw.normal(size=(6, 20)) * scales[:, None]
+        other = root * (1 + 0.05 * draw.normal(size=root.shape))
+        mean = 0.2 * scales * draw.normal(size=6)
+        pairs.append(GaussianPair(mean, other @ other.T, np.zeros(6), root @ root.T))
+    composed = compose(*pairs)
+    alone = sum(pair.dominating()[1] for pair in pairs)
+    _, left = composed.dominating(QUICK_BITS)
+    assert alone < left < 1e-15
+    for loss in (composed, composed.reversed()):
+        for delta in (1e-3, 1e-9, 1e-60):
+            epsilon = float(loss.epsilon(delta))
+            assert loss.enclose(epsilon).upper <= delta
+            assert loss.enclose(epsilon * (1 - 1e-9)).lower > delta * (1 - 1e-6)

@@ -20,6 +20,7 @@ from gaussveil.spectrum import contour, cumulants, enclosures, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
 from gaussveil.spectrum.attack_risk import AttackRisk
 from gaussveil.spectrum.condensed import condensed
+from gaussveil.spectrum.dominated import PROOF_BITS, dominated, proof_bits
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
@@ -29,7 +30,6 @@ from gaussveil.typing import Array
 
 TRACE = 1e-30
 HOPELESS = -1e6  # log delta below which digits no longer matter
-PROOF_BITS = (256, 1024)  # of the reduction of matrices; each is tried where the one before leaves too much open
 SLIVER = 1e-13  # share of delta that pays for what a reduction leaves out
 ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
@@ -135,7 +135,7 @@ class PrivacyLoss(AttackRisk):
         in plain floats, ask `PrivacyLoss.from_terms(pair.variance_gap, pair.multiplicity, pair.energy)`.
         """
         target = probability_array("delta", delta, self._terms.variance_gap)
-        for bits in PROOF_BITS:
+        for bits in proof_bits(self._sources, self.batch_shape):
             loss, variation = self.dominating(bits)
             terms, flat, shape = loss._broadcast(target, loss._condensed)
             xp = array_namespace(flat)
@@ -234,15 +234,9 @@ class PrivacyLoss(AttackRisk):
         if not any(isinstance(source.origin, ExactMatrices) for source in self._sources):
             return self, 0.0
         if bits not in self._dominating:
-            pieces, total = [], 0.0
-            for source in self._sources:
-                terms, variation = _dominating_terms(source, self.batch_shape, self._terms.variance_gap, bits)
-                pieces.append(terms)
-                total += variation
-            xp = array_namespace(self._terms.variance_gap)
-            columns = [xp.concat(list(column), axis=-1) for column in zip(*(piece.columns() for piece in pieces))]
-            exact = ExactSource(ExactTerms(columns[0], columns[2], columns[3]))
-            self._dominating[bits] = PrivacyLoss(Terms(*columns), [exact]), total * (1 + 2.0**-40)
+            terms, total = dominated(self._sources, self.batch_shape, self._terms.variance_gap, bits)
+            exact = ExactSource(ExactTerms(terms.variance_gap, terms.multiplicity, terms.energy))
+            self._dominating[bits] = PrivacyLoss(terms, [exact]), total * (1 + 2.0**-40)
         return self._dominating[bits]
 
     # --- both directions
@@ -250,7 +244,9 @@ class PrivacyLoss(AttackRisk):
     @np.errstate(all="ignore")
     def reversed(self) -> PrivacyLoss:
         """The loss of Y against X."""
-        return PrivacyLoss(self._terms.reversed(), [source.reversed() for source in self._sources])
+        found = PrivacyLoss(self._terms.reversed(), [source.reversed() for source in self._sources])
+        found._dominating |= {bits: (loss.reversed(), left) for bits, (loss, left) in self._dominating.items()}
+        return found
 
     def dp_delta(self, epsilon: Any) -> Array:
         """delta of (epsilon, delta)-differential privacy: the worse of both directions."""
@@ -371,25 +367,6 @@ def compose(*losses: PrivacyLoss) -> PrivacyLoss:
     ]
     terms = Terms(*columns) if batch else folded(*columns)
     return PrivacyLoss(terms, [source for loss in losses for source in loss._sources])
-
-
-def _dominating_terms(source: ExactSource, batch_shape: tuple[int, ...], like: Array, bits: int) -> tuple[Terms, float]:
-    """Terms of one source, repeated as it is, and the total variation they leave out; energies rounded up."""
-    xp = array_namespace(like)
-    origin, count, variation = source.origin, source.count, 0.0
-    if isinstance(origin, ExactMatrices):
-        columns, variation = enclosures.dominate(source, batch_shape, bits)
-        gap, log_ratio, energy = (float_array("terms", column, like) for column in columns)
-        terms = Terms(gap, log_ratio, xp.ones_like(gap), energy)
-    else:
-        shape = (*batch_shape, origin.variance_gap.shape[-1])
-        given = (origin.variance_gap, origin.multiplicity, origin.energy)
-        terms = Terms.from_gaps(*(xp.broadcast_to(one, shape) for one in given))
-        terms = terms.reversed() if source.swapped else terms
-    if count > 1:
-        energy = terms.energy * (count * (1 + 2.0**-51))
-        terms = Terms(terms.variance_gap, terms.log_ratio, terms.multiplicity * count, energy)
-    return terms, variation * count
 
 
 def _plain(array: Array) -> Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from threading import Lock
 from typing import Any
 
@@ -126,25 +127,27 @@ def _spectra(active: Sequence[tuple[Doubles, int]], precision: int) -> list[tupl
 
 
 def dominate(
-    source: ExactSource, batch_shape: tuple[int, ...], bits: int
-) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], float]:
-    """Gaps, logs of ratios and energies that dominate a pair of matrices, and the total variation they leave out.
+    sources: Sequence[ExactSource], batch_shape: tuple[int, ...], bits: int, together: bool
+) -> Iterator[tuple[list[NDArray[np.float64]], float]]:
+    """Gaps, logs of ratios and energies that dominate each pair of matrices, and the total variation they leave out.
 
-    Refuses what cannot be bounded with so many bits.
+    Refuses what cannot be bounded with so many bits. `together`: many pairs at once, to some 25 digits.
     """
-    origin = _Origin(source, batch_shape)
+    origins, places = [_Origin(source, batch_shape) for source in sources], [*np.ndindex(*batch_shape)]
     found = []
     with _PRECISION_LOCK, ctx.workprec(bits):
-        for place in np.ndindex(*batch_shape):
-            doubles, _ = origin.at(place)
-            assert isinstance(doubles, MatrixDoubles)
-            spectrum = matrix_spectrum(doubles, bits)
-            terms = None if spectrum is None else dominating_terms(spectrum)
-            if terms is None:
+        doubles = [origin.at(place)[0] for origin in origins for place in places]
+        pairs = tuple(one for one in doubles if isinstance(one, MatrixDoubles))
+        for spectrum in (matrix_spectra(pairs, bits) if together else map(matrix_spectrum, pairs, repeat(bits))) or ():
+            if spectrum is None or (terms := dominating_terms(spectrum)) is None:
                 raise NumericalError(NEARLY_SINGULAR)
             found.append(terms)
-    gap, log_ratio, energy = (np.reshape([one[i] for one in found], (*batch_shape, -1)) for i in range(3))
-    return (gap, log_ratio, energy), max(one.total_variation for one in found)
+    if len(found) < len(pairs):
+        raise NumericalError(NEARLY_SINGULAR)
+    for first in range(0, len(found), len(places)):
+        own = found[first : first + len(places)]
+        columns = [np.reshape([one[i] for one in own], (*batch_shape, -1)) for i in range(3)]
+        yield columns, max(one.total_variation for one in own)
 
 
 def host(array: Any) -> NDArray[np.float64]:
