@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,7 +105,7 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     import pyarrow.parquet
 
     groups = min(table.plan().request.cells, 2**16)
-    with release_files(out, ROOM_PER_GROUP * groups) as write:
+    with release_files(out, ROOM_PER_GROUP * groups) as write, _without_pandas():
         release = table.release(asked.table())
         body = pa.BufferOutputStream()
         writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
@@ -118,6 +121,26 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
         "report": report and str(report),
     }
     tell(facts, release_lines(out, release.certificate, f"{release.value.num_rows} groups"), json=asked.json)
+
+
+class _NoPandas(MetaPathFinder):
+    """Finds no pandas."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Refuse pandas alone."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+@contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Meanwhile nobody loads pandas: Arrow would, for half a second, just to ask whether a column is one of its own."""
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _tell_plan(plan: Any, json: bool) -> None:
