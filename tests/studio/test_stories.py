@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gaussveil.accounting import Adjacency, Certificate, Charge, verify
+from gaussveil.calibration import mean_shift_for
+from gaussveil.errors import BudgetExceededError
 from gaussveil.spectrum import GaussianPair
 
 from .conftest import PATIENCE
@@ -27,17 +29,18 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("browser")
 
+PICTURES = "all => all.map(one => one.dataset.picture)"
 Come = Callable[..., "Visit"]
 
 
 @pytest.fixture(scope="module")
 def day(studio: Running) -> str:
-    """Readings of thirty homes over three days."""
+    """Readings of 404 homes over a day."""
     generator = np.random.default_rng(3)
     lines = [
-        f"home {home},2024-01-0{1 + hour // 24} {hour % 24:02}:00:00,{generator.gamma(2.0, 0.4):.4f}"
-        for home in range(30)
-        for hour in range(72)
+        f"home {home},2024-01-01 {hour:02}:00:00,{generator.gamma(2.0, 0.4):.4f}"
+        for home in range(404)
+        for hour in range(24)
     ]
     path = studio.folder / "tables" / "day.csv"
     path.write_text("\n".join(["household,time,kw", *lines]) + "\n", encoding="utf-8")
@@ -318,11 +321,79 @@ def test_a_debit_whose_draw_never_began_is_given_back(visit: Come, studio: Runni
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "GV404")
 
 
+def test_how_much_can_still_be_published_from_the_start_page_alone(visit: Come, studio: Running) -> None:
+    account = studio.account()
+    before = studio.ledger
+    for _ in range(2):
+        before.debit(account, Charge(GaussianPair.mean_shift(0.2)), Adjacency.add_remove("household"))
+    page = visit("/").page
+    page.click("a.tile:has-text('How much can I still publish?')")
+    page.click(f"a:text-is('{account}')")
+    page.fill("#count-0", "12")
+    page.fill("#each-0", "0.3")
+    page.fill("#count-1", "1")
+    page.fill("#each-1", "0.8")
+    page.click("text=Would it fit?")
+    page.wait_for_selector("#whatif:has-text('All 13 fit.')")
+    (after,) = re.findall(r"now, (\S+) of 3 afterwards", page.inner_text("#whatif"))
+    (more,) = re.findall(r"At epsilon 0.3 alone, (\d+) more", page.inner_text("#whatif"))
+    # Spent for real, that is what the ledger says; and not one more than was said fits.
+    small, large = (Charge(GaussianPair.mean_shift(mean_shift_for(epsilon, 1e-6))) for epsilon in (0.3, 0.8))
+    for charge in [small] * 12 + [large]:
+        before.debit(account, charge, Adjacency.add_remove("household"))
+    assert float(after) == pytest.approx(before.statement(account).spent_epsilon, rel=5e-3)
+    other = studio.account()
+    for charge in [Charge(GaussianPair.mean_shift(0.2))] * 2 + [small] * int(more):
+        before.debit(other, charge, Adjacency.add_remove("household"))
+    with pytest.raises(BudgetExceededError):
+        before.debit(other, small, Adjacency.add_remove("household"))
+    page.fill("#count-0", "1000")
+    page.click("text=Would it fit?")
+    page.wait_for_selector("#whatif:has-text('not fit')")
+    refused = studio.client.post("/api/whatif", json={"account": "nobody", "releases": [{"epsilon": 1}]})
+    assert refused.status_code == 422
+
+
+def test_a_release_is_signed_and_compared_with_its_table(browser: Browser, started_studio: Any, tmp_path: Path) -> None:
+    from gaussveil.accounting import Ledger
+    from gaussveil.accounting.certificates.keys import load_public_key, new_key
+
+    (tmp_path / "tables").mkdir()
+    hours = [f"home {home},{hour},{0.5 + hour / 24}" for home in range(60) for hour in range(3)]
+    (tmp_path / "tables" / "day.csv").write_text("\n".join(["home,hour,kw", *hours]) + "\n", encoding="utf-8")
+    Ledger.create(tmp_path / "home.ledger")
+    private, public = new_key(tmp_path / "owner.key")
+    with started_studio(tmp_path, "--diagnostics", "--signing-key", str(private)) as running:
+        asked = {"unit": "home", "column": "kw", "low": 0, "high": 2, "by": "values", "by_column": "hour"}
+        order = running.order(running.account(), "table", "folder-0/day.csv", by_values="0,1,2", **asked)
+        running.client.post("/api/releases", json=order)
+        assert running.finished(order["key"])["state"] == "released"
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
+        page.goto(running.link)
+        page.goto(f"{running.address}/release/{order['key']}")
+        page.click("summary:text('Certificate')")
+        page.click("text=Sign it")
+        page.wait_for_selector("#signed dd:has-text('valid')")
+        text = running.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
+        assert verify(Certificate.from_json(text), load_public_key(public)).private
+        page.goto(running.address + "/diagnostics")
+        page.select_option("#compare-key", order["key"])
+        page.click("button:text('Compare')")
+        page.wait_for_selector("#compared .chart[data-drawn]")
+        (picture,) = [json.loads(one) for one in page.locator("#compared .chart").evaluate_all(PICTURES)]
+        truth = dict(picture["series"])["with next to no noise"]
+        assert truth == pytest.approx([0.5, 0.5 + 1 / 24, 0.5 + 2 / 24], abs=0.02)
+        assert "inside the band" in page.inner_text("#compared")
+        page.close()
+
+
 def test_a_certificate_of_megabytes_verifies(studio: Running) -> None:
     from gaussveil.mechanisms import GaussianRelease
 
     made = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([1.0]).certificate
-    large = made.to_json() + " " * (3 << 20)
+    text = made.to_json()
+    large = text + " " * ((64 << 20) - len(text))  # as large as the command line reads
     found = studio.client.post("/api/certificate", files={"file": ("large.json", large.encode())})
     assert (found.status_code, found.json()["verdict"]) == (200, "verified")
     assert json.loads(large) == found.json()["certificate"]
