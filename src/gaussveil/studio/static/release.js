@@ -168,7 +168,8 @@
     const only = (test) => { const found = columns.filter(test); return found.length === 1 ? found[0].name : ""; };
     const put = (name, value) => { const one = form.elements[`order.${name}`]; if (one && one.value === "" && value) one.value = value; };
     put("by_column", only((one) => /timestamp|date/.test(one.type)));
-    put("unit", only((one) => /string|utf8/.test(one.type)));
+    const unit = form.elements["order.unit"];
+    if (unit && unit.required) put("unit", only((one) => /string|utf8/.test(one.type)));
     put("column", only(isNumber));
   }
 
