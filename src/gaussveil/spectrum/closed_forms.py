@@ -32,8 +32,8 @@ def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
     if np.any(size < 1.0):
         raise ParameterError("'degrees' must be >= 1. Got a smaller value.")
     wide = PrivacyLoss.from_terms(1.0 - np.maximum(tau, 1.0 / tau)[..., None], size[..., None], 0.0)
-    found: Floats = np.where(tau < 1.0, wide.reversed().log_delta(eps), wide.log_delta(eps))[()]
-    return found
+    ahead, back = (np.asarray(side.log_delta(eps)) for side in (wide, wide.reversed()))
+    return np.asarray(np.where(tau < 1.0, back, ahead))[()]
 
 
 def _finite(name: str, value: Any) -> Floats:

@@ -10,10 +10,12 @@ Multiplicities and energies are two measures, each with nodes of its own.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
+Places = NDArray[np.intp]
 NODES = 12
 FEWEST = 4 * NODES  # terms of a cell that is worth condensing
 LONG = 500  # terms of a loss that is
@@ -54,7 +56,7 @@ def _cells(gap: Floats) -> Floats:
     return np.where((near_zero > 0) & (near_end > 0), number, 0.0)
 
 
-def _gauss(gap: Floats, weight: Floats, starts: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+def _gauss(gap: Floats, weight: Floats, starts: Places, sizes: Places) -> tuple[Floats, Floats]:
     """Nodes and weights of the Gauss rules of all cells, for each row of weights: Stieltjes' recurrence."""
     low, high = np.minimum.reduceat(gap, starts), np.maximum.reduceat(gap, starts)
     middle, reach = (low + high) / 2, np.where(high > low, high - low, 1.0) / 2
