@@ -55,6 +55,9 @@ class Undecided(Exception):
     """The limits of this program do not suffice to tell."""
 
 
+LEADS = "the pair, and the public parameters that lead to it"
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What was found; `private` tells whether a guarantee is claimed at all."""
@@ -65,6 +68,7 @@ class Verdict:
     delta_upper: float
     signature: str
     private: bool
+    basis: str = "the pair alone: that the mechanism leads to it is the issuer's word"
 
 
 class Work:
@@ -910,13 +914,14 @@ def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECOND
     """Verdict on the bytes of a certificate file; with a key (32 bytes) it must be signed by that."""
     work = Work(seconds)
     refuted, open_questions = [], []
-    lower, upper, signature, private = 0.0, 1.0, "none", False
+    lower, upper, signature, private, basis = 0.0, 1.0, "none", False, Verdict.basis
     try:
         record = read(body)
         check_form(record)
         private = members(record["guarantee"], "guarantee", None)["kind"] != "none"
         read_charge(record)
         signature = check_signature(record, public_key)
+        basis = LEADS if "l2_sensitivity" in record["parameters"] else basis
         for check in (check_parameters, check_delta):
             try:
                 found = check(record, work)
@@ -930,7 +935,7 @@ def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECOND
     except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
         open_questions.append(f"this program failed on it ({type(error).__name__})")
     outcome = REFUTED if refuted else UNDECIDED if open_questions else VERIFIED
-    return Verdict(outcome, tuple(refuted + open_questions), lower, upper, signature, private)
+    return Verdict(outcome, tuple(refuted + open_questions), lower, upper, signature, private, basis)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -949,6 +954,8 @@ def main(words: list[str] | None = None) -> int:
     for reason in found.reasons:
         print("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in reason))
     print(f"delta in [{found.delta_lower:.17g}, {found.delta_upper:.17g}]; signature: {found.signature}")
+    if found.outcome == VERIFIED:
+        print(f"it rests on {found.basis}")
     print(found.outcome + ("" if found.private or found.outcome != VERIFIED else ", but no guarantee is claimed"))
     return {VERIFIED: 0, REFUTED: 1, UNDECIDED: 3}[found.outcome]
 

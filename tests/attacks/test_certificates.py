@@ -135,6 +135,15 @@ def test_both_verify_what_is_true(recorded: Certificate) -> None:
         assert (ours(body), theirs(body)) == ("verified", "verified"), name
 
 
+def test_both_say_what_a_verdict_rests_on() -> None:
+    """Noise that states nothing of itself verifies as the pair alone, and both programs say so in these words."""
+    silent, stated = of_gaussian_noise({}), honest()["gaussian"]
+    for certificate, words in ((silent, "the pair alone"), (stated, "the public parameters that lead to it")):
+        found = independent().verify(certificate.to_json().encode())
+        assert (found.outcome, words in found.basis) == ("verified", True)
+        assert words in verify(certificate).rests_on
+
+
 # --- mutations --------------------------------------------------------------------------------------------------------
 
 NUMBERS: tuple[Callable[[float], Any], ...] = (
