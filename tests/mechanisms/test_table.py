@@ -34,6 +34,7 @@ from gaussveil import (
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.errors import GaussveilError, ParameterError, SchemaError
 from gaussveil.mechanisms.table import quantiles
+from gaussveil.mechanisms.table import request as requests
 from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.estimates import Estimates, ratio
 from gaussveil.mechanisms.table.profile import OCTAVES, octave, quantile_of_norms, smooth_basis
@@ -321,10 +322,44 @@ def test_keys_that_few_units_have_stay_hidden_and_others_show() -> None:
     count = release.value.set_index("region")["count"]
     assert count["north"] == pytest.approx(1400, abs=100)
     plan = found.plan()
-    beyond = norm.sf((plan.noise.key_threshold - 1) / plan.noise.key_deviation)
+    beyond = norm.sf((plan.noise.key_threshold("region") - 1) / plan.noise.key_deviation("region"))
     assert beyond <= plan.noise.key_error  # a key of one unit
     assert plan.charge.sampler_error >= plan.noise.key_error
     assert verify(release.certificate).private
+
+
+def test_two_keys_are_discovered_in_one_charge_whatever_they_are_written_in() -> None:
+    """Unicode that looks alike stays apart, and a unit's own value shows in neither column."""
+    homes = np.arange(4000)
+    names = np.array(["Zürich", "Zu\u0308rich", "\u200bNord", "東京\U0001f600"])
+    table = pd.DataFrame({"home": homes, "town": names[homes % 4], "kind": homes // 2000 * 7, "kw": 1.0})
+    table.loc[3999, ["town", "kind"]] = ["mine alone", -1]
+    made = request(
+        epsilon=4.0,
+        by={"town": discover("town"), "kind": discover("kind")},
+        answers=Count(),
+        generator=SeededGenerator(4),
+    )
+    found = made.release(table).value
+    assert len(found) == 8
+    assert set(found.town) == set(names)
+    assert set(found.kind) == {0, 7}
+    assert found["count"].tolist() == pytest.approx([500] * 8, abs=60)
+    noise = made.plan().noise
+    chances = [norm.sf((noise.key_threshold(name) - 1) / noise.key_deviation(name)) for name in ("town", "kind")]
+    assert sum(chances) <= noise.key_error
+    assert sum(noise.losses.values()) <= noise.mean_shift**2
+
+
+def test_a_public_number_of_discovered_values_is_shown_whatever_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "MOST_GROUPS", 6)
+    table = pd.DataFrame({"home": np.arange(3000), "town": np.minimum(np.arange(3000) // 500, 4), "kw": 1.0})
+    made = request(
+        epsilon=4.0, by={"town": discover("town"), "x": [1, 2]}, answers=Count(), generator=SeededGenerator(4)
+    )
+    found = made.release(table.assign(x=1)).value
+    assert len(found) == 6
+    assert 4 in set(found.town)  # of a thousand homes
 
 
 def test_no_key_above_the_threshold_is_an_empty_answer_not_an_error() -> None:
@@ -400,7 +435,7 @@ def test_the_smooth_functions_are_orthonormal() -> None:
         ({"by": {"count": ["a"]}}, "occurs twice"),
         ({"by": "zone"}, "by must be"),
         ({"by": {"zone": "a"}}, "the key 'zone' must be"),
-        ({"by": {"x": discover("x"), "y": discover("y")}}, "one key at most"),
+        ({"by": {"x": discover("x"), "y": range(2**20 + 1)}}, "at most 1048576 groups"),
         ({"by": {"x": discover("x")}, "answers": [Mean("kw", bounds="auto")]}, "need public keys"),
         ({"by": {"x": range(2000), "y": range(2000)}}, "at most 1048576 groups"),
         ({"rows_per_group": 0}, "rows_per_group must be"),

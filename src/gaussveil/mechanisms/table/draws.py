@@ -73,24 +73,26 @@ class TableDraws(NoisySums):
     def prepare(self) -> None:
         """Read all that does not depend on a draw, so that a table that cannot be read costs nothing."""
         request = self.noise.request
-        if request.discovered is None:
+        if not request.discovered:
             self._totals()
             self.read["profiles"] = [self._profile(answer) for answer in request.profiles]
-        else:
-            key = request.keys[request.discovered]
-            self.read["keys"] = self.source.units_per_value(request.unit, key.column, self.noise.keys_per_unit)
+        for name, key in request.discovered.items():
+            self.read[f"keys {name}"] = self.source.units_per_value(request.unit, key.column, key.per_unit)
 
-    def keys(self) -> list[Any]:
-        """Values of the key that nobody listed: those whose noisy number of units passes the threshold, sorted."""
+    def keys(self) -> dict[str, list[Any]]:
+        """Values of keys that nobody listed: those whose noisy number of units passes the threshold, sorted."""
+        return {name: self._values(name, key.per_unit) for name, key in self.noise.request.discovered.items()}
+
+    def _values(self, name: str, per_unit: int) -> list[Any]:
         noise = self.noise
-        per_unit = noise.keys_per_unit
-        self.spend(noise.losses["keys"])
-        values, counts = self.read["keys"]
+        self.spend(noise.losses[f"keys {name}"])
+        values, counts = self.read[f"keys {name}"]
         padded = np.zeros(max(len(counts), per_unit), dtype=np.int64)
         padded[: len(counts)] = np.minimum(counts, LARGEST_KEY_COUNT)
-        design = noise_design(noise.key_deviation, padded.shape, per_unit)
+        design = noise_design(noise.key_deviation(name), padded.shape, per_unit)
         noisy = self.noisy(design, ExactSum(scaled(padded, 0), 1.0))[: len(counts)]
-        return sorted(values.filter(pa.array(noisy > noise.key_threshold)).to_pylist())
+        largest = np.argsort(-noisy, kind="stable")[: noise.request.most_values]
+        return sorted(values.take(pa.array(largest[noisy[largest] > noise.key_threshold(name)])).to_pylist())
 
     def rows(self) -> Drawn:
         """Counts, sums and histograms of all groups: one pass, one draw of each kind."""

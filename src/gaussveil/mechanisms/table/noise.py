@@ -52,9 +52,8 @@ class TableNoise:
     def losses(self) -> dict[str, float]:
         """Squared loss of each draw: their sum is what may be spent."""
         total = ((self.mean_shift - ROUNDING_SHIFT) * (1 - 2.0**-40)) ** 2
-        found = {}
-        if self.request.discovered is not None:
-            found["keys"] = DISCOVERY_SHARE * total
+        asked = self.request.discovered
+        found = {f"keys {name}": DISCOVERY_SHARE * total / len(asked) for name in asked}
         roots = {name: math.sqrt(cost) for name, cost in self._costs.items()}
         left = (total - sum(found.values())) / sum(roots.values())
         return found | {name: left * root for name, root in roots.items()}
@@ -142,22 +141,15 @@ class TableNoise:
             made.append(QuantileSearch(answer, together, self.losses[f"quantile {k}"], scale))
         return made
 
-    @property
-    def key_deviation(self) -> float:
-        """Standard deviation of the number of units that have a key."""
-        return math.sqrt(self.keys_per_unit / self.losses["keys"])
+    def key_deviation(self, name: str) -> float:
+        """Standard deviation of the number of units that have a value of this key."""
+        return math.sqrt(self.request.discovered[name].per_unit / self.losses[f"keys {name}"])
 
-    @property
-    def key_threshold(self) -> float:
-        """A key shows if its noisy number of units passes this."""
-        beyond = -float(scipy.special.ndtri(self.key_error / self.keys_per_unit))
-        return 1 + self.key_deviation * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
-
-    @property
-    def keys_per_unit(self) -> int:
-        """How many values of the key to be found a unit has at most."""
-        assert self.request.discovered is not None
-        return int(getattr(self.request.keys[self.request.discovered], "per_unit", 1))
+    def key_threshold(self, name: str) -> float:
+        """A value shows if its noisy number of units passes this; all keys share the chance to show one unit's own."""
+        asked = self.request.discovered
+        beyond = -float(scipy.special.ndtri(self.key_error / (len(asked) * asked[name].per_unit)))
+        return 1 + self.key_deviation(name) * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
 
     @cached_property
     def sampler_error(self) -> float:

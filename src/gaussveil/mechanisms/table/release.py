@@ -162,7 +162,7 @@ class TableRelease(Mechanism):
             self.totals,
         )
         key_error = 0.0
-        if request.discovered is not None:
+        if request.discovered:
             key_error = KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
         sampler = TableNoise(request, 1.0, key_error).sampler_error
         noise = TableNoise(request, mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)), key_error)
@@ -194,9 +194,9 @@ class TableRelease(Mechanism):
             return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)))
 
     def _draw(self, plan: TablePlan, draws: TableDraws, library: str) -> Any:
-        if plan.request.discovered is not None:
+        if plan.request.discovered:
             values = draws.keys()
-            if not values:
+            if not all(values.values()):
                 return _nobody(plan, library)
             draws.noise = _with_known_keys(plan.noise, plan.request.with_values(values))
         drawn = draws.rows()
@@ -217,7 +217,7 @@ def _with_known_keys(noise: TableNoise, request: Request) -> TableNoise:
 
 def _nobody(plan: TablePlan, library: str) -> Any:
     """The answer where no key passed the threshold: the same columns, no rows."""
-    noise = _with_known_keys(plan.noise, plan.request.with_values([""]))
+    noise = _with_known_keys(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
     columns = Estimates(noise, _expected(noise, 1.0)).columns()
     empty = np.zeros(0)
     return _frame(noise.request, {name: Estimate(*[empty] * 4) for name in columns}, False, library, rows=0)
@@ -249,8 +249,9 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         "squared losses": noise.losses,
         "noise variances": noise.variances(),
     }
-    if request.discovered is not None:
-        found |= {"key threshold": noise.key_threshold, "key total variation": noise.key_error}
+    if request.discovered:
+        thresholds = {name: noise.key_threshold(name) for name in request.discovered}
+        found |= {"key thresholds": thresholds, "key total variation": noise.key_error}
     for place, answer in enumerate(request.profiles):
         found[f"profile {place}"] = {"shares": stage_shares(answer), "learnt": learnt(answer)}
     return found

@@ -69,27 +69,32 @@ class Request:
         names = [*self.keys, *(one.name for one in self.answers)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ParameterError(f"answers and keys must have names of their own. {twice[0]!r} occurs twice.")
-        if sum(isinstance(key, Discovered) for key in self.keys.values()) > 1:
-            raise ParameterError("one key at most can be discovered: list the values of the others.")
         if self.discovered and self.profiles:
             raise ParameterError("unit_norm and bounds='auto' need public keys: list the values of every key.")
-        if self.discovered is None and self.cells > MOST_GROUPS:
-            raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self.cells}.")
+        if self._listed_cells > MOST_GROUPS:
+            raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self._listed_cells}.")
         passes = len(self.features) + len(self.lone_sums) + len(self.histograms) + len(self.cumulatives) + 2
         if (draws := passes + 7 * len(self.profiles) + len(ROUND_SHARES) * len(self.searches)) > MOST_DRAWS:
             raise ParameterError(f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer.")
 
+    @cached_property
+    def discovered(self) -> dict[str, Discovered]:
+        """The keys whose values are not known yet."""
+        return {name: key for name, key in self.keys.items() if isinstance(key, Discovered)}
+
     @property
-    def discovered(self) -> str | None:
-        """The name of the key whose values are not known yet."""
-        return next((name for name, key in self.keys.items() if isinstance(key, Discovered)), None)
+    def _listed_cells(self) -> int:
+        return math.prod(len(key.values) for key in self.keys.values() if isinstance(key, Key))
 
     @cached_property
     def cells(self) -> int:
         """Number of groups, a bound of it where keys are not known yet."""
-        if self.discovered is not None:
-            return MANY_CELLS
-        return math.prod(len(key.values) for key in self.keys.values() if isinstance(key, Key))
+        return MANY_CELLS if self.discovered else self._listed_cells
+
+    @property
+    def most_values(self) -> int:
+        """How many values of each key to be discovered are shown at most: a public limit, whatever is found."""
+        return max(1, int((MOST_GROUPS / self._listed_cells) ** (1 / len(self.discovered))))
 
     @cached_property
     def touched(self) -> int:
@@ -97,12 +102,10 @@ class Request:
         sizes = (key.per_unit if isinstance(key, Discovered) else len(key.values) for key in self.keys.values())
         return min(math.prod(sizes), self.groups_per_unit or MANY_CELLS)
 
-    def with_values(self, values: Sequence[Any]) -> Request:
-        """The same request once the values of the discovered key have been released."""
-        name = self.discovered
-        assert name is not None
-        listed = value_of(self.keys[name].column, values)
-        return replace(self, keys={**self.keys, name: listed}, groups_per_unit=self.touched)
+    def with_values(self, values: Mapping[str, Sequence[Any]]) -> Request:
+        """The same request once the values of the discovered keys have been released."""
+        listed = {name: value_of(key.column, values[name]) for name, key in self.discovered.items()}
+        return replace(self, keys={**self.keys, **listed}, groups_per_unit=self.touched)
 
     # What must be counted and summed.
 
