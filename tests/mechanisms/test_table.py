@@ -252,6 +252,24 @@ def test_nobody_has_any_quantile() -> None:
     assert found["quantile_kw_0.5_high"].tolist() == [8, 8]
 
 
+def test_groups_add_up_to_their_total_and_none_is_negative() -> None:
+    """Thirty groups that nobody is in and two that hold everybody: noise would make half of the thirty negative."""
+    table = readings(400)
+    answers = [Count(), Sum("kw", between=(0, 8)), Histogram("kw", (0, 1, 2, 4))]
+    for seed in range(5):
+        made = request(by={"zone": ["a", "b", *map(str, range(30))]}, answers=answers, totals=True)
+        for lone in (answers, answers[1:]):
+            found = replace(made, answers=lone, generator=SeededGenerator(seed)).release(table).value
+            for name in [name for name in found if name in ("count", "sum_kw") or name.endswith(")")]:
+                parts, total = found[name][:-1], found[name].iloc[-1]
+                assert (parts >= 0).all()
+                assert parts.sum() == pytest.approx(total, rel=1e-9, abs=1e-6)
+                assert (found[f"{name}_low"] <= found[name]).all()
+                assert (found[name] <= found[f"{name}_high"]).all()
+    nobody = replace(made, generator=SeededGenerator(9)).release(table.iloc[:0]).value
+    assert (nobody["count"] >= 0).all()
+
+
 def test_a_ratio_of_nothing_is_anything() -> None:
     found = ratio(np.array([1.0]), np.array([4.0]), np.array([0.5]), np.array([4.0]))
     assert (found.low[0], found.high[0]) == (-1.0, 1.0)

@@ -36,6 +36,16 @@ class Estimate:
         value, lower, upper = ends
         return Estimate(value, self.deviation, lower, upper)
 
+    def adding_up(self) -> Estimate:
+        """Numbers that are not negative and add up to the last one, their total: the nearest such."""
+        parts, whole = self.value[:-1], max(float(self.value[-1]), 0.0)
+        falling = np.sort(parts)[::-1]
+        excess = (np.cumsum(falling) - whole) / np.arange(1, len(parts) + 1)
+        above = np.flatnonzero(falling > excess)
+        shift = excess[above[-1]] if len(above) else math.inf
+        value = np.append(np.maximum(parts - shift, 0.0), whole)
+        return Estimate(value, self.deviation, np.clip(self.low, 0.0, value), np.maximum(self.high, value))
+
     def shifted(self, offset: float | Floats, factor: float) -> Estimate:
         """offset + factor * estimate, factor > 0."""
         return Estimate(
@@ -88,7 +98,7 @@ class Estimates:
         request = self.noise.request
         match answer:
             case Count():
-                return {answer.name: self._counts.estimate().clipped(0.0, math.inf)}
+                return {answer.name: self._not_negative(self._counts.estimate())}
             case Histogram():
                 return self._histogram(answer, request.histograms.index(answer))
             case CDF():
@@ -108,6 +118,9 @@ class Estimates:
             case Sum():
                 return {answer.name: self._sum(answer.feature)}
         raise AssertionError(answer)
+
+    def _not_negative(self, one: Estimate) -> Estimate:
+        return one.adding_up() if self.total else one.clipped(0.0, math.inf)
 
     @property
     def _counts(self) -> Noisy:
@@ -134,7 +147,9 @@ class Estimates:
             place = request.lone_sums.index(lone)
             sums = Noisy.of(self.drawn.lone_sums[place], self.noise.lone_sums[place], self.total)
             estimate = sums.estimate(lone.half)
-        return estimate.clipped(0.0 if feature.low >= 0 else -math.inf, 0.0 if feature.high <= 0 else math.inf)
+        if feature.low >= 0:
+            return self._not_negative(estimate)
+        return estimate.clipped(-math.inf, 0.0 if feature.high <= 0 else math.inf)
 
     def _variance(self, answer: Variance) -> Estimate:
         first, second, count = self._feature(answer.feature), self._feature(answer.square), self._counts
@@ -152,7 +167,7 @@ class Estimates:
         """Rows per bin, none negative."""
         bins, own = self.drawn.histograms[place], self.noise.histograms[place]
         columns = [Noisy.of(column, Variances(own), self.total).estimate() for column in bins.T]
-        return {f"{answer.name} {label}": one.clipped(0.0, math.inf) for label, one in zip(answer.bins.values, columns)}
+        return {f"{answer.name} {label}": self._not_negative(one) for label, one in zip(answer.bins.values, columns)}
 
     def _cumulative(self, answer: CDF, place: int) -> dict[str, Estimate]:
         bins = self.drawn.cumulatives[place]
