@@ -402,5 +402,10 @@ def test_a_certificate_of_megabytes_verifies(studio: Running) -> None:
 def test_a_phone_sees_the_chart_first(visit: Come, studio: Running) -> None:
     page = visit("/explore", viewport={"width": 375, "height": 800}).page
     page.wait_for_selector("#curve[data-drawn]")
-    tops = page.evaluate("['#curve', '#shift'].map(one => document.querySelector(one).getBoundingClientRect().top)")
-    assert tops[0] < tops[1]
+    tops = "all => all.map(one => document.querySelector(one).getBoundingClientRect().top)"
+    curve, slider = page.evaluate(tops, ["#curve", "#shift"])
+    assert curve < slider
+    page.goto(studio.address + "/release")
+    page.wait_for_selector("#slider")
+    questions, preview, slider, button = page.evaluate(tops, ["#account", "#preview", "#slider", "#release-button"])
+    assert questions < preview < slider < button
