@@ -15,6 +15,8 @@ import scipy
 
 from gaussveil.errors import ParameterError
 from gaussveil.shown import Shown
+from gaussveil.spectrum import contour
+from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
 FALSE_POSITIVES = np.concatenate([np.geomspace(1e-6, 0.05, 4), np.linspace(0.1, 0.5, 4)])  # where regret is sought
@@ -76,8 +78,6 @@ class AttackRisk(Shown, ABC):
         A mixture's far tail is that of the noise alone: over all of it only the mu without sampling would do. The curve
         is therefore compared down to `smallest_delta`. The regret is the largest gap of true-positive rates.
         """
-        from gaussveil.spectrum.closed_forms import log_delta_mean_shift
-
         if not 0.0 < smallest_delta < 1.0:
             raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
         largest = 0.0
@@ -85,7 +85,7 @@ class AttackRisk(Shown, ABC):
             reach = float(side.epsilon(smallest_delta))
             epsilons = reach * np.linspace(0.0, 1.0, 33) ** 2
             found = np.asarray(side.delta(epsilons), dtype=np.float64)
-            largest = max(largest, _largest_shift(log_delta_mean_shift, epsilons, found))
+            largest = max(largest, _largest_shift(epsilons, found))
         gap = _gaussian_rate(FALSE_POSITIVES, largest) - np.asarray(self.true_positive_rate(FALSE_POSITIVES))
         return GaussianDP(largest, max(float(np.max(gap)), 0.0))
 
@@ -95,14 +95,17 @@ def _gaussian_rate(false_positive_rate: Floats, mu: float) -> Floats:
     return np.asarray(scipy.special.ndtr(scipy.special.ndtri(false_positive_rate) + mu))
 
 
-def _largest_shift(log_delta: Any, epsilon: Floats, delta: Floats) -> float:
+@np.errstate(all="ignore")
+def _largest_shift(epsilon: Floats, delta: Floats) -> float:
     """Smallest mean shift, rounded up, whose delta is nowhere below the given ones."""
     wanted = delta > 0.0
     levels, goal = epsilon[wanted], np.log(np.minimum(delta[wanted], 1.0 - 1e-12))
     low, high = np.full(levels.size, -18.0), np.full(levels.size, 9.0)
     for _ in range(50):
         middle = 0.5 * (low + high)
-        below = log_delta(np.exp(middle), levels) < goal
+        flat = np.zeros((levels.size, 1))
+        value, _, error = contour.log_delta(Terms.from_gaps(flat, flat + 1.0, np.exp(2.0 * middle)[:, None]), levels)
+        below = value - error < goal
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return float(np.exp(np.max(high, initial=-np.inf))) * (1.0 + 1e-12)
 
