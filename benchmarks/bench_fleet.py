@@ -18,6 +18,9 @@ from gaussveil import MeterFleet
 WINDOWS = {"hour": 1.0, "day": 24.0, "week": 168.0, "28 days": 672.0, "year": 8766.0}
 PERIOD, LENGTH, SIZE = 0.25, 96, 5.0
 HOMES, PERIODS = 10_000, 96
+# The ratios that are asked for, 1 elsewhere. White noise is the best for a single period, and what longer windows gain
+# is taken from it: up to a day it stays ahead. Only prefix sums over years are better served by the square root.
+GOALS: dict[str, dict[str, float]] = {"white": {"hour": 0.85, "day": 0.9}, "tree": {}, "square root": {"year": 0.5}}
 
 
 def designed(**changes: Any) -> MeterFleet:
@@ -52,7 +55,7 @@ def run() -> list[dict[str, Any]]:
     for method, errors in others().items():
         for name, error in errors.items():
             ours = fleet.design_.energy_sd(WINDOWS[name])
-            goal = 0.9 if method == "white" else 1.0 if name != "year" else 0.5
+            goal = GOALS[method].get(name, 1.0)
             ratio = error / ours
             title = f"{name}, against {method}"
             rows.append(

@@ -77,7 +77,7 @@ def test_a_transaction_encloses_connects_and_parses_once(
 
 LOSSES: dict[str, LossOrProfile] = {
     "a mean shift": GaussianPair.mean_shift(0.0123),
-    "a pair": PrivacyLoss.from_terms([-1e-3, 0.0], [1, 1], [0.0, 1.7e-6]),
+    "a pair": PrivacyLoss.from_terms([-1e-3, 0.0], [1, 1], [0.0, 0.01]),
     "matrices": GaussianPair([0.01, 0.0], [[1.0, 0.1], [0.1, 1.01]], [0.0, 0.0], [[1.0, 0.1], [0.1, 1.0]]),
     "a random batch": PoissonSubsampled(GaussianPair.mean_shift(0.1), 0.01),
 }

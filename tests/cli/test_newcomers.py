@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gaussveil.accounting import Ledger
-from gaussveil.mechanisms import MeterStream, PrivateGaussianMixture
+from gaussveil.mechanisms import MeterStream, MixtureModel, PrivateGaussianMixture
 from gaussveil.streaming import Meter, write_meters
 
 Run = Callable[..., tuple[int, str, str]]
@@ -123,7 +123,7 @@ def test_files_that_hold_certificates_are_verified(run: Run, tmp_path: Path) -> 
 
 
 def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
-    command = [PROGRAM, "demo", "--homes", "400", "--out", "town"]
+    command = [PROGRAM, "demo", "--homes", "80", "--out", "town"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command,
@@ -135,7 +135,7 @@ def test_control_c_stops_in_one_line(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a suite in the background ignores
     ) as process:
         assert process.stdout is not None
-        assert "400 homes" in process.stdout.readline()
+        assert "80 homes" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -264,3 +264,16 @@ def test_columns_are_named_where_a_table_holds_text(run: Run, tmp_path: Path, wo
     code, _, error = run(words[0], tmp_path / "in.csv", *words[1:], "--columns", "temp,kw", *promise)
     assert (code, error) == (0, "")
     assert "region" not in (tmp_path / "out.json").read_text()
+
+
+def test_rows_are_classified_by_a_released_model(run: Run, tmp_path: Path) -> None:
+    values, codes = np.array([[-3.0, 0], [-3, 1], [-4, 0], [3, 0], [3, 1], [4, 0]]), np.array([0, 0, 0, 1, 1, 1])
+    MixtureModel.fitted(values, codes, ["low", "high"]).write(tmp_path / "model.json")
+    (tmp_path / "rows.csv").write_text("id,x0,x1\n1,-3.1,0.2\n2,3.3,\n3,,\n")
+    code, told, _ = run("classify", tmp_path / "model.json", tmp_path / "rows.csv", "--out", tmp_path / "out.csv")
+    assert (code, "3 rows" in told) == (0, True)
+    rows = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    assert [row[2].strip('"') for row in rows][:2] == ["low", "high"]
+    (tmp_path / "rows.csv").write_text("id,x0\n1,-3.1\n")
+    code, _, error = run("classify", tmp_path / "model.json", tmp_path / "rows.csv", "--out", tmp_path / "o.csv")
+    assert (code, "'x1' is missing" in error) == (2, True)

@@ -256,3 +256,16 @@ def test_spectra_and_trajectories_of_one_column(run: Run, tmp_path: Path) -> Non
         assert np.loadtxt(out, skiprows=1).shape == (rows,)
         assert Certificate.read(tmp_path / f"{kind}.csv.certificate.json").adjacency.kind == "l2-ball"
         assert run("verify", f"{out}.certificate.json")[0] == 0
+
+
+def test_one_row_is_released_among_all(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "curves.csv").write_text("home,h1,h2\nb,1.0,0.5\na,0.0,0.0\nc,2.0,1.0\n")
+    asked = ("release", "label", tmp_path / "curves.csv", "--label", "home", "--of", "b", "--epsilon", 1)
+    code, _, error = run(*asked, "--delta", 1e-6, "--accuracy", 0.1, "--out", tmp_path / "out.csv")
+    assert (code, "--delta must be at least" in error) == (2, True)
+    code, told, error = run(*asked, "--delta", 0.3, "--out", tmp_path / "out.csv")
+    assert (code, error) == (0, "")
+    assert "variance kept" in told
+    assert (tmp_path / "out.csv").read_text().startswith("h1,h2\n")
+    assert run("verify", tmp_path / "out.csv.certificate.json")[0] == 0
+    assert "b" not in json.loads((tmp_path / "out.csv.certificate.json").read_text())["parameters"]

@@ -151,6 +151,21 @@ COMMANDS: dict[str, tuple[object, ...]] = {
     ),
     "spectrum": ("release", "spectrum", "series", *PROMISE, *SERIES, "--period-minutes", 60, "--points", 8, *SORTED),
     "trajectory": ("release", "trajectory", "series", *PROMISE, *SERIES, *SORTED),
+    "label": (
+        "release",
+        "label",
+        "curves",
+        "--label",
+        "hour",
+        "--of",
+        1,
+        "--epsilon",
+        1,
+        "--delta",
+        0.1,
+        "--out",
+        "out.csv",
+    ),
     "audit": ("audit", "model.json", "--data", "values", "--claim", "1,1e-6", "--out", "out.json"),
 }
 
@@ -167,6 +182,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rows": {"hour": rng.permutation(40), **columns},
         "values": columns,
         "series": {"hour": rng.permutation(40), "kw": np.abs(values[:, 0])},
+        "curves": {"hour": [3, 1, 2], "a": values[:3, 0], "b": values[:3, 1]},
         "labelled": {**columns, "label": rng.integers(0, 2, size=40)},
         "readings": {
             "household": np.repeat(town.households, town.count).tolist(),

@@ -73,8 +73,11 @@ def test_windows_in_closed_form_are_the_integrals_and_the_balance_is_best(length
         assert best <= product((1 - gap, min(0.95, max(0.001, share + moved)))) + 1e-6
 
 
-def test_windows_are_better_than_square_root_tree_and_white_noise() -> None:
-    """For all windows from an hour to a week: the other ways of counting on and on, at the same promise and horizon."""
+def test_windows_are_better_than_square_root_and_tree_and_over_weeks_than_white_noise() -> None:
+    """For all windows from an hour to a week: the other ways of counting on and on, at the same promise and horizon.
+
+    White noise is the best for single periods; up to a day we stay within a sixth of it.
+    """
     design = made().design_
     scale = 5.0 * 0.25 / design.mean_shift
     horizon, length = design.sample_limit, 96
@@ -89,8 +92,8 @@ def test_windows_are_better_than_square_root_tree_and_white_noise() -> None:
         levels = 2 ** np.arange(math.ceil(math.log2(horizon)) + 1)
         tree = scale * math.sqrt(np.minimum(levels, length).sum() * length)  # of a window that is a node
         assert design.energy_sd(hours) < 0.6 * min(square_root, tree)
-    white = scale * math.sqrt(length * 28 * 96)
-    assert design.energy_sd(28 * 24.0) < 0.7 * white
+    for hours, ratio in ((1.0, 1.15), (24.0, 1.08), (168.0, 0.9), (28 * 24.0, 0.7)):
+        assert design.energy_sd(hours) < ratio * scale * math.sqrt(length * 4 * hours)
 
 
 def test_blocks_saved_fleets_and_meters_do_not_mix(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def fields(record: object, what: str, required: tuple[str, ...]) -> Mapping[str,
 
 def number(record: Mapping[str, object], name: str, what: str) -> float:
     """Read a finite number from a parsed record."""
-    value = record[name]
+    value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise FormatError(f"{what}: the field {name!r} must be a finite number. Got {type(value).__name__}.")
     return float(value)
@@ -149,7 +149,7 @@ def number(record: Mapping[str, object], name: str, what: str) -> float:
 
 def text(record: Mapping[str, object], name: str, what: str) -> str:
     """Read text from a parsed record."""
-    value = record[name]
+    value = record.get(name)
     if not isinstance(value, str):
         raise FormatError(f"{what}: the field {name!r} must be text. Got {type(value).__name__}.")
     return value

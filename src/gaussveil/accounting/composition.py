@@ -43,6 +43,8 @@ INTERVAL = 2.0**-10  # grid of discretised losses: any choice is sound, a finer 
 MAX_BINS = 2**16
 PROFILE_PATTERNS = 16
 ROUND_UP = 1.0 + 8 * 2.0**-53
+NEGLIGIBLE = 1e-250  # a delta whose bound by cumulants is answer enough
+SMALLEST = math.ulp(0.0)  # what a delta that leaves the range of doubles counts as
 
 
 def sampler_delta(epsilon: float, sampler_error: float) -> float:
@@ -164,9 +166,13 @@ class Composition:
             return 0.0, min(1.0, (ideal + charged) * ROUND_UP)
         if self._bounded:
             return 0.0, min(1.0, (self._chernoff_upper(epsilon) + charged) * ROUND_UP)
-        rough = [directed.delta(epsilon) for directed in self._directed]
-        worst = max(rough)
-        tied = [found for found, value in zip(self._directed, rough, strict=True) if value >= worst * (1 - TIE)]
+        tied = self._directed
+        if len(tied) > 1:
+            rough = [directed.delta(epsilon) for directed in tied]
+            worst = max(rough)
+            if 0.0 < worst < NEGLIGIBLE and (bound := self._chernoff_upper(epsilon)) < NEGLIGIBLE:
+                return 0.0, min(1.0, max(bound + charged, SMALLEST) * ROUND_UP)
+            tied = tuple(found for found, value in zip(tied, rough, strict=True) if value >= worst * (1 - TIE))
         bounds = [directed.bounds(epsilon) for directed in tied]
         lower, upper = max(low for low, _ in bounds), max(high for _, high in bounds)
         return min(lower, 1.0), min(1.0, (upper + charged) * ROUND_UP if upper + charged else 0.0)
@@ -254,7 +260,10 @@ class Directed:
             return 0.0
         if self._curve is not None:
             return float(self._curve.delta(epsilon))
-        return float(np.max(self._loss.delta(epsilon))) if self._loss is not None else 0.0
+        if self._loss is None:
+            return 0.0
+        log_delta = float(np.max(self._loss.log_delta(epsilon)))
+        return max(math.exp(log_delta), SMALLEST) if log_delta > -math.inf else 0.0
 
     def upper(self, epsilon: float) -> float:
         """An upper end of `delta` that needs no enclosure."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from gaussveil import checks
 from gaussveil.audit.claims import Claim
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import PrivacyLoss
-
-Floats: TypeAlias = NDArray[np.float64]
+from gaussveil.typing import Floats
 
 MOST_DRAWS = 2**53
 GRID = 200

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.audit.binomial import delta_lower, lower_end, refutes_surely, upper_end
 from gaussveil.audit.claims import Claim
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
+from gaussveil.typing import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Score: TypeAlias = Callable[[Any], Any]
 
 CONFIDENCE = 1.0 - 1e-6

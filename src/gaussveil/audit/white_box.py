@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from array_api_compat import is_array_api_obj, to_device
-from numpy.typing import NDArray
 
 from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
@@ -30,8 +29,8 @@ from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import Enclosure, PrivacyLoss
 from gaussveil.spectrum.enclosures.enclosure import enclose_at
 from gaussveil.spectrum.verified import dp_delta_upper
+from gaussveil.typing import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Verdict: TypeAlias = Literal["holds-on-these-neighbours", "refuted", "undecided"]
 
 MOST_ENCLOSURES = 64

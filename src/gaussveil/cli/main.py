@@ -32,6 +32,7 @@ COMMANDS = {
     "mixture": ("cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),
     "label-mixture": ("cli.mixture:label_mixture", "The same where labels alone are private."),
     "sample": ("cli.mixture:sample", "Synthetic rows from a released mixture; free."),
+    "classify": ("cli.mixture:classify", "The classes of a table's rows by a released mixture; free."),
     "regress": ("cli.regression:regress", "A linear regression with intervals."),
     "pca": ("cli.regression:pca", "Principal components of a table, with intervals."),
     "logistic": ("cli.posterior:logistic", "A Bayesian logistic regression."),

@@ -1,4 +1,4 @@
-"""`gaussveil mixture` releases a Gaussian mixture of a table; `gaussveil sample` draws synthetic rows from one."""
+"""`gaussveil mixture` releases a Gaussian mixture of a table; `sample` draws rows from one, `classify` reads them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaussveil.cli import options
 from gaussveil.cli.asked import Asked, AskedByUnit, with_options
 from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, reserved
 from gaussveil.cli.output import digits, print_json, tell
-from gaussveil.cli.tables import local_file
+from gaussveil.cli.tables import Engine, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.files import csv_text
 from gaussveil.report.number_files import Numbers, encode
@@ -64,7 +64,7 @@ def mixture(
         radius=radius,
         nominal_size=nominal_size,
         log=log,
-        centre=None if centre is None else [_number("--centre", part) for part in centre.split(",")],
+        centre=None if centre is None else options.parse_numbers("--centre", centre),
         classes=_classes(table, label, classes),
         columns=None if columns is None else options.listed(columns),
     )
@@ -169,6 +169,42 @@ def sample(
     tell({"out": str(out), "rows": count}, [f"wrote {out}: {count} rows drawn from {model}"], json=json)
 
 
+def classify(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)],
+    source: TableAddress,
+    out: Annotated[Path, typer.Option(help="File to write: .csv or .parquet.", show_default=False)],
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Name the most likely class of every row of a table by a released mixture.
+
+    Where a cell is missing the others decide. Free, but what is written tells of these rows: whoever may see them may
+    see it.
+
+    Example: gaussveil classify model.json rows.csv --out classes.csv
+    """
+    import numpy as np
+
+    from gaussveil.mechanisms import MixtureModel
+    from gaussveil.report.number_files import encode_columns
+    from gaussveil.statistics.block import numbers, require_numbers
+
+    released = MixtureModel.read(model)
+    check_ending(out, ".csv", ".parquet")
+    check_targets(out, inputs=[model, local_file(source)], force=force)
+    table = open_table(source, Engine.duckdb)
+    require_numbers(table.schema, released.columns)
+    rows = table.table(released.columns).combine_chunks()
+    values = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in released.columns])
+    shares = released.probabilities(values)
+    best = shares.argmax(axis=1)
+    columns = dict(zip(released.columns, values.T))
+    columns |= {released.label: np.array([str(released.classes[k]) for k in best]), "probability": shares.max(axis=1)}
+    with reserved(out, 64 * values.size + 128 * len(values)) as stream:
+        stream.write(encode_columns(columns, out.suffix.lower()))
+    tell({"out": str(out), "rows": len(values)}, [f"wrote {out}: the classes of {len(values)} rows"], json=json)
+
+
 def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> bytes:
     if out.suffix.lower() == ".csv":
         lines = encode(Numbers(rows, header[:-1]), ".csv").decode().splitlines()
@@ -203,13 +239,6 @@ def _most(classes: Any) -> int:
     from gaussveil.mechanisms.mixture.budget import MOST_CLUSTERS
 
     return MOST_CLUSTERS if classes == "auto" else classes if isinstance(classes, int) else len(classes)
-
-
-def _number(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ParameterError(f"{option} must hold numbers separated by commas") from None
 
 
 def _page(model: MixtureModel) -> str:

@@ -39,6 +39,26 @@ def listed(text: str | Sequence[str] | None) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+def parse_numbers(option: str, text: str) -> tuple[float, ...]:
+    """The numbers in an option that takes several, separated by commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ParameterError(f"{option} must hold numbers separated by commas. Got {text!r}.") from None
+
+
+def parse_ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
+    """Ranges of --between by column, the one for all columns under the empty name."""
+    found = {}
+    for text in texts:
+        column, _, ends = text.rpartition(":")
+        low, *high = parse_numbers("--between", ends)
+        if len(high) != 1:
+            raise ParameterError(f"--between must be LOW,HIGH or COLUMN:LOW,HIGH, as in kw:0,10. Got {text!r}.")
+        found[column] = (low, high[0])
+    return found
+
+
 def paying_account(ledger: Path | None, account: str | None) -> Account | None:
     """The account that pays for a release; None where nothing is to be recorded."""
     from gaussveil.accounting import Account

@@ -14,6 +14,7 @@ import typer
 
 from gaussveil.cli.asked import Asked, with_options
 from gaussveil.cli.files import release_facts, release_files, release_lines
+from gaussveil.cli.options import parse_numbers, parse_ranges
 from gaussveil.cli.output import digits, print_table, tell
 from gaussveil.errors import ParameterError
 
@@ -65,8 +66,8 @@ def query(
     """
     from gaussveil import mechanisms as offered
 
-    ranges = _ranges(between or [])
-    norms: Any = None if unit_norm is None else _numbers("--unit-norm", unit_norm)
+    ranges = parse_ranges(between or [])
+    norms: Any = None if unit_norm is None else parse_numbers("--unit-norm", unit_norm)
     answers: list[Any] = [offered.Count()] if count else []
     for kind, columns in ((offered.Sum, total), (offered.Mean, mean), (offered.Variance, variance)):
         answers += [kind(name, _range_of(ranges, name)) for name in columns or []]
@@ -164,7 +165,7 @@ def _key(text: str, tz: str | None) -> tuple[str, Any]:
         if function == "date" and len(rest) == 2:
             return function, offered.date_of(column, *rest, tz=tz)
         if function == "bin":
-            return column, offered.bin_of(column, _numbers("--by", ",".join(rest)))
+            return column, offered.bin_of(column, parse_numbers("--by", ",".join(rest)))
         if function == "discover" and not rest:
             return column, offered.discover(column)
     column, sign, values = text.partition("=")
@@ -184,28 +185,9 @@ def _parsed(option: str, texts: list[str] | None) -> list[tuple[str, tuple[float
         column, sign, numbers = text.rpartition(":")
         if not sign:
             raise ParameterError(f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2. Got {text!r}.")
-        found.append((column, _numbers(option, numbers)))
-    return found
-
-
-def _ranges(texts: list[str]) -> dict[str, tuple[float, float]]:
-    """Ranges by column, the one for all columns under the empty name."""
-    found = {}
-    for text in texts:
-        column, _, numbers = text.rpartition(":")
-        ends = _numbers("--between", numbers)
-        if len(ends) != 2:
-            raise ParameterError(f"--between must be LOW,HIGH or COLUMN:LOW,HIGH. Got {text!r}.")
-        found[column] = (ends[0], ends[1])
+        found.append((column, parse_numbers(option, numbers)))
     return found
 
 
 def _range_of(ranges: dict[str, tuple[float, float]], column: str) -> tuple[float, float] | None:
     return ranges.get(column, ranges.get(""))
-
-
-def _numbers(option: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ParameterError(f"{option} must hold numbers separated by commas. Got {text!r}.") from None

@@ -9,9 +9,8 @@ import typer
 
 from gaussveil.cli.asked import AskedByUnit, with_options
 from gaussveil.cli.files import check_ending, release_facts, release_lines
-from gaussveil.cli.options import Columns, listed
+from gaussveil.cli.options import Columns, listed, parse_ranges
 from gaussveil.cli.output import tell
-from gaussveil.errors import ParameterError
 from gaussveil.files import write_whole
 
 Out = Annotated[Path, typer.Option(help="File to write: .json.", show_default=False)]
@@ -35,7 +34,7 @@ def regress(
     """
     from gaussveil.mechanisms import PrivateLinearRegression
 
-    targets, ranges = listed(target), _ranges(between or [])
+    targets, ranges = listed(target), parse_ranges(between or [])
     model = PrivateLinearRegression(
         **asked.promise,
         target=targets,
@@ -81,7 +80,7 @@ def pca(
     """
     from gaussveil.mechanisms import PrivatePCA
 
-    model = PrivatePCA(**asked.promise, n_components=n_components, bounds=_ranges(between or []))
+    model = PrivatePCA(**asked.promise, n_components=n_components, bounds=parse_ranges(between or []))
 
     def released() -> dict[str, Any]:
         return {
@@ -101,16 +100,3 @@ def pca(
 def _tell(model: Any, found: dict[str, Any], out: Path, lines: list[str], json: bool) -> None:
     certificate = model.certificate_
     tell(found | release_facts(out, certificate), lines + release_lines(out, certificate), json=json)
-
-
-def _ranges(given: list[str]) -> dict[str, tuple[float, float]]:
-    """Ranges written as NAME:low,high."""
-    found = {}
-    for text in given:
-        name, _, ends = text.rpartition(":")
-        try:
-            low, high = (float(end) for end in ends.split(","))
-        except ValueError:
-            raise ParameterError(f"--between must be NAME:low,high, as in kw:0,10. Got {text!r}.") from None
-        found[name] = (low, high)
-    return found

@@ -7,6 +7,7 @@ their room on the disk is reserved, and only then is the account debited. The fi
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,6 +129,51 @@ def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile, order: Order = None
     from gaussveil.mechanisms import TrajectoryRelease
 
     _series(asked, TrajectoryRelease(**asked.promise, l2_ball=l2_ball), out, order)
+
+
+@release_app.command("label", epilog=EXIT_CODE_HELP)
+@with_options
+def label(
+    asked: Asked,
+    label: Annotated[str, typer.Option(help="Column that names the labels, one row each.", show_default=False)],
+    of: Annotated[str, typer.Option(help="The secret label whose row is released.", show_default=False)],
+    out: SeriesFile,
+    accuracy: Annotated[
+        float | None, typer.Option(help="Largest mean squared error of a number; the smallest for --delta otherwise.")
+    ] = None,
+) -> None:
+    """Release one row so that nobody can tell whose of all rows it is.
+
+    The rows themselves, one per label, are taken for public knowledge; the secret is which of them is released.
+
+    Example: gaussveil release label curves.csv --label home --of home7 --epsilon 1 --delta 1e-5 --out out.csv
+    """
+    import numpy as np
+
+    from gaussveil.mechanisms import ClassLabelNoise
+    from gaussveil.statistics.block import numbers, require_columns, require_numbers
+
+    asked.check(out, endings=ENDINGS)
+    source, account = asked.table(), asked.promise["account"]
+    columns = tuple(name for name in source.schema.names if name != label)
+    require_columns(source.schema, [label])
+    require_numbers(source.schema, columns)
+    rows = source.table(order=[label]).combine_chunks()
+    means = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in columns])
+    wanted = {"delta": asked.delta} if accuracy is None else {"accuracy": accuracy}
+    mechanism = ClassLabelNoise(epsilon=asked.epsilon, account=account, progress=sys.stderr.isatty(), **wanted)
+    mechanism.design(means, labels=[str(name) for name in rows.column(label).to_pylist()])
+    if mechanism.worst_delta_ > asked.delta:
+        told = f"at least {mechanism.worst_delta_:.4g} for that --accuracy"
+        raise ParameterError(f"--delta must be {told}. Got {asked.delta:g}.")
+    with release_files(out, BYTES_PER_NUMBER * (means.shape[1] + 4096)) as write:
+        release = mechanism.release(of)
+        write(encode(Numbers(release.value[None, :], columns), out.suffix.lower()), release.certificate)
+    kept = f"mean squared error {digits(mechanism.accuracy_)}, variance kept {mechanism.retained_variance_:.2g}"
+    facts = {"accuracy": mechanism.accuracy_, "retained_variance": mechanism.retained_variance_}
+    tell(
+        release_facts(out, release.certificate) | facts, release_lines(out, release.certificate, kept), json=asked.json
+    )
 
 
 def _series(asked: Asked, mechanism: Any, out: Path, order: str | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -53,28 +54,18 @@ class SqliteTable:
                 columns = [pa.array(column, kind) for column, kind in zip(zip(*rows), self._schema.types)]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _connected(self) -> _Closing:
-        return _Closing(self._uri)
-
-
-class _Closing:
-    """A read-only connection that is closed at the end of its block; DuckDB may pull from another thread."""
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-
-    def __enter__(self) -> sqlite3.Connection:
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A read-only connection that is closed at the end of its block; DuckDB may pull from another thread."""
         try:
-            self._connection = sqlite3.connect(self._uri, uri=True, check_same_thread=False)
-            self._connection.text_factory = _text
+            with closing(sqlite3.connect(self._uri, uri=True, check_same_thread=False)) as connection:
+                connection.text_factory = _text
+                yield connection
         except sqlite3.Error as error:
-            raise _unreadable(error) from None
-        return self._connection
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise _unreadable(error) from None
+            raise SourceError(
+                f"the table could not be read ({type(error).__name__}): "
+                "check that it is whole and of the kind its name says."
+            ) from None
 
 
 _ARROW = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string(), "time": pa.string(), "blob": pa.binary()}
@@ -111,9 +102,3 @@ def _text(stored: bytes) -> str | None:
 
 def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _unreadable(error: sqlite3.Error) -> SourceError:
-    return SourceError(
-        f"the table could not be read ({type(error).__name__}): check that it is whole and of the kind its name says."
-    )

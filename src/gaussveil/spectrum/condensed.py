@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.spectrum.terms import Terms
+from gaussveil.spectrum.terms import Terms, folded
 from gaussveil.typing import Floats
 
 Places = NDArray[np.intp]
@@ -26,7 +26,7 @@ def condensed(terms: Terms) -> Terms:
     gap = terms.variance_gap
     if not isinstance(gap, np.ndarray) or gap.size != gap.shape[-1] or gap.size < LONG:
         return terms
-    columns = np.array([column.reshape(-1) for column in terms.columns()])
+    columns = np.array(folded(*(column.reshape(-1) for column in terms.columns())).columns())
     cell = _cells(columns[0])
     order = np.argsort(cell, kind="stable")
     columns, cell = columns[:, order], cell[order]
@@ -34,7 +34,7 @@ def condensed(terms: Terms) -> Terms:
     many = (sizes >= FEWEST) & (cell[np.cumsum(sizes) - 1] != 0)
     inside, sizes = np.repeat(many, sizes), sizes[many]
     if not sizes.size:
-        return terms
+        return Terms(*(column.reshape(*terms.batch_shape, -1) for column in columns))
     gap, log_ratio, *weights = columns[:, inside]
     starts = np.cumsum(sizes) - sizes
     nodes, masses = _gauss(gap, np.array(weights), starts, sizes)

@@ -22,6 +22,8 @@ from gaussveil.timeseries.likelihood import scaled_innovations
 from gaussveil.typing import Floats
 
 ROOT_LIMIT = 0.9995
+PASSES = 80
+TOLERANCE = 1e-6  # relative gain in variance below which a household counts as done
 _START_LIMIT = 0.98
 _BLOCK = 64  # households held in memory at once
 
@@ -45,13 +47,10 @@ class ArmaModels:
         return conditional_innovations(series - self.mean[:, None], self.ar, self.ma)
 
 
-def fit_arma(
-    series: ArrayLike, order: tuple[int, int] = (6, 5), *, iterations: int = 80, tolerance: float = 1e-6
-) -> ArmaModels:
+def fit_arma(series: ArrayLike, order: tuple[int, int] = (6, 5)) -> ArmaModels:
     """Fit an ARMA(p, q) to every row of `series` by exact maximum likelihood.
 
-    The mean is the sample mean. `tolerance` is the relative gain in variance below which a household counts as done. A
-    row without variation gets white noise of the smallest positive variance.
+    The mean is the sample mean. A row without variation gets white noise of the smallest positive variance.
     """
     rows = np.atleast_2d(np.asarray(series, dtype=np.float64))
     p, q = order
@@ -61,8 +60,6 @@ def fit_arma(
         raise ShapeError(f"series needs at least {10 * (p + q + 1)} times per row for order {order}. Got {rows.shape}.")
     if not np.isfinite(rows).all():
         raise NotFiniteError("series must be finite; fill gaps first (read_readings(gaps=...))")
-    checks.whole("iterations", iterations)
-    checks.positive("tolerance", tolerance)
     mean = rows.mean(axis=1)
     centred = rows - mean[:, None]
     scale = np.sqrt(np.mean(centred * centred, axis=1))
@@ -70,7 +67,7 @@ def fit_arma(
     theta, variance = np.zeros((len(rows), p + q)), np.full(len(rows), np.finfo(np.float64).tiny)
     for first in range(0, varying.size, _BLOCK):
         homes = varying[first : first + _BLOCK]
-        theta[homes], energy = _fit_block(centred[homes] / scale[homes, None], p, q, iterations, tolerance)
+        theta[homes], energy = _fit_block(centred[homes] / scale[homes, None], p, q)
         variance[homes] = energy * scale[homes] ** 2
     return ArmaModels(theta[:, :p], theta[:, p:], variance, mean)
 
@@ -135,7 +132,7 @@ def _normal_equations(series: Floats, theta: Floats, residual: Floats, p: int) -
     return gram, slope
 
 
-def _fit_block(series: Floats, p: int, q: int, iterations: int, tolerance: float) -> tuple[Floats, Floats]:
+def _fit_block(series: Floats, p: int, q: int) -> tuple[Floats, Floats]:
     def conditional(rows: Floats, theta: Floats) -> Floats:
         return conditional_innovations(rows, theta[:, :p], theta[:, p:])
 
@@ -145,10 +142,10 @@ def _fit_block(series: Floats, p: int, q: int, iterations: int, tolerance: float
     # Two starts: the surface has several valleys, and a plain autoregression is a point of comparison that never fails.
     starts = [np.array([hannan_rissanen(row, p, q) for row in series])]
     starts.append(np.array([np.concatenate([hannan_rissanen(row, p, 0), np.zeros(q)]) for row in series]))
-    runs = [_descend(conditional, series, _pull_inside(start, p), p, iterations, 10 * tolerance) for start in starts]
+    runs = [_descend(conditional, series, _pull_inside(start, p), p, 10 * TOLERANCE) for start in starts]
     better = runs[1][1] < runs[0][1]
     theta = np.where(better[:, None], runs[1][0], runs[0][0])
-    return _descend(exact, series, theta, p, iterations, tolerance)
+    return _descend(exact, series, theta, p, TOLERANCE)
 
 
 def _descend(
@@ -156,7 +153,6 @@ def _descend(
     series: Floats,
     theta: Floats,
     p: int,
-    passes: int,
     tolerance: float,
 ) -> tuple[Floats, Floats]:
     """Levenberg-Marquardt in lockstep, one trial per household and pass; leaving the admissible region is a failure."""
@@ -168,7 +164,7 @@ def _descend(
     gram, slope = _normal_equations(series, theta, residual, p)
     damping, quiet = np.full(len(theta), 1e-3), np.zeros(len(theta), dtype=int)
     active = np.arange(len(theta))
-    for _ in range(passes):
+    for _ in range(PASSES):
         diagonal = np.einsum("hii->hi", gram[active]) + 1e-12
         system = gram[active] + (damping[active, None] * diagonal)[:, :, None] * np.eye(theta.shape[1])
         trial = theta[active] - np.linalg.solve(system, slope[active][:, :, None])[:, :, 0]

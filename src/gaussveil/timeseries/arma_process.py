@@ -22,10 +22,6 @@ def _coefficients(name: str, values: ArrayLike) -> Floats:
     return found
 
 
-def _at_least_one(n: int) -> None:
-    checks.whole("n", n)
-
-
 def _with_one(coefs: Floats) -> Floats:
     return np.concatenate([np.ones((*coefs.shape[:-1], 1)), coefs], axis=-1)
 
@@ -45,7 +41,7 @@ def impulse_response(ar: ArrayLike, ma: ArrayLike, n: int) -> Floats:
     """First `n` terms of h, x = h * e (class-based paper, eq. (58) corrected)."""
     from scipy.signal import lfilter  # seconds to import, which streams that run do not need
 
-    _at_least_one(n)
+    checks.whole("n", n)
     phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
     batch = np.broadcast_shapes(phi.shape[:-1], theta.shape[:-1])
     phi = np.broadcast_to(phi, (*batch, phi.shape[-1]))
@@ -64,7 +60,7 @@ def autocovariance(ar: ArrayLike, ma: ArrayLike, variance: ArrayLike, n: int) ->
     No truncation: the p+1 equations r[k] - sum_i ar[i] r[|k-i|] = variance * sum_{j>=k} ma[j] h[j-k] are solved, and
     later lags follow by recursion.
     """
-    _at_least_one(n)
+    checks.whole("n", n)
     phi, theta = _coefficients("ar", ar), _with_one(_coefficients("ma", ma))
     level = np.asarray(variance, dtype=np.float64)
     if not (np.isfinite(level).all() and (level > 0).all()):

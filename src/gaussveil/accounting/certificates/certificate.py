@@ -206,7 +206,7 @@ class Certificate(Shown):
                 f"this certificate has format version {version!r}, this library reads {VERSIONS[0]} to {VERSIONS[-1]}; "
                 "upgrade gaussveil to read a newer one"
             )
-        found = fields(found, what, _REQUIRED)
+        found = fields(found, what, ("release", "adjacency", "guarantee", "assumptions", "parameters", "dominating"))
         release = fields(found["release"], "the field 'release'", ("id", "what", "at", "mechanism"))
         guarantee = fields(found["guarantee"], "the field 'guarantee'", ("kind", "reason"))
         dominating = fields(found["dominating"], "the field 'dominating'", ("orientation", "charge"))
@@ -341,22 +341,3 @@ def _ledger_line(record: object) -> Mapping[str, object] | None:
     if type(found["line"]) is not int:
         raise FormatError("the field 'ledger' must give the 'line' as a whole number")
     return {"begins": text(found, "begins", what), "line": found["line"], "link": text(found, "link", what)}
-
-
-_REQUIRED = (
-    "release",
-    "privacy_unit",
-    "adjacency",
-    "guarantee",
-    "composition",
-    "epsilon",
-    "delta",
-    "delta_upper",
-    "assumptions",
-    "parameters",
-    "dominating",
-    "sampler",
-    "account",
-    "dataset",
-    "library_version",
-)

@@ -40,7 +40,7 @@ from gaussveil.typing import Floats
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
 MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
-TAIL_DEVIATIONS = 3.0  # of its noise by which a histogram must exceed a Gaussian's to count
+TAIL_DEVIATIONS = 4.0  # of its noise by which a histogram must exceed a Gaussian's to count
 WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
 
 

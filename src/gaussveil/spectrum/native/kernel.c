@@ -241,9 +241,11 @@ GV Row load(const double *gap, const double *log_ratio, const double *multiplici
     int column = BLOCKS(terms) * LANES, equal = -1;
     Row row = {0, room, room + column, room + 2 * column, room + 3 * column, room + 4 * column, room + 5 * column,
                gap[0], gap[0], threshold, 0.0, 0, 1};
-    double drift = 0.0, coordinates = 0.0;
+    double drift = 0.0, lost = 0.0, coordinates = 0.0;
     for (int term = 0; term < terms; term++) {
-        drift += multiplicity[term] * log_ratio[term];
+        double part = multiplicity[term] * log_ratio[term] - lost, sum = drift + part;
+        lost = (sum - drift) - part; /* the sum may have thousands of terms and is multiplied by s */
+        drift = sum;
         coordinates += multiplicity[term];
         row.lowest = smaller(row.lowest, gap[term]);
         row.highest = larger(row.highest, gap[term]);
@@ -342,6 +344,7 @@ GV Factor factor_of(const Row *row, Region region, double centre, int place) {
 /* Add logarithm and angle of the factors start..stop-1, one by one. */
 GV void add_logarithms(const Row *row, Region region, double centre, Lanes offset, Lanes imag, int start, int stop,
                        Sums *sums) {
+    Lanes logs = SPLAT(0.0), angles = SPLAT(0.0); /* of these, so that rounding grows with their number, not with all */
     for (int place = start; place < stop; place++) {
         Factor factor = factor_of(row, region, centre, place);
         if (factor.gap == 0.0 || factor.multiplicity == 0.0) continue;
@@ -351,9 +354,11 @@ GV void add_logarithms(const Row *row, Region region, double centre, Lanes offse
             Lanes across = (centre + offset) * factor.gap;
             excess = across * (2.0 + across) + along * along;
         }
-        sums->log_modulus += factor.multiplicity * log_block(modulus, excess);
-        sums->angle += factor.multiplicity * angle_block(along, spread);
+        logs += factor.multiplicity * log_block(modulus, excess);
+        angles += factor.multiplicity * angle_block(along, spread);
     }
+    sums->log_modulus += logs;
+    sums->angle += angles;
 }
 
 /* Move the product into the logarithms. */
