@@ -19,14 +19,16 @@ from gaussveil.typing import Floats
 
 def log_delta_mean_shift(shift: Any, epsilon: Any) -> Floats:
     """log delta of N(shift, 1) against N(0, 1): Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) (NDIS Proposition 1)."""
-    t, eps = np.broadcast_arrays(_finite("shift", shift), _epsilon(epsilon))
+    t, eps = np.broadcast_arrays(_finite("shift", shift), epsilon_array(epsilon, np.zeros(0)))
     loss = PrivacyLoss.from_terms([0.0], [1.0], energy_of(t)[..., None])
     return np.asarray(loss.log_delta(eps))[()]
 
 
 def log_delta_equal_ratios(ratio: Any, degrees: Any, epsilon: Any) -> Floats:
     """log delta of N(0, ratio I) against N(0, I) in `degrees` dimensions, either direction (NDIS Lemma 4)."""
-    tau, size, eps = np.broadcast_arrays(_finite("ratio", ratio), _finite("degrees", degrees), _epsilon(epsilon))
+    tau, size, eps = np.broadcast_arrays(
+        _finite("ratio", ratio), _finite("degrees", degrees), epsilon_array(epsilon, np.zeros(0))
+    )
     if np.any(tau <= 0.0):
         raise ParameterError("'ratio' must be > 0: it is a ratio of variances. Got a value <= 0.")
     if np.any(size < 1.0):
@@ -40,7 +42,3 @@ def _finite(name: str, value: Any) -> Floats:
     array: Floats = np.asarray(float_array(name, value))
     require_finite(name, array)
     return array
-
-
-def _epsilon(epsilon: Any) -> Floats:
-    return np.asarray(epsilon_array(epsilon, np.zeros(0)))
