@@ -37,8 +37,12 @@ class Shown:
             return {}
         return {f"epsilon at delta {TOLD_DELTA:g}": f"{found:.4g}"}
 
+    def _brief(self) -> dict[str, str]:
+        """What one line tells; cheap, as debuggers and logs ask for it unasked."""
+        return self._facts()
+
     def __repr__(self) -> str:
-        told = "; ".join(f"{name}: {value}" for name, value in self._facts().items())
+        told = "; ".join(f"{name}: {value}" for name, value in self._brief().items())
         return f"{type(self).__name__}({told})"
 
     def _repr_html_(self) -> str:

@@ -86,6 +86,9 @@ class Accountant(Shown):
         self._parts: list[tuple[LossOrProfile, int]] = []
         self._loss: PrivacyLoss | Curve | None = None
 
+    def _brief(self) -> dict[str, str]:
+        return {"releases": str(sum(count for _, count in self._parts)), "relation": self.relation}
+
     def add(self, mechanism: Gaussian | DPSGD | Charge | LossOrProfile, steps: int = 1) -> Accountant:
         """Count `steps` uses of a mechanism, a loss, a profile or a charge; the accountant itself is returned."""
         steps = whole("steps", steps, "[1, 9007199254740992]")

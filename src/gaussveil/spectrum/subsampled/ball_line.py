@@ -7,7 +7,7 @@ Outputs z > Z, too rare to count, are left out: what is left, delta', is at most
 up to the integrals of |F| on the lines c - a and c + a over e^(2 pi a/h) - 1, and M(s) = int_{z<Z} e^{..} phi dz by the
 same kind of sum. Beyond the last node |M| is bounded by moments of the loss, and further up on a path of outputs beside
 the real ones (derived: docs/math/subsampled). Choices are made in doubles and cost width at worst. Where a line would
-need too many nodes, `ball_contour` may do.
+need too many nodes, `ball_bands` may do.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class LineIntegral:
         value, slope, bend = (0.0, 0.0, 0.0)
         if self.pairs is not None:
             step = 1e-4 * min(c, 1.0, self.highest - c)
-            three = [float(self._pair_exponent(acb(c + k * step)).real.mid()) for k in (-1, 0, 1)]
+            three = [float(self.pair_exponent(acb(c + k * step)).real.mid()) for k in (-1, 0, 1)]
             value, slope = three[1], (three[2] - three[0]) / (2.0 * step)
             bend = max((three[2] - 2.0 * three[1] + three[0]) / step**2, 0.0)
         for one in self.steps:
@@ -181,7 +181,7 @@ class LineIntegral:
             bend += one.count * found.bend
         return Tilted(value, slope, bend, 0.0)
 
-    def _pair_exponent(self, s: acb) -> acb:
+    def pair_exponent(self, s: acb) -> acb:
         """K of the Gaussian pairs."""
         if self.pairs is None:
             return acb(0)
@@ -262,7 +262,7 @@ class LineIntegral:
         ratios = [(2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend) for look in looks if look is not None]
         middle = math.sqrt(0.5 / max(ratios))
         while height < 1e9 * max(c, 1.0):
-            fallen = float(self._pair_exponent(acb(c, height)).real.mid() - self._pair_exponent(acb(c)).real.mid())
+            fallen = float(self.pair_exponent(acb(c, height)).real.mid() - self.pair_exponent(acb(c)).real.mid())
             rest = fallen
             for one, cell, look, ratio in zip(self.steps, cells, looks, ratios):
                 assert look is not None
@@ -275,7 +275,7 @@ class LineIntegral:
         return math.inf
 
     def _sum(self, c: float, peak: float, h: float, nodes: int, beside: float) -> Enclosure | None:
-        origin, step = self._pair_exponent(acb(c)), arb(h)
+        origin, step = self.pair_exponent(acb(c)), arb(h)
         level = origin.real - arb(c) * self.epsilon - peak
         for one in self.steps:
             level += one.count * one.moments[0].mid().log()
@@ -290,7 +290,7 @@ class LineIntegral:
         total = arb(0)
         for n in range(nodes + 1):
             s = acb(c, step * n)
-            value = (acb(0, step * n * drift) + self._pair_exponent(s) - origin).exp() / (s * (s + 1))
+            value = (acb(0, step * n * drift) + self.pair_exponent(s) - origin).exp() / (s * (s + 1))
             for one, row in zip(self.steps, known):
                 value *= row[n] ** one.count
             total += value.real / 2 if n == 0 else value.real
@@ -306,7 +306,7 @@ class LineIntegral:
         """The sum against the integral: half the integrals of |F| on both lines beside it, damped; over e^peak."""
         found = arb(0)
         for side, order in enumerate((c - beside, c + beside)):
-            size = self._pair_exponent(acb(order)).real - arb(order) * self.epsilon - peak
+            size = self.pair_exponent(acb(order)).real - arb(order) * self.epsilon - peak
             for one in self.steps:
                 size += one.count * arb(one.beside[side].abs_upper()).log()
             found += size.exp() / order
@@ -320,17 +320,17 @@ class LineIntegral:
             return arb("inf")
         start = float(height.lower())
         middle = min(math.sqrt(0.5 / float(ratio.upper())) for _, ratio in spreads)
-        origin = self._pair_exponent(acb(c)).real
+        origin = self.pair_exponent(acb(c)).real
         caps = [one.count * (arb(one.moments[0].upper()) / one.moments[0].mid()).log() for one in self.steps]
         found = arb(0)
         if start < middle:
-            size = self._pair_exponent(acb(c, start)).real - origin + level + sum(caps, arb(0))
+            size = self.pair_exponent(acb(c, start)).real - origin + level + sum(caps, arb(0))
             for one, (variance, ratio) in zip(self.steps, spreads):
                 ends = [arb(t) * arb(t) * (1 - ratio * arb(t) * arb(t)) for t in (start, middle)]
                 size -= one.count * variance / 2 * arb(min(float(end.lower()) for end in ends))
             found += size.exp() / start
         far = max(start, middle)
-        size = self._pair_exponent(acb(c, far)).real - origin + level + sum(caps, arb(0))
+        size = self.pair_exponent(acb(c, far)).real - origin + level + sum(caps, arb(0))
         for one in self.steps:
             size += one.count * arb(one.cells.falls(far, float(one.moments[0].log().mid())))
         return (found + size.exp() / far) / arb.pi()

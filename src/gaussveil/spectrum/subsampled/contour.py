@@ -2,9 +2,8 @@
 
     delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s+1)) ds,   K = sum_j T_j log M_j + Gaussian part
 
-as for pairs, along s(u) = c + w (i sinh u + k (cosh u - 1)). Where many steps share the loss, a straight line (k = 0)
-falls like a Gaussian. Where few do, most of the probability sits next to the smallest loss, and on a straight line that
-part oscillates without end; bent away from it (k > 0, or k < 0 if it is next to the largest one) it falls too.
+as for pairs, along s(u) = c + i w sinh u. Where many steps share the loss, such a line falls like a Gaussian; where few
+do, `bands` split it.
 K at the nodes does not depend on epsilon, so one set of nodes serves a root search. Every sum is compared with the one
 over half its nodes; what is not settled is left to ball arithmetic.
 """
@@ -19,18 +18,13 @@ import numpy as np
 from gaussveil.spectrum.subsampled.step import UNIT, Complexes, Step, Sums
 from gaussveil.typing import Floats
 
-BEND = 0.3
 ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at which nothing else is tried
-LONGEST = 18.0
-SHORT = 4.2  # extents in u up to which the straight line is taken
-PROBES = np.concatenate([np.arange(1.0, 5.0, 0.4), np.arange(5.0, 18.0, 0.75)])
-RANGES = np.concatenate([[0.0, 1.4436], np.arcsinh(2.0 ** np.arange(1.5, 26.0, 0.5))])  # heights a factor 2^(1/2) apart
-STRAIGHT_RANGES = np.concatenate([[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))])
+PROBES = np.arange(1.0, 4.4, 0.4)  # of u; further up one line is not taken
+RANGES = np.concatenate([[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))])  # heights a factor 4 apart
 FALLEN = -36.0  # log of the integrand over its peak at which the contour ends
 NODES = (48, 96, 192, 384, 768, 1536)
 SETTLED = 3e-10  # agreement with half the nodes; halving the spacing squares the error, or better
 NOISY = -22.0  # log of a rounding error, over the peak, that no contour may meet
-RESOLVED = 1e-10  # error of the sums inside M
 LEFT_OUT = 31.0  # -log of the share of delta that windows may leave out
 
 
@@ -64,27 +58,26 @@ class Gaussians(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What is composed: steps with their counts, and the Gaussian part; the windows' share of left-out outputs."""
+    """What is composed: steps with their counts, and the Gaussian part; windows suit a delta of e^log_delta."""
 
     steps: tuple[tuple[Step, int], ...]
     gaussians: Gaussians
-    log_share: float = -math.inf
+    log_delta: float = -math.inf
 
     def windowed(self, log_delta: float) -> Parts:
         """The same with windows that are narrow, yet leave out next to nothing of delta = e^log_delta."""
-        if not self.steps:
-            return self
-        uses = math.log(sum(count for _, count in self.steps))
-        return self._replace(log_share=min(log_delta, 0.0) - uses - LEFT_OUT)
+        return self._replace(log_delta=min(log_delta, 0.0)) if self.steps else self
 
     def cap(self, step: Step) -> float:
         """Where the step's window ends."""
-        return step.cap(self.log_share) if self.log_share > -math.inf else math.inf
+        if self.log_delta == -math.inf:
+            return math.inf
+        return step.cap(self.log_delta - math.log(sum(count for _, count in self.steps)) - LEFT_OUT)
 
     @property
     def left_out(self) -> float:
         """Bound on how much of delta the windows leave out."""
-        if self.log_share == -math.inf:
+        if self.log_delta == -math.inf:
             return 0.0
         return sum(count * math.exp(step.left_out(self.cap(step))) for step, count in self.steps)
 
@@ -134,13 +127,12 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
 
 
 class Nodes(NamedTuple):
-    """Points of the upper half contour, ds/du du / (i pi) there, K, and bounds on K's error."""
+    """Points of the upper half line, ds/du du / (i pi) there, K, and bounds on K's error."""
 
     order: Complexes
     weight: Complexes
     cumulant: Complexes
     rounding: Floats
-    spacing: Floats
     left_out: float = 0.0
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
@@ -156,9 +148,9 @@ class Nodes(NamedTuple):
             return math.nan, math.nan, math.inf
         size = np.abs(values)
         apart = abs(fine - coarse) / fine
-        settled = apart <= SETTLED and float(size @ self.spacing) <= RESOLVED * fine and size[-1] <= 1e-11 * fine
+        settled = apart <= SETTLED and size[-1] <= 1e-11 * fine
         exact = UNIT * (16.0 + 4.0 * np.abs(exponent))
-        error = float(size @ (self.rounding + exact + self.spacing)) / fine + apart**1.5 + float(size[-1]) / fine
+        error = float(size @ (self.rounding + exact)) / fine + apart**1.5 + float(size[-1]) / fine
         slope = -sign * float((values * self.order).real.sum()) / fine
         value = peak + math.log(fine)
         if missing:
@@ -168,22 +160,16 @@ class Nodes(NamedTuple):
         return value, slope, error if settled else math.inf
 
 
-_UNKNOWN = np.full(3, np.nan)
-NOTHING = Nodes(_UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN)
-
-
 class Contour:
-    """One bend through one saddle; what the sums inside M need is prepared once for each range of heights."""
+    """The line through one saddle; what the sums inside M need is prepared once for each range of heights."""
 
-    def __init__(self, parts: Parts, at: Saddle, bend: float) -> None:
-        self.parts, self.at, self.bend = parts, at, bend
+    def __init__(self, parts: Parts, at: Saddle) -> None:
+        self.parts, self.at = parts, at
         self._sums: dict[tuple[int, int], Sums | None] = {}
 
     def place(self, u: Floats) -> tuple[Complexes, Complexes]:
         """The points of the contour and ds/du / i."""
-        width, bend = self.at.width, self.bend
-        order = self.at.centre + width * (1j * np.sinh(u) + bend * (np.cosh(u) - 1.0))
-        return order, width * (np.cosh(u) - 1j * bend * np.sinh(u))
+        return self.at.centre + 1j * self.at.width * np.sinh(u), self.at.width * np.cosh(u)
 
     def nodes(self, u: Floats, step: float) -> Nodes:
         """Nodes at the parameters u, a step apart."""
@@ -191,19 +177,17 @@ class Contour:
         weight = swing * (step / math.pi) * np.where(u == 0.0, 0.5, 1.0)
         return Nodes(order, weight, *self.cumulant(u, order), self.parts.left_out)
 
-    def cumulant(self, u: Floats, order: Complexes) -> tuple[Complexes, Floats, Floats]:
-        """K at points of the contour, with the bounds of its rounding and of the spacing inside M."""
+    def cumulant(self, u: Floats, order: Complexes) -> tuple[Complexes, Floats]:
+        """K at points of the line, with the bound of its rounding."""
         value = self.parts.gaussians.cumulant(order)
-        rounding, spacing = np.zeros(order.size), np.zeros(order.size)
-        ranges = RANGES if self.bend else STRAIGHT_RANGES
-        blocks = np.searchsorted(ranges, u, side="right") - 1
+        rounding = np.zeros(order.size)
+        blocks = np.searchsorted(RANGES, u, side="right") - 1
         for block in np.unique(blocks):
             rows = np.flatnonzero(blocks == block)
-            ends, _ = self.place(ranges[block : block + 2])
+            ends, _ = self.place(RANGES[block : block + 2])
             for index, (step, count) in enumerate(self.parts.steps):
                 if (index, block) not in self._sums:
-                    lift = self.bend != 0.0 and block > 0
-                    self._sums[index, block] = step.sums(ends, lift, count, self.parts.cap(step))
+                    self._sums[index, block] = step.sums(ends, count, self.parts.cap(step))
                 sums = self._sums[index, block]
                 if sums is None:
                     value[rows] = np.nan
@@ -211,18 +195,15 @@ class Contour:
                 found = sums.moments(order[rows])
                 value[rows] += count * found.log_moment
                 rounding[rows] += count * found.rounding
-                spacing[rows] += count * found.spacing
-        return value, rounding, spacing
+        return value, rounding
 
-    def extent(self, epsilon: float, longest: float) -> float:
-        """The u at which the integrand has fallen for good; infinite beyond the longest or where rounding is met."""
+    def extent(self, epsilon: float) -> float:
+        """The u at which the integrand has fallen for good; infinite where it does not or where rounding is met."""
         limit = NOISY + math.log1p(self.at.centre * abs(epsilon))
         for start in range(0, PROBES.size, 4):
             u = PROBES[start : start + 4]
-            if u[0] > longest:
-                break
             order, swing = self.place(u)
-            value, rounding, _ = self.cumulant(u, order)
+            value, rounding = self.cumulant(u, order)
             terms = value - order * epsilon - np.log(order) - np.log1p(order) + np.log(swing / self.at.width)
             size = terms.real - self.at.peak
             fallen = size < FALLEN
@@ -247,27 +228,5 @@ class Contour:
             joined: list[Any] = [np.empty(count + 1, dtype=column.dtype) for column in halves[:-1]]
             for column, even, odd in zip(joined, halves[:-1], between):
                 column[::2], column[1::2] = even, odd
-            found = Nodes(joined[0], joined[1], joined[2], joined[3], joined[4], found.left_out)
+            found = Nodes(joined[0], joined[1], joined[2], joined[3], found.left_out)
         return found
-
-
-def nodes_for(parts: Parts, epsilon: float, log_delta: float) -> Nodes:
-    """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby; the best found if none does.
-
-    Windows suit a straight line; a bent one rarely needs them, and its lifted paths bear them only far up.
-    """
-    sign = -1.0 if any(step.backward for step, _ in parts.steps) else 1.0
-    windowed = parts.windowed(log_delta)
-    best, least = None, math.inf
-    for bend, some in ((0.0, windowed), (sign * BEND, parts), (sign * BEND, windowed)):
-        contour = Contour(some, saddle(some, epsilon), bend)
-        extent = contour.extent(epsilon, LONGEST if bend else SHORT)
-        if not math.isfinite(extent):
-            continue
-        found = contour.settle(epsilon, extent)
-        _, slope, error = found.log_delta(epsilon)
-        if best is None or error < least:
-            best, least = found, error
-        if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
-            break
-    return best if best is not None else NOTHING

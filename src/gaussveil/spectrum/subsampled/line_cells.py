@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_ndtr
 
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
@@ -22,10 +22,27 @@ def _log_sum(logs: Floats) -> float:
     return top + math.log(float(np.exp(logs - top).sum())) + UP if math.isfinite(top) else top
 
 
-class Cells:
-    """Upper ends of |e^{base + s L} phi| beside the real outputs in [low, cut], at orders of real part c."""
+class Window(NamedTuple):
+    """Outputs below a cap, with an edge of the given width; `low` is the cap of what is not in the band."""
 
-    def __init__(self, step: Step, c: float, low: float, cut: float) -> None:
+    cap: float
+    low: float
+    edge: float
+
+    def most(self, edges: Floats) -> Floats:
+        """log of the largest value between neighbouring edges."""
+        above, below = log_ndtr((self.cap - edges[:-1]) / self.edge), log_ndtr((edges[1:] - self.low) / self.edge)
+        return np.asarray(np.minimum(above, below)) + UP
+
+
+class Cells:
+    """Upper ends of |e^{base + s L} phi| beside the real outputs in [low, cut], at orders of real part c.
+
+    With a window Phi((cap - z)/w), less that of a lower cap if there is one, as a factor: beside the real outputs it is
+    at most e^(d^2/(2 w^2)) times what it is on them, for it is a Gaussian mean of outputs below the cap.
+    """
+
+    def __init__(self, step: Step, c: float, low: float, cut: float, window: Window | None = None) -> None:
         self.step, self.cut = step, cut
         noise = step.noise_multiplier
         edges = np.linspace(low, cut, CELLS + 1)
@@ -43,11 +60,17 @@ class Cells:
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
         mass = level - 0.5 * near * near + math.log((cut - low) / CELLS)
         under = under - 0.5 * far * far + math.log((cut - low) / CELLS / math.sqrt(2.0 * math.pi))
+        self.bend = 1.0
+        top, bottom = 0.0, 0.0
+        if window is not None:
+            self.bend += window.edge**-2 * (1.0 + UP)
+            mass, under = mass + window.most(edges), np.full(CELLS, -np.inf)
+            top, bottom = float(window.most(edges[-1:].repeat(2))[0]), float(window.most(edges[:1].repeat(2))[0])
         self.under = np.append(-np.inf, under)
-        self.left = left - 0.5 * low * low - math.log(-low)
+        self.left = left - 0.5 * low * low - math.log(-low) + bottom
         self.mass = np.append(self.left, mass) - 0.5 * math.log(2.0 * math.pi)
         self.left -= 0.5 * math.log(2.0 * math.pi)
-        self.top = at_cut - 0.5 * cut * cut - 0.5 * math.log(2.0 * math.pi)
+        self.top = at_cut - 0.5 * cut * cut - 0.5 * math.log(2.0 * math.pi) + top
         self.high = [np.append(one[0], one[1:])]
         self.least = [np.append(0.0, one[:-1])]
         if step.replace:
@@ -70,7 +93,7 @@ class Cells:
     def beside(self, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
         """log of the integral of |f| |L - mean|^power at a distance from the real outputs, for |Im s| <= height."""
         turn = strip / self.step.noise_multiplier
-        logs = self.mass + 0.5 * strip * strip + self.negative * self._shrunk(turn, self.shares[-1:])
+        logs = self.mass + 0.5 * self.bend * strip * strip + self.negative * self._shrunk(turn, self.shares[-1:])
         logs = logs + height * self._turned(turn)
         if power:
             away = self.ends + abs(mean) + self._shrunk(turn, self.shares) + self._turned(turn)
@@ -81,7 +104,7 @@ class Cells:
     def error(self, spacing: float, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
         """log of how far the sum is from the integral over z < cut."""
         noise, turn = self.step.noise_multiplier, strip / self.step.noise_multiplier
-        rate = 2.0 * math.pi / spacing - 0.5 * strip
+        rate = 2.0 * math.pi / spacing - 0.5 * self.bend * strip
         rate -= height * sum(p if p <= 0.5 else 1.0 for p in self.at_cut) / noise
         if not rate > 0.0:
             return math.inf
@@ -111,7 +134,7 @@ class Cells:
             total += math.exp(min(side, 700.0)) * (1.0 + UP)
             if -0.9 < total < 0.0:  # M(c) less what falls, which keeps its digits where little does
                 direct = min(direct, math.log1p(total))
-            found = min(found, 0.5 * strip * strip * (1.0 + UP) + direct)
+            found = min(found, 0.5 * self.bend * strip * strip * (1.0 + UP) + direct)
         return found
 
 

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
@@ -20,7 +21,8 @@ from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
-from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, nodes_for, saddle
+from gaussveil.spectrum.subsampled.bands import Lines, nodes_for
+from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
 from gaussveil.typing import Floats
@@ -28,7 +30,7 @@ from gaussveil.typing import Floats
 TOLERANCE = 1e-13
 FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
-NARROW = 1e-10  # relative width of an enclosure that a line need not share with rays
+NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
 LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
 
@@ -58,6 +60,9 @@ class SubsampledLoss(Curve):
         self._parts = Parts(self.steps, _plain_terms(self.gaussian))
         alone = len(self.steps) == 1 and self.steps[0][1] == 1 and self.gaussian is None
         self._single = self.steps[0][0] if alone else None
+
+    def _brief(self) -> dict[str, str]:
+        return {"steps": str(sum(count for _, count in self.steps)), "different": str(len(self.steps))}
 
     @property
     def largest_loss(self) -> float:
@@ -123,17 +128,19 @@ class SubsampledLoss(Curve):
         return np.maximum(forward, backward.epsilon(delta))[()]
 
     def enclose(self, epsilon: Any) -> Enclosure:
-        """Rigorous ends of delta(epsilon), in ball arithmetic; with replaced records 0 and a grid's upper end."""
+        """Rigorous ends of delta(epsilon), in ball arithmetic."""
         if not self.steps and self.gaussian is not None:
             return self.gaussian.enclose(epsilon)
         levels = epsilon_array(epsilon, np.zeros(()))
-        found = [self._enclose_at(float(level))[0] for level in np.ravel(levels)]
+        found = [self._enclose_at(float(level)) for level in np.ravel(levels)]
         ends = ([getattr(one, end) for one in found] for end in ("lower", "upper", "log_lower", "log_upper"))
         return Enclosure(*(np.reshape(np.array(end), levels.shape)[()] for end in ends))
 
     # --- inside
 
-    def _evaluate(self, epsilon: float, nodes: Nodes | None = None) -> tuple[float, float, float, Nodes | None]:
+    def _evaluate(
+        self, epsilon: float, nodes: Nodes | Lines | None = None
+    ) -> tuple[float, float, float, Nodes | Lines | None]:
         """log delta, its slope, its error bound, and the nodes it came from; those given serve if they are accurate."""
         if epsilon >= self.largest_loss:
             return -math.inf, 0.0, 0.0, nodes
@@ -148,32 +155,30 @@ class SubsampledLoss(Curve):
             value, slope, error, nodes = self._settled(epsilon)
         if math.isfinite(error):
             return value, slope, error, nodes
-        return float(self._enclose_at(epsilon)[0].log_upper), slope, 0.0, None
+        return float(self._enclose_at(epsilon).log_upper), slope, 0.0, None
 
-    def _enclose_at(self, epsilon: float, goal: float | None = None) -> tuple[Enclosure, float]:
-        """Rigorous ends, from a grid where balls find none, and about the epsilon at which log delta is the goal."""
+    def _enclose_at(self, epsilon: float, goal: float | None = None) -> Enclosure:
+        """Rigorous ends: along one line, or band by band, or from a grid where balls find none."""
         if epsilon >= self.largest_loss:
-            return ZERO, math.nan
+            return ZERO
         if self._single is not None:
-            return enclose_single(self._single, epsilon), math.nan
-        found, root = UNKNOWN, math.nan
+            return enclose_single(self._single, epsilon)
+        found = UNKNOWN
         if self.gaussian is None or self._exact_terms is not None:
-            from gaussveil.spectrum.subsampled.ball_line import enclose_on_line
+            from gaussveil.spectrum.subsampled.ball_bands import enclose_in_bands
+            from gaussveil.spectrum.subsampled.ball_line import LineIntegral, enclose_on_line
 
             about = goal if goal is not None else self._about(epsilon)
             found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
-        if self._in_balls and not found.relative_width < NARROW:
-            energy = 0.0 if self.gaussian is None else math.fsum(np.ravel(np.asarray(self.gaussian.energy)))
-            with np.errstate(all="ignore"):
-                from gaussveil.spectrum.subsampled.ball_contour import enclose_steps
-
-                rays, root = enclose_steps(self.steps, energy, epsilon, goal) or (UNKNOWN, math.nan)
-                found = intersection(found, rays)
+            if not found.relative_width < NARROW:
+                pairs = LineIntegral(self.steps, self._exact_terms, epsilon, about).pair_exponent
+                bands = enclose_in_bands(self._parts.windowed(about - 2.0), pairs, epsilon)
+                found = intersection(found, bands or UNKNOWN)
         if not found.relative_width < LOOSE:
             upper = float(self._grid.delta(epsilon))
             log_upper = math.log(upper) if upper > 0.0 else -math.inf
             found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper))
-        return found, root
+        return found
 
     @cached_property
     def _exact_terms(self) -> BallSpectrum | None:
@@ -186,13 +191,7 @@ class SubsampledLoss(Curve):
         if math.isfinite(error):
             return value
         at = saddle(self._parts.windowed(DEEP), epsilon)
-        return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0
-
-    @property
-    def _in_balls(self) -> bool:
-        """Whether ball arithmetic takes the composition: steps of one direction, and mean shifts."""
-        flat = self.gaussian is None or not np.any(np.asarray(self.gaussian.variance_gap))
-        return flat and len({step.backward for step, _ in self.steps}) == 1 and not self.steps[0][0].replace
+        return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0 if math.isfinite(at.peak) else DEEP
 
     @cached_property
     def _grid(self) -> Curve:
@@ -203,10 +202,10 @@ class SubsampledLoss(Curve):
             items, counts = [*items, self.gaussian], [*counts, 1]
         return compose_pessimistic(items, counts)
 
-    def _settled(self, epsilon: float) -> tuple[float, float, float, Nodes]:
+    def _settled(self, epsilon: float) -> tuple[float, float, float, Nodes | Lines]:
         """The contour integral, with windows first chosen from Chernoff's bound, then from what was found."""
         at = saddle(self._parts.windowed(DEEP), epsilon)
-        guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW
+        guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW if math.isfinite(at.peak) else DEEP
         nodes = nodes_for(self._parts, epsilon, guess)
         found = nodes.log_delta(epsilon)
         if not _accurate(*found, epsilon) and found[0] > guess + 1.0:
@@ -227,8 +226,8 @@ class SubsampledLoss(Curve):
         goal, largest = math.log(delta), self.largest_loss
         if delta >= 1.0:
             return 0.0
-        epsilon = _guess(self._parts.windowed(goal), goal)
-        low, high = -math.inf, largest
+        epsilon = self._first_guess(goal)
+        low, high, nodes = -math.inf, largest, None
         for _ in range(60):
             if epsilon <= 0.0 and low < 0.0:
                 if float(self.log_delta(0.0)) <= goal:
@@ -236,30 +235,51 @@ class SubsampledLoss(Curve):
                 low = 0.0
             if not low < epsilon < high:
                 epsilon = max(0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0, 0.0)
-            fresh = nodes_for(self._parts, epsilon, goal - 2.0)
-            if not math.isfinite(fresh.log_delta(epsilon)[2]):
-                return self._epsilon_in_balls(goal, epsilon)
-            nodes: Nodes | None = fresh
-            value, slope, error, nodes = self._evaluate(epsilon, nodes)
+            if nodes is None or not _accurate(*nodes.log_delta(epsilon), epsilon):
+                nodes = nodes_for(self._parts, epsilon, goal - 2.0)
+            value, slope, error = nodes.log_delta(epsilon)
+            if not math.isfinite(error):
+                if value < goal - CLOSE:  # windows do not suit a delta that small
+                    epsilon, nodes = self._far_from_root(epsilon, value - goal, slope), None
+                    continue
+                if low <= 0.0 or epsilon < 1.02 * low:
+                    return self._epsilon_in_balls(goal, epsilon)
+                epsilon, nodes = 0.5 * (low + epsilon), None
+                continue
             excess = value + error - goal
             low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
             if excess <= 0.0 and (-excess <= TOLERANCE * (1.0 - goal) + 2.0 * error or high - low <= 4 * UNIT * high):
                 return epsilon
-            following = epsilon - excess / slope
-            if nodes is not None and abs(excess) < CLOSE:
-                following = self._near_root(nodes, goal, following)
-            epsilon = following
+            if abs(excess) < CLOSE:
+                epsilon = self._near_root(nodes, goal, epsilon - excess / slope)
+            else:
+                epsilon = self._far_from_root(epsilon, excess, slope)
         raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
 
+    @staticmethod
+    def _far_from_root(epsilon: float, excess: float, slope: float) -> float:
+        """Newton's step; in log eps if that is shorter, as with few steps log delta is more nearly linear in it."""
+        straight, change = epsilon - excess / slope, excess / (-slope * max(epsilon, 1e-300))
+        if change < -5.0:
+            return straight
+        return min(straight, epsilon * math.exp(min(change, 1.5))) if excess > 0.0 else epsilon * math.exp(change)
+
+    def _first_guess(self, goal: float) -> float:
+        """Epsilon by the saddlepoint, unless few steps count: then about where one of them alone exceeds it."""
+        found = _guess(self._parts.windowed(goal), goal)
+        if sum(step.sampling_rate * count for step, count in self.steps) > 1.0 or self.steps[0][0].backward:
+            return found
+        uses = math.log(sum(count for _, count in self.steps))
+        alone = max(_single_guess(step, goal - uses) for step, _ in self.steps)
+        return found if alone <= found <= 4.0 * alone else alone
+
     def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
-        """The root on rigorous upper ends, where no contour settles in doubles: the rays' own, or by secants."""
+        """The root on rigorous upper ends, by secants, where no contour settles in doubles."""
         low, high, before = 0.0, math.inf, (math.nan, math.nan)
         for _ in range(32):
-            found, root = self._enclose_at(epsilon, goal)
-            excess = float(found.log_upper) - goal
+            excess = float(self._enclose_at(epsilon, goal).log_upper) - goal
             low, high = (low, epsilon) if excess <= 0.0 else (epsilon, high)
-            if not math.isfinite(root) and excess != before[1]:
-                root = epsilon - excess * (epsilon - before[0]) / (excess - before[1])
+            root = epsilon - excess * (epsilon - before[0]) / (excess - before[1]) if excess != before[1] else math.nan
             if 0.0 <= high - root <= 2e-10 * root or high <= low * (1.0 + 1e-10):
                 return high
             before, epsilon = (epsilon, excess), root * (1.0 + 1e-10)
@@ -267,7 +287,7 @@ class SubsampledLoss(Curve):
                 epsilon = math.sqrt(low * high) if low > 0.0 and high < math.inf else (3.0 * low or 0.3 * high)
         return high if math.isfinite(high) else float(self._grid.epsilon(math.exp(goal)))
 
-    def _near_root(self, nodes: Nodes, goal: float, epsilon: float) -> float:
+    def _near_root(self, nodes: Nodes | Lines, goal: float, epsilon: float) -> float:
         """Newton steps on the nodes at hand, which stay good for nearby epsilons, to just beyond the root."""
         for _ in range(8):
             value, slope, error = nodes.log_delta(epsilon)
@@ -296,6 +316,20 @@ def _guess(parts: Parts, goal: float) -> float:
         step = order * math.sqrt(max(min(goal / min(found, -1e-9), 9.0), 1.0 / 9.0)) if math.isfinite(found) else 0.0
         order = step if low < step < high else (0.5 * (low + high) if math.isfinite(high) else 2.0 * order)
     return epsilon
+
+
+def _single_guess(step: Step, goal: float) -> float:
+    """About the epsilon at which log delta of one step is the goal."""
+    low, high = 1e-12, 1e3
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        raised = math.expm1(min(middle, 700.0)) + step.sampling_rate
+        edge = step.noise_multiplier * math.log(raised / step.sampling_rate) + 0.5 / step.noise_multiplier
+        part = math.log(step.sampling_rate) + float(log_ndtr(1.0 / step.noise_multiplier - edge))
+        rest = math.log(raised) + float(log_ndtr(-edge)) - part
+        found = part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf
+        low, high = (middle, high) if found > goal else (low, middle)
+    return high
 
 
 def _stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:

@@ -8,10 +8,6 @@ Adding or removing a record compares e^A with 1, replacing one compares e^A with
 Kamath, Steinke 2024). All is in  M(s) = E[exp((1+s) A - s B)],  z ~ N(0, 1), entire in s; B = 0, or A = 0 if reversed.
 The integral over z is a trapezoid sum, which converges geometrically (derived: docs/math/subsampled).
 
-Where Im s > 0 the path of z may be lifted off the real axis beyond the knee z_t of A, where q e^(..) = 1 - q: there
-A is nearly linear, and e^{sA} would be a large oscillating number that cancels. A's branch points z_t + i pi sigma
-(2n+1) stay on the path's left.
-
 A smooth window ends the sums at a `cap` that next to no output exceeds: without it the moments of outcomes that are far
 too rare to count would hide those that do. What it leaves out is charged (`left_out`).
 """
@@ -30,21 +26,18 @@ from gaussveil.typing import Floats
 UNIT = 2.0**-53
 DIGITS = 37.0  # e^-37 is 1e-16
 REACH = 9.5  # standard deviations that are summed
+FAR_KNEE = 8.0
 CELLS = 256  # of the coarse look at a sum
 MOST = 8192  # points of one sum; what would need more is not settled here
 TILTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
-EARLY_TURN = 1.6  # radians, of the pi at which a branch point lies
-SLOPES = (0.0, 0.12, 0.25, 0.4, 0.6)  # that paths are lifted with
-WINDOW = 0.5  # width of the window's edge
 Complexes = Any  # NDArray[np.complex128]
 
 
 class Moments(NamedTuple):
-    """log M at each order, its rounding error, and, on lifted paths, that of the spacing judged by wider ones."""
+    """log M at each order, and its rounding error."""
 
     log_moment: Complexes
     rounding: Floats
-    spacing: Floats
 
 
 @dataclass(frozen=True, order=True)
@@ -79,12 +72,12 @@ class Step:
         """A(z); analytic to the right of the knee for any imaginary part, to its left for |Im z| < pi sigma."""
         right = z.real > self.knee
         exponent = z / self.noise_multiplier - 0.5 / self.noise_multiplier**2
-        left = _log1p(self.sampling_rate * np.expm1(np.where(right, 0.0, exponent)))
+        left = log_one_plus(self.sampling_rate * np.expm1(np.where(right, 0.0, exponent)))
         linear = exponent + math.log(self.sampling_rate)
-        rest = _log1p(np.exp(self.floor - np.where(right, linear, 0.0)))
+        rest = log_one_plus(np.exp(self.floor - np.where(right, linear, 0.0)))
         return np.where(right, linear + rest, left)
 
-    def _logs(self, z: Any) -> tuple[Any, Any]:
+    def logs(self, z: Any) -> tuple[Any, Any]:
         """A and B of the direction: the logs of both densities over the normal one."""
         one = self.log_density(z)
         other = self.log_density(-z) if self.replace else np.zeros_like(one)
@@ -92,23 +85,28 @@ class Step:
 
     # --- the window
 
+    @property
+    def edge(self) -> float:
+        """Width of the window's edge; narrower where losses grow fast next to it, to the left of a far knee."""
+        return min(0.3, (0.15 if self.knee > FAR_KNEE else 0.2) * self.noise_multiplier)
+
     def cap(self, log_share: float) -> float:
         """Where the window ends if it may leave out the share e^log_share of the outputs."""
         shift = 1.0 / self.noise_multiplier  # of the record, if it takes part
-        return shift + math.sqrt((1.0 + WINDOW**2) * 2.0 * max(-log_share, 1.0))
+        return shift + math.sqrt((1.0 + self.edge**2) * 2.0 * max(-log_share, 1.0))
 
     def left_out(self, cap: float) -> float:
         """log of a bound on the probability, under either density, that the window leaves out."""
-        reach = (cap - 1.0 / self.noise_multiplier) / math.sqrt(1.0 + WINDOW**2)
+        reach = (cap - 1.0 / self.noise_multiplier) / math.sqrt(1.0 + self.edge**2)
         return float(scipy.special.log_ndtr(-reach)) + (math.log(2.0) if self.replace else 0.0)
 
     def _log_weight(self, z: Any, cap: float) -> Any:
         """log of the normal density without its constant, and of the window."""
         value = -0.5 * z * z
         if cap < math.inf:
-            value = value + scipy.special.log_ndtr((cap - z) / WINDOW)
+            value = value + scipy.special.log_ndtr((cap - z) / self.edge)
             if self.replace:
-                value = value + scipy.special.log_ndtr((cap + z) / WINDOW)
+                value = value + scipy.special.log_ndtr((cap + z) / self.edge)
         return value
 
     # --- moments on the real axis
@@ -123,7 +121,7 @@ class Step:
         far += math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + REACH
         far = min(far, cap + REACH)
         z = np.linspace(-far if self.replace else -REACH, far, CELLS + 1)
-        first, second = self._logs(z)
+        first, second = self.logs(z)
         return _inside(z, order * (first - second) + first + self._log_weight(z, cap))
 
     def _mode(self, weight: float) -> float:
@@ -138,9 +136,9 @@ class Step:
     def real_moments(self, order: float, cap: float = math.inf) -> tuple[float, float, float]:
         """K(s) = log M(s), K'(s), K''(s) at a real order."""
         low, high = self._range(order, cap)
-        step = self._spacing(0.0, high, 1, cap)
+        step = self.spacing(0.0, high, 1, cap)
         z = np.arange(low, high, step)
-        first, second = self._logs(z)
+        first, second = self.logs(z)
         loss = first - second
         exponent = order * loss + first
         log_weight = self._log_weight(z, cap) + math.log(step / math.sqrt(2.0 * math.pi))
@@ -155,13 +153,13 @@ class Step:
         mean = float(tilted @ loss) / total
         return log_moment, mean, float(tilted @ (loss - mean) ** 2) / total
 
-    def _spacing(self, height: float, top: float, count: int, cap: float) -> float:
+    def spacing(self, height: float, top: float, count: int, cap: float) -> float:
         """Distance of points, of sums up to z = top, that resolves M at orders of the given height to 1e-16 / count.
 
         A strip of half-width d about the real axis costs e^(d^2/2) of the density and e^(d^2/(2 w^2)) of the window's
         edge and, as |Im A| <= turn there, e^(height turn).
         """
-        bend = 1.0 + (WINDOW**-2 if cap < top + REACH else 0.0)
+        bend = 1.0 + (self.edge**-2 if cap < top + REACH else 0.0)
         strip = min(math.pi * 0.95 * self.noise_multiplier, math.sqrt(2.0 * DIGITS / bend))
         turn = strip / self.noise_multiplier
         turn *= min(1.0, 2.0 * math.exp(min((top - self.knee) / self.noise_multiplier, 0.0)))
@@ -170,83 +168,23 @@ class Step:
 
     # --- moments off the real axis
 
-    def sums(self, orders: Complexes, lift: bool, count: int, cap: float = math.inf) -> Sums | None:
-        """What moments at orders between the two given ones, in the upper half plane, are summed from.
-
-        The path of z is lifted past the knee as steeply as keeps the terms smallest. None where too many points would
-        be needed.
-        """
+    def sums(self, orders: Complexes, count: int, cap: float = math.inf) -> Sums | None:
+        """What moments at orders between the two given ones are summed from; None where it takes too many points."""
         ends = [self._range(float(order), cap) for order in orders.real]
         low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-        height = float(orders.imag.max())
-        slope = self._slope(orders, high, cap) if lift else 0.0
-        if slope:
-            low, high, spacing = self._lifted_range(orders, slope, max(high, REACH), count, cap)
-        else:
-            spacing = self._spacing(height, high, count, cap)
+        spacing = self.spacing(float(orders.imag.max()), high, count, cap)
         if not (high - low) < MOST * spacing:
             return None
-        x = low + spacing * np.arange(4.0 * math.ceil((high - low) / spacing / 4))
-        z, swing = self._path(x, slope, height)
-        log_weight = self._log_weight(z, cap) + np.log(swing * (spacing / math.sqrt(2.0 * math.pi)))
-        return Sums(*self._logs(z), log_weight, slope != 0.0)
-
-    def _slope(self, orders: Complexes, far: float, cap: float) -> float:
-        """The slope on whose path the largest term is smallest."""
-        x = np.linspace(-REACH, max(far, REACH), CELLS // 2 + 1)
-        tops = [self._size(orders, self._path(x, slope, orders[-1].imag)[0], cap).max() for slope in SLOPES]
-        return SLOPES[int(np.argmin(np.array(tops) + 0.5 * np.arange(len(SLOPES))))]
-
-    def _size(self, orders: Complexes, z: Any, cap: float) -> Floats:
-        """log |term| at each point for each order."""
-        first, second = self._logs(z)
-        found = (orders[:, None] * (first - second) + first + self._log_weight(z, cap)).real
-        return np.asarray(np.where(np.isfinite(found), found, -np.inf))
-
-    def _path(self, x: Floats, slope: float, height: float) -> tuple[Complexes, Complexes]:
-        """Points over the real x and dz/dx: level on the left, rising with the slope to the right of the knee.
-
-        Orders of great height turn e^{sA} already to the left of it, where e^A - (1-q) is 1/height: there it starts.
-        """
-        if slope == 0.0:
-            return x, np.ones(x.size)
-        knee = abs(self.knee) if self.replace else self.knee
-        distance = (x - knee) / self.noise_multiplier
-        early = math.log(2.0 + height)
-        first = min(slope / 2.0, EARLY_TURN / early)
-        turn = -1j if self.backward else 1j
-        lift = first * np.logaddexp(0.0, distance + early) + (slope - first) * np.logaddexp(0.0, distance)
-        rise = first * scipy.special.expit(distance + early) + (slope - first) * scipy.special.expit(distance)
-        return x + turn * self.noise_multiplier * lift, 1.0 + turn * rise
-
-    def _lifted_range(
-        self, orders: Complexes, slope: float, far: float, count: int, cap: float
-    ) -> tuple[float, float, float]:
-        """Where the terms count on a lifted path, and the spacing that resolves them, from a coarse look at both.
-
-        The spacing follows from how much larger the terms are on paths beside this one.
-        """
-        x = np.linspace(-REACH, far, CELLS + 1)
-        z, swing = self._path(x, slope, float(orders.imag.max()))
-        middle = self._size(orders, z, cap)
-        tops = middle.max(axis=1, keepdims=True)
-        ends = [_inside(x, row) for row in (*middle, self._log_weight(z, cap).real)]
-        step = 0.0
-        for share in (0.2, 0.4, 0.8):
-            strip = min(share * self.noise_multiplier, 4.0)
-            sides = [self._size(orders, z + side * 1j * strip * swing, cap) - tops for side in (-1.0, 1.0)]
-            cost = max(float(np.max(sides)), 0.0)
-            step = max(step, 2.0 * math.pi * strip / (DIGITS + math.log(count) + cost))
-        return min(end[0] for end in ends), max(end[1] for end in ends), step
+        z = low + spacing * np.arange(math.ceil((high - low) / spacing))
+        return Sums(*self.logs(z), self._log_weight(z, cap) + math.log(spacing / math.sqrt(2.0 * math.pi)))
 
 
 class Sums(NamedTuple):
     """The points of a trapezoid sum: A, B and the log of the weight there."""
 
-    first: Any
-    second: Any
-    log_weight: Any
-    lifted: bool
+    first: Floats
+    second: Floats
+    log_weight: Floats
 
     def moments(self, orders: Complexes) -> Moments:
         """log M at each order."""
@@ -258,23 +196,16 @@ class Sums(NamedTuple):
             known, scale = 0.0, top
         else:
             weight = np.exp(self.log_weight)
-            parts = _expm1(exponent) * weight
-            if not self.lifted:
-                parts -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
-                parts += np.multiply.outer(orders, np.expm1(second) * weight)
+            parts = exp_less_one(exponent) * weight
+            parts -= np.multiply.outer(1.0 + orders, np.expm1(first) * weight)
+            parts += np.multiply.outer(orders, np.expm1(second) * weight)
             known, scale = 1.0, 0.0
         total = parts.sum(axis=1)
         size = np.abs(parts)
         rounding = 4.0 * UNIT * ((size + known * np.exp(self.log_weight.real)) * np.abs(exponent) + size).sum(axis=1)
-        found = _log1p(total) if known else np.log(total)
+        found = log_one_plus(total) if known else np.log(total)
         modulus = np.maximum(np.abs(total + known), 1e-300)
-        spacing = np.zeros(orders.size)
-        if self.lifted:
-            twice, four = (np.abs(total - n * parts[:, ::n].sum(axis=1)) / modulus + 1e-17 for n in (2, 4))
-            # Sums converge geometrically, the error being squared with half the spacing, unless something is amiss.
-            power = np.clip(np.log(twice) / np.log(np.minimum(four, 0.5)), 1.0, 2.0)
-            spacing = np.where(twice < 0.1, 4.0 * twice**power, 1.0)
-        return Moments(found + scale, rounding / modulus, spacing)
+        return Moments(found + scale, rounding / modulus)
 
 
 def _inside(x: Floats, size: Floats) -> tuple[float, float]:
@@ -287,14 +218,14 @@ def _logistic(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
 
 
-def _log1p(z: Any) -> Any:
+def log_one_plus(z: Any) -> Any:
     """log(1 + z) with all digits next to 0, which NumPy's has for real numbers only."""
     if not np.iscomplexobj(z):
         return np.log1p(z)
     return 0.5 * np.log1p(2.0 * z.real + z.real**2 + z.imag**2) + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
-def _expm1(z: Complexes) -> Complexes:
+def exp_less_one(z: Complexes) -> Complexes:
     """e^z - 1 without cancellation next to 0, from real functions, which are faster."""
     grown, sine, cosine = np.exp(z.real), np.sin(0.5 * z.imag), np.cos(0.5 * z.imag)
     return np.expm1(z.real) - 2.0 * sine * sine * grown + 2.0j * sine * cosine * grown
