@@ -80,7 +80,7 @@ def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
 
     def block_scales(certificate: Certificate) -> dict[str, float]:
         rest = number(certificate, "row_mean_shift") * math.sqrt(1 - LOOK_SHARE)
-        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest)
+        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0, 1.0), rest)
         return found
 
     def scales(certificate: Certificate) -> Matrix:

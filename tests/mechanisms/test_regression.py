@@ -303,6 +303,28 @@ def test_covariance_and_components_find_the_spread() -> None:
     assert np.mean((rows - back) ** 2) < 0.5
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_trusted_variances_are_covered_and_others_are_marked(epsilon: float, full: bool) -> None:
+    """Of a normal law, its long rows weighted down; of a law of long tails nothing is trusted at epsilon 10."""
+    truth = np.array([2.0, 1.0, 0.5, 0.25, 0.1])
+    count, draws = (8_000, 1_000) if full else (4_000, 60)
+    settings: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-6, "bounds": (-6.0, 6.0), "n_components": 2}
+    held, trusted, tails = [], [], []
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, 7])
+        model = PrivatePCA(**settings, generator=SeededGenerator(seed))
+        low, high = model.fit(rng.normal(size=(count, 5)) * np.sqrt(truth)).explained_variance_interval_.T
+        held.append((low <= truth[:2]) & (truth[:2] <= high))
+        trusted.append(model.trusted_)
+        if seed < 20:
+            tails.append(model.fit(rng.standard_t(3, size=(count, 5)) * np.sqrt(truth / 3)).trusted_)
+    share = np.mean(np.asarray(held)[np.asarray(trusted)])
+    assert np.mean(trusted) > (0.9 if epsilon > 1 else 0.3)
+    assert (0.93 if full else 0.88) <= share <= (0.97 if full else 1.0)
+    assert np.mean(held) > 0.93
+    assert np.mean(tails) < 0.1 or epsilon == 1.0
+
+
 def test_logistic_regression_beats_the_posterior_draw() -> None:
     rows, labels = load_breast_cancer(return_X_y=True)
     low, high = rows.min(axis=0), rows.max(axis=0)

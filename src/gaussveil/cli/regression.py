@@ -89,11 +89,16 @@ def pca(
             "components": model.components_.tolist(),
             "explained_variance": model.explained_variance_.tolist(),
             "interval": model.explained_variance_interval_.tolist(),
+            "trusted": model.trusted_.tolist(),
         }
 
     found = asked.fit(model, out, released, columns=columns)
-    pairs = zip(model.explained_variance_, model.explained_variance_interval_)
-    lines = [f"component {i}: variance {v:.4g}, {low:.4g} to {high:.4g}" for i, (v, (low, high)) in enumerate(pairs, 1)]
+    lines = [
+        f"component {i}: variance {v:.4g}, {low:.4g} to {high:.4g}" + ("" if trusted else "  * not to be trusted")
+        for i, (v, (low, high), trusted) in enumerate(
+            zip(model.explained_variance_, model.explained_variance_interval_, model.trusted_), 1
+        )
+    ]
     _tell(model, found, out, lines, asked.json)
 
 

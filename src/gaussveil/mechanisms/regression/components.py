@@ -1,7 +1,13 @@
-"""Private covariance and principal components: post-processing of noisy second moments."""
+"""Private covariance and principal components: post-processing of noisy second moments.
+
+Long rows were weighted down, so variances along them come out too small: by how much is known of a normal law, and how
+many rows a normal law weighs down beside how many were tells whether it may be trusted. Noise E lifts the largest
+eigenvalues: by sum over k of var(v_j' E v_k) / (l_j - l_k), to the second order, and v_j turns by var / (l_j - l_k)^2.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -25,6 +31,11 @@ from gaussveil.mechanisms.regression.moments import (
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.typing import Floats
 
+NORMAL_ROWS = 2**16  # drawn, seed fixed, to see what their weights do to a normal law
+ROUNDS = 4
+ODD = 1.5  # deviations between the rows' mean weight and that of a normal law
+TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateCovariance(MomentsMechanism, BaseEstimator):
@@ -33,12 +44,13 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
     Parameters are those of `PrivateLinearRegression` less the target's. A row longer than `row_norm` is weighted down,
     which leaves directions alone and makes covariances of long tails too small.
 
-    Attributes: `location_`, `covariance_` (positive semidefinite), `interval_` (95 %, d x d x 2: sampling, as of a
-    normal law, and privacy noise), `count_`, `moments_`.
+    Attributes: `location_`, `covariance_` (positive semidefinite; what weighted rows lack is made up for as of a
+    normal law), `interval_` (95 %, d x d x 2: sampling, as of a normal law, and privacy noise), `count_`, `moments_`,
+    `normal_` (whether as many rows were weighted down as of a normal law: else what they lack is not known).
     """
 
     mechanism = "covariance"
-    reach: ClassVar = 1.7  # clipped rows make variances too small
+    reach: ClassVar = 1.7
     moments_: NoisyMoments = field(init=False)
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -47,7 +59,9 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         sums, noise = moments.centred()
         scale, count = moments.scale, moments.count
         values, vectors = np.linalg.eigh(sums / count)
-        raw = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        seen = np.maximum(values, 0.0)
+        values, weight = unweighted(seen)
+        raw = (vectors * values) @ vectors.T
         diagonal = np.diag(raw)
         deviation = np.sqrt(noise / count**2 + (np.outer(diagonal, diagonal) + raw**2) / count)
         units = np.outer(scale, scale)
@@ -55,11 +69,17 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         self.covariance_, self.std_error_ = raw * units, deviation * units
         reach = NORMAL_95 * self.std_error_
         self.interval_ = np.stack((self.covariance_ - reach, self.covariance_ + reach), axis=-1)
+        weighed, lost = count / moments.look.rows, 1 - weight
+        sampled = lost * (1 / count + 1 / NORMAL_ROWS)  # at most: no weight is above 1
+        doubt = math.sqrt((moments.look.rows_deviation**2 + moments.variance[0, 0]) / count**2 + sampled)
+        self.normal_ = bool(abs(weighed - weight) < ODD * doubt)
+        self._made_up = ((vectors * (values - seen)) @ vectors.T) * units
+        self._unsure = min(doubt / max(lost, 1e-300), 1.0), 4 * max(1 - weighed, lost) / max(lost, 1e-300)
         return self
 
     def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
         entries = block_entries(size, 0)
-        weights = {block: each * entries[block] for block, each in {"1": 0.1, "x": 0.2, "xx": 1.0}.items()}
+        weights = {block: each * entries[block] for block, each in {"1": 1.6, "x": 0.2, "xx": 1.0}.items()}
         return block_scales(weights, block_energies(0), mean_shift)
 
     def __sklearn_tags__(self) -> Any:
@@ -77,9 +97,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         n_components: how many directions to keep; by default those whose variance surely stands out of the noise, one
             at least.
 
-    Attributes: `components_`, `explained_variance_` with `explained_variance_interval_` (95 %: sampling and privacy
-    noise, but neither what weighted-down rows lack nor that noise lifts the largest), `explained_variance_ratio_`,
-    `mean_`, `n_components_`, and those of `PrivateCovariance`.
+    Attributes: `components_`, `explained_variance_` (less what noise lifts it by) with `explained_variance_interval_`
+    (95 %: sampling, as of a normal law, and privacy noise), `trusted_` (which of these intervals hold: the others are
+    of variances too near to each other for the noise, or of rows with longer tails than a normal law, and are wide),
+    `explained_variance_ratio_`, `mean_`, `n_components_`, and those of `PrivateCovariance`.
     """
 
     mechanism = "principal-components"
@@ -94,17 +115,27 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         values, vectors = values[::-1], vectors[:, ::-1]
         _, noise = self.moments_.centred()
         noise = noise * np.outer(self.moments_.scale, self.moments_.scale) ** 2 / self.count_**2
-        kept = min(wanted or max(1, int(np.sum(values > noise_edge(noise)))), size)
-        squares = vectors[:, :kept] ** 2
-        # v'Ev of a symmetric E: an off-diagonal entry counts twice
-        privacy = 2 * np.einsum("ik,ij,jk->k", squares, noise, squares) - np.diag(noise) @ squares**2
-        deviation = np.sqrt(privacy + 2 * values[:kept] ** 2 / self.count_)
+        edge = noise_edge(noise)
+        kept = min(wanted or max(1, int(np.sum(values > edge))), size)
         signs = np.sign(vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)])
+        spread = _spread(vectors[:, :kept], vectors, noise) + np.outer(values[:kept], values) / self.count_
+        deviation = np.sqrt(np.diag(spread) + values[:kept] ** 2 / self.count_)
+        gaps = values[:kept, None] - values
+        np.fill_diagonal(gaps, np.inf)
+        gaps = np.where(np.abs(gaps) < deviation[:, None] / 10, deviation[:, None] / 10, gaps)
+        surely = np.maximum(np.abs(gaps) - deviation[:, None], deviation[:, None] / 10)
+        made_up = np.einsum("aj,ab,bj->j", vectors[:, :kept], self._made_up, vectors[:, :kept])
+        unsure, lacking = (share * made_up for share in self._unsure)
+        self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (unsure < deviation) & self.normal_
+        lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1), 0.0)
         self.mean_, self.n_components_ = self.location_, kept
-        self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept]
-        self.explained_variance_ratio_ = values[:kept] / max(float(np.sum(values)), 1e-300)
-        reach = NORMAL_95 * deviation
-        self.explained_variance_interval_ = np.stack((values[:kept] - reach, values[:kept] + reach), axis=1)
+        self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept] - lifted
+        self.explained_variance_ratio_ = self.explained_variance_ / max(float(np.sum(values)), 1e-300)
+        # no eigenvalue moves further than the largest of the noise's, that of sampling beside it (Weyl)
+        sampled = 2 * np.sqrt(values[0] * np.sum(values) / self.count_)
+        reach = NORMAL_95 * np.hypot(deviation, unsure) + np.where(self.trusted_, 0.0, edge + sampled + lacking)
+        ends = self.explained_variance_ - reach, self.explained_variance_ + reach
+        self.explained_variance_interval_ = np.stack((np.maximum(ends[0], 0.0), ends[1]), axis=1)
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -120,3 +151,25 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+
+def _spread(turned: Floats, vectors: Floats, noise: Floats) -> Floats:
+    """Variance of v' E u of each v and u, E symmetric with these variances of its entries."""
+    crossed = np.einsum("aj,ak,ab,bj,bk->jk", turned, vectors, noise, turned, vectors, optimize=True)
+    return np.asarray(
+        (turned**2).T @ noise @ vectors**2 + crossed - np.einsum("aj,ak,a->jk", turned**2, vectors**2, np.diag(noise))
+    )
+
+
+def unweighted(values: Floats) -> tuple[Floats, float]:
+    """Variances of the normal law whose rows, weighted into the unit ball, have these; and their mean square weight."""
+    normal = np.random.default_rng(1).normal(size=(NORMAL_ROWS, len(values)))
+    found, weight = values, 1.0
+    for _ in range(ROUNDS):
+        rows = normal * np.sqrt(found)
+        squares = 1 / np.maximum(np.sum(rows**2, axis=1), 1.0)
+        weight = float(np.mean(squares))
+        seen = (squares @ rows**2) / NORMAL_ROWS / weight
+        plain = np.mean(rows**2, axis=0)
+        found = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
+    return found, weight

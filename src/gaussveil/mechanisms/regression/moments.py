@@ -43,6 +43,7 @@ class Look:
     rows: float
     middle: Floats
     square: float
+    rows_deviation: float
 
     @classmethod
     def at(cls, draws: Draws, units: Floats, mean_shift: float, group: Grouping = None) -> Look:
@@ -69,7 +70,7 @@ class Look:
         mean *= max(0.0, 1 - size * (scales["x"] / rows) ** 2 / max(float(mean @ mean), 1e-300))
         seen = float(trace[0]) > SURELY * scales["trace"]
         square = float(trace[0]) / rows - float(mean @ mean) if seen else size * TYPICAL**2
-        return cls(rows, mean, min(max(square, 1e-6 * size), float(size)))
+        return cls(rows, mean, min(max(square, 1e-6 * size), float(size)), scales["1"])
 
 
 @dataclass(frozen=True, eq=False)
