@@ -196,7 +196,7 @@ class BallBand:
             total *= step / arb.pi() * level.exp()
             error = arb(0)
             for order in (c - beside, c + beside):
-                gone = self._gone([tuple(acb(m) for m in one.real(order)) for one in steps])
+                gone = self._gone([(acb(m), acb(part)) for m, part in (one.real(order) for one in steps)])
                 error += arb(gone.real.abs_upper()) * self._level(order).exp() / order
             apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
             error = error / 2 / ((2 * arb.pi() * apart / step).exp() - 1)
