@@ -136,7 +136,7 @@ def _private(forecaster: PrivateForecaster, name: str, whole: bool, future: Read
     import numpy as np
 
     found = forecaster.diagnostics(name, whole=whole)
-    steps = np.size(found["plain_kw"])
+    steps = len(np.asarray(found["plain_kw"], dtype=float))
     if future is None or future.count < steps:
         return found
     return found.merged(truth_kw=future.values[future.households.index(name), :steps])

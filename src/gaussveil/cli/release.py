@@ -160,8 +160,9 @@ def label(
     require_numbers(source.schema, columns)
     rows = source.table(order=[label]).combine_chunks()
     means = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in columns])
-    wanted = {"delta": asked.delta} if accuracy is None else {"accuracy": accuracy}
-    mechanism = ClassLabelNoise(epsilon=asked.epsilon, account=account, progress=sys.stderr.isatty(), **wanted)
+    delta = asked.delta if accuracy is None else None
+    mechanism = ClassLabelNoise(epsilon=asked.epsilon, delta=delta, accuracy=accuracy, account=account)
+    mechanism.progress = sys.stderr.isatty()
     mechanism.design(means, labels=[str(name) for name in rows.column(label).to_pylist()])
     if mechanism.worst_delta_ > asked.delta:
         told = f"at least {mechanism.worst_delta_:.4g} for that --accuracy"

@@ -98,7 +98,7 @@ class SpectrumOffer(RehearsedOffer):
         return as_source(pa.table(dict(zip(self._chosen(), (kw, np.arange(count))))))
 
     def _facts(self, rehearsed: Answer) -> Facts:
-        return (("Comparison", self._mechanism().compare()),)
+        return (("Comparison", self._mechanism().plan().comparison),)
 
     def _answer(self, mechanism: PrivateSpectrum, data: Any) -> Answer:
         release = mechanism.release(data, order=[self.order["order"]])
