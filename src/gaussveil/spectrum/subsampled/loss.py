@@ -208,8 +208,8 @@ class SubsampledLoss(Curve):
         guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW if math.isfinite(at.peak) else DEEP
         nodes = nodes_for(self._parts, epsilon, guess)
         found = nodes.log_delta(epsilon)
-        if not _accurate(*found, epsilon) and found[0] > guess + 1.0:
-            other = nodes_for(self._parts, epsilon, found[0])
+        if not _accurate(*found, epsilon):  # windows too wide, or so narrow that they leave out what counts
+            other = nodes_for(self._parts, epsilon, found[0] if found[0] > guess + 1.0 else guess - FIRST_WINDOW)
             again = other.log_delta(epsilon)
             if again[2] < found[2]:
                 return *again, other
