@@ -150,9 +150,9 @@ class ProcessOffer(RehearsedOffer):
         return as_source(pa.table(dict(zip(self._chosen(), columns))))
 
     def _facts(self, rehearsed: Answer) -> Facts:
-        mechanism = self._mechanism()
-        deviation = self._deviation(mechanism.plan(1).added_variance)
-        return (("Noise", f"standard deviation at most {deviation:.4g}"), ("Comparison", mechanism.compare(1)))
+        plan = self._mechanism().plan(1)
+        deviation = self._deviation(plan.added_variance)
+        return (("Noise", f"standard deviation at most {deviation:.4g}"), ("Comparison", plan.comparison))
 
     def _deviation(self, added: float) -> float:
         """A value is drawn from what is known about the curve, which is at most as wide as its prior, and noise."""
