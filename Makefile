@@ -112,5 +112,5 @@ $(PEERS_STAMP): $(DEV_STAMP)
 
 $(TRAIN_STAMP):
 	$(PYTHON) -m venv .venv-peers-train
-	.venv-peers-train/bin/python -m pip install --quiet . dp-accounting jax-privacy==2.0.0 opacus==1.6.0 pytest torch
+	.venv-peers-train/bin/python -m pip install --quiet . autodp dp-accounting jax-privacy==2.0.0 opacus==1.6.0 prv-accountant pytest torch
 	touch $@

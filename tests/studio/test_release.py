@@ -245,6 +245,9 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
         parcel = studio.client.get(f"/api/releases/{order['key']}/files/package.zip")
         with zipfile.ZipFile(io.BytesIO(parcel.content)) as opened:
             compile(opened.read("again.py"), "again.py", "exec")
+            for hidden in ("household", "secret"):  # a package may be given away
+                whose = order["order"].get(hidden)
+                assert not whose or not any(whose.encode() in opened.read(name) for name in opened.namelist())
             if "again.txt" in opened.namelist():
                 assert order["account"] in opened.read("again.txt").decode()
         drawn = found["result"]["picture"]

@@ -13,7 +13,7 @@ from gaussveil.mechanisms.forecast_models import steps_ahead
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
 from gaussveil.studio.offers.offer import Offer, Outcome, Picture, Plan, band
-from gaussveil.studio.offers.spelling import spelled
+from gaussveil.studio.offers.spelling import ASKED_AGAIN, spelled
 from gaussveil.studio.offers.tables import open_source
 from gaussveil.timeseries import read_readings, simulate_households
 
@@ -61,10 +61,10 @@ class ForecastOffer(Offer):
         return ROOM
 
     def python(self) -> str:
-        """As Python."""
+        """As Python; whose forecast it is stands in no file that may be given away."""
         call = "release_cluster_of" if self.order["whole_cluster"] else "release"
         fitted = f"fit(read_readings(gaussveil.open(table), measured_in={self.order['measured_in']!r}))"
-        return f"release = {spelled(self._forecaster())}.{fitted}.{call}({self.order['household']!r})"
+        return f"{ASKED_AGAIN}\nrelease = {spelled(self._forecaster())}.{fitted}.{call}(whose)"
 
     def release(self, account: Account) -> Outcome:
         """Draw."""

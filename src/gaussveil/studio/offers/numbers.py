@@ -15,7 +15,7 @@ from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number, require_columns, require_numbers
 from gaussveil.studio.offers.offer import DAY
 from gaussveil.studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
-from gaussveil.studio.offers.spelling import spelled
+from gaussveil.studio.offers.spelling import ASKED_AGAIN, spelled
 from gaussveil.studio.offers.tables import open_source, read_plain, schema_of
 
 MOST_DRAWN, MOST_SERIES = 120, 6
@@ -159,8 +159,8 @@ class LabelOffer(RehearsedOffer):
         return Answer(table, release.certificate, kept, reach=reach)
 
     def python(self) -> str:
-        """As Python."""
+        """As Python; which row it is stands in no file that may be given away."""
         label = self.order["label"]
         read = f"rows = gaussveil.open(table).table({[label, *self._chosen()]!r}).to_pandas()"
         models = f"rows.drop(columns={label!r}), labels=list(map(str, rows[{label!r}]))"
-        return f"{read}\nrelease = {spelled(self._mechanism())}.design({models}).release({self.order['secret']!r})"
+        return f"{ASKED_AGAIN}\n{read}\nrelease = {spelled(self._mechanism())}.design({models}).release(whose)"

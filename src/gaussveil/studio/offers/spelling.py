@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any
 
+ASKED_AGAIN = 'whose = input("Whose is it? That stands in no file: ")'
+
 
 def spelled(call: Any) -> str:
     """A mechanism as Python spells it: the parameters that are not at their defaults."""
