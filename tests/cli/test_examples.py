@@ -40,6 +40,7 @@ SERVED = {"stream run": "private.jsonl", "stream fleet": "sums.jsonl"}  # until 
 # What has to be run first, by the examples of other commands.
 BEFORE = {
     "sample": ("mixture",),
+    "classify": ("mixture",),
     "key sign": ("release vector", "key new"),
     "verify": ("release vector", "key new", "key sign"),
     "budget show": ("budget new",),
@@ -90,6 +91,8 @@ def prepare(command: str, folder: Path) -> None:
         (folder / "names.txt").write_text("a\nb\n", encoding="utf-8")
         readings = [json.dumps({"meter": "a", "seq": period, "kw": 0.4}) for period in range(2)]
         (folder / "readings.jsonl").write_text("\n".join(readings), encoding="utf-8")
+    if command == "release label":
+        (folder / "curves.csv").write_text("home,morning,noon\nhome7,1,2\nhome8,2,1\n", encoding="utf-8")
     if command == "budget check":
         (folder / "certificates").mkdir()
     if command in ("forecast", "demo", "query"):

@@ -181,7 +181,7 @@ def classify(
     Where a cell is missing the others decide. Free, but what is written tells of these rows: whoever may see them may
     see it.
 
-    Example: gaussveil classify model.json rows.csv --out classes.csv
+    Example: gaussveil classify model.json profiles.parquet --out classes.csv
     """
     import numpy as np
 

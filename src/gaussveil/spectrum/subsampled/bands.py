@@ -32,6 +32,7 @@ WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 BLOCK = 32
 MOST_BLOCKS = 200
 MOST_POINTS = 8_000
+FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
 SHIFTS = np.array([0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85])  # of lines beside the line, over c
 SETTLED = 1e-8  # relative error with which lines are of use
@@ -357,6 +358,8 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     found: list[tuple[Band, float, float]] = []
     most, c, limit = -math.inf, 1.0, parts.gaussians.highest_order
     caps = [parts.cap(step) for step, _ in parts.steps]
+    if any(not cap <= FARTHEST for cap in caps):
+        return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
         if depth:
