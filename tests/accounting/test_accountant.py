@@ -122,3 +122,9 @@ def test_the_command() -> None:
     assert found["delta_lower"] <= found["delta"] <= found["delta_upper"]
     assert math.isclose(found["noise_multiplier"], 20.0)
     assert CliRunner().invoke(app, ["accountant"]).exit_code != 0
+
+
+def test_an_epsilon_far_below_the_loss_has_a_delta_of_one() -> None:
+    accountant = Accountant().add(DPSGD(noise_multiplier=0.36, sampling_rate=0.43), steps=1112)
+    assert accountant.epsilon(1e-6) > 1500
+    assert accountant.delta(400.0) == 1.0

@@ -199,7 +199,7 @@ class Contour:
 
     def extent(self, epsilon: float) -> float:
         """The u at which the integrand has fallen for good; infinite where it does not or where rounding is met."""
-        limit = NOISY + math.log1p(self.at.centre * abs(epsilon))
+        limit = NOISY + math.log1p(abs(self.at.centre * epsilon))
         for start in range(0, PROBES.size, 4):
             u = PROBES[start : start + 4]
             order, swing = self.place(u)
