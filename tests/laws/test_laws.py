@@ -188,7 +188,8 @@ def test_output_has_the_distribution_that_the_certificate_declares(case: Mechani
     certificate, *noises = sample(case, full)
     for noise in noises:
         standard = case.residuals(certificate, noise).ravel()
-        assert kstest(standard, "norm").pvalue > 1e-4  # of half a hundred such tests, all with one seed
+        # Half a hundred such tests, all with one seed: with fewer draws one of them is at 5e-4.
+        assert kstest(standard, "norm").pvalue > (1e-3 if full else 1e-4)
         assert kstest(standard / 2, "norm").pvalue < 1e-12, "the test would not notice halved noise"
 
 
