@@ -35,6 +35,8 @@ from gaussveil.mechanisms.forecast_models import HouseholdModels, PowerScale, Pr
 from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
 from gaussveil.noise import SecureGenerator
 from gaussveil.timeseries import Readings, read_readings, to_kw
+from gaussveil.timeseries.gridding import Gaps
+from gaussveil.timeseries.readings import FORMER_NAMES, Unit
 from gaussveil.typing import Floats, Times
 
 SMALLEST_KEPT = 0.1  # two homes then differ in the release by less than a third of what they differ by, sqrt(0.1)
@@ -149,14 +151,37 @@ class PrivateForecaster(Mechanism):
     _windows: dict[tuple[Any, ...], _Window] = field(init=False, repr=False, default_factory=dict)
     _pasts_used: list[tuple[np.datetime64, np.datetime64]] = field(init=False, repr=False, default_factory=list)
 
-    def fit(self, readings: Any, **columns: Any) -> PrivateForecaster:
-        """Fit season, ARMA and clusters on the owner's side; `columns` name those of a table, as in `read_readings`.
+    @checks.former(**FORMER_NAMES)
+    def fit(
+        self,
+        readings: Any,
+        *,
+        household: str = "household",
+        time: str = "time",
+        power: str = "kw",
+        measured_in: Unit = "kW",
+        gaps: Gaps = "refuse",
+        time_zone: str | None = None,
+    ) -> PrivateForecaster:
+        """Fit season, ARMA and clusters on the owner's side; a table's columns are named as in `read_readings`.
 
         From a pandas or polars frame, the forecasts' `frame()` is one, too.
         """
         self._check()
         self._library = library_of(readings)
-        table = readings if isinstance(readings, Readings) else read_readings(readings, **columns)
+        table = (
+            readings
+            if isinstance(readings, Readings)
+            else read_readings(
+                readings,
+                household=household,
+                time=time,
+                power=power,
+                measured_in=measured_in,
+                gaps=gaps,
+                time_zone=time_zone,
+            )
+        )
         steps_ahead(self.horizon, table.step_minutes)
         self._models = HouseholdModels.fit(
             table,
