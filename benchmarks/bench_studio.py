@@ -22,7 +22,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from gaussveil.accounting import Ledger
-from gaussveil.studio.curves import PairState, curve
+from gaussveil_studio.curves import PairState, curve
 
 VISITS, MOVEMENTS, SLIDERS, ACCOUNTS = 7, 40, 50, 300
 # The moment of the first drawing, on the page's own clock, which starts with the visit.

@@ -15,11 +15,12 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "gaussveil"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+STUDIO = sorted((ROOT / "studio" / "gaussveil_studio").rglob("*.py"))
 TOWN = sorted((ROOT / "town" / "gaussveil_town").rglob("*.py"))
 STUDIES = sorted((ROOT / "studies" / "gaussveil_studies").rglob("*.py"))
 LAYERS = [
     ("command",),
-    ("cli", "studio"),
+    ("cli",),
     ("report",),
     ("streaming",),
     ("mechanisms", "audit", "engines"),
@@ -37,7 +38,7 @@ def name_of(path: Path) -> str:
 
 
 def sources() -> Iterator[tuple[Path, str, ast.Module]]:
-    for path in [*MODULES, *TOWN, *STUDIES]:
+    for path in [*MODULES, *STUDIO, *TOWN, *STUDIES]:
         text = path.read_text(encoding="utf-8")
         yield path.relative_to(ROOT), text, ast.parse(text)
 
@@ -124,6 +125,7 @@ def test_no_module_touches_a_global_or_hidden_generator() -> None:
 def test_nothing_names_the_machine_it_was_written_on() -> None:
     pages = [
         *MODULES,
+        *STUDIO,
         *TOWN,
         *STUDIES,
         *ROOT.glob("*.md"),

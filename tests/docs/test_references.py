@@ -13,7 +13,7 @@ from gaussveil import errors
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SOURCES = sorted(path for folder in ("src", "studies") for path in (ROOT / folder).rglob("*.py"))
+SOURCES = sorted(path for folder in ("src", "studio", "studies") for path in (ROOT / folder).rglob("*.py"))
 
 
 def text(page: str) -> str:

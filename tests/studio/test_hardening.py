@@ -21,12 +21,12 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from gaussveil.accounting import Ledger
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.report.number_files import read_numbers
-from gaussveil.studio.access import LONGEST_WAIT, Access
-from gaussveil.studio.guard import Guard, UnexpectedError
-from gaussveil.studio.jobs import MOST_AT_ONCE, Jobs
-from gaussveil.studio.offers.tables import describe_table
-from gaussveil.studio.settings import Settings, held_alone
-from gaussveil.studio.table_catalogue import TableCatalogue
+from gaussveil_studio.access import LONGEST_WAIT, Access
+from gaussveil_studio.guard import Guard, UnexpectedError
+from gaussveil_studio.jobs import MOST_AT_ONCE, Jobs
+from gaussveil_studio.offers.tables import describe_table
+from gaussveil_studio.settings import Settings, held_alone
+from gaussveil_studio.table_catalogue import TableCatalogue
 
 from .conftest import Client
 

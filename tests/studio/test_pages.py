@@ -14,14 +14,14 @@ import pytest
 from gaussveil import figure_style as style
 from gaussveil.accounting import Adjacency, Charge
 from gaussveil.spectrum import GaussianPair
-from gaussveil.studio.curves import PairState, summary
+from gaussveil_studio.curves import PairState, summary
 
 if TYPE_CHECKING:
     from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-STATIC = Path(__file__).parents[2] / "src" / "gaussveil" / "studio" / "static"
+STATIC = Path(__file__).parents[2] / "studio" / "gaussveil_studio" / "static"
 AXE = Path(__file__).parent / "vendor" / "axe-4.14.0.min.js"
 Come = Callable[..., "Visit"]
 
@@ -198,7 +198,7 @@ def test_private_figures_are_marked_and_have_a_page_of_their_own(visit: Come, st
 
 def test_colours_are_those_of_the_reports() -> None:
     ours = re.findall(r"--series-\d: (#[0-9a-f]{6})", (STATIC / "studio.css").read_text(encoding="utf-8"))
-    report = STATIC.parents[1] / "report" / "templates" / "report.css"
+    report = Path(style.__file__).parent / "report" / "templates" / "report.css"
     theirs = re.findall(r"--series-\d: (#[0-9a-f]{6})", report.read_text(encoding="utf-8"))
     assert tuple(ours[:6]) == style.SERIES
     assert ours == theirs[:12]  # in the light and in the dark

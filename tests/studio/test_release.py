@@ -206,7 +206,7 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
         ("forecast", "folder-0/homes.csv", {"household": homes.households[2], **asked}),
         ("stream", None, {}),
     ]
-    from gaussveil.studio.offers.orders import ORDERS
+    from gaussveil_studio.offers.orders import ORDERS
 
     assert {"table", *(kind for kind, _, _ in all_of_them)} == set(ORDERS)
     orders = [studio.order(studio.account(), kind, table, **more) for kind, table, more in all_of_them]

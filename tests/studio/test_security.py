@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import ParameterError
-from gaussveil.studio.access import MOST_GUESSERS, Access, guesser
-from gaussveil.studio.settings import Settings, is_loopback, require_protection
+from gaussveil_studio.access import MOST_GUESSERS, Access, guesser
+from gaussveil_studio.settings import Settings, is_loopback, require_protection
 
 if TYPE_CHECKING:
     from tests.studio.conftest import Running  # type: ignore[import-not-found]

@@ -24,35 +24,38 @@ from gaussveil.errors import GaussveilError, SourceError
 LARGE_MATRICES = ("gp", "sketch")
 STOPPED = 130  # what a shell expects after Ctrl-C
 
-# Every command: where it lives, and its line in the help. The studio stands beside this room: by name alone.
+# Every command: where it lives, and its line in the help. The studio stands beside the library: by name alone.
 COMMANDS = {
-    "demo": ("cli.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
-    "query": ("cli.query:query", "Counts, means, histograms, quantiles of a table by group."),
-    "release": ("cli.release:release_app", "A vector, matrix or time series with noise."),
-    "mixture": ("cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),
-    "label-mixture": ("cli.mixture:label_mixture", "The same where labels alone are private."),
-    "sample": ("cli.mixture:sample", "Synthetic rows from a released mixture; free."),
-    "classify": ("cli.mixture:classify", "The classes of a table's rows by a released mixture; free."),
-    "regress": ("cli.regression:regress", "A linear regression with intervals."),
-    "pca": ("cli.regression:pca", "Principal components of a table, with intervals."),
-    "logistic": ("cli.posterior:logistic", "A Bayesian logistic regression."),
-    "gp": ("cli.posterior:gp", "A Gaussian process at public points."),
-    "sketch": ("cli.sketch:sketch", "A random projection of a table: moments, regression, components."),
-    "forecast": ("cli.forecast:forecast", "A load forecast that hides which household it is."),
-    "stream": ("cli.stream:stream_app", "Private meter streams: design and run."),
-    "budget": ("cli.budget:budget_app", "Privacy budgets: new, show, history, check, export, void."),
-    "verify": ("cli.certificates:verify", "Recompute a certificate."),
-    "key": ("cli.certificates:key_app", "Keys that sign certificates."),
-    "delta": ("cli.spectrum:delta", "Exact delta of a pair of Gaussians at an epsilon."),
-    "epsilon": ("cli.spectrum:epsilon", "Smallest epsilon of a pair at a delta."),
-    "curve": ("cli.spectrum:curve", "Privacy curves of several pairs."),
-    "check": ("cli.spectrum:check", "Decide a claimed (epsilon, delta) by a proof."),
-    "accountant": ("cli.accountant:accountant", "Privacy of DP-SGD and of repeated noise, or the noise for it."),
-    "audit": ("cli.audit:audit", "Test a claim on every neighbour of the data."),
-    "backup": ("cli.backup:backup", "A ledger, or a gateway's state, to one archive."),
-    "restore": ("cli.backup:restore", "Check an archive and unpack it."),
-    "study": ("cli.study:study", "Recompute a paper's figures, tables and claims."),
-    "studio": ("studio.command:studio", "Explore, release and keep the books in a browser."),
+    "demo": ("gaussveil.cli.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
+    "query": ("gaussveil.cli.query:query", "Counts, means, histograms, quantiles of a table by group."),
+    "release": ("gaussveil.cli.release:release_app", "A vector, matrix or time series with noise."),
+    "mixture": ("gaussveil.cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),
+    "label-mixture": ("gaussveil.cli.mixture:label_mixture", "The same where labels alone are private."),
+    "sample": ("gaussveil.cli.mixture:sample", "Synthetic rows from a released mixture; free."),
+    "classify": ("gaussveil.cli.mixture:classify", "The classes of a table's rows by a released mixture; free."),
+    "regress": ("gaussveil.cli.regression:regress", "A linear regression with intervals."),
+    "pca": ("gaussveil.cli.regression:pca", "Principal components of a table, with intervals."),
+    "logistic": ("gaussveil.cli.posterior:logistic", "A Bayesian logistic regression."),
+    "gp": ("gaussveil.cli.posterior:gp", "A Gaussian process at public points."),
+    "sketch": ("gaussveil.cli.sketch:sketch", "A random projection of a table: moments, regression, components."),
+    "forecast": ("gaussveil.cli.forecast:forecast", "A load forecast that hides which household it is."),
+    "stream": ("gaussveil.cli.stream:stream_app", "Private meter streams: design and run."),
+    "budget": ("gaussveil.cli.budget:budget_app", "Privacy budgets: new, show, history, check, export, void."),
+    "verify": ("gaussveil.cli.certificates:verify", "Recompute a certificate."),
+    "key": ("gaussveil.cli.certificates:key_app", "Keys that sign certificates."),
+    "delta": ("gaussveil.cli.spectrum:delta", "Exact delta of a pair of Gaussians at an epsilon."),
+    "epsilon": ("gaussveil.cli.spectrum:epsilon", "Smallest epsilon of a pair at a delta."),
+    "curve": ("gaussveil.cli.spectrum:curve", "Privacy curves of several pairs."),
+    "check": ("gaussveil.cli.spectrum:check", "Decide a claimed (epsilon, delta) by a proof."),
+    "accountant": (
+        "gaussveil.cli.accountant:accountant",
+        "Privacy of DP-SGD and of repeated noise, or the noise for it.",
+    ),
+    "audit": ("gaussveil.cli.audit:audit", "Test a claim on every neighbour of the data."),
+    "backup": ("gaussveil.cli.backup:backup", "A ledger, or a gateway's state, to one archive."),
+    "restore": ("gaussveil.cli.backup:restore", "Check an archive and unpack it."),
+    "study": ("gaussveil.cli.study:study", "Recompute a paper's figures, tables and claims."),
+    "studio": ("gaussveil_studio.command:studio", "Explore, release and keep the books in a browser."),
 }
 
 
@@ -88,7 +91,7 @@ def _load(name: str, place: str) -> Any:
     from gaussveil.cli.tables import with_file_options
 
     module, _, attribute = place.partition(":")
-    found = getattr(import_module(f"gaussveil.{module}"), attribute)
+    found = getattr(import_module(module), attribute)
     group = isinstance(found, typer.Typer)
     mounted = found if group else typer.Typer()
     if not group:

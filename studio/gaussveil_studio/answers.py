@@ -1,0 +1,178 @@
+"""How the studio answers: JSON to programs, pieces of pages to HTMX, pages to people; and every error in one form.
+
+An error says its code, the rule and what to do. It never repeats what was sent, since that may be private.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from gaussveil import errors
+from gaussveil.files import json_values
+
+LOGGER = logging.getLogger("gaussveil_studio")
+
+_STATUS: tuple[tuple[type[errors.GaussveilError], int], ...] = (
+    (errors.AccountNotFoundError, 404),
+    (errors.LedgerUnavailableError, 503),
+    (errors.LedgerError, 409),
+    (errors.PrivacyError, 409),
+    (errors.InputError, 422),
+    (errors.SourceError, 422),
+    (errors.NumericalError, 422),
+)
+
+
+class ProblemDetail(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(description="Stable code: GV..., as in docs/exit-codes.md, or HTTP...")
+    message: str = Field(description="The rule and what to do; never a value of the data.")
+
+
+class Problem(BaseModel):
+    """Every error's form."""
+
+    error: ProblemDetail
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words}
+    for status, words in (
+        (400, "Not our name"),
+        (401, "No token, or a wrong one"),
+        (403, "Not from our own pages, or without the token against forged requests"),
+        (404, "There is no such thing"),
+        (409, "The ledger or a promise does not allow it; nothing was spent"),
+        (413, "Too large"),
+        (422, "The request breaks a rule"),
+        (503, "The ledger cannot be read or written now"),
+    )
+}
+A_FILE: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+}
+
+
+@cache
+def environment() -> Environment:
+    """The templates of the pages; everything in them is escaped."""
+    # As the reports make theirs, whose module would load what draws figures: the server needs none of it.
+    made = Environment(
+        loader=PackageLoader("gaussveil_studio"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters |= {"short": short, "sentence": sentence, "moment": moment}
+    made.filters |= {"python": repr, "shell": lambda text: shlex.quote(str(text))}
+    return made
+
+
+def short(value: object) -> str:
+    """A number for people: six digits."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return "unbounded" if value is None else str(value)
+    return f"{value:.6g}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def moment(seconds: float) -> str:
+    """When something was asked for."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def sentence(text: str) -> str:
+    """A message as a sentence begins: names and numbers in it stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def html(name: str, status: int = 200, **known: object) -> HTMLResponse:
+    """A page or a piece of one."""
+    return HTMLResponse(environment().get_template(name).render(**known), status)
+
+
+def wants_piece(request: Request) -> bool:
+    """Whether HTMX asks, which puts a piece of HTML into the page."""
+    return request.headers.get("hx-request") == "true"
+
+
+def answered(request: Request, template: str, value: Mapping[str, Any], status: int = 200) -> Response:
+    """The same answer to everybody: a piece of HTML for HTMX, else JSON."""
+    if wants_piece(request):
+        return html(template, status, **value)
+    return JSONResponse(json_values(value, not_finite_as_null=True), status)
+
+
+def status_of(error: errors.GaussveilError) -> int:
+    """The HTTP status that stands for an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 422)
+
+
+def problem(request: Request, status: int, code: str, message: str) -> Response:
+    """An error in the form that the asker can show."""
+    if wants_piece(request):
+        return html("piece_problem.html", status, code=code, message=message)
+    if "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/"):
+        known = {"code": code, "message": message, "here": request.url.path, "version": request.app.version}
+        studio = request.app.state.studio
+        known |= {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics}
+        return html("problem.html", status, **known)
+    return JSONResponse({"error": {"code": code, "message": message}}, status)
+
+
+async def on_our_error(request: Request, error: Exception) -> Response:
+    """One of our own errors: its message holds no value of the data."""
+    assert isinstance(error, errors.GaussveilError)
+    return problem(request, status_of(error), error.code, str(error))
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """An unknown page, a wrong method, a request that is too large."""
+    assert isinstance(error, HTTPException)
+    reply = problem(request, error.status_code, f"HTTP{error.status_code}", str(error.detail))
+    reply.headers.update(error.headers or {})
+    return reply
+
+
+async def on_bad_request(request: Request, error: Exception) -> Response:
+    """A request that does not fit the documented form; what was sent is not repeated."""
+    assert isinstance(error, RequestValidationError)
+    return problem(request, 422, "GV100", "; ".join(_rule(found) for found in error.errors()[:5]))
+
+
+def _rule(found: Mapping[str, Any]) -> str:
+    """Where a rule is broken and which; the names of unknown fields and of unknown kinds were sent, so they go."""
+    place = [str(part) for part in found["loc"][1:]]
+    if found["type"] == "extra_forbidden":
+        place, words = place[:-1], "has a field that is not known here"
+    elif found["type"] == "union_tag_invalid":
+        words = "is of no known kind"
+    elif found["type"] == "json_invalid":
+        place, words = [], "is not valid JSON"
+    else:
+        words = found["msg"]
+    return f"{'.'.join(place) or 'the request'}: {words}"
+
+
+async def on_surprise(request: Request, error: Exception) -> Response:
+    """A mistake of ours: the log gets its kind and place, nobody gets its words, which may hold values."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    LOGGER.error("unexpected %s at %s:%s", type(error).__name__, last.filename, last.lineno)
+    return problem(request, 500, "GV000", "the studio made a mistake; nothing is known to be spent: see Accounts")

@@ -1,0 +1,71 @@
+"""What all routes share: settings, who may come in, tables, releases, the worker; and how a page is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Annotated, Any
+
+import anyio
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse
+
+from gaussveil.accounting import Ledger
+from gaussveil_studio.access import Access
+from gaussveil_studio.answers import html
+from gaussveil_studio.jobs import Jobs
+from gaussveil_studio.settings import Settings
+from gaussveil_studio.table_catalogue import TableCatalogue
+from gaussveil_studio.worker import Worker
+
+
+class Queue:
+    """Routes that wait for each other and for nobody else: each kind of work has a thread and a queue of its own."""
+
+    def __init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(1)
+
+    def __call__(self, route: Callable[..., Any]) -> Callable[..., Any]:
+        """The route, in this queue."""
+
+        @wraps(route)
+        async def queued(*given: Any, **named: Any) -> Any:
+            return await anyio.to_thread.run_sync(partial(route, *given, **named), limiter=self._limiter)
+
+        return queued
+
+
+sliders, summaries, given_work, books = (Queue() for _ in range(4))
+
+
+@dataclass(frozen=True)
+class Studio:
+    """All of it, made once when the server starts. Books are read apart: work that somebody gave may take its time."""
+
+    settings: Settings
+    access: Access
+    catalogue: TableCatalogue
+    jobs: Jobs
+    worker: Worker
+    reader: Worker
+
+    def accounts(self) -> list[str]:
+        """Names of the accounts; none where there is no ledger yet."""
+        return Ledger(self.settings.ledger).accounts() if self.settings.ledger.exists() else []
+
+
+def studio_of(request: Request) -> Studio:
+    """The studio, for a route."""
+    found: Studio = request.app.state.studio
+    return found
+
+
+Context = Annotated[Studio, Depends(studio_of)]
+
+
+def page(request: Request, name: str, status: int = 200, **known: object) -> HTMLResponse:
+    """A whole page with its navigation."""
+    studio = studio_of(request)
+    frame = {"csrf": studio.access.csrf, "diagnostics": studio.settings.diagnostics, "version": request.app.version}
+    return html(name, status, **{"here": request.url.path, **frame, **known})

@@ -1,0 +1,49 @@
+"""What the studio can release: each kind calls the mechanism below and nothing else."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gaussveil_studio.offers.offer import Offer, Plan
+from gaussveil_studio.offers.orders import KINDS
+
+
+def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:
+    """The offer behind an order; its module loads now."""
+    mechanism = order["mechanism"]
+    made: Offer = getattr(_module(mechanism), f"{mechanism.title()}Offer")(order, address, table_name)
+    return made
+
+
+def _module(mechanism: str) -> Any:
+    return import_module(f"{__name__}.{KINDS[mechanism].get('offered_by', mechanism)}")
+
+
+def warm(mechanism: str) -> dict[str, Any]:
+    """Load what the first preview needs while somebody still reads the form."""
+    _module(mechanism)
+    for name in ("affordability", "tables"):
+        import_module(f"{__name__}.{name}")
+    import_module("gaussveil.engines.duckdb")
+    return {}
+
+
+def preview(request: dict[str, Any], address: str | None, table_name: str, ledger: str) -> dict[str, Any]:
+    """Facts, pictures, the account before and after, and the digest of it all; nothing is drawn or spent."""
+    from gaussveil_studio.offers.affordability import before_and_after, guessed_right
+    from gaussveil_studio.shown import digest
+
+    order, account = request["order"], request["account"]
+    shown = digest(request, address, ledger)  # of what was there before we looked
+    plan: Plan = make_offer(order, address, table_name).plan()
+    promised = order["epsilon"], order["delta"]
+    budget = before_and_after(ledger, account, plan, order["delta"]) if account else None
+    return {
+        "facts": [list(fact) for fact in plan.facts],
+        "simulated": None if plan.simulated is None else plan.simulated.to_dict(),
+        "guessed_right": guessed_right(plan.charge, plan.adjacency, *promised),
+        "promised": promised[0],
+        "budget": budget,
+        "digest": shown if budget and budget["allowed"] is not False else None,
+    }

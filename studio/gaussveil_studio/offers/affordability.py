@@ -1,0 +1,138 @@
+"""An account before and after a release that nobody has paid for yet: one gauge, and what a stranger could tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from gaussveil.accounting import Adjacency, Charge, Ledger
+from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.ledger.filters import Usage, filter_usage
+from gaussveil.accounting.ledger.records import Entry, Statement
+from gaussveil.accounting.ledger.rules import offer
+from gaussveil.calibration import mean_shift_for
+from gaussveil.errors import InputError, ParameterError, PrivacyError
+from gaussveil.spectrum import GaussianPair
+from gaussveil_studio.offers.offer import Plan
+
+LARGEST_TRIED, SMALLEST_TRIED = 20.0, 0.01  # epsilons of the slider
+
+
+def gauge(statement: Statement) -> float:
+    """How full an account is, between 0 and 1 while it is within its budget: what its own rule adds up."""
+    if not statement.charges:
+        return 0.0
+    used = statement.filter_used
+    return statement.spent_delta / statement.terms.budget.delta if used is None else used
+
+
+def more_like_the_last(statement: Statement, entries: Sequence[Entry]) -> int | None:
+    """How many further releases at the last one's cost the account can pay; None where its rule is no sum."""
+    known = {charge.digest: charge for charge, _ in statement.charges}
+    last = next((known[one.charge] for one in reversed(entries) if one.state != "void" and one.charge in known), None)
+    return None if last is None else more_like(statement, last)
+
+
+def more_like(statement: Statement, charge: Charge) -> int | None:
+    """How many such releases the account can pay; None where its rule is no sum."""
+    if statement.terms.rule == "planned" or statement.terms.active_filter not in ("mean-shift", "renyi"):
+        return None
+    now, then = usage(statement), usage(statement, (charge, 1))
+    steps = ((1 - now.used, then.used - now.used), (1 - now.sampler_used, then.sampler_used - now.sampler_used))
+    count: int = max(0, min(math.floor(left / step + 1e-9) for left, step in steps if step > 0))
+    while count and not usage(statement, (charge, count)).within:
+        count -= 1
+    return count
+
+
+def usage(statement: Statement, *more: tuple[Charge, int]) -> Usage:
+    """How much of the account's filter is used, with some charges more."""
+    terms, charges = statement.terms, [*statement.charges, *more]
+    symmetric = terms.adjacency is not None and terms.adjacency.symmetric
+    return filter_usage(terms.budget, terms.active_filter or "", terms.order, charges, symmetric=symmetric)
+
+
+def guessed_right(charge: Charge | None, adjacency: Adjacency | None, epsilon: float, delta: float) -> int:
+    """Of one hundred guesses whether somebody is in the data, half of them in, how many can be right at most."""
+    advantage = (math.expm1(epsilon) + 2 * delta) / (math.exp(epsilon) + 1)
+    if charge is not None and adjacency is not None:
+        exact = Composition.of([(charge, 1)], symmetric=adjacency.symmetric).delta_upper(0.0)
+        advantage = min(advantage, exact)
+    return min(100, math.ceil(50 + 50 * advantage - 1e-9))
+
+
+def before_and_after(ledger: str, account: str, plan: Plan, delta: float) -> dict[str, Any]:
+    """What is spent now and would be spent then, by exact composition; whether the account would allow it."""
+    book = Ledger(ledger)
+    now = book.statement(account)
+    answer: dict[str, Any] = {
+        **_so_far(now),
+        "largest_epsilon": largest_epsilon(book, account, plan, delta),
+        "allowed": None,
+        "reason": "what it costs is known once the noise is designed; the account is asked before anything is drawn",
+    }
+    if plan.charge is None or plan.adjacency is None:
+        return answer
+    try:
+        book.check_affordable(account, plan.charge, plan.adjacency)
+    except PrivacyError as refused:
+        return answer | {"allowed": False, "reason": str(refused)}
+    after = _with(now, plan.adjacency, (plan.charge, 1))
+    answer |= {"after": after.spent_epsilon, "used_after": gauge(after)}
+    return answer | {"allowed": True, "reason": "the account allows it"}
+
+
+def _so_far(now: Statement) -> dict[str, Any]:
+    """An account as it is; what comes after is not known yet."""
+    budget, then = now.terms.budget, {"after": None, "used_after": None}
+    known = {"account": now.terms.name, "epsilon": budget.epsilon, "delta": budget.delta}
+    return {**known, "before": now.spent_epsilon, "used_before": gauge(now), **then}
+
+
+def _with(now: Statement, adjacency: Adjacency, *more: tuple[Charge, int]) -> Statement:
+    """The statement after some releases; an account without any settles its filter by the first."""
+    terms = replace(offer(now.terms, more[0][0], adjacency).after, adjacency=adjacency)
+    return replace(now, terms=terms, charges=(*now.charges, *more))
+
+
+def promised_charge(epsilon: float, delta: float) -> Charge:
+    """The cost of Gaussian noise that just keeps a promise."""
+    return Charge(GaussianPair.mean_shift(mean_shift_for(epsilon, delta)))
+
+
+def largest_epsilon(book: Ledger, account: str, plan: Plan, delta: float) -> float:
+    """About the largest epsilon that the account can pay for."""
+    low, high = SMALLEST_TRIED, LARGEST_TRIED
+    adjacency = plan.adjacency or book.terms(account).adjacency or Adjacency.add_remove()
+    for _ in range(8):
+        middle = math.sqrt(low * high)
+        try:
+            charge = promised_charge(middle, delta) if plan.charge_at is None else plan.charge_at(middle)
+            book.check_affordable(account, charge, adjacency)
+            low = middle
+        except (PrivacyError, InputError):  # too much for the account, or for the mechanism
+            high = middle
+    return low
+
+
+def what_if(ledger: str, account: str, releases: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several releases that nobody has ordered yet, on top of what an account has spent: composed exactly."""
+    now = Ledger(ledger).statement(account)
+    if now.terms.rule == "planned":
+        raise ParameterError("the account must have no plan: it allows what its plan names. Got a planned one.")
+    charges = [(promised_charge(one["epsilon"], one["delta"]), one["count"]) for one in releases]
+    try:
+        then = _with(now, now.terms.adjacency or Adjacency.add_remove(), *charges)
+    except PrivacyError:  # not even one
+        return {**_so_far(now), "allowed": False, "fitting": 0}
+    fitting = more_like(replace(then, charges=now.charges), charges[0][0]) or 0
+    within = then.terms.active_filter in ("mean-shift", "renyi") and usage(then).within
+    return {
+        **_so_far(now),
+        "after": then.spent_epsilon,
+        "used_after": gauge(then),
+        "allowed": within,
+        "fitting": fitting,
+    }

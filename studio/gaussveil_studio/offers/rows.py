@@ -1,0 +1,261 @@
+"""Offers on rows of numbers: regressions, components, curves, typical classes, sketches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gaussveil.accounting import Charge
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms import (
+    PrivateGaussianMixture,
+    PrivateGaussianProcessRegressor,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivatePCA,
+    PrivateSketch,
+)
+from gaussveil.mechanisms.mixture.records import classes_from_words
+from gaussveil.statistics import Source, as_source
+from gaussveil.statistics.block import require_numbers
+from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
+from gaussveil_studio.offers.spelling import spelled
+from gaussveil_studio.offers.tables import open_source, schema_of
+
+SEVERAL = 7
+MOST_EIGENVALUES = 12
+NOMINAL = 1000  # records that a preview is of, where nobody has guessed
+
+
+class RegressionOffer(RehearsedOffer):
+    """Coefficients and their intervals."""
+
+    file_name = "coefficients.csv"
+
+    def _mechanism(self, **more: Any) -> PrivateLinearRegression:
+        target, ends = self.order["target"], (self.order["low"], self.order["high"])
+        if (ends[0] is None) != (ends[1] is None):
+            raise ParameterError("give both bounds of what is explained, or none")
+        known = self._promised("unit", "rows_per_unit", **more)
+        return PrivateLinearRegression(
+            target=(target,), target_bounds="auto" if ends[0] is None else {target: ends}, **known
+        )
+
+    def _simulated(self) -> Source:
+        order, (columns, told) = self.order, self._features(self.order["rows"])
+        require_numbers(schema_of(self.needed_table()), [order["target"]])
+        low, high = (-1.0, 1.0) if order["low"] is None else (order["low"], order["high"])
+        return as_source(pa.table({**columns, order["target"]: (low + high) / 2 + (high - low) / 4 * told}))
+
+    def _facts(self, rehearsed: Answer) -> Facts:
+        words = "searched, for a fifth of the budget" if self.order["low"] is None else "as you gave them"
+        return (("Answers", "coefficients with their 95 % intervals"), ("Bounds", words))
+
+    def _answer(self, mechanism: PrivateLinearRegression, data: Any) -> Answer:
+        (fit,) = mechanism.fit(data).fits_
+        beware = ("Beware", "the noise is above the signal: do not trust these intervals")
+        told = ("Released", f"{fit.target} explained by {', '.join(fit.names[1:])}")
+        facts = (
+            told,
+            ("Residual", f"standard deviation {fit.residual_deviation:.4g}"),
+            *((beware,) * (not fit.trusted)),
+        )
+        table, ends = {"column": fit.names, "coefficient": fit.coefficients.tolist()}, fit.interval.T.tolist()
+        return Answer(table, mechanism.certificate_, facts, ends, skipped=1, beside={"trusted": fit.informed})
+
+
+class LogisticOffer(RehearsedOffer):
+    """Log-odds per unit of every column."""
+
+    file_name = "coefficients.csv"
+    y_name = "change of the log-odds per unit"
+    rehearsals = SEVERAL
+
+    def _mechanism(self, **more: Any) -> PrivateLogisticRegression:
+        target, named = self.order["target"], self.order["classes"] or ()
+        if len(named) != 2:
+            raise ParameterError("name the two labels: they are public and never looked up")
+        classes = classes_from_words(open_source(self.needed_table()), target, named)
+        known = self._promised("unit", "rows_per_unit", **more)
+        return PrivateLogisticRegression(target=target, classes=classes, **known)
+
+    def _simulated(self) -> Source:
+        columns, told = self._features(self.order["rows"])
+        first, second = self._mechanism().classes
+        return as_source(pa.table({**columns, self.order["target"]: [second if v > 0 else first for v in told]}))
+
+    def _answer(self, mechanism: PrivateLogisticRegression, data: Any) -> Answer:
+        model = mechanism.fit(data)
+        names, values = ["intercept", *model.feature_names_in_], [*model.intercept_.tolist(), *model.coef_[0].tolist()]
+        told = (("Tells", f"how likely {model.classes_[1]} is against {model.classes_[0]}"),)
+        return Answer({"column": names, "coefficient": values}, model.certificate_, told, skipped=1)
+
+
+class PcaOffer(RehearsedOffer):
+    """Directions, and how much varies along them."""
+
+    file_name = "components.csv"
+    y_name = "variance along it"
+
+    def _mechanism(self, **more: Any) -> PrivatePCA:
+        return PrivatePCA(**self._promised("unit", "rows_per_unit", "n_components", **more))
+
+    def _simulated(self) -> Source:
+        return as_source(pa.table(self._features(self.order["rows"])[0]))
+
+    def _answer(self, mechanism: PrivatePCA, data: Any) -> Answer:
+        model = mechanism.fit(data)
+        # A variance is not negative, whatever noise may say.
+        ends, values = (
+            np.maximum(model.explained_variance_interval_, 0.0).T.tolist(),
+            model.explained_variance_.tolist(),
+        )
+        table = {"component": [f"{k + 1}" for k in range(len(values))], "variance": values}
+        beside = {f"along {name}": each.tolist() for name, each in zip(model.feature_names_in_, model.components_.T)}
+        share = ("Explained", f"{float(np.sum(model.explained_variance_ratio_)):.0%} of all variance")
+        return Answer(table, model.certificate_, (share,), ends, beside=beside)
+
+
+class ProcessOffer(RehearsedOffer):
+    """A curve at public points."""
+
+    file_name = "curve.csv"
+    kind = "line"
+    y_name = "value"
+
+    def _mechanism(self, **more: Any) -> PrivateGaussianProcessRegressor:
+        from sklearn.gaussian_process.kernels import RBF
+
+        order = self.order
+        places = np.linspace(order["first"], order["last"], order["points"])
+        return PrivateGaussianProcessRegressor(
+            kernel=(order["label_bound"] / 2) ** 2 * RBF(order["smooth_over"]),
+            query_points=[[place] for place in places.tolist()],
+            observation_variance=order["scatter"] ** 2,
+            **self._promised("n_max", "target", "label_bound", "unit", **more),
+        )
+
+    def _chosen(self) -> list[str]:
+        names = [self.order["column"], self.order["target"]]
+        require_numbers(schema_of(self.needed_table()), names)
+        return [*names, *([self.order["unit"]] if self.order["unit"] else [])]
+
+    def _simulated(self) -> Source:
+        order, count = self.order, self.order["n_max"]
+        wave = order["label_bound"] / 2 * np.sin(np.linspace(0, 6, count))
+        columns = (np.linspace(order["first"], order["last"], count), wave, np.arange(count))
+        return as_source(pa.table(dict(zip(self._chosen(), columns))))
+
+    def _facts(self, rehearsed: Answer) -> Facts:
+        plan = self._mechanism().plan(1)
+        deviation = self._deviation(plan.added_variance)
+        return (("Noise", f"standard deviation at most {deviation:.4g}"), ("Comparison", plan.comparison))
+
+    def _deviation(self, added: float) -> float:
+        """A value is drawn from what is known about the curve, which is at most as wide as its prior, and noise."""
+        return math.hypot(self.order["label_bound"] / 2, math.sqrt(added))
+
+    def charge_at(self, epsilon: float) -> Charge:
+        """What it would cost at another epsilon."""
+        return self._mechanism(epsilon=epsilon).plan(1).charge
+
+    def _answer(self, mechanism: PrivateGaussianProcessRegressor, data: Any) -> Answer:
+        model, (place, value, *_) = mechanism.fit(data), self._chosen()
+        table = {place: model.query_points_[:, 0].tolist(), value: model.values_.tolist()}
+        return Answer(table, model.certificate_, reach=NORMAL_95 * self._deviation(model.added_variance_))
+
+    def python(self) -> str:
+        """As Python; kernels print few digits of themselves."""
+        mechanism = self._mechanism()
+        kernel = f"{(self.order['label_bound'] / 2) ** 2!r} * RBF({self.order['smooth_over']!r})"
+        return super().python().replace(repr(mechanism.kernel), kernel)
+
+
+class MixtureOffer(RehearsedOffer):
+    """A density and a classifier to hand on."""
+
+    file_name = "mixture.json"
+    kind = "bar"
+    y_name = "mean"
+    rehearsals = SEVERAL
+
+    def _mechanism(self, **more: Any) -> PrivateGaussianMixture:
+        order, named = self.order, self.order["classes"]
+        label, classes = order["label"], named
+        if label and named is None:
+            raise ParameterError("classes must be given: labels are public and never looked up")
+        if label:
+            classes = classes_from_words(open_source(self.needed_table()), label, named)
+        elif named is None or len(named) != 1 or not named[0].isdecimal() or len(named[0]) > 4:
+            raise ParameterError("without a label column, classes must say how many clusters to find")
+        features = [name for name in self._chosen() if name != label]
+        known = self._promised("radius", "nominal_size", **more)
+        return PrivateGaussianMixture(classes=classes if label else int(named[0]), columns=features, **known)
+
+    def _simulated(self) -> Source:
+        order, (columns, told) = self.order, self._features(self.order["nominal_size"] or NOMINAL)
+        classes: Any = self._mechanism().classes
+        names = range(classes) if isinstance(classes, int) else classes
+        which = np.arange(len(told)) % len(names)
+        reach, turn = order["radius"] / (2 * math.sqrt(len(columns))), 2 * math.pi * which / len(names)
+        for place, (name, values) in enumerate(columns.items()):
+            columns[name] = reach * (np.cos(turn + math.pi * place / len(columns)) + values / 2)
+        labels = {order["label"]: [names[index] for index in which]} if order["label"] else {}
+        return as_source(pa.table({**columns, **labels}))
+
+    def _answer(self, mechanism: PrivateGaussianMixture, data: Any) -> Answer:
+        model = mechanism.fit(data, self.order["label"]).model_
+        weights = ", ".join(f"{name}: {weight:.3g}" for name, weight in zip(model.classes, model.weights))
+        # Clusters come in any order: they are drawn in that of their first column, so that pictures can be compared.
+        listed = np.arange(len(model.means)) if self.order["label"] else np.argsort(model.means[:, 0])
+        means = {f"class {model.classes[k]}": model.means[k].tolist() for k in listed}
+        table, body = {"column": list(model.columns), **means}, model.to_json().encode()
+        return Answer(table, mechanism.certificate_, (("Weights", weights),), body=body)
+
+    def python(self) -> str:
+        """As Python."""
+        return f"release = {spelled(self._mechanism())}.fit(gaussveil.open(table), {self.order['label']!r})"
+
+
+class SketchOffer(RehearsedOffer):
+    """Second moments through a sketch."""
+
+    file_name = "sketch.npz"
+    y_name = "eigenvalue of the Gram matrix"
+
+    def _mechanism(self, **more: Any) -> PrivateSketch:
+        known = self._promised("row_norm", "row_bound", **more)
+        return PrivateSketch(n_components=self.order["components"], columns=self._chosen(), **known)
+
+    def _facts(self, rehearsed: Answer) -> Facts:
+        plan = self._mechanism().plan(len(self._chosen()))
+        ridge = f"{plan.ridge:.6g} is added to every column's sum of squares, in proportion"
+        shape = f"{plan.size} columns, {plan.components} components"
+        return (("Sketch", shape), ("Ridge", ridge), ("Comparison", plan.compare()))
+
+    def charge_at(self, epsilon: float) -> Charge:
+        """What it would cost at another epsilon."""
+        return self._mechanism(epsilon=epsilon).plan(len(self._chosen())).charge
+
+    def _simulated(self) -> Source:
+        columns, _ = self._features(int(min(self.order["row_bound"] or NOMINAL, 1e6)))
+        size = self.order["row_norm"] / math.sqrt(len(columns))
+        return as_source(pa.table({name: size * column for name, column in columns.items()}))
+
+    def _answer(self, mechanism: PrivateSketch, data: Any) -> Answer:
+        release = mechanism.release(data, released=f"sketch of {self.table_name}")
+        found = release.value
+        parts = found.pca(min(MOST_EIGENVALUES, len(found.columns)))
+        values, reach = parts.value, 2 * parts.standard_error
+        # Eigenvalues are not negative: an estimate below zero says that none stands out, and its band begins at zero.
+        drawn, low, high = (np.maximum(each, 0.0).tolist() for each in (values, values - reach, values + reach))
+        facts = (("Read it with", "gaussveil.mechanisms.Sketch.from_file"),)
+        table = {"principal component": [f"{k + 1}" for k in range(len(drawn))], "estimate": drawn}
+        return Answer(table, release.certificate, facts, (low, high), body=found.to_bytes())
+
+    def python(self) -> str:
+        """As Python."""
+        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"

@@ -1,0 +1,80 @@
+"""Offer: the design of a private meter stream, debited once, written as the file that the gateway runs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gaussveil.accounting import Account
+from gaussveil.mechanisms import MeterStream
+from gaussveil.mechanisms.meter_stream.record import adjacency_of
+from gaussveil.streaming.meters import Meter, write_meters
+from gaussveil_studio.offers.offer import DAY, Offer, Outcome, Picture, Plan, band
+from gaussveil_studio.offers.rehearsed import NORMAL_95
+
+ROOM = 1 << 20
+
+
+class StreamOffer(Offer):
+    """Everything about the stream is public; no table is read."""
+
+    file_name = "meter.json"
+
+    def _given(self) -> dict[str, Any]:
+        known = {name: self.order[name] for name in ("sample_period", "epsilon", "delta", "purpose")}
+        return {**known, "event": (self.order["event_kw"], self.order["event_duration"])}
+
+    def plan(self) -> Plan:
+        """Noise on readings and energies."""
+        stream = MeterStream.design(**self._given())
+        plan = stream.plan()
+        kw = np.asarray(DAY) / 8 + np.random.default_rng(0).normal(scale=plan.hourly_sd, size=len(DAY))
+        ends = [band((kw - NORMAL_95 * plan.hourly_sd).tolist(), (kw + NORMAL_95 * plan.hourly_sd).tolist())]
+        hours = [*range(len(DAY))]
+        return Plan(
+            facts=(
+                ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading, {plan.hourly_sd:.4g} on an hour"),
+                ("Energy", f"error {plan.daily_energy_sd:.4g} kWh a day, {plan.monthly_energy_sd:.4g} in 28 days"),
+                (
+                    "A habit",
+                    f"on {plan.repeated_events} days has epsilon {plan.repeated_epsilon:.4g}, delta "
+                    f"{plan.repeated_delta:.2g}",
+                ),
+                ("Good for", ", ".join(plan.good_for) or "nothing: ask for less, or protect smaller events"),
+            ),
+            charge=stream.design_.charge,
+            adjacency=adjacency_of(stream.design_.hidden),
+            simulated=Picture("A simulated day, hour by hour", hours, {"kW": kw.tolist()}, "hour", "kW", bands=ends),
+        )
+
+    def prepare(self) -> int:
+        """Design."""
+        self._known["stream"] = MeterStream.design(**self._given())
+        return ROOM
+
+    def python(self) -> str:
+        """As Python."""
+        made = f"stream = MeterStream.design(**{self._given()!r}, account=account)"
+        return f"{made}\nrelease = Release(stream, stream.open())"
+
+    def release(self, account: Account) -> Outcome:
+        """Debit the stream; its readings are drawn later, by the gateway."""
+        stream: MeterStream = self._known["stream"]
+        stream.account = account
+        certificate = stream.open()
+        plan = stream.plan()
+        with tempfile.TemporaryDirectory() as folder:
+            meter = Meter(self.order["meter"], stream.design_, certificate)
+            body = write_meters([meter], Path(folder) / self.file_name).read_bytes()
+        return Outcome(
+            body=body,
+            certificate=certificate,
+            facts=(
+                ("Designed", f"a stream of {self.order['meter']}, one reading every {self.order['sample_period']}"),
+                ("Noise", f"standard deviation {plan.noise_sd:.4g} kW on a reading"),
+                ("Run it with", f"gaussveil stream run {self.file_name}"),
+            ),
+        )

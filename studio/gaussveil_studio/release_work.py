@@ -1,0 +1,139 @@
+"""One release, in a process of its own: read, plan, take the files' room, debit, draw, write.
+
+Whatever can be refused is refused before the debit. From the debit on a cancel is ignored: what is paid is delivered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from gaussveil.errors import GaussveilError
+from gaussveil.files import json_values
+from gaussveil_studio.jobs import GO, write_json
+from gaussveil_studio.worker_tasks import quiet
+
+if TYPE_CHECKING:
+    from gaussveil.accounting import Certificate
+    from gaussveil_studio.offers.offer import Outcome
+
+STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
+ROOM = 4 << 20  # bytes for the certificate
+
+
+class CancelledError(BaseException):
+    """The user changed their mind."""
+
+
+def cancelled(_number: int, _frame: FrameType | None) -> None:
+    """Stop where nothing is spent yet."""
+    raise CancelledError
+
+
+def run(folder: Path, address: str | None) -> None:
+    """Do the release that the folder's request asks for; say in done.json what became of it."""
+    signal.signal(signal.SIGTERM, cancelled)
+    try:
+        done = release(folder, address)
+    except GaussveilError as error:
+        done = {"state": "refused", "code": error.code, "message": f"{_named(folder, address, str(error))}."}
+    except CancelledError:
+        done = {"state": "cancelled", "code": "", "message": "Cancelled."}
+    write_json(folder / "done.json", json_values(done, not_finite_as_null=True))
+
+
+def release(folder: Path, address: str | None) -> dict[str, Any]:
+    """Prepare, then spend."""
+    tell(folder, 0)
+    from gaussveil.accounting import Account
+    from gaussveil.accounting.transaction import release_id_given
+    from gaussveil.files import read_json, reserved
+    from gaussveil_studio.offers import make_offer
+    from gaussveil_studio.offers.affordability import guessed_right
+    from gaussveil_studio.shown import require_shown
+    from gaussveil_studio.verdicts import explained
+
+    asked: Any = read_json(folder / "request.json")
+    request = asked["request"]
+    offer = make_offer(request["order"], address, asked["table_name"])
+    tell(folder, 1)
+    room = offer.prepare()
+    with ExitStack() as files:
+        body = files.enter_context(reserved(folder / offer.file_name, room))
+        note = files.enter_context(reserved(folder / "certificate.json", ROOM))
+        tell(folder, 2)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if (folder / "cancelled").exists():
+            raise CancelledError
+        require_shown(request, address, asked["ledger"])  # another release may have come before this one
+        with release_id_given(request["key"]):
+            outcome = offer.release(Account(asked["ledger"], request["account"]))
+        with suppress(OSError):  # a disk that is full now must not lose a release whose room is taken
+            tell(folder, 3)
+        body.write(outcome.body)
+        note.write(outcome.certificate.to_json().encode())
+    promise = outcome.certificate
+    return {
+        "state": "released",
+        "code": "",
+        "message": "Released.",
+        "file": offer.file_name,
+        "facts": [list(fact) for fact in outcome.facts],
+        "explained": explained(promise),
+        "picture": drawn(outcome),
+        "python": offer.python(),
+        "explore": pair_of(promise),
+        "certificate": {
+            "epsilon": promise.epsilon,
+            "delta": promise.delta,
+            "delta_upper": promise.delta_upper,
+            "unit": promise.adjacency.unit,
+            "guessed_right": guessed_right(promise.charge, promise.adjacency, promise.epsilon, promise.delta),
+        },
+    }
+
+
+def pair_of(certificate: Certificate) -> str:
+    """The address of Explore that shows the pair a release is judged by; empty where sliders cannot show it."""
+    from gaussveil.spectrum import PrivacyLoss
+    from gaussveil_studio.curves import coordinates
+
+    first, *others = certificate.charge.parts
+    found = coordinates(first.source) if isinstance(first.source, PrivacyLoss) and not others else None
+    ratio, shift = (",".join(map(repr, found[name])) if found else "" for name in ("variance_ratio", "mean_shift"))
+    return f"/explore?r={ratio}&m={shift}&k={first.count}" if found else ""
+
+
+def drawn(outcome: Outcome) -> dict[str, Any] | None:
+    """The picture; a release that cannot be drawn is a release all the same."""
+    try:
+        return None if outcome.picture is None else outcome.picture().to_dict()
+    except (GaussveilError, ArithmeticError, ValueError):
+        return None
+
+
+def tell(folder: Path, stage: int) -> None:
+    """Say how far the work is."""
+    words = STAGES[stage]
+    write_json(folder / "progress.json", {"stage": stage, "stages": len(STAGES), "words": words, "pid": os.getpid()})
+
+
+def _named(folder: Path, address: str | None, message: str) -> str:
+    """Our errors may name the table's file; a page says what the user calls it, not where it lies."""
+    asked = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    shown = message if address is None else message.replace(address, str(asked["table_name"]))
+    return shown.replace(f"{folder}/", "").rstrip(".")
+
+
+if __name__ == "__main__":
+    sys.excepthook = quiet
+    # A server that died before it wrote down our number says nothing: then nothing is done and nothing is spent.
+    word, _, address = sys.stdin.buffer.read().partition(b"\n")
+    if word == GO:
+        run(Path(sys.argv[1]), address.decode() or None)
