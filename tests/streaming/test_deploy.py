@@ -124,6 +124,9 @@ def test_the_dockerfile_is_sound() -> None:
             assert "--no-cache-dir" in rest
             assert "--require-hashes" in rest or "--no-deps" in rest
         assert not any(word in rest.lower() for word in ("sudo", "curl", "wget", "password", "secret"))
+    copied = {name for step, rest in steps if step == "COPY" for name in rest.split()[:-1]}
+    build = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert {"hatch_build.py", *(name.split("/")[0] for name in build["targets"]["wheel"]["packages"])} <= copied
 
 
 def test_what_the_image_installs_is_pinned_by_hash() -> None:
