@@ -120,14 +120,23 @@ def test_sparse_matrices_and_lists_are_refused() -> None:
         PrivacyLoss.from_dict([1])  # type: ignore[arg-type]
 
 
-def test_a_tensor_that_carries_a_gradient_is_refused() -> None:
+TENSORS = {
+    "a gradient": ({"requires_grad": True}, r"must carry no gradient.*detach"),
+    "a sparse layout": ({"layout": "torch.sparse_coo"}, r"must be dense.*to_dense"),
+    "another device": ({"device": "cuda:0"}, r"one device.*cuda:0"),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_tensors_of_other_kinds_are_refused(name: str) -> None:
     """An array of another library that says of itself what a tensor of PyTorch says; `make test-peers` has PyTorch."""
+    said, words = TENSORS[name]
     marked = array_api_strict.asarray([0.5, 0.5])
-    marked.__class__ = type("Marked", (type(marked),), {"__slots__": (), "requires_grad": True})
+    marked.__class__ = type("Marked", (type(marked),), {"__slots__": (), **said})
     for attempt in (
-        lambda: GaussianPair.mean_shift(marked),
+        lambda: GaussianPair(marked, STRICT, STRICT, STRICT),
         lambda: PrivacyLoss.from_terms(marked, STRICT, STRICT),
         lambda: GaussianPair.mean_shift(STRICT).delta(marked),
     ):
-        with pytest.raises(InputError, match=r"must carry no gradient.*detach"):
+        with pytest.raises(InputError, match=words):
             attempt()

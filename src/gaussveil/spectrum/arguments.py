@@ -15,7 +15,9 @@ from gaussveil.typing import Array
 def float_array(name: str, value: Any, like: Array | None = None) -> Array:
     """`value` as a float64 array, on the namespace and device of `like` unless it already is an array elsewhere."""
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
-        xp = array_namespace(value)
+        xp = array_namespace(value) if like is None else array_namespace(value, like)
+        if "sparse" in str(getattr(value, "layout", "")):
+            raise InputError(f"'{name}' must be dense. Got a sparse tensor; pass its to_dense().")
         if getattr(value, "requires_grad", False):
             raise InputError(f"'{name}' must carry no gradient. Got a tensor that requires one; pass its detach().")
         if not xp.isdtype(value.dtype, ("real floating", "integral")):

@@ -19,10 +19,13 @@ def array_namespace(*arrays: Array) -> Any:
     else:
         return np
     try:
-        return array_api_compat.array_namespace(*arrays)
+        found = array_api_compat.array_namespace(*arrays)
     except TypeError:
         kinds = sorted({f"{type(array).__module__.partition('.')[0]}.{type(array).__name__}" for array in arrays})
         raise InputError(f"Arrays must all come from one library. Got {' and '.join(kinds)}.") from None
+    if len(arrays) > 1 and len(devices := {str(array.device) for array in arrays if array.ndim}) > 1:
+        raise InputError(f"Arrays must all lie on one device. Got {' and '.join(sorted(devices))}.")
+    return found
 
 
 def where(mask: Array) -> Array:
