@@ -266,6 +266,7 @@ def _again(context: Studio, key: str) -> dict[str, Any]:
     """The script and the command that make such a release again; no command where there is none."""
     asked, done = context.jobs.request(key), context.jobs.status(key).done or {}
     about = {**asked["request"], "table": asked["table_name"], "out": done["file"], "line": done["python"]}
+    about |= {"columns": done.get("columns"), "before": done.get("shell")}
     about["ledger"] = FilePath(asked["ledger"]).name
     rendered = [environment().get_template(name).render(about).strip() for name in ("again.py.txt", "again.txt")]
     return dict(zip(("python", "command"), rendered))

@@ -88,6 +88,8 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
         "explained": explained(promise),
         "picture": drawn(outcome),
         "python": offer.python(),
+        "shell": offer.shell(),
+        "columns": offer.columns(),
         "explore": pair_of(promise),
         "certificate": {
             "epsilon": promise.epsilon,

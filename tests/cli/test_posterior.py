@@ -53,6 +53,21 @@ def test_logistic_plans_without_data_and_writes_coefficients_with_a_certificate(
     assert len(Ledger(account.ledger).entries("people")) == 1
 
 
+def test_logistic_without_a_row_norm_searches_its_bounds_for_units_of_several_rows(table: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(table)
+    frame.assign(home=np.arange(len(frame)) // 2).to_csv(table, index=False)
+    out = tmp_path / "coef.json"
+    asked = ["logistic", table, *PROMISE, "--classes", "0,1", "--unit", "home", "--rows-per-unit", 2]
+    assert isinstance(run(*asked).exception, ParameterError)  # it has no plan to show without --out
+    done = run(*asked, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert list(json.loads(out.read_text())["coefficients"]) == ["intercept", "a", "b"]
+    certificate = Certificate.read(f"{out}.certificate.json")
+    assert (certificate.mechanism, certificate.adjacency.unit) == ("logistic-regression", "home")
+    assert verify(certificate).private
+    assert isinstance(run(*asked, "--row-norm", 1, "--out", out, "--force").exception, ParameterError)
+
+
 def test_gp_writes_values_at_public_points(table: Path, tmp_path: Path) -> None:
     points, out = tmp_path / "points.csv", tmp_path / "values.json"
     points.write_text("a,b\n0,0\n1,0.5\n")

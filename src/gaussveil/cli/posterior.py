@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gaussveil.cli.asked import Asked, with_options
+from gaussveil.cli.asked import Asked, AskedByUnit, with_options
 from gaussveil.cli.files import release_facts, release_lines
-from gaussveil.cli.options import Columns, RowNorm
+from gaussveil.cli.options import Columns
 from gaussveil.cli.output import digits, tell
 from gaussveil.errors import ParameterError
 from gaussveil.report.number_files import read_numbers
@@ -22,37 +22,34 @@ Unit = Annotated[str | None, typer.Option(help="Column that names whose row it i
 
 @with_options
 def logistic(
-    asked: Asked,
-    row_norm: RowNorm,
-    regularization: Annotated[float, typer.Option(help="Precision of the prior; more means less noise.")] = 1.0,
+    asked: AskedByUnit,
+    row_norm: Annotated[float | None, typer.Option(help="Draw from the posterior of rows of this length.")] = None,
+    regularization: Annotated[float, typer.Option(help="Precision of its prior; more means less noise.")] = 1.0,
     target: Target = "label",
     classes: Annotated[str | None, typer.Option(help="The two public labels, separated by a comma.")] = None,
     out: Out = None,
-    unit: Unit = None,
     columns: Columns = None,
 ) -> None:
-    """Draw the coefficients of a private Bayesian logistic regression.
+    """Fit a private logistic regression; with --row-norm draw the coefficients of a Bayesian one.
 
-    Without --out nothing is read or spent; only the size of the noise is shown.
+    A draw's noise is shown without --out; nothing is read or spent then.
 
     Example: gaussveil logistic in.csv --epsilon 1 --delta 1e-6 --row-norm 1 --regularization 10 --out coef.json
     """
-    from gaussveil.mechanisms import PrivateBayesianLogisticRegression
+    from gaussveil.mechanisms import PrivateBayesianLogisticRegression, PrivateLogisticRegression
 
-    model = PrivateBayesianLogisticRegression(
-        **asked.promise,
-        row_norm=row_norm,
-        regularization=regularization,
-        target=target,
-        classes=None if classes is None else _labels(classes),
-        unit=unit,
-    )
+    known = {**asked.promise, "target": target, "classes": None if classes is None else _labels(classes)}
+    if row_norm is None:
+        model: Any = PrivateLogisticRegression(**known)
+    elif known.pop("rows_per_unit") not in (None, 1):
+        raise ParameterError("--rows-per-unit must be 1 with --row-norm")
+    else:
+        model = PrivateBayesianLogisticRegression(**known, row_norm=row_norm, regularization=regularization)
 
     def released() -> dict[str, Any]:
-        return {
-            "coefficients": dict(zip(map(str, model.feature_names_in_), model.coef_[0].tolist())),
-            "classes": [str(label) for label in model.classes_],
-        }
+        names, found = [*map(str, model.feature_names_in_)], model.coef_[0].tolist()
+        told = {"intercept": float(model.intercept_[0])} if row_norm is None else {}
+        return {"coefficients": told | dict(zip(names, found)), "classes": [str(one) for one in model.classes_]}
 
     _run(asked, model, out, released, columns)
 
@@ -109,9 +106,10 @@ def _run(
     columns: str | None,
     points: Path | None = None,
 ) -> None:
-    variance = model.plan().added_variance
-    answer: dict[str, object] = {"added_variance": variance}
-    lines = [f"added noise: variance {digits(variance)}, standard deviation {digits(variance**0.5)}"]
+    answer: dict[str, Any] = {"added_variance": model.plan().added_variance} if hasattr(model, "plan") else {}
+    lines = [f"added noise: variance {digits(v)}, standard deviation {digits(v**0.5)}" for v in answer.values()]
+    if out is None and not answer:
+        raise ParameterError("--out must name a file, or use --dry-run")
     if out is not None:
         asked.fit(model, out, lambda: {**released(), **answer}, columns=columns, points=points)
         answer |= release_facts(out, model.certificate_)

@@ -99,6 +99,7 @@ def spectrum(
     correlation: Annotated[float, typer.Option(help="Of the noise at neighbouring frequencies.")] = 0.0,
     smoothing: Annotated[tuple[float, float], typer.Option(help="Gain and coefficient of the smoother.")] = (1.0, 1.0),
     order: Order = None,
+    columns: options.Columns = None,
 ) -> None:
     """Release the power spectral density of readings; --l2-ball in kW^2 h.
 
@@ -116,19 +117,21 @@ def spectrum(
         correlation=correlation,
         smoothing=smoothing,
     )
-    _series(asked, mechanism, out, order)
+    _series(asked, mechanism, out, order, columns)
 
 
 @release_app.command("trajectory", epilog=EXIT_CODE_HELP)
 @with_options
-def trajectory(asked: Asked, l2_ball: Ball, out: SeriesFile, order: Order = None) -> None:
+def trajectory(
+    asked: Asked, l2_ball: Ball, out: SeriesFile, order: Order = None, columns: options.Columns = None
+) -> None:
     """Release readings with noise that hides a change of --l2-ball kW.
 
     Example: gaussveil release trajectory home.csv --epsilon 1 --delta 1e-5 --l2-ball 3 --out out.csv
     """
     from gaussveil.mechanisms import TrajectoryRelease
 
-    _series(asked, TrajectoryRelease(**asked.promise, l2_ball=l2_ball), out, order)
+    _series(asked, TrajectoryRelease(**asked.promise, l2_ball=l2_ball), out, order, columns)
 
 
 @release_app.command("label", epilog=EXIT_CODE_HELP)
@@ -141,6 +144,8 @@ def label(
     accuracy: Annotated[
         float | None, typer.Option(help="Largest mean squared error of a number; the smallest for --delta otherwise.")
     ] = None,
+    common_covariance: Annotated[bool, typer.Option(help="The same noise for every label.")] = False,
+    columns: options.Columns = None,
 ) -> None:
     """Release one row so that nobody can tell whose of all rows it is.
 
@@ -154,14 +159,13 @@ def label(
     from gaussveil.statistics.block import numbers, require_columns, require_numbers
 
     asked.check(out, endings=ENDINGS)
-    source, account = asked.table(), asked.promise["account"]
-    columns = tuple(name for name in source.schema.names if name != label)
+    source, known = asked.table(), asked.promise | {"accuracy": accuracy, "common_covariance": common_covariance}
+    names = options.listed(columns) or [name for name in source.schema.names if name != label]
     require_columns(source.schema, [label])
-    require_numbers(source.schema, columns)
-    rows = source.table(order=[label]).combine_chunks()
-    means = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in columns])
-    delta = asked.delta if accuracy is None else None
-    mechanism = ClassLabelNoise(epsilon=asked.epsilon, delta=delta, accuracy=accuracy, account=account)
+    require_numbers(source.schema, names)
+    rows = source.table([label, *names], order=[label]).combine_chunks()
+    means = np.column_stack([numbers(rows.column(name).combine_chunks()) for name in names])
+    mechanism = ClassLabelNoise(**known | ({} if accuracy is None else {"delta": None}))
     mechanism.progress = sys.stderr.isatty()
     mechanism.design(means, labels=[str(name) for name in rows.column(label).to_pylist()])
     if mechanism.worst_delta_ > asked.delta:
@@ -169,24 +173,21 @@ def label(
         raise ParameterError(f"--delta must be {told}. Got {asked.delta:g}.")
     with release_files(out, BYTES_PER_NUMBER * (means.shape[1] + 4096)) as write:
         release = mechanism.release(of)
-        write(encode(Numbers(release.value[None, :], columns), out.suffix.lower()), release.certificate)
+        write(encode(Numbers(release.value[None, :], tuple(names)), out.suffix.lower()), release.certificate)
     kept = f"mean squared error {digits(mechanism.accuracy_)}, variance kept {mechanism.retained_variance_:.2g}"
-    facts = {"accuracy": mechanism.accuracy_, "retained_variance": mechanism.retained_variance_}
-    tell(
-        release_facts(out, release.certificate) | facts, release_lines(out, release.certificate, kept), json=asked.json
-    )
+    facts: dict[str, object] = {"accuracy": mechanism.accuracy_, "retained_variance": mechanism.retained_variance_}
+    facts |= release_facts(out, release.certificate)
+    tell(facts, release_lines(out, release.certificate, kept), json=asked.json)
 
 
-def _series(asked: Asked, mechanism: Any, out: Path, order: str | None) -> None:
-    numbers = read_rows(asked.source, asked.engine, options.listed(order))
+def _series(asked: Asked, mechanism: Any, out: Path, order: str | None, columns: str | None) -> None:
+    numbers = read_rows(asked.source, asked.engine, options.listed(order), options.listed(columns))
     series = numbers.values[:, 0] if numbers.values.ndim == 2 and numbers.values.shape[1] == 1 else numbers.values
     asked.check(out, endings=ENDINGS)
     with release_files(out, BYTES_PER_NUMBER * (series.size + 4096)) as write:
         release = mechanism.release(series)
-        write(
-            encode(Numbers(release.value[:, None], numbers.columns or ("value",)), out.suffix.lower()),
-            release.certificate,
-        )
+        found = Numbers(release.value[:, None], numbers.columns or ("value",))
+        write(encode(found, out.suffix.lower()), release.certificate)
     tell(release_facts(out, release.certificate), release_lines(out, release.certificate), json=asked.json)
 
 
@@ -205,11 +206,12 @@ def _shape_in_words(numbers: Numbers) -> str:
     return " x ".join(map(str, numbers.values.shape)) + " numbers"
 
 
-def read_rows(address: str, engine: Engine, order: Sequence[str]) -> Numbers:
+def read_rows(address: str, engine: Engine, order: Sequence[str], columns: Sequence[str] = ()) -> Numbers:
     """The numbers of one file in its own order; of any other table, through an engine, sorted by public columns."""
     path = local_file(address)
-    if engine is Engine.duckdb and not order and path is not None and path.suffix.lower() in ENDINGS:
+    if engine is Engine.duckdb and not (order or columns) and path is not None and path.suffix.lower() in ENDINGS:
         return read_numbers(path)
     if not order:
         raise ParameterError("--order must name public columns: rows of a folder, database or cluster have no order")
-    return sorted_rows(open_table(address, engine), order, leave_out=order)
+    table = open_table(address, engine)
+    return sorted_rows(table.select([*columns, *order]) if columns else table, order, leave_out=order)

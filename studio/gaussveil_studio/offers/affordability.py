@@ -24,6 +24,8 @@ def gauge(statement: Statement) -> float:
     """How full an account is, between 0 and 1 while it is within its budget: what its own rule adds up."""
     if not statement.charges:
         return 0.0
+    if statement.terms.active_filter == "single":
+        return 1.0  # it was opened for one release, and that is made
     used = statement.filter_used
     return statement.spent_delta / statement.terms.budget.delta if used is None else used
 
@@ -38,7 +40,7 @@ def more_like_the_last(statement: Statement, entries: Sequence[Entry]) -> int | 
 def more_like(statement: Statement, charge: Charge) -> int | None:
     """How many such releases the account can pay; None where its rule is no sum."""
     if statement.terms.rule == "planned" or statement.terms.active_filter not in ("mean-shift", "renyi"):
-        return None
+        return 0 if statement.terms.active_filter == "single" else None
     now, then = usage(statement), usage(statement, (charge, 1))
     steps = ((1 - now.used, then.used - now.used), (1 - now.sampler_used, then.sampler_used - now.sampler_used))
     count: int = max(0, min(math.floor(left / step + 1e-9) for left, step in steps if step > 0))
@@ -81,7 +83,8 @@ def before_and_after(ledger: str, account: str, plan: Plan, delta: float) -> dic
         return answer | {"allowed": False, "reason": str(refused)}
     after = _with(now, plan.adjacency, (plan.charge, 1))
     answer |= {"after": after.spent_epsilon, "used_after": gauge(after)}
-    return answer | {"allowed": True, "reason": "the account allows it"}
+    alone = " and nothing after it: its budget allows one such release" * (after.terms.active_filter == "single")
+    return answer | {"allowed": True, "reason": f"the account allows it{alone}"}
 
 
 def _so_far(now: Statement) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from gaussveil.mechanisms.forecast_models import steps_ahead
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
 from gaussveil.timeseries import read_readings, simulate_households
-from gaussveil_studio.offers.offer import Offer, Outcome, Picture, Plan, band
-from gaussveil_studio.offers.spelling import ASKED_AGAIN, spelled
+from gaussveil_studio.offers.offer import ASKED_AGAIN, Offer, Outcome, Picture, Plan, band, spelled
 from gaussveil_studio.offers.tables import open_source
 
 ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households

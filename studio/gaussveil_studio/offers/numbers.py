@@ -13,9 +13,8 @@ from gaussveil.mechanisms import ClassLabelNoise, GaussianRelease, PrivateSpectr
 from gaussveil.report.number_files import BYTES_PER_NUMBER, Numbers, encode
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number, require_columns, require_numbers
-from gaussveil_studio.offers.offer import DAY
+from gaussveil_studio.offers.offer import ASKED_AGAIN, DAY, spelled
 from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
-from gaussveil_studio.offers.spelling import ASKED_AGAIN, spelled
 from gaussveil_studio.offers.tables import open_source, read_plain, schema_of
 
 MOST_DRAWN, MOST_SERIES = 120, 6
@@ -117,12 +116,12 @@ class LabelOffer(RehearsedOffer):
     """A row of a public table; which one is hidden. As the table is public, the rehearsal is on the table itself."""
 
     file_name = "profile.csv"
-    simulated_on = "The first row of the table"
+    simulated_on = "The first label of the table"
     kind = "line"
     y_name = "value"
 
     def _mechanism(self, **more: Any) -> ClassLabelNoise:
-        return ClassLabelNoise(common_covariance=True, public_models=True, **self._promised(**more))
+        return ClassLabelNoise(common_covariance=True, **self._promised(**more))
 
     def _chosen(self) -> list[str]:
         schema, label = schema_of(self.needed_table()), self.order["label"]
@@ -134,7 +133,7 @@ class LabelOffer(RehearsedOffer):
 
     def _data(self) -> tuple[list[str], Any]:
         names = self._chosen()
-        table = open_source(self.needed_table()).table([self.order["label"], *names])
+        table = open_source(self.needed_table()).table([self.order["label"], *names], order=[self.order["label"]])
         labels = [str(label) for label in table[self.order["label"]].to_pylist()]
         rows = np.stack([table[name].cast(pa.float64()).to_numpy() for name in names], axis=1)
         if not 2 <= len(labels) <= MOST_PROFILES // len(names) or len({*labels}) < len(labels):
@@ -161,6 +160,6 @@ class LabelOffer(RehearsedOffer):
     def python(self) -> str:
         """As Python; which row it is stands in no file that may be given away."""
         label = self.order["label"]
-        read = f"rows = gaussveil.open(table).table({[label, *self._chosen()]!r}).to_pandas()"
+        read = f"rows = gaussveil.open(table).table({[label, *self._chosen()]!r}, order={[label]!r}).to_pandas()"
         models = f"rows.drop(columns={label!r}), labels=list(map(str, rows[{label!r}]))"
         return f"{ASKED_AGAIN}\n{read}\nrelease = {spelled(self._mechanism())}.design({models}).release(whose)"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CLOSE: Mapping[str, float] = {"epsilon": 50.0, "delta": 0.5}  # hides nothing, and is all that samplers allow
 # A day of a home as everybody knows it: public, and of no data.
 DAY = (2, 2, 1, 1, 1, 2, 4, 6, 6, 5, 5, 6, 7, 6, 5, 5, 6, 8, 10, 10, 9, 7, 5, 3)
+ASKED_AGAIN = 'whose = input("Whose is it? That stands in no file: ")'
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class Outcome:
     picture: Callable[[], Picture] | None = None
 
 
+def spelled(mechanism: Any) -> str:
+    """A mechanism as Python spells it, with the account that pays."""
+    return f"{repr(mechanism).removesuffix(')')}, account=account)"
+
+
 @dataclass
 class Offer(ABC):
     """One order on one table."""
@@ -99,6 +105,14 @@ class Offer(ABC):
     @abstractmethod
     def python(self) -> str:
         """A line that makes `release` of `table` and `account`."""
+
+    def columns(self) -> list[str]:
+        """Columns that a command must name; all others of the table are not read."""
+        return []
+
+    def shell(self) -> str:
+        """What a command needs that no table holds: a line that writes a file of public numbers."""
+        return ""
 
     def nearly_exact(self) -> Picture:
         """The released picture with next to no noise, for the owner of the data alone."""

@@ -19,8 +19,7 @@ from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics.block import is_number, require_columns, require_numbers
-from gaussveil_studio.offers.offer import CLOSE, Offer, Outcome, Picture, Plan, band, spread
-from gaussveil_studio.offers.spelling import spelled
+from gaussveil_studio.offers.offer import CLOSE, Offer, Outcome, Picture, Plan, band, spelled, spread
 from gaussveil_studio.offers.tables import open_source, schema_of
 
 MOST_SIMULATED = 20_000
@@ -126,6 +125,11 @@ class RehearsedOffer(Offer):
         """As Python."""
         return f"release = {spelled(self._mechanism())}.fit(gaussveil.open(table).select({self._chosen()!r}))"
 
+    def columns(self) -> list[str]:
+        """The features."""
+        given = [self.order.get(name) for name in ("target", "label", "unit", "order")]
+        return [name for name in self._chosen() if name not in given]
+
     def release(self, account: Account) -> Outcome:
         """Read the table and draw."""
         found = self._answer(self._mechanism(account=account), self._data())
@@ -143,6 +147,8 @@ class RehearsedOffer(Offer):
     def _chosen(self) -> list[str]:
         """Features, target and unit: those that were named, else all columns of numbers; all checked by the schema."""
         order = self.order
+        if "columns" not in order:
+            return []
         skipped = [order[name] for name in ("target", "label", "unit") if order.get(name)]
         schema = schema_of(self.needed_table())
         require_columns(schema, [*(order["columns"] or ()), *skipped])
@@ -158,10 +164,9 @@ class RehearsedOffer(Offer):
     def _features(self, rows: int) -> tuple[dict[str, Any], Any]:
         """Simulated features between -1 and 1 that half agree, and whose row it is; and a number told by them."""
         order, generator = self.order, np.random.default_rng(0)
-        count, given = min(rows, MOST_SIMULATED), [order.get(name) for name in ("target", "label", "unit")]
+        count = min(rows, MOST_SIMULATED)
         common = generator.uniform(-1, 1, size=count)
-        names = [name for name in self._chosen() if name not in given]
-        columns = {name: (common + generator.uniform(-1, 1, size=count)) / 2 for name in names}
+        columns = {name: (common + generator.uniform(-1, 1, size=count)) / 2 for name in self.columns()}
         if order.get("unit"):
             columns[order["unit"]] = np.arange(count) // (order["rows_per_unit"] or 1)
         return columns, common + generator.normal(size=count) / 2

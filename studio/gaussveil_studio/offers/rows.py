@@ -21,8 +21,8 @@ from gaussveil.mechanisms import (
 from gaussveil.mechanisms.mixture.records import classes_from_words
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_numbers
+from gaussveil_studio.offers.offer import spelled
 from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
-from gaussveil_studio.offers.spelling import spelled
 from gaussveil_studio.offers.tables import open_source, schema_of
 
 SEVERAL = 7
@@ -167,6 +167,11 @@ class ProcessOffer(RehearsedOffer):
         table = {place: model.query_points_[:, 0].tolist(), value: model.values_.tolist()}
         return Answer(table, model.certificate_, reach=NORMAL_95 * self._deviation(model.added_variance_))
 
+    def shell(self) -> str:
+        """The points."""
+        places = (repr(place) for (place,) in self._mechanism().query_points)
+        return f"printf '%s\\n' place {' '.join(places)} > points.csv"
+
     def python(self) -> str:
         """As Python; kernels print few digits of themselves."""
         mechanism = self._mechanism()
@@ -191,9 +196,8 @@ class MixtureOffer(RehearsedOffer):
             classes = classes_from_words(open_source(self.needed_table()), label, named)
         elif named is None or len(named) != 1 or not named[0].isdecimal() or len(named[0]) > 4:
             raise ParameterError("without a label column, classes must say how many clusters to find")
-        features = [name for name in self._chosen() if name != label]
         known = self._promised("radius", "nominal_size", **more)
-        return PrivateGaussianMixture(classes=classes if label else int(named[0]), columns=features, **known)
+        return PrivateGaussianMixture(classes=classes if label else int(named[0]), columns=self.columns(), **known)
 
     def _simulated(self) -> Source:
         order, (columns, told) = self.order, self._features(self.order["nominal_size"] or NOMINAL)

@@ -12,9 +12,8 @@ from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table.release import TableRelease
 from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics import Source
-from gaussveil_studio.offers.offer import DAY
+from gaussveil_studio.offers.offer import DAY, spelled
 from gaussveil_studio.offers.rehearsed import Answer, Facts, RehearsedOffer
-from gaussveil_studio.offers.spelling import spelled
 from gaussveil_studio.offers.tables import open_source, schema_of
 
 MANY = 8  # groups from which on a line is drawn

@@ -1,0 +1,136 @@
+"""What is taken away: the script and the command of every kind, run where the package was unpacked."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from gaussveil.accounting import Certificate, Ledger, verify
+from gaussveil.cli import main
+from gaussveil.timeseries import simulate_households
+from gaussveil_studio.jobs import Jobs, write_json
+from gaussveil_studio.offers.orders import ORDERS
+from gaussveil_studio.release_pages import _again
+from gaussveil_studio.release_work import release
+from gaussveil_studio.settings import Settings
+from gaussveil_studio.shown import digest
+from gaussveil_studio.verdicts import package
+
+from .conftest import write_tables
+
+if TYPE_CHECKING:
+    from gaussveil_studio.context import Studio
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+KEY = "c" * 32
+HIDDEN = "zephyr"  # the household, or the label, that no file but the list of labels may name
+MANY = {"target": "y", "columns": "x", "unit": "who", "rows_per_unit": 2}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "table": ("kinds.csv", {"unit": "who", "column": "x", "low": -3, "high": 3, "by": "nothing"}),
+    "vector": ("small.csv", {"l2_sensitivity": 0.5, "adjacency": "replace"}),
+    "sketch": ("kinds.csv", {"row_norm": 2.0, "components": 8, "columns": "x,y"}),
+    "mixture": ("kinds.csv", {"radius": 3.0, "label": "kind", "classes": "a,b", "columns": ""}),
+    "regression": ("kinds.csv", {**MANY, "low": -3, "high": 3}),
+    "logistic": ("kinds.csv", {**MANY, "target": "kind", "columns": "", "classes": "a,b"}),
+    "pca": ("kinds.csv", {"n_components": 1}),
+    "process": ("kinds.csv", {"target": "y", "column": "x", "first": -1, "points": 3, "smooth_over": 0.7}),
+    "spectrum": ("homes.csv", {"column": "kw", "order": "step", "minutes": 60, "points": 12}),
+    "label": ("profiles.csv", {"label": "name", "secret": HIDDEN}),
+    "forecast": ("homes.csv", {"household": HIDDEN, "clusters": 1, "horizon": "2h", "delta": 1e-5}),
+    "stream": ("", {"meter": "flat 7", "sample_period": "30min", "purpose": "energy"}),
+}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables that hold more columns than any of the releases reads."""
+    folder = tmp_path_factory.mktemp("tables")
+    write_tables(folder)
+    rows = (folder / "tables" / "kinds.csv").read_text(encoding="utf-8").splitlines()
+    named = [f"{rows[0]},who,note", *(f"{row},home {place // 2},text" for place, row in enumerate(rows[1:]))]
+    (folder / "tables" / "kinds.csv").write_text("\n".join(named) + "\n", encoding="utf-8")
+    homes = simulate_households(6, 15, step_minutes=60, seed=1)
+    times = [str(time).replace("T", " ") for time in homes.times.astype("datetime64[s]")]
+    lines = [
+        f"{HIDDEN if place == 2 else home},{time},{kw!r},{place * len(times) + step}"
+        for place, (home, row) in enumerate(zip(homes.households, homes.values.tolist()))
+        for step, (time, kw) in enumerate(zip(times, row))
+    ]
+    (folder / "tables" / "homes.csv").write_text("\n".join(["household,time,kw,step", *lines]), encoding="utf-8")
+    profiles = f"name,night,day,note\nflat,1,1,x\n{HIDDEN},1,3,x\nlate,3,1,x\n"
+    (folder / "tables" / "profiles.csv").write_text(profiles, encoding="utf-8")
+    return folder / "tables"
+
+
+def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str, Any]) -> Path:
+    """Release once, as the process of a release does, and unpack the package."""
+    ledger = place / "home.ledger"
+    Ledger.create(ledger).open_account("winter, Aarau", epsilon=3.0, delta=1e-4)
+    settings = Settings(port=1, ledger=ledger, state=place / "state")
+    jobs, address = Jobs(settings), None if table is None else str(table)
+    order = ORDERS[mechanism].model_validate({"mechanism": mechanism, **asked}).model_dump()
+    request = {"order": order, "table": table and table.name, "account": "winter, Aarau", "key": KEY}
+    request["shown"] = digest(request, address, str(ledger))
+    folder = place / "state" / "releases" / KEY
+    folder.mkdir()
+    name = "" if table is None else table.name
+    write_json(folder / "request.json", {"request": request, "table_name": name, "ledger": str(ledger), "asked_at": 0})
+    write_json(folder / "done.json", release(folder, address))
+    package(str(folder), str(place / "package.zip"), **_again(cast("Studio", SimpleNamespace(jobs=jobs)), KEY))
+    unpacked = place / "unpacked"
+    with zipfile.ZipFile(place / "package.zip") as parcel:
+        told = [name for name in parcel.namelist() if HIDDEN.encode() in parcel.read(name)]
+        assert {*told} <= {"certificate.json"}  # which lists all labels, or all homes of the cluster
+        parcel.extractall(unpacked)
+    (unpacked / "home.ledger").symlink_to(ledger)
+    if table is not None:
+        (unpacked / table.name).symlink_to(table)
+    return unpacked
+
+
+@pytest.mark.parametrize("mechanism", KINDS)
+def test_script_and_command_of_a_package_release_the_same(
+    mechanism: str, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert KINDS.keys() == ORDERS.keys()
+    name, asked = KINDS[mechanism]
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # this process goes on after the release
+    place = taken_away(tmp_path, tables / name if name else None, mechanism, asked)
+    first = Certificate.read(place / "certificate.json")
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("builtins.input", lambda _: HIDDEN)
+    runpy.run_path("again.py", run_name="__main__")
+    made = [Certificate.read(place / "certificate.json")]
+    command = (place / "again.txt").read_text(encoding="utf-8").strip()
+    *before, line = command.split("\n")
+    for each in before:
+        subprocess.run(["/bin/sh", "-c", each], check=True, timeout=60)
+    arguments = shlex.split(line.replace('"$WHOSE"', HIDDEN))
+    out = Path(arguments[arguments.index("--out") + 1])
+    out.unlink(missing_ok=True)
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert not ended.value.code, capsys.readouterr().err
+    held: Any = json.loads(out.read_text(encoding="utf-8")) if mechanism in ("stream", "mixture") else None
+    if held is None:
+        made.append(Certificate.read(f"{out}.certificate.json"))
+    else:
+        made.append(Certificate.from_json(json.dumps(held.get("meters", [held])[0]["certificate"])))
+    for one in made:
+        assert verify(one).private
+        assert (one.adjacency, one.account) == (first.adjacency, first.account)
+        assert (one.epsilon, one.mechanism) == (first.epsilon, first.mechanism)
+        if mechanism != "forecast":  # whose noise is searched anew
+            assert one.charge.digest == first.charge.digest
+    assert len(Ledger(tmp_path / "home.ledger").entries("winter, Aarau")) == 3
