@@ -6,6 +6,7 @@ The slopes asked for are those of the population, its targets clipped to their p
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from side_by_side import side_by_side
 
 COVERED = 1000 if os.environ.get("FULL") else 200
 ENOUGH = 50  # units per feature from which on coverage is judged
-BLOCKS = 16  # of draws of one cell, each in one process
+BLOCK = 25  # draws of one set, in one process
 DOUBTED = 0.05  # of all intervals: if fewer are trusted there is nothing to judge
 Row = dict[str, Any]
 
@@ -24,31 +25,34 @@ Row = dict[str, Any]
 def run() -> list[Row]:
     sets = [one for one in judged_sets() if one.rows >= ENOUGH * one.size]
     blocks = [
-        (one.name, epsilon, tuple(range(drawn_how_often(one, COVERED))[begin::BLOCKS]))
+        (one.name, tuple(range(begin, min(begin + BLOCK, drawn))))
         for one in sets
-        for epsilon in EPSILONS
-        for begin in range(BLOCKS)
+        for drawn in (drawn_how_often(one, COVERED),)
+        for begin in range(0, drawn, BLOCK)
     ]
     inside: dict[tuple[str, float], list[bool]] = {}
-    for (name, epsilon, _), found in zip(blocks, side_by_side(covered, blocks)):
-        inside.setdefault((name, epsilon), []).extend(found)
+    for (name, _), found in zip(blocks, side_by_side(covered, blocks)):
+        for epsilon, each in zip(EPSILONS, found):
+            inside.setdefault((name, epsilon), []).extend(each)
     return [coverage(one, epsilon, inside[one.name, epsilon]) for one in sets for epsilon in EPSILONS]
 
 
+@lru_cache(maxsize=1)
 def judged_sets() -> list[Regression]:
     return [*regressions(), loads_of_homes()]
 
 
-def covered(block: tuple[str, float, tuple[int, ...]]) -> list[bool]:
-    """Whether each slope that is trusted lies inside its 95 % interval, data and noise drawn anew by seed."""
-    name, epsilon, seeds = block
+def covered(block: tuple[str, tuple[int, ...]]) -> list[list[bool]]:
+    """By epsilon, whether each slope that is trusted lies inside its 95 % interval, data and noise drawn anew."""
+    name, seeds = block
     one = next(one for one in judged_sets() if one.name == name)
-    inside: list[bool] = []
+    inside: list[list[bool]] = [[] for _ in EPSILONS]
     for seed in seeds:
         rows, target, best = one.draw(seed)
-        fit = ours(one, rows, target, epsilon, seed)
-        low, high = fit.interval[1:].T
-        inside += ((low <= best[1:]) & (best[1:] <= high))[np.asarray(fit.informed[1:])].tolist()
+        for found, epsilon in zip(inside, EPSILONS):
+            fit = ours(one, rows, target, epsilon, seed)
+            low, high = fit.interval[1:].T
+            found += ((low <= best[1:]) & (best[1:] <= high))[np.asarray(fit.informed[1:])].tolist()
     return inside
 
 

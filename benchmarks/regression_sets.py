@@ -51,6 +51,7 @@ def least_squares(rows: Matrix, target: Matrix) -> Matrix:
     return np.asarray(np.linalg.lstsq(design, target, rcond=None)[0], dtype=np.float64)
 
 
+@lru_cache(maxsize=1)
 def regressions() -> list[Regression]:
     """Eight data sets."""
     return [
@@ -190,6 +191,7 @@ class Labelled:
     test: Drawn
 
 
+@lru_cache(maxsize=1)
 def classifications() -> list[Labelled]:
     """MNIST's fours and nines, whole and coarse, breast cancer, and two synthetic sets."""
     return [fours_and_nines(), coarse(), breast_cancer(), overlapping(), separated()]

@@ -65,14 +65,14 @@ def look_scales(certificate: Certificate) -> Matrix:
 def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
     """One column, and one target where there are blocks of it: no row against one that fills every block.
 
-    The outputs are those of the look, then the matrix, which is drawn in fixed units: whatever the look tells, its
-    shares of the budget are the same.
+    The outputs are those of the look, then the matrix, which is drawn in fixed units (whatever the look tells, its
+    shares of the budget are the same), and what the weights lack: of this row nothing.
     """
     supervised = "y" in blocks
     columns = 1 + supervised
     places = np.triu_indices(1 + columns)
     nobody, somebody = (np.empty((0, 1)), np.empty(0)), (np.ones((1, 1)), np.ones(1))
-    filled = np.ones(3 + len(blocks)) * (1 - 2.0**-50)  # the x-part leaves room for its rounding
+    filled = np.append(np.ones(3 + len(blocks)) * (1 - 2.0**-50), 0.0)  # the x-part leaves room for its rounding
 
     def build(**changes: Any) -> Any:
         bounds = {"bounds": (-1.0, 1.0)} | ({"target_bounds": (-1.0, 1.0)} if supervised else {})
@@ -80,13 +80,13 @@ def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
 
     def block_scales(certificate: Certificate) -> dict[str, float]:
         rest = number(certificate, "row_mean_shift") * math.sqrt(1 - LOOK_SHARE)
-        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0, 1.0), rest)
+        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest)
         return found
 
     def scales(certificate: Certificate) -> Matrix:
         declared = block_scales(certificate)
         each = [declared[block] * (math.sqrt(2) if block in ("xx", "yy") else 1.0) for block in blocks]
-        return np.concatenate((look_scales(certificate), each))
+        return np.concatenate((look_scales(certificate), each, [declared["1"]]))
 
     def draws(mechanism: Any, data: Any, count: int) -> Matrix:
         certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*nobody).certificate_
@@ -98,8 +98,8 @@ def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
             table = Table(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
             passes = Recorded(table, number(certificate, "mean_shift"), mechanism.generator)
             Look.at(passes, units, number(certificate, "row_mean_shift") * math.sqrt(LOOK_SHARE))
-            matrix, _ = draw_moments(passes, units, block_scales(certificate))
-            made.append(np.concatenate((*passes.__dict__["outputs"][:3], matrix[places])))
+            matrix, _, lacking = draw_moments(passes, units, block_scales(certificate))
+            made.append(np.concatenate((*passes.__dict__["outputs"][:3], matrix[places], [lacking])))
         return np.stack(made)
 
     def release(mechanism: Any, data: Any) -> Release[Any]:

@@ -34,6 +34,8 @@ from gaussveil.typing import Floats
 NORMAL_ROWS = 2**16  # drawn, seed fixed, to see what their weights do to a normal law
 ROUNDS = 4
 ODD = 1.5  # deviations between the rows' mean weight and that of a normal law
+TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
+FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
 
 
@@ -46,7 +48,8 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
 
     Attributes: `location_`, `covariance_` (positive semidefinite; what weighted rows lack is made up for as of a
     normal law), `interval_` (95 %, d x d x 2: sampling, as of a normal law, and privacy noise), `count_`, `moments_`,
-    `normal_` (whether as many rows were weighted down as of a normal law: else what they lack is not known).
+    `normal_` (whether as many rows were weighted down as of a normal law, the radius being near enough to tell: else
+    what they lack is not known).
     """
 
     mechanism = "covariance"
@@ -69,12 +72,13 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         self.covariance_, self.std_error_ = raw * units, deviation * units
         reach = NORMAL_95 * self.std_error_
         self.interval_ = np.stack((self.covariance_ - reach, self.covariance_ + reach), axis=-1)
-        weighed, lost = count / moments.look.rows, 1 - weight
+        lost = max(1 - weight, 1e-12)
         sampled = lost * (1 / count + 1 / NORMAL_ROWS)  # at most: no weight is above 1
-        doubt = math.sqrt((moments.look.rows_deviation**2 + moments.variance[0, 0]) / count**2 + sampled)
-        self.normal_ = bool(abs(weighed - weight) < ODD * doubt)
-        self._made_up = ((vectors * (values - seen)) @ vectors.T) * units
-        self._unsure = min(doubt / max(lost, 1e-300), 1.0), 4 * max(1 - weighed, lost) / max(lost, 1e-300)
+        doubt = math.sqrt(moments.variance[0, 0] / count**2 + sampled)
+        total = max(float(np.sum(values)), 1e-300)
+        self.normal_ = bool(abs(moments.weight - weight) < ODD * doubt and total * FAR > 1)
+        # shares of each variance: what this doubt means at least, and all that weights may have taken
+        self._unsure = doubt / total, 2 * TAILS * (max(1 - moments.weight, lost) + ODD * doubt) / total
         return self
 
     def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
@@ -124,9 +128,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         np.fill_diagonal(gaps, np.inf)
         gaps = np.where(np.abs(gaps) < deviation[:, None] / 10, deviation[:, None] / 10, gaps)
         surely = np.maximum(np.abs(gaps) - deviation[:, None], deviation[:, None] / 10)
-        made_up = np.einsum("aj,ab,bj->j", vectors[:, :kept], self._made_up, vectors[:, :kept])
-        unsure, lacking = (share * made_up for share in self._unsure)
-        self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (unsure < deviation) & self.normal_
+        unsure, lacking = (share * values[:kept] for share in self._unsure)
+        self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (TAILS * unsure < deviation) & self.normal_
         lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1), 0.0)
         self.mean_, self.n_components_ = self.location_, kept
         self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept] - lifted

@@ -3,7 +3,8 @@
 A first look, with `LOOK_SHARE` of the budget, tells the number of rows, the mean and the mean square of the features.
 From it follow, by public rules, the centre and radius to which rows are bounded and how the rest is shared out. Then
 the matrix: sum of z z' over the rows, z = w (1, x, y) (`rows.WeightedRows`), x in units of the radius, each entry of
-the upper triangle with independent noise whose variance depends on its block alone.
+the upper triangle with independent noise whose variance depends on its block alone; and what the weights w^2 lack, the
+sum of 1 - w^2, with the noise of the sum of w^2: the two together move by no more than 1, so it costs nothing.
 
 Theorem (derived: docs/mechanisms/regression.md). With |x-part| <= 1, |y_j| <= 1 and k targets a row moves the blocks
 (1, x, y, xx, xy, yy) by squared lengths of at most b = (1, 1, k, 1/2, k, k^2/2), where in xx and yy the diagonal has
@@ -43,7 +44,6 @@ class Look:
     rows: float
     middle: Floats
     square: float
-    rows_deviation: float
 
     @classmethod
     def at(cls, draws: Draws, units: Floats, mean_shift: float, group: Grouping = None) -> Look:
@@ -58,7 +58,7 @@ class Look:
         diagonal = np.arange(1, size + 1)
         parts = {
             "1": sums.limbs[:, :1, 0],
-            "x": sums.limbs[:, 0, 1:],
+            "x": sums.limbs[:, 0, 1:-1],
             "trace": carry(sums.limbs[:, diagonal, diagonal].sum(axis=1, keepdims=True)),
         }
         count, total, trace = (
@@ -70,7 +70,7 @@ class Look:
         mean *= max(0.0, 1 - size * (scales["x"] / rows) ** 2 / max(float(mean @ mean), 1e-300))
         seen = float(trace[0]) > SURELY * scales["trace"]
         square = float(trace[0]) / rows - float(mean @ mean) if seen else size * TYPICAL**2
-        return cls(rows, mean, min(max(square, 1e-6 * size), float(size)), scales["1"])
+        return cls(rows, mean, min(max(square, 1e-6 * size), float(size)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +84,18 @@ class NoisyMoments:
     centre: Floats
     scale: Floats
     look: Look
+    lacking: float
     rows_per_unit: int = 1
 
     @property
     def count(self) -> float:
         """Weighted number of rows, at least what its own noise leaves visible."""
         return max(float(self.matrix[0, 0]), math.sqrt(float(self.variance[0, 0])), 1.0)
+
+    @property
+    def weight(self) -> float:
+        """Mean square weight of a row: 1 where none was weighted down."""
+        return self.count / max(self.count + self.lacking, 1.0)
 
     @property
     def certainty(self) -> Floats:
@@ -137,8 +143,9 @@ class MomentsMechanism(BoundedMechanism):
             scale[:size] *= norm
             look = replace(look, square=min(look.square / norm**2, 1.0))
             scales = self._scales(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
-            matrix, variance = draw_moments(draws, np.stack((centre, scale), axis=1), scales)
-            return NoisyMoments(table.feature_names, table.target_names, matrix, variance, centre, scale, look, rows)
+            matrix, variance, lacking = draw_moments(draws, np.stack((centre, scale), axis=1), scales)
+            named = table.feature_names, table.target_names
+            return NoisyMoments(*named, matrix, variance, centre, scale, look, lacking, rows)
 
         return self._publish_sums(
             table,
@@ -173,8 +180,8 @@ def block_scales(weights: Scales, energies: Scales, mean_shift: float) -> Scales
     }
 
 
-def draw_moments(draws: Draws, units: Floats, scales: Scales) -> tuple[Floats, Floats]:
-    """The noisy matrix and the variances of its entries; `units` are centre and scale, the radius in the scale."""
+def draw_moments(draws: Draws, units: Floats, scales: Scales) -> tuple[Floats, Floats, float]:
+    """Noisy matrix, variances of its entries, what the weights lack; `units`: centre and scale, the radius in it."""
     targets, size = len(draws.table.targets), len(draws.table.features)
     centre, scale = (tuple(side.tolist()) for side in units.T)
     statistic = WeightedRows(centre=centre, scale=scale, row_norm=1.0, targets=targets)
@@ -195,4 +202,5 @@ def draw_moments(draws: Draws, units: Floats, scales: Scales) -> tuple[Floats, F
                 variance[i, j] = noise.covariance
     lower = np.tril_indices(len(kind), -1)
     matrix[lower], variance[lower] = matrix.T[lower], variance.T[lower]
-    return matrix, variance
+    lacking = draws.noisy(noise_design(scales["1"], (1,), 1), ExactSum(sums.limbs[:, -1:, -1], sums.unit))
+    return matrix, variance, float(lacking[0])

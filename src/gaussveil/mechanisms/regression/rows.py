@@ -2,7 +2,7 @@
 
 A row x, y in public units becomes z = w (1, x, y): y clipped to [-1, 1], w = min(1, r/|x|). Scaling the whole row is a
 weight that depends on its features alone, so that a linear relation stays what it is, and however wild a record, its z
-has |x-part| <= r and no other entry beyond 1.
+has |x-part| <= r and no other entry beyond 1. A last entry, sqrt(1 - w^2), has what its weight lacks as its square.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedRows(Statistic[ExactSum]):
-    """Sum of z z' over all rows, z = w (1, x, y) in fixed point; the last `targets` columns are y."""
+    """Sum of z z' over all rows, z = (w, wx, wy, sqrt(1 - w^2)) in fixed point; the last `targets` columns are y."""
 
     centre: tuple[float, ...]
     scale: tuple[float, ...]
@@ -104,7 +104,7 @@ class WeightedRows(Statistic[ExactSum]):
 
     def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
         """One matrix."""
-        return {"gram": (dimension + 1, dimension + 1)}
+        return {"gram": (dimension + 2, dimension + 2)}
 
     def weighted(self, values: Floats) -> Floats:
         """z of each column of `values`: the x-part no longer than row_norm, the others within [-1, 1]."""
@@ -114,8 +114,8 @@ class WeightedRows(Statistic[ExactSum]):
             norm = column_norms(standard[:size])
             limit = self.row_norm * (1.0 - (size + 8) * 2.0**-52)
             weight = np.where(norm > limit, limit / norm, 1.0)
-            rows = np.concatenate((np.ones((1, values.shape[1])), standard[:size], np.clip(standard[size:], -1.0, 1.0)))
-            rows *= weight
+            within, lacks = np.clip(standard[size:], -1.0, 1.0) * weight, np.sqrt(1.0 - weight**2)
+            rows = np.concatenate((weight[None], standard[:size] * weight, within, lacks[None]))
         rows[:, ~np.isfinite(norm)] = 0.0
         return rows
 
