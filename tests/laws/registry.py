@@ -34,7 +34,8 @@ class MechanismCase:
     rows of output less centre into numbers that the certificate declares to be independent and standard normal.
     `score(certificate, noise)` orders outputs by how much they speak for the neighbour. `grid` reads the public grid.
     `halved_draws` are outputs with secretly halved noise, where that is not half the output less centre. `malformed`
-    inputs are refused; inputs with `bad_records` are released all the same, by a public rule.
+    inputs are refused; inputs with `bad_records` are released all the same, by a public rule. `slow` cases are drawn
+    less often in each run, as often as the others with --full.
     """
 
     name: str
@@ -48,6 +49,7 @@ class MechanismCase:
     malformed: tuple[Any, ...]
     bad_records: tuple[Any, ...] = ()
     halved_draws: Callable[[Any, Any, int], Matrix] | None = None
+    slow: bool = False
     grid: Callable[[Certificate], float] = lambda certificate: float(certificate.parameters["grid"])  # type: ignore[arg-type]
     release: Callable[[Any, Any], Release[Any]] = lambda mechanism, data: mechanism.release(data)
 
@@ -104,18 +106,20 @@ CASES = (
     MechanismCase(**logistic("Bayesian logistic regression")),
     MechanismCase(**stream("stream, shape", purpose="shape")),
     MechanismCase(**stream("stream, energy", purpose="energy", balance=(0.3, 0.4))),
-    MechanismCase(**registers("stream, registers")),
+    MechanismCase(**registers("stream, registers"), slow=True),
     MechanismCase(**fleet("fleet")),
     MechanismCase(**sketch("sketch")),
-    MechanismCase(**moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy"))),
-    MechanismCase(**moments("covariance", PrivateCovariance, ("1", "x", "xx"))),
-    MechanismCase(**moments("components", PrivatePCA, ("1", "x", "xx"))),
-    MechanismCase(**logistic_steps("logistic regression")),
+    MechanismCase(
+        **moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy")), slow=True
+    ),
+    MechanismCase(**moments("covariance", PrivateCovariance, ("1", "x", "xx")), slow=True),
+    MechanismCase(**moments("components", PrivatePCA, ("1", "x", "xx")), slow=True),
+    MechanismCase(**logistic_steps("logistic regression"), slow=True),
     MechanismCase(**mixture("mixture")),
-    MechanismCase(**label_mixture("label mixture")),
+    MechanismCase(**label_mixture("label mixture"), slow=True),
     MechanismCase(**class_label("class label")),
     MechanismCase(**forecast("forecast")),
     MechanismCase(**table_rows("table, rows")),
-    MechanismCase(**table_profile("table, profile")),
-    MechanismCase(**table_quantile("table, quantile")),
+    MechanismCase(**table_profile("table, profile"), slow=True),
+    MechanismCase(**table_quantile("table, quantile"), slow=True),
 )
