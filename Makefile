@@ -16,6 +16,8 @@ export PYTHON
 # Workers share the cores; BLAS threads on top of them only fight.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Tests start the command hundreds of times: what it imports is compiled once, whatever the caller's shell says.
+export PYTHONDONTWRITEBYTECODE :=
 
 INPUTS := pyproject.toml studies/pyproject.toml constraints.txt scripts/setup.sh
 NATIVE := src/gaussveil/spectrum/native
