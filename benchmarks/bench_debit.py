@@ -1,6 +1,6 @@
 """What a release costs its account in processor time, against the promise, and whether later ones cost more.
 
-Everything as it is made by a user: `transaction`, one draw of nothing, durable commits. "Again" is a design released
+Everything as every mechanism does it: `transaction`, one draw of nothing, durable commits. "Again" is a design released
 before in the process; "new" one whose charge was never seen, so that its delta is enclosed. The peer is the budget of
 processor time that the debit was given: 4 ms for a mean shift, 8 ms for a pair.
 """
@@ -31,7 +31,7 @@ def seconds(account: Account, make: Callable[[int], PrivacyLoss], start: int, re
     """Processor time of one release, over some of them."""
     before = time.process_time()
     for number in range(start, start + releases):
-        with transaction(account, Charge(make(number)), DRAFT) as debit:
+        with transaction(account, Charge(make(number)), DRAFT, at_once=True) as debit:
             debit.draw(lambda: None)
     return (time.process_time() - before) / releases
 

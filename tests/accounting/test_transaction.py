@@ -50,6 +50,27 @@ def test_the_debit_is_durable_before_the_draw(
     assert verify(Certificate.from_json(certificate.to_json()))
 
 
+def test_a_draw_at_once_shares_the_commit_of_its_debit_and_is_never_given_back(
+    ledger: Ledger, account: Account, charge: Charge, draft: CertificateDraft
+) -> None:
+    with transaction(account, charge, draft, at_once=True) as debit:
+        assert states(Ledger(ledger.path)) == ["drawing"]
+        assert debit.draw(lambda: 7) == 7
+    with pytest.raises(KeyboardInterrupt), transaction(account, charge, draft, at_once=True):
+        raise KeyboardInterrupt  # whether anything was drawn nobody can tell any more
+    assert states(ledger) == ["released", "drawing"]
+    assert [line.event for line in ledger.history("homes")][1:] == [
+        "debited",
+        "drawing",
+        "released",
+        "debited",
+        "drawing",
+    ]
+    ledger.check()
+    with pytest.raises(LedgerStateError, match="must be debited to become void"):
+        ledger.void(ledger.entries("homes")[1].id, "nothing was drawn")
+
+
 PAIRS = [
     *(GaussianPair.mean_shift(shift / 8) for shift in (0.3, 0.7, 1 / 3, 0.123456789)),
     GaussianPair.from_reduced([-0.01, 0.02, 0.005], [0.1 / 3, 0.07, 0.3 / 7]),  # squares rounded either way

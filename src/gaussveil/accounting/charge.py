@@ -292,6 +292,8 @@ class Charge(Shown):
 
 def fold(parts: list[Part]) -> tuple[Part, ...]:
     """Merge identical parts by adding their counts."""
+    if len(parts) == 1:
+        return (parts[0],)
     merged: dict[str, Part] = {}
     for part in parts:
         key = digest(Part(part.source, 1).to_dict())

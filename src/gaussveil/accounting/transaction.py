@@ -95,7 +95,7 @@ class OpenDebit:
         return value
 
     def _begin(self) -> None:
-        if self._ledger is None:
+        if self._ledger is None or (self._state == "drawing" and self._created):
             return
         if self._state == "debited":
             self._ledger.mark_drawing(self.id)
@@ -139,12 +139,14 @@ def transaction(
     *,
     release_id: str | None = None,
     repeatable: bool = False,
+    at_once: bool = False,
 ) -> Iterator[OpenDebit]:
     """Open a release: refuse it, or debit it durably and let the block draw.
 
     Without an account nothing is recorded and the certificate says so. The same `release_id` is debited once; it can
     be drawn once, unless the caller vows with `repeatable` that a second draw gives the very same value (noise keyed
-    by the id). A block that raises after the draw began leaves the entry debited.
+    by the id). A block that raises after the draw began leaves the entry debited. A block that draws `at_once` lets one
+    commit serve the debit and the beginning of the draw: it stays debited even if nothing is drawn.
     """
     release_id = release_id if release_id is not None else _GIVEN_ID.get()
     if release_id is not None and not isinstance(release_id, str):
@@ -164,6 +166,7 @@ def transaction(
                 what=draft.released,
                 guarantee=draft.guarantee.kind,
                 release_id=release_id,
+                at_once=at_once,
             )
             known |= {
                 "release_id": debit.id,

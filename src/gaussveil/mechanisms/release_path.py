@@ -178,7 +178,7 @@ class Mechanism(ABC):
         )
         if _planning.get():
             raise _Planned(plan)
-        with transaction(self.account, self._identified(plan), draft) as debit:
+        with transaction(self.account, self._identified(plan), draft, at_once=True) as debit:
             value = debit.draw(draw)
         self.certificate_ = debit.certificate
         return Release(value, debit.certificate)

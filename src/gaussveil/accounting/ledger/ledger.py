@@ -197,12 +197,13 @@ class Ledger:
         what: str = "",
         guarantee: str = "worst case",
         release_id: str | None = None,
+        at_once: bool = False,
     ) -> Debit:
         """Check and debit in one durable transaction; refused whole if the account cannot afford it.
 
         The same `release_id` debits once: a second call with the same charge, adjacency and kind of guarantee gives the
         entry back in its present state. Under another id, a charge drawn from what the account paid for already is
-        refused.
+        refused. With `at_once` the same transaction says that the draw begins, as `mark_drawing` does.
         """
         checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
@@ -215,7 +216,7 @@ class Ledger:
                 if known is not None:
                     return known
                 prepared = self._prepared(name, charge, adjacency)
-                made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what))
+                made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what, at_once))
                 if made is not None:
                     LOGGER.info("account %s debited, entry %s", name, identifier)
                     return made
@@ -261,11 +262,11 @@ class Ledger:
         return _Prepared(offer(terms, charge, adjacency), changes, used)
 
     def _debited(
-        self, prepared: _Prepared, name: str, charge: Charge, adjacency: Adjacency, about: tuple[str, str, str]
+        self, prepared: _Prepared, name: str, charge: Charge, adjacency: Adjacency, about: tuple[str, str, str, bool]
     ) -> Debit | None:
         """Check and debit; None if the account changed meanwhile, so that it must be prepared again."""
-        identifier, guarantee, what = about
-        with self._database.writing() as connection:
+        identifier, guarantee, what, at_once = about
+        with self._database.writing(copied=at_once) as connection:
             number, terms = records.find_account(connection, name)
             changes, used = records.find_balance(connection, number)
             unsure = used is None and changes != prepared.changes
@@ -285,8 +286,11 @@ class Ledger:
             records.insert_entry(connection, row, charge)
             said = journal.debited(connection, name, identifier)
             line = journal.anchor(connection, identifier, record_event(connection, name, identifier, "debited", said))
+            if at_once:
+                records.enter(connection, identifier, "drawing")
+                record_event(connection, name, identifier, "drawing")
             terms = replace(prepared.offer.after, adjacency=adjacency)
-            return Debit(identifier, "debited", made_at, terms, line, created=True)
+            return Debit(identifier, "drawing" if at_once else "debited", made_at, terms, line, created=True)
 
     def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency) -> None:
         """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
@@ -326,9 +330,7 @@ class Ledger:
                 raise LedgerStateError(
                     f"the entry {identifier!r} must be {before} to become {after}, it is {entry.state}"
                 )
-            connection.execute("UPDATE entries SET state = ? WHERE id = ?", (after, identifier))
-            if after == "void":
-                records.give_back(connection, identifier)
+            records.enter(connection, identifier, after)
             record_event(connection, entry.account, identifier, after, detail)
         LOGGER.info("entry %s is %s", identifier, after)
 

@@ -214,8 +214,11 @@ def settle(connection: sqlite3.Connection, number: int, terms: Terms, adjacency:
     )
 
 
-def give_back(connection: sqlite3.Connection, identifier: str) -> None:
-    """Free the place of an entry that was just voided in its plan or filter."""
+def enter(connection: sqlite3.Connection, identifier: str, state: str) -> None:
+    """Bring an entry into a state; a void one frees its place in its plan or filter."""
+    connection.execute("UPDATE entries SET state = ? WHERE id = ?", (state, identifier))
+    if state != "void":
+        return
     number, slot = connection.execute("SELECT account, slot FROM entries WHERE id = ?", (identifier,)).fetchone()
     connection.execute("UPDATE plan SET used = used - 1 WHERE account = ? AND charge = ?", (number, slot))
     connection.execute("UPDATE balances SET used = NULL WHERE account = ?", (number,))  # to be added up again

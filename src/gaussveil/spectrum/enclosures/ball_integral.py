@@ -52,6 +52,14 @@ class WorkBudget:
         self.left = min(FIRST_WORK + WORK_PER_TERM * terms, MOST_WORK)
 
 
+def mean_shift(spectra: Sequence[tuple[BallSpectrum, int]], epsilon: float) -> tuple[Enclosure, bool]:
+    """Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) for a shift of length t (Balle and Wang 2018, Theorem 8)."""
+    length = sum((spectrum.flat_energy * count for spectrum, count in spectra), arb(0)).sqrt()
+    ahead, behind = (((epsilon / length + side * length / 2) / arb(2).sqrt()).erfc() / 2 for side in (-1, 1))
+    value = ahead - arb(epsilon).exp() * behind
+    return from_scaled(value, arb(0)), bool(value > 0 and value.rad() <= arb(2) ** -GOAL_BITS * value)
+
+
 class BallIntegral:
     """One evaluation at the working precision in force."""
 
@@ -81,8 +89,6 @@ class BallIntegral:
 
     def enclose(self) -> tuple[Enclosure, bool]:
         """The interval, and whether a higher precision could not make it much narrower."""
-        if all(spectrum.exact and not spectrum.terms for spectrum, _ in self.spectra):
-            return self._mean_shift()
         if self._beyond_largest_loss():
             return ZERO, True
         with np.errstate(all="ignore"):
@@ -106,13 +112,6 @@ class BallIntegral:
             if scaled > 0 and scaled.rad() <= TIGHT / 2 * scaled:
                 return best, True
         return intersection(best, from_log(self._chernoff(c))), False
-
-    def _mean_shift(self) -> tuple[Enclosure, bool]:
-        """Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t) for a shift of length t (Balle and Wang 2018, Theorem 8)."""
-        length = sum((spectrum.flat_energy * count for spectrum, count in self.spectra), arb(0)).sqrt()
-        ahead, behind = (((self.epsilon / length + side * length / 2) / arb(2).sqrt()).erfc() / 2 for side in (-1, 1))
-        value = ahead - arb(self.epsilon).exp() * behind
-        return from_scaled(value, arb(0)), bool(value > 0 and value.rad() <= arb(2) ** -GOAL_BITS * value)
 
     # --- the real line: largest loss, saddle, Chernoff bound
 

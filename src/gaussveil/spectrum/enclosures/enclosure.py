@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array
-from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget
+from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget, mean_shift
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
 from gaussveil.spectrum.enclosures.dominating import dominating_terms
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
@@ -51,11 +51,13 @@ def enclose_loss(sources: Sequence[ExactSource], batch_shape: tuple[int, ...], e
     """Enclosure of delta(epsilon) of a loss from its exact sources; arrays of ends for a batch or many epsilons."""
     levels = host(epsilon_array(epsilon, np.zeros(0)))
     shape = np.broadcast_shapes(batch_shape, levels.shape)
+    if not shape:
+        return enclose_delta([_Origin(source, ()).at(()) for source in sources], float(levels))
     ends = np.empty((4, *shape))
     for index in np.ndindex(*shape):
         found = enclose_at(sources, batch_shape, index, shape, float(np.broadcast_to(levels, shape)[index]))
         ends[(slice(None), *index)] = found.lower, found.upper, found.log_lower, found.log_upper
-    return Enclosure(*(end[()] if shape else float(end) for end in ends))
+    return Enclosure(*ends)
 
 
 def enclose_at(
@@ -95,7 +97,8 @@ def enclose_delta(sources: Sequence[tuple[Doubles, int]], epsilon: float) -> Enc
                 continue
             reduced = True
             with ctx.workprec(precision):
-                found, tight = BallIntegral(spectra, level, budget).enclose()
+                flat = all(spectrum.exact and not spectrum.terms for spectrum, _ in spectra)
+                found, tight = mean_shift(spectra, level) if flat else BallIntegral(spectra, level, budget).enclose()
             best = intersection(best, found)
             if tight:
                 return best

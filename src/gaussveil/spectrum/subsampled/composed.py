@@ -38,7 +38,7 @@ def composed(parts: Iterable[tuple[Any, int]], **grid: Any) -> PrivacyLoss | Cur
             steps.append((step, count))
         else:
             others.append((source, count))
-    gaussian = compose(*losses) if losses else None
+    gaussian = compose(*losses) if len(losses) > 1 else losses[0] if losses else None
     if steps and gaussian is not None and gaussian.batch_shape:  # label edges: the worst of them at each epsilon
         others.append((gaussian, 1))
         gaussian = None
