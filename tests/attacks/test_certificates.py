@@ -258,21 +258,20 @@ def remembered() -> Iterator[None]:
 
 @pytest.mark.parametrize("part", range(10))
 def test_the_two_never_contradict_on_ten_thousand_certificates(
-    recorded: Certificate, remembered: None, part: int, full: bool
+    recorded: Certificate, remembered: None, part: int
 ) -> None:
-    """A thousand in each part with --full: mutated ones, and one in a hundred of terms from nowhere."""
+    """A thousand in each part: mutated ones, and one in a hundred of terms from nowhere."""
     chance = random.Random(17 + part)
     quick = [one for name, one in honest().items() if name != "replaced"]  # its grid takes a second each time
     bases = [json.loads(one.to_json()) for one in (*quick, recorded)]
     seen: dict[tuple[str, str], int] = {}
-    many = 1000 if full else 300
-    for number in range(many):
+    for number in range(1000):
         body = extreme(chance) if number % 100 == 99 else json.dumps(mutated(chance.choice(bases), chance))
         verdicts = ours(body), theirs(body)
         seen[verdicts] = seen.get(verdicts, 0) + 1
         assert set(verdicts) != {"verified", "refuted"}, body
-    assert seen[("refuted", "refuted")] > many // 4, seen
-    assert seen[("verified", "verified")] > many // 40, seen  # texts, and claims that were loosened
+    assert seen[("refuted", "refuted")] > 250, seen
+    assert seen[("verified", "verified")] > 25, seen  # texts, and claims that were loosened
 
 
 @pytest.mark.parametrize(
