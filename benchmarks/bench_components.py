@@ -18,12 +18,11 @@ Row = dict[str, Any]
 
 
 def run() -> list[Row]:
-    return side_by_side(components, itertools.product(range(len(regressions())), EPSILONS))
+    return list(itertools.chain(*side_by_side(components, range(len(regressions())))))
 
 
-def components(cell: tuple[int, float]) -> Row:
+def components(place: int) -> list[Row]:
     """Distance of projectors on the two leading components, in public units, beside diffprivlib and the sketch."""
-    place, epsilon = cell
     one = regressions()[place]
     draws = drawn_how_often(one, DRAWS)
     rows = one.draw(0)[0]
@@ -36,23 +35,30 @@ def components(cell: tuple[int, float]) -> Row:
     def error(directions: Matrix) -> float:
         return float(np.linalg.norm(exact @ exact.T - directions.T @ np.linalg.pinv(directions.T)))
 
-    given = {"low": one.low, "high": one.high, "components": kept, "norm": norm}
-    theirs = diffprivlib("components", draws, (epsilon,), X=rows, **given)[0]
-    mine, drawn = [], []
-    for seed in range(draws):
-        model = PrivatePCA(
-            epsilon=epsilon, delta=DELTA, n_components=kept, bounds=(-1, 1), generator=SeededGenerator(seed)
-        ).fit(units)
-        mine.append(error(model.components_))
-        sketch = PrivateSketch(
-            epsilon=epsilon, delta=DELTA, row_norm=norm, n_components=256, generator=SeededGenerator(seed)
-        ).fit(units - units.mean(axis=0))
-        drawn.append(error(sketch.released_.pca(kept).components))
-    peers = {"diffprivlib": float(np.mean([error(fit) for fit in theirs])), "sketch": float(np.mean(drawn))}
-    best = min(peers, key=peers.__getitem__)
-    note = ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
-    name = f"{one.name}, epsilon {epsilon:g}: error of two components / best peer"
-    return ratio(name, float(np.mean(mine)), peers[best], 1, note)
+    given: dict[str, Any] = {"low": one.low, "high": one.high, "components": kept, "norm": norm}
+    theirs = dict(zip(EPSILONS, diffprivlib("components", draws, X=rows, **given)))
+
+    def at(epsilon: float) -> Row:
+        mine, drawn = [], []
+        for seed in range(draws):
+            model = PrivatePCA(
+                epsilon=epsilon, delta=DELTA, n_components=kept, bounds=(-1, 1), generator=SeededGenerator(seed)
+            ).fit(units)
+            mine.append(error(model.components_))
+            sketch = PrivateSketch(
+                epsilon=epsilon, delta=DELTA, row_norm=norm, n_components=256, generator=SeededGenerator(seed)
+            ).fit(units - units.mean(axis=0))
+            drawn.append(error(sketch.released_.pca(kept).components))
+        peers = {
+            "diffprivlib": float(np.mean([error(fit) for fit in theirs[epsilon]])),
+            "sketch": float(np.mean(drawn)),
+        }
+        best = min(peers, key=peers.__getitem__)
+        note = ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
+        name = f"{one.name}, epsilon {epsilon:g}: error of two components / best peer"
+        return ratio(name, float(np.mean(mine)), peers[best], 1, note)
+
+    return [at(epsilon) for epsilon in EPSILONS]
 
 
 if __name__ == "__main__":

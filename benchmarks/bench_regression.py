@@ -27,13 +27,13 @@ HERE = Path(__file__).parent
 PEER_PYTHON = os.environ.get("PEER_PYTHON") or str(HERE.parent / ".venv-peers-diffprivlib" / "bin" / "python")
 EPSILONS, DELTA = (0.1, 0.3, 1.0, 3.0, 10.0), 1e-6
 DRAWS = 100 if os.environ.get("FULL") else 20
+TOGETHER = 25  # samples in memory at a time
 Row = dict[str, Any]
 
 
 def run() -> list[Row]:
     """Our excess risk beside the best peer's in every cell, and the geometric mean beside AdaSSP's."""
-    cells = itertools.product(range(len(regressions())), EPSILONS)
-    found = side_by_side(compared, cells)
+    found = list(itertools.chain(*side_by_side(compared, range(len(regressions())))))
     whole = math.exp(np.mean(np.log([beside_adassp for _, beside_adassp in found])))
     rows = [row for row, _ in found]
     return [*rows, ratio("all cells: geometric mean of excess risk / AdaSSP", whole, 1.0, 0.5)]
@@ -112,23 +112,34 @@ def our_coefficients(one: Regression, rows: Matrix, target: Matrix, epsilon: flo
     return np.asarray(ours(one, rows, target, epsilon, seed).coefficients)
 
 
-def compared(cell: tuple[int, float]) -> tuple[Row, float]:
-    """One data set at one epsilon: our excess risk over the best peer's, and over AdaSSP's."""
-    place, epsilon = cell
+def compared(place: int) -> list[tuple[Row, float]]:
+    """One data set at every epsilon: our excess risk over the best peer's, and over AdaSSP's."""
     one = regressions()[place]
     risk = risk_of(one)
     draws = drawn_how_often(one, DRAWS)
-    samples = [one.draw(seed) for seed in range(draws)]
     given: dict[str, Any] = {"low": one.low, "high": one.high, "target": np.asarray(one.target)}
-    rows, values = (np.stack([sample[k] for sample in samples]) for k in (0, 1))
-    theirs = diffprivlib("linear", draws, (epsilon,), X=rows, y=values, **given)[0]
-    peers = {"diffprivlib": float(np.mean([risk(*pair) for pair in zip(theirs, samples)]))}
-    for name, fit in (("AdaSSP", adassp), ("sketch", sketched), ("ours", our_coefficients)):
-        drawn = [risk(fit(one, *sample[:2], epsilon, seed), sample) for seed, sample in enumerate(samples)]
-        peers[name] = float(np.mean(drawn))
+    found: dict[tuple[str, float], list[float]] = {}
+    for begin in range(0, draws, TOGETHER):
+        seeds = range(begin, min(begin + TOGETHER, draws))
+        samples = [one.draw(seed) for seed in seeds]
+        rows, values = (np.stack([sample[k] for sample in samples]) for k in (0, 1))
+        theirs = diffprivlib("linear", len(seeds), X=rows, y=values, begin=begin, **given)
+        for epsilon, fits in zip(EPSILONS, theirs):
+            found.setdefault(("diffprivlib", epsilon), []).extend(risk(*pair) for pair in zip(fits, samples))
+            for name, fit in (("AdaSSP", adassp), ("sketch", sketched), ("ours", our_coefficients)):
+                drawn = [risk(fit(one, *sample[:2], epsilon, seed), sample) for seed, sample in zip(seeds, samples)]
+                found.setdefault((name, epsilon), []).extend(drawn)
+    return [
+        beside(one, epsilon, {name: float(np.mean(each)) for (name, at), each in found.items() if at == epsilon})
+        for epsilon in EPSILONS
+    ]
+
+
+def beside(one: Regression, epsilon: float, peers: dict[str, float]) -> tuple[Row, float]:
     mine = peers.pop("ours")
     best = min(peers, key=peers.__getitem__)
-    note = f"{draws} draws; best peer {best}; " + ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
+    note = f"{drawn_how_often(one, DRAWS)} draws; best peer {best}; "
+    note += ", ".join(f"{name} {value:.3g}" for name, value in peers.items())
     name = f"{one.name}, epsilon {epsilon:g}: excess risk / best peer"
     return ratio(name, mine, peers[best], 1, note), mine / peers["AdaSSP"]
 

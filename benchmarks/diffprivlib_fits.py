@@ -1,8 +1,8 @@
 """diffprivlib's side of the regression benchmarks, in an environment of its own: `python diffprivlib_fits.py IN OUT`.
 
 IN is an .npz of arrays: `kind` (linear, logistic, components), X and y (one sample, or one for each draw), low, high,
-target (its two bounds), epsilons, `draws`, `components`. OUT gets `found`: coefficients, the intercept first, or
-directions, by epsilon and draw.
+target (its two bounds), epsilons, `draws`, `begin` (the first seed), `components`. OUT gets `found`: coefficients, the
+intercept first, or directions, by epsilon and draw.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def main(source: str, out: str) -> None:
     def sample(seed: int) -> dict[str, Any]:
         return given | ({"X": given["X"][seed], "y": given["y"][seed]} if given["X"].ndim == 3 else {})
 
-    draws = range(int(given["draws"]))
-    found = [[fit(sample(seed), float(epsilon), seed) for seed in draws] for epsilon in given["epsilons"]]
+    draws, begin = range(int(given["draws"])), int(given.get("begin", 0))
+    found = [[fit(sample(k), float(epsilon), begin + k) for k in draws] for epsilon in given["epsilons"]]
     np.savez(out, found=np.asarray(found))
 
 
