@@ -114,8 +114,10 @@ class WeightedRows(Statistic[ExactSum]):
             norm = column_norms(standard[:size])
             limit = self.row_norm * (1.0 - (size + 8) * 2.0**-52)
             weight = np.where(norm > limit, limit / norm, 1.0)
-            within, lacks = np.clip(standard[size:], -1.0, 1.0) * weight, np.sqrt(1.0 - weight**2)
-            rows = np.concatenate((weight[None], standard[:size] * weight, within, lacks[None]))
+            one, within = np.ones((1, values.shape[1])), np.clip(standard[size:], -1.0, 1.0)
+            rows = np.concatenate((one, standard[:size], within, one))
+            rows[:-1] *= weight
+            rows[-1] = np.sqrt(1.0 - weight**2)
         rows[:, ~np.isfinite(norm)] = 0.0
         return rows
 
