@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from gaussveil.errors import ParameterError
-from gaussveil_studies.study import Study
+
+if TYPE_CHECKING:
+    from gaussveil_studies.study import Study
 
 MODULES = {
     "ndis": "gaussveil_studies.ndis.study",
@@ -23,9 +26,14 @@ def names() -> list[str]:
     return [name for name, module in MODULES.items() if find_spec(module) is not None]
 
 
-def study_named(name: str) -> Study:
-    """A study by its name."""
+def check_name(name: str) -> None:
+    """Refuse a name that no study has, before anything slow is imported."""
     if name not in names():
         raise ParameterError(f"there is no study {name!r}; there are {', '.join(names())}.")
+
+
+def study_named(name: str) -> Study:
+    """A study by its name."""
+    check_name(name)
     found: Study = import_module(MODULES[name]).STUDY
     return found

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from gaussveil.cli.output import print_json, print_line
 from gaussveil.errors import ParameterError, SourceError
-from gaussveil_studies.summaries import SUMMARIES
+from gaussveil_studies.catalogue import check_name, names, study_named
+from gaussveil_studies.summaries import FILES, SUMMARIES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,30 +41,31 @@ def answer(
     json: bool,
 ) -> None:
     """Do what `gaussveil study` asks; its options say what each argument is."""
-    if name == "list" and not json:
+    if name == "list" and json:
+        print_json(
+            {"studies": [{"name": n, "summary": SUMMARIES[n], "data": sorted(FILES.get(n, ()))} for n in names()]}
+        )
+        return
+    if name == "list":
         for each, summary in SUMMARIES.items():
             print_line(f"{each:11}{summary}")
         return
+    check_name(name)
+    if full and tiny:
+        raise ParameterError("--full and --tiny exclude each other; give one of them")
+    if data is not None and not data.is_dir():
+        raise SourceError(f"{data}: is no folder; name the folder of the real data sets")
+    if resume and (no_cache or not full):
+        raise ParameterError("--resume continues a run with --full, from the cache: leave out --no-cache, add --full")
     from gaussveil.mechanisms.progress import shown_progress
-    from gaussveil_studies.catalogue import names, study_named
     from gaussveil_studies.peers.questions import install_peers as install
     from gaussveil_studies.study import Options, Size
     from gaussveil_studies.study_output import as_json, write_outcome
     from gaussveil_studies.study_run import default_cache, run_study
     from gaussveil_studies.trials import cores
 
-    if name == "list":
-        studies = [study_named(each) for each in names()]
-        print_json({"studies": [{"name": s.name, "summary": s.summary, "data": s.files} for s in studies]})
-        return
     wanted = study_named(name)
-    if full and tiny:
-        raise ParameterError("--full and --tiny exclude each other; give one of them")
-    if data is not None and not data.is_dir():
-        raise SourceError(f"{data}: is no folder; name the folder of the real data sets")
     size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
-    if resume and (no_cache or not full):
-        raise ParameterError("--resume continues a run with --full, from the cache: leave out --no-cache, add --full")
     kept = None if no_cache else cache or default_cache()
     pieces = kept / "pieces" / name if kept is not None and full else None
     if pieces is not None and not resume:

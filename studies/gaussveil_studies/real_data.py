@@ -7,10 +7,7 @@ from pathlib import Path
 
 from gaussveil.errors import MissingDataError
 from gaussveil.timeseries import Readings, read_readings
-
-SWISS_HOMES = "ch_homes_15min_kw.csv.gz"
-SINGLE_HOME = "home_uci_5min_kw.csv.gz"
-PROFILES = "profiles_12h_kw.csv.gz"
+from gaussveil_studies.summaries import SWISS_HOMES
 
 
 def data_file(folder: Path | None, name: str) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gaussveil_studies.catalogue import names
+from gaussveil_studies.catalogue import names, study_named
 from gaussveil_studies.errata.records import records
 from gaussveil_studies.study import Verdict
 
@@ -111,6 +111,7 @@ def test_the_list_names_every_study(run: Run) -> None:
     assert all(name in out for name in ("ndis", "class", "gmm", "spectral", "peers", "simulator"))
     listed = json.loads(run("study", "--json")[1])["studies"]
     assert [study["name"] for study in listed] == names()
+    assert [study["data"] for study in listed] == [study_named(name).files for name in names()]
 
 
 @pytest.mark.parametrize(

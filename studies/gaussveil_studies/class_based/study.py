@@ -24,9 +24,8 @@ from gaussveil_studies.class_based.synthetic import (
     draws,
 )
 from gaussveil_studies.errata.part import errata_step
-from gaussveil_studies.real_data import SWISS_HOMES
 from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, Value, shown
-from gaussveil_studies.summaries import SUMMARIES
+from gaussveil_studies.summaries import SUMMARIES, SWISS_HOMES
 
 PAPER = Paper("class-based")
 

@@ -21,7 +21,8 @@ from sklearn.datasets import load_iris
 
 from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.typing import Floats, Integers
-from gaussveil_studies.real_data import PROFILES, data_file
+from gaussveil_studies.real_data import data_file
+from gaussveil_studies.summaries import PROFILES
 
 PROFILES_FITTED = 1409
 IMAGES_FITTED, IMAGES_PUBLIC = 5000, 10_000

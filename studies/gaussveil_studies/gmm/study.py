@@ -23,15 +23,11 @@ from gaussveil_studies.gmm.settings import Setting, iris, setting_of
 from gaussveil_studies.gmm.sweeps import BASELINES, OURS, Key, columns_of, figure_of, marginals_figure, sweep
 from gaussveil_studies.gmm.uses import accuracy
 from gaussveil_studies.published.additive_wishart import additive_wishart, escape_probability, evidence, wishart_rate
-from gaussveil_studies.real_data import PROFILES
 from gaussveil_studies.study import Claim, Options, Paper, Part, Picture, Row, Step, Study, Table, shown
-from gaussveil_studies.summaries import SUMMARIES
+from gaussveil_studies.summaries import MNIST_FILES, PROFILES, SUMMARIES
 
 PAPER = Paper("GMM")
 
-MNIST_FILES = tuple(
-    f"mnist/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
-)
 DIVERGENCE = "median divergence from the fit without privacy."
 SHOWN_EPSILON = 2.0  # of Figures 6 and 8
 

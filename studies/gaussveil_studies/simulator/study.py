@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gaussveil.typing import Progress
-from gaussveil_studies.real_data import SWISS_HOMES, swiss_homes
+from gaussveil_studies.real_data import swiss_homes
 from gaussveil_studies.simulator import resemblance
 from gaussveil_studies.study import Options, Part, Picture, Step, Study, Table, Value, judged
-from gaussveil_studies.summaries import SUMMARIES
+from gaussveil_studies.summaries import SUMMARIES, SWISS_HOMES
 
 FIRST_SEED = 10  # the constants were tuned on the towns before
 

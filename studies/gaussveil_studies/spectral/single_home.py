@@ -18,9 +18,10 @@ from gaussveil.mechanisms import GaussianRelease, PrivateSpectrum, calibrate_bal
 from gaussveil.noise import SeededGenerator
 from gaussveil.timeseries import welch_psd
 from gaussveil.typing import Floats
-from gaussveil_studies.real_data import SINGLE_HOME, data_file
+from gaussveil_studies.real_data import data_file
 from gaussveil_studies.spectral import stream_figures, stream_tables
 from gaussveil_studies.spectral.stream_receiver import PERIOD, WEEK, Home
+from gaussveil_studies.summaries import SINGLE_HOME
 
 STRETCH = 9 * WEEK  # of the public half, twice
 BANDS = (8, 4)

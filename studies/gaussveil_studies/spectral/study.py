@@ -8,7 +8,7 @@ from dataclasses import asdict
 from gaussveil.mechanisms import TrajectoryRelease
 from gaussveil.typing import Progress
 from gaussveil_studies.errata.part import errata_step
-from gaussveil_studies.real_data import SINGLE_HOME, SWISS_HOMES, swiss_homes
+from gaussveil_studies.real_data import swiss_homes
 from gaussveil_studies.spectral.single_home import average_errors, distances, figures, read_home, spectrum_errors
 from gaussveil_studies.spectral.stream_receiver import Home
 from gaussveil_studies.spectral.stream_tables import sensitive_row, tables_2_and_3
@@ -16,7 +16,7 @@ from gaussveil_studies.spectral.stream_utility import measure
 from gaussveil_studies.spectral.sweeps import sweeps
 from gaussveil_studies.spectral.typical_stream import curve
 from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, shown
-from gaussveil_studies.summaries import SUMMARIES
+from gaussveil_studies.summaries import SINGLE_HOME, SUMMARIES, SWISS_HOMES
 
 PAPER = Paper("SpDP")
 
