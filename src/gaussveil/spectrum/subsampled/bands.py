@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, Step, exp_less_one, log_one_plus
@@ -47,8 +47,8 @@ def lower_cap(step: Step, cap: float) -> float:
 def windows(z: Floats, cap: float, step: Step) -> tuple[Floats, Floats]:
     """The window below the cap, and the part of it that is not in the one below the lower cap."""
     top, bottom = (cap - z) / step.edge, (lower_cap(step, cap) - z) / step.edge
-    inside = np.where(top + bottom > 0.0, ndtr(-bottom) - ndtr(-top), ndtr(top) - ndtr(bottom))
-    return ndtr(top), inside
+    normal = scipy.special.ndtr
+    return normal(top), np.where(top + bottom > 0.0, normal(-bottom) - normal(-top), normal(top) - normal(bottom))
 
 
 class Points:
@@ -60,7 +60,7 @@ class Points:
         self.loss = self.base - second
         density = math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2
         self.whole, self.inside = (density + np.log(part) for part in windows(self.z, cap, step))
-        self.missing = float(ndtr(-cap / math.hypot(1.0, step.edge)))  # 1 - E W: what the weights' sum lacks
+        self.missing = float(scipy.special.ndtr(-cap / math.hypot(1.0, step.edge)))  # 1 - E W: what the sum lacks
 
     def means(self, order: float) -> tuple[float, float, float, float]:
         """log of the moment up to the cap at a real order, the band's share of it, and both mean losses."""

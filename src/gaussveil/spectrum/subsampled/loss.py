@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
+import scipy
 
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
@@ -325,8 +325,8 @@ def _single_guess(step: Step, goal: float) -> float:
         middle = math.sqrt(low * high)
         raised = math.expm1(min(middle, 700.0)) + step.sampling_rate
         edge = step.noise_multiplier * math.log(raised / step.sampling_rate) + 0.5 / step.noise_multiplier
-        part = math.log(step.sampling_rate) + float(log_ndtr(1.0 / step.noise_multiplier - edge))
-        rest = math.log(raised) + float(log_ndtr(-edge)) - part
+        part = math.log(step.sampling_rate) + float(scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge))
+        rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
         found = part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf
         low, high = (middle, high) if found > goal else (low, middle)
     return high
