@@ -10,7 +10,8 @@ EXTRAS := standard,dev,docs,exchange,postgres,spark,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
-WORKERS ?= 2
+# More than cores: those that drive the browser and Spark mostly wait.
+WORKERS ?= 3
 
 export PYTHON
 # Workers share the cores; BLAS threads on top of them only fight.
@@ -29,7 +30,7 @@ TRAIN_STAMP := .venv-peers-train/.installed
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
-.PHONY: help native demo test test-full lint format docs package bench numbers images components constraints clean
+.PHONY: help native demo test tests test-full lint format docs package bench numbers images components constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -38,9 +39,11 @@ demo: $(USER_STAMP) ## Set up, then do the whole job on a simulated town; report
 	$(BIN)/gaussveil demo --out out
 
 test: components $(DEV_STAMP) native ## Set up, then lint, types, import layers, tests, wheel and README example
-	$(MAKE) --no-print-directory lint docs
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST)
-	$(MAKE) --no-print-directory package
+	$(MAKE) --no-print-directory -j 2 lint docs
+	$(MAKE) --no-print-directory -j 2 tests package
+
+tests: $(DEV_STAMP) native
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
 
 test-full: ## The same at the sizes the issues name (takes hours)
 	$(MAKE) --no-print-directory test PYTEST="--full $(PYTEST)"

@@ -22,6 +22,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the same test bodies at the sizes the issues name")
 
 
+# What takes longest begins first, so that no worker is left alone with it at the end.
+LONGEST = ("browser", "spark", "laws", "studies", "mechanisms", "spectrum", "cli", "docs", "attacks", "accounting")
+ALONE = "docs/test_pages.py"  # its tests have nothing in common: each goes wherever there is room
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Send tests that share what is slow to build to one worker: those of a file, and the laws of a mechanism."""
+    ranks: dict[str, int] = {}
+    for item in items:
+        *_, folder, file = item.path.parts
+        marked = item.get_closest_marker("xdist_group")
+        group = marked.args[0] if marked else f"{folder}/{file}"
+        if marked is None and group == "laws/test_laws.py":
+            group = f"laws of {item.callspec.params['case'].name}"  # type: ignore[attr-defined]
+        if marked is None and group != ALONE:
+            item.add_marker(pytest.mark.xdist_group(group))
+        ranks[item.nodeid] = next((n for n, name in enumerate(LONGEST) if name in (group, folder)), len(LONGEST))
+    items.sort(key=lambda item: ranks[item.nodeid])
+
+
 @pytest.fixture(scope="session")
 def full(request: pytest.FixtureRequest) -> bool:
     """Whether to run at full size."""

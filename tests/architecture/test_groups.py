@@ -9,3 +9,8 @@ import pytest
 def test_pytest_tells_workers_the_groups(request: pytest.FixtureRequest) -> None:
     grouping = bool(getattr(request.config.option, "loadgroup", False))  # only on a worker, with --dist loadgroup
     assert request.node.nodeid.endswith("@spark") == grouping
+
+
+def test_tests_of_a_file_share_a_worker(request: pytest.FixtureRequest) -> None:
+    grouping = bool(getattr(request.config.option, "loadgroup", False))
+    assert request.node.nodeid.endswith("@architecture/test_groups.py") == grouping
