@@ -146,7 +146,9 @@ async def on_our_error(request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     """An unknown page, a wrong method, a request that is too large."""
     assert isinstance(error, HTTPException)
-    reply = problem(request, error.status_code, f"HTTP{error.status_code}", str(error.detail))
+    words = {404: "there is no such page", 405: "this cannot be asked in that way"}
+    said = words.get(error.status_code, str(error.detail))
+    reply = problem(request, error.status_code, f"HTTP{error.status_code}", said)
     reply.headers.update(error.headers or {})
     return reply
 

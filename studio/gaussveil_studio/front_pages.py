@@ -50,6 +50,7 @@ class Columns(BaseModel):
     """Columns of a table, and how its file is written where that is unusual."""
 
     columns: list[Column]
+    rows: list[Column] = Field(default=[], description="As rows, where it has a column of readings for each home.")
     written: str = ""
 
 

@@ -47,7 +47,8 @@ class Preview(BaseModel):
 
     facts: list[tuple[str, str]]
     simulated: dict[str, Any] | None = Field(description="The answer with its band on a simulated table.")
-    guessed_right: int = Field(description="Of 100 guesses who is in the data; 50 are right by chance.")
+    doubt: str = Field(description="What a stranger can hardly tell.")
+    guessed_right: int = Field(description="Of 100 guesses of that at most; 50 are right by chance.")
     promised: float
     budget: Budget | None
     digest: str | None = Field(description="What to send as `shown`; null where the account does not allow it.")
@@ -266,7 +267,7 @@ def _again(context: Studio, key: str) -> dict[str, Any]:
     """The script and the command that make such a release again; no command where there is none."""
     asked, done = context.jobs.request(key), context.jobs.status(key).done or {}
     about = {**asked["request"], "table": asked["table_name"], "out": done["file"], "line": done["python"]}
-    about |= {"columns": done.get("columns"), "before": done.get("shell")}
+    about |= {"columns": done.get("columns"), "before": done.get("shell"), "reads": done.get("reads", about["table"])}
     about["ledger"] = FilePath(asked["ledger"]).name
     rendered = [environment().get_template(name).render(about).strip() for name in ("again.py.txt", "again.txt")]
     return dict(zip(("python", "command"), rendered))

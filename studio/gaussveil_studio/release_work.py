@@ -55,7 +55,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     from gaussveil.accounting.transaction import release_id_given
     from gaussveil.files import read_json, reserved
     from gaussveil_studio.offers import make_offer
-    from gaussveil_studio.offers.affordability import guessed_right
+    from gaussveil_studio.offers.affordability import doubt, guessed_right
     from gaussveil_studio.shown import require_shown
     from gaussveil_studio.verdicts import explained
 
@@ -89,6 +89,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
         "picture": drawn(outcome),
         "python": offer.python(),
         "shell": offer.shell(),
+        "reads": offer.reads(),
         "columns": offer.columns(),
         "explore": pair_of(promise),
         "certificate": {
@@ -96,6 +97,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
             "delta": promise.delta,
             "delta_upper": promise.delta_upper,
             "unit": promise.adjacency.unit,
+            "doubt": doubt(promise.adjacency),
             "guessed_right": guessed_right(promise.charge, promise.adjacency, promise.epsilon, promise.delta),
         },
     }

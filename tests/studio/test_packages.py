@@ -67,6 +67,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for step, (time, kw) in enumerate(zip(times, row))
     ]
     (folder / "tables" / "homes.csv").write_text("\n".join(["household,time,kw,step", *lines]), encoding="utf-8")
+    wide = [",".join(["time", *(f"m{place}" for place in range(9))])]
+    wide += [",".join([time, *(repr((step + place) % 7 / 4) for place in range(9))]) for step, time in enumerate(times)]
+    (folder / "tables" / "wide.csv").write_text("\n".join(wide) + "\n", encoding="utf-8")
     profiles = f"name,night,day,note\nflat,1,1,x\n{HIDDEN},1,3,x\nlate,3,1,x\n"
     (folder / "tables" / "profiles.csv").write_text(profiles, encoding="utf-8")
     return folder / "tables"
@@ -98,14 +101,17 @@ def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str,
     return unpacked
 
 
-@pytest.mark.parametrize("mechanism", KINDS)
+WIDE = {"unit": "household", "column": "reading", "low": 0, "high": 3, "by": "hour", "by_column": "time"}
+
+
+@pytest.mark.parametrize("mechanism", [*KINDS, "wide"])
 def test_script_and_command_of_a_package_release_the_same(
     mechanism: str, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert KINDS.keys() == ORDERS.keys()
-    name, asked = KINDS[mechanism]
+    name, asked = KINDS.get(mechanism, ("wide.csv", WIDE))
     monkeypatch.setattr("signal.signal", lambda *_: None)  # this process goes on after the release
-    place = taken_away(tmp_path, tables / name if name else None, mechanism, asked)
+    place = taken_away(tmp_path, tables / name if name else None, mechanism if mechanism in KINDS else "table", asked)
     first = Certificate.read(place / "certificate.json")
     monkeypatch.chdir(place)
     monkeypatch.setattr("builtins.input", lambda _: HIDDEN)
@@ -114,7 +120,8 @@ def test_script_and_command_of_a_package_release_the_same(
     command = (place / "again.txt").read_text(encoding="utf-8").strip()
     *before, line = command.split("\n")
     for each in before:
-        subprocess.run(["/bin/sh", "-c", each], check=True, timeout=60)
+        made_first = each.replace("python ", f"{sys.executable} ", 1) if each.startswith("python ") else each
+        subprocess.run(["/bin/sh", "-c", made_first], check=True, timeout=60)
     arguments = shlex.split(line.replace('"$WHOSE"', HIDDEN))
     out = Path(arguments[arguments.index("--out") + 1])
     out.unlink(missing_ok=True)

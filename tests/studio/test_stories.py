@@ -99,6 +99,44 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     assert "more like the last" in page.inner_text(f"a.card:has-text('{account}')")
 
 
+def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, studio: Running, tmp_path: Path) -> None:
+    generator = np.random.default_rng(5)
+    kw = generator.gamma(2.0, 0.4, size=(24, 30))
+    lines = [f"2024-01-01 {hour:02}:00:00,{','.join(f'{v:.4f}' for v in row)}" for hour, row in enumerate(kw)]
+    wide = tmp_path / "wide.csv"
+    head = ",".join(["time", *(f"ch{home}" for home in range(30))])
+    wide.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    page = visit("/").page
+    page.click("a.tile:has-text('New release')")
+    page.set_input_files("#file", str(wide))
+    page.wait_for_selector("#columns summary:has-text('30 homes')")
+    page.wait_for_selector("#preview .hint:has-text('still empty')")  # bounds: in words, no error
+    page.fill("#field-low", "0")
+    page.fill("#field-high", "4")
+    # An account is opened on the way, and a link leads back to what was begun.
+    page.click("a:text('Open an account')")
+    name = f"opened {page.url.rsplit('/', 1)[-1]} {wide.parent.name}"
+    page.fill("#new-name", name)
+    page.click("button:text('Open')")
+    page.wait_for_selector(f"th:has-text('{name}')")
+    page.click("text=Back to the release that you began")
+    page.select_option("#account", name)
+    page.wait_for_selector("#release-button:enabled")
+    found = [page.input_value(f"#field-{field}") for field in ("column", "unit", "by_column", "units", "high")]
+    assert found == ["reading", "household", "time", "30", "4"]
+    page.fill("#field-epsilon", "2.5")
+    page.wait_for_selector("#release-button:enabled")
+    page.click("#release-button")
+    page.wait_for_selector("h2:text('Released')")
+    assert page.inner_text("h1") == "Mean of reading by hour, wide.csv"
+    (picture,) = [json.loads(one) for one in page.locator(".chart").evaluate_all(PICTURES)]
+    (band,) = picture["bands"]
+    inside = [low <= v <= high for low, v, high in zip(band["low"], kw.mean(axis=1), band["high"])]
+    assert sum(inside) >= 18  # of 24 at 95 %: fewer have a chance of 3e-4
+    page.goto(studio.address + "/")
+    assert page.locator("#begun").is_hidden()
+
+
 def test_what_is_taken_away_makes_the_same_release_again(
     visit: Come, studio: Running, day: str, tmp_path: Path
 ) -> None:
@@ -275,10 +313,13 @@ def test_three_hundred_accounts_are_searched_sorted_and_paged(
             book.open_account(f"town {number:03}", epsilon=3.0, delta=1e-5)
         for _ in range(2):
             book.debit("town 123", Charge(GaussianPair.mean_shift(0.3)), Adjacency.add_remove("home"))
+        free = Charge(GaussianPair.mean_shift(0.0), sampler_error=1e-30)  # the average of a group may cost nothing
+        book.debit("town 299", free, Adjacency.add_remove("home"))
     with started_studio(tmp_path) as many:
         page = browser.new_page()
         page.set_default_timeout(PATIENCE * 1000)
         page.goto(many.link)
+        assert "as many more as you like" in page.inner_text("a.card:has-text('town 299')")
         page.click("text=All 300 accounts")
         assert page.locator("tbody tr").count() == 24
         page.click("text=Next")

@@ -31,7 +31,7 @@ def warm(mechanism: str) -> dict[str, Any]:
 
 def preview(request: dict[str, Any], address: str | None, table_name: str, ledger: str) -> dict[str, Any]:
     """Facts, pictures, the account before and after, and the digest of it all; nothing is drawn or spent."""
-    from gaussveil_studio.offers.affordability import before_and_after, guessed_right
+    from gaussveil_studio.offers.affordability import before_and_after, doubt, guessed_right
     from gaussveil_studio.shown import digest
 
     order, account = request["order"], request["account"]
@@ -43,6 +43,7 @@ def preview(request: dict[str, Any], address: str | None, table_name: str, ledge
         "facts": [list(fact) for fact in plan.facts],
         "simulated": None if plan.simulated is None else plan.simulated.to_dict(),
         "guessed_right": guessed_right(plan.charge, plan.adjacency, *promised),
+        "doubt": doubt(plan.adjacency),
         "promised": promised[0],
         "budget": budget,
         "digest": shown if budget and budget["allowed"] is not False else None,

@@ -17,6 +17,14 @@ from gaussveil.errors import InputError, ParameterError, PrivacyError
 from gaussveil.spectrum import GaussianPair
 from gaussveil_studio.offers.offer import Plan
 
+MANY = 10**6
+DOUBTS = {
+    "add-remove": "whether any one {unit} was in the data",
+    "replace": "which of two was the {unit} in the data",
+    "label-graph": "whose of any two it is",
+    "l2-ball": "which of two it was, if the {space} of one {unit} differs by no more than is hidden",
+    "event": "whether something happened that changes one {unit} by no more than is hidden",
+}
 LARGEST_TRIED, SMALLEST_TRIED = 20.0, 0.01  # epsilons of the slider
 
 
@@ -43,9 +51,10 @@ def more_like(statement: Statement, charge: Charge) -> int | None:
         return 0 if statement.terms.active_filter == "single" else None
     now, then = usage(statement), usage(statement, (charge, 1))
     steps = ((1 - now.used, then.used - now.used), (1 - now.sampler_used, then.sampler_used - now.sampler_used))
-    count: int = max(0, min(math.floor(left / step + 1e-9) for left, step in steps if step > 0))
+    fits = (math.floor(left / step + 1e-9) for left, step in steps if step > 0)
+    count: int = max(0, min([*fits, MANY]))  # of one that costs nothing there is no end
     while count and not usage(statement, (charge, count)).within:
-        count -= 1
+        count -= max(1, count // 1000)
     return count
 
 
@@ -54,6 +63,12 @@ def usage(statement: Statement, *more: tuple[Charge, int]) -> Usage:
     terms, charges = statement.terms, [*statement.charges, *more]
     symmetric = terms.adjacency is not None and terms.adjacency.symmetric
     return filter_usage(terms.budget, terms.active_filter or "", terms.order, charges, symmetric=symmetric)
+
+
+def doubt(adjacency: Adjacency | None) -> str:
+    """What a stranger can hardly tell, by who is protected; a forecast's neighbours are known once it is made."""
+    known = {} if adjacency is None else {"unit": adjacency.unit, **adjacency.parameters}
+    return DOUBTS["label-graph" if adjacency is None else adjacency.kind].format_map(known)
 
 
 def guessed_right(charge: Charge | None, adjacency: Adjacency | None, epsilon: float, delta: float) -> int:

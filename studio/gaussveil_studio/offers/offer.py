@@ -110,6 +110,10 @@ class Offer(ABC):
         """Columns that a command must name; all others of the table are not read."""
         return []
 
+    def reads(self) -> str:
+        """The file that a command reads."""
+        return self.table_name
+
     def shell(self) -> str:
         """What a command needs that no table holds: a line that writes a file of public numbers."""
         return ""

@@ -56,6 +56,10 @@ class StreamOffer(Offer):
         self._known["stream"] = MeterStream.design(**self._given())
         return ROOM
 
+    def reads(self) -> str:
+        """A history."""
+        return "history.csv"
+
     def shell(self) -> str:
         """A history of two readings, which tells the meter's name and how often it is read."""
         step = np.timedelta64(round(3600 * MeterStream.design(**self._given()).design_.sample_period), "s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from gaussveil.report.number_files import encode_columns
 from gaussveil.statistics import Source
 from gaussveil_studio.offers.offer import DAY, spelled
 from gaussveil_studio.offers.rehearsed import Answer, Facts, RehearsedOffer
-from gaussveil_studio.offers.tables import open_source, schema_of
+from gaussveil_studio.offers.tables import HOUSEHOLD, READING, by_rows, open_source, rows_of, schema_of
 
 MANY = 8  # groups from which on a line is drawn
 MOST_SIMULATED = 2000
@@ -58,7 +60,7 @@ class TableOffer(RehearsedOffer):
 
     def _simulated(self) -> pa.Table:
         """Rows of nobody: each unit once in every group, some larger than others, over a day that everybody knows."""
-        self._mechanism().plan().request.reader.check(schema_of(self.needed_table()))
+        self._mechanism().plan().request.reader.check(self._rows() or schema_of(self.needed_table()))
         if self.order["unit"] == self.order["by_column"]:
             raise SchemaError("whom to hide cannot be a group as well: a group of one hides nobody")
         units = min(self.order["units"], MOST_SIMULATED)
@@ -76,20 +78,41 @@ class TableOffer(RehearsedOffer):
             columns[order["by_column"]] = clock.astype("M8[s]") if step else clock
         return pa.table(columns)
 
+    def _rows(self) -> pa.Schema | None:
+        """The table as rows of household, time and reading, where it has a column for each household."""
+        return rows_of(schema_of(self.needed_table())) if self.order["unit"] == HOUSEHOLD else None
+
     def _data(self) -> Source:
-        return open_source(self.needed_table())
+        table = open_source(self.needed_table())
+        return by_rows(table) if self._rows() else table
 
     def _facts(self, rehearsed: Answer) -> Facts:
         (names, _), error = rehearsed.table.values(), dict(rehearsed.facts)["Typical error"]
         units = min(self.order["units"], MOST_SIMULATED)
         return (
-            ("Answers", f"{len(names)} numbers, each with its error and its 95 % interval"),
+            ("Answers", f"{len(names)} number{'s' * (len(names) > 1)}, each with its error and its 95 % interval"),
             ("Noise", f"standard deviation about {error} if each group has {units} of them"),
         )
 
     def python(self) -> str:
         """As Python."""
-        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table))"
+        rows = "gaussveil.open(table)" + (self._melted() if self._rows() else "")
+        return f"release = {spelled(self._mechanism())}.release({rows})"
+
+    def _melted(self) -> str:
+        time = json.dumps(self.order["by_column"])
+        return f'.table().to_pandas().melt({time}, var_name="{HOUSEHOLD}", value_name="{READING}")'
+
+    def reads(self) -> str:
+        """The table, or its readings as rows."""
+        return "readings.parquet" if self._rows() else super().reads()
+
+    def shell(self) -> str:
+        """The readings as rows."""
+        if not self._rows():
+            return ""
+        made = f'gaussveil.open({json.dumps(self.table_name)}){self._melted()}.to_parquet("{self.reads()}")'
+        return f"python -c {shlex.quote(f'import gaussveil; {made}')}"
 
     def _unit(self) -> str:
         unit: str = self.order["measured_in"]

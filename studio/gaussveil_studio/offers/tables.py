@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from gaussveil.statistics import Source
 
 
+HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
+
+
 def open_source(address: str) -> Source:
     """The table as a Source."""
     from gaussveil.engines import open as open_table
@@ -28,13 +31,48 @@ def open_source(address: str) -> Source:
 
 def schema_of(address: str) -> pa.Schema:
     """Columns and types, kept as long as the file stays as it is: a slider asks for them ten times a second."""
+    return _seen(address)[0]
+
+
+def _seen(address: str) -> tuple[pa.Schema, str]:
+    """The schema, and how the file is written; a wide text file takes its time."""
     known = written(address)
-    return _schema(address, *known) if known else open_source(address).schema
+    return _looked(address, *known) if known else _looked.__wrapped__(address)
 
 
 @lru_cache(maxsize=16)
-def _schema(address: str, *_written: int) -> pa.Schema:
-    return open_source(address).schema
+def _looked(address: str, *_written: int) -> tuple[pa.Schema, str]:
+    table = open_source(address)
+    dialect = getattr(table, "dialect", None)
+    return table.schema, dialect.words() if dialect else ""
+
+
+def rows_of(schema: pa.Schema) -> pa.Schema | None:
+    """Of times and a column of readings for every home: the same as rows; None of other tables."""
+    import pyarrow as pa
+
+    from gaussveil.statistics.block import is_number
+
+    times = [one for one in schema if pa.types.is_temporal(one.type)]
+    fits = len(schema) > FEWEST_HOMES and all(is_number(one.type) for one in schema if one not in times)
+    if len(times) != 1 or not fits or {HOUSEHOLD, READING} & {*schema.names}:
+        return None
+    return pa.schema([(HOUSEHOLD, pa.string()), times[0], (READING, pa.float64())])
+
+
+def by_rows(source: Source) -> Source:
+    """A row for each reading."""
+    import numpy as np
+    import pyarrow as pa
+
+    from gaussveil.statistics import as_source
+
+    found = source.table()
+    (time,) = (one.name for one in found.schema if pa.types.is_temporal(one.type))
+    homes = [name for name in found.column_names if name != time]
+    readings = pa.chunked_array([part for home in homes for part in found[home].cast(pa.float64()).chunks])
+    times = pa.chunked_array(found[time].chunks * len(homes))
+    return as_source(pa.table([np.repeat(homes, len(found)), times, readings], [HOUSEHOLD, time, READING]))
 
 
 def read_plain(address: str) -> Numbers:
@@ -48,7 +86,9 @@ def read_plain(address: str) -> Numbers:
 
 def describe_table(address: str) -> dict[str, Any]:
     """Columns and their types: the schema counts as public, the number of rows does not."""
-    table = open_source(address)
-    dialect = getattr(table, "dialect", None)
-    columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
-    return {"columns": columns, "written": dialect.words() if dialect else ""}
+    schema, form = _seen(address)
+    columns, rows = (
+        [{"name": field.name, "type": str(field.type)} for field in fields or ()]
+        for fields in (schema, rows_of(schema))
+    )
+    return {"columns": columns, "rows": rows, "written": form}

@@ -21,7 +21,7 @@
     return String(Number(value.toPrecision(digits)));
   }
 
-  // Ticks at 1, 2 or 5 times a power of ten; on a log axis at powers of ten.
+  // Ticks at 1, 2, 2.5 or 5 times a power of ten; on a log axis at powers of ten.
   function ticks(low, high, most, log) {
     if (log) {
       const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
@@ -31,7 +31,7 @@
       return found.length > 1 ? found : [low, high];
     }
     const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
+    const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) found.push(Number((k * step).toPrecision(12)));
     return found;
@@ -69,7 +69,7 @@
     const width = Math.max(element.clientWidth, 200), height = Math.max(element.clientHeight, 120);
     const numeric = known.x.every((v) => typeof v === "number") && known.kind !== "bar";
     const [low, high] = known.y_range || range(known);
-    const yTicks = ticks(low, high, Math.max(3, Math.floor(height / 55)), known.log_y);
+    const yTicks = ticks(low, high, Math.max(4, Math.floor(height / 55)), known.log_y);
     const left = 14 + 7.2 * Math.max(...yTicks.map((v) => number(v).length)), right = width - 14, top = 26, bottom = height - 42;
     const y = scale(low, high, bottom, top, known.log_y);
     const [first, last] = known.x_range || [Math.min(...(numeric ? known.x : [0])), Math.max(...(numeric ? known.x : [1]))];
@@ -89,7 +89,8 @@
     } else {
       const fits = Math.max(1, Math.ceil((8 * Math.max(...labels.map((words) => Math.min(words.length, 16))) + 14) / slot));
       labels.forEach((words, index) => {
-        if (index % fits === 0) svg.append(make("text", { class: "tick", x: x(index), y: bottom + 17, "text-anchor": "middle" }, words.slice(0, 16)));
+        const half = Math.min(3.6 * Math.min(words.length, 16), (right - left) / 2);
+        if (index % fits === 0) svg.append(make("text", { class: "tick", x: Math.max(left + half, Math.min(right - half, x(index))), y: bottom + 17, "text-anchor": "middle" }, words.slice(0, 16)));
       });
     }
     svg.append(make("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));

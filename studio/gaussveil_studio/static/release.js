@@ -24,6 +24,7 @@
     const before = JSON.parse(sessionStorage.getItem(kept) || "{}");
     for (const one of fields()) before[one.name] = one.type === "checkbox" ? one.checked : one.value;
     sessionStorage.setItem(kept, JSON.stringify(before));
+    sessionStorage.setItem("begun", location.pathname + location.search);
   }
 
   function restore() {
@@ -58,7 +59,8 @@
     for (const one of fields()) {
       const label = one.labels && one.labels[0] ? one.labels[0].textContent.trim() : one.name;
       if (one.validity && one.validity.badInput) return `${label}: this is not a number.`;
-      if (one.required && one.value === "" && one.id !== "account" && one.id !== "table") return `${label}: this is still empty.`;
+      const asked = one.required || (form.dataset.mechanism === "table" && /column|low|high|values/.test(one.name) && !one.closest("[hidden]"));
+      if (asked && one.value === "" && one.id !== "account" && one.id !== "table") return `${label}: this is still empty.`;
       if (!names.length || one.value === "") continue;
       const given = one.dataset.pick ? [one.value] : one.dataset.many !== undefined ? one.value.split(",").map((v) => v.trim()).filter(Boolean) : [];
       const unknown = given.find((name) => !names.includes(name));
@@ -151,16 +153,21 @@
     columns = [];
     if (!place) return;
     if (!table.value) { place.replaceChildren(); return; }
+    place.textContent = "Reading the columns…";
     const reply = await fetch(`/api/columns?table=${encodeURIComponent(table.value)}`, { headers: { "HX-Request": "true", Accept: "text/html" } });
     place.innerHTML = await reply.text();
     const known = place.querySelector("[data-columns]");
     columns = known ? JSON.parse(known.dataset.columns) : [];
+    const rows = known && form.dataset.mechanism === "table" ? JSON.parse(known.dataset.rows) : [], homes = columns.length - 1;
+    if (rows.length) columns = rows; // a column for each home reads like a row for each reading
     const isNumber = (one) => /int|float|double|decimal|bool/.test(one.type);
     const fill = (id, listed) => take(id).replaceChildren(...listed.map((one) => Object.assign(document.createElement("option"), { value: one.name, label: `${one.name}: ${one.type}` })));
     fill("columns-any", columns);
     fill("columns-number", columns.filter(isNumber));
     for (const picker of form.querySelectorAll(".picker")) choose(picker, columns.filter(isNumber));
     guess(isNumber);
+    const units = form.elements["order.units"];
+    if (rows.length && units.value === units.defaultValue) units.value = homes;
   }
 
   // A table with one column of times, one of names and one of numbers leaves nothing to choose.
@@ -219,6 +226,7 @@
     if (!shown || button.disabled || JSON.stringify(asked()) !== JSON.stringify({ ...shown, shown: undefined })) { changed(); return; }
     button.disabled = true;
     const { ok, found } = await studio.ask("/api/releases", { ...shown, key: form.dataset.key }).catch(() => ({ ok: false, found: null }));
+    if (ok) sessionStorage.removeItem("begun");
     if (ok) { location.replace(`/release/${form.dataset.key}`); return; }
     if (!found) { take("outcome").replaceChildren(complaint("The studio does not answer. Press again when it does: the account is debited once at most.")); button.disabled = false; return; }
     take("outcome").replaceChildren(complaint(found.error.message, found.error.code));

@@ -59,6 +59,8 @@
 
   // Coming back through the browser's memory: ask the server what became of the release.
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  const begun = sessionStorage.getItem("begun"), back = document.getElementById("begun");
+  if (begun && back && !location.pathname.startsWith("/release/")) { back.querySelector("a").href = begun; back.hidden = false; }
   window.studio = { ask, token };
   document.addEventListener("DOMContentLoaded", () => studioCharts.drawAll(document));
 })();
