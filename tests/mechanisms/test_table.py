@@ -156,7 +156,7 @@ def test_intervals_hold_their_level(answer: str) -> None:
         wanted = [one for one in EVERYTHING if answer.startswith(one.name)]
         estimate = {}
         for one in wanted:
-            estimate |= Estimates(noise, drawn)._answer(one)
+            estimate |= Estimates(noise, drawn).answer(one)
         found = estimate[answer]
         hits += int(np.sum((found.low <= truth[answer]) & (truth[answer] <= found.high)))
     assert 0.94 <= hits / 10_000 <= 0.96
@@ -428,10 +428,10 @@ def test_the_fit_of_norms_finds_a_quantile_through_heavy_noise() -> None:
     rng = np.random.default_rng(6)
     norms = 2.0 ** rng.normal(1.5, 0.7, 400)
     histogram = np.bincount(octave(norms), minlength=len(OCTAVES)).astype(float)
-    clean = quantile_of_norms(histogram, 0.8)
+    clean = quantile_of_norms(histogram, 0.8, 1.0)
     assert clean == pytest.approx(np.quantile(norms, 0.8), rel=0.15)
     for _ in range(100):
-        noisy = quantile_of_norms(histogram + rng.normal(0, 24, len(OCTAVES)), 0.8)
+        noisy = quantile_of_norms(histogram + rng.normal(0, 24, len(OCTAVES)), 0.8, 24)
         assert 0.4 < noisy / clean < 2.5
     assert octave(np.array([0.0, 1.0, 1.5, 2.0, np.inf, 1e300])).tolist() == [0, 21, 21, 22, 40, 40]
 

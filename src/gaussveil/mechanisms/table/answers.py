@@ -66,8 +66,7 @@ class _Bounded(_OfColumn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bounds is not None:
-            checks.one_of("bounds", self.bounds, ("auto",))
+        _known_bounds(self.bounds)
         if self.unit_norm is not None:
             given = (self.unit_norm,) if np.ndim(self.unit_norm) == 0 else tuple(self.unit_norm)  # type: ignore[arg-type]
             if len(given) not in (1, 3):
@@ -102,7 +101,13 @@ class Mean(_Bounded):
 
 @dataclass(frozen=True)
 class Variance(_OfColumn):
-    """Variance of a column clipped to `between`."""
+    """Variance of a column clipped to `between`, with bounds="auto" to the part of it that is learnt."""
+
+    bounds: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _learnt_within(self)
 
     @property
     def square(self) -> Feature:
@@ -165,17 +170,22 @@ class CDF(_OfEdges):
 
 @dataclass(frozen=True)
 class Quantile(Answer):
-    """Quantiles of a column clipped to `between`, searched for in rounds (`mechanisms.table.quantiles`)."""
+    """Quantiles of a column clipped to `between`, searched for in rounds (`mechanisms.table.quantiles`).
+
+    With bounds="auto" the search keeps to the part of `between` that is learnt to hold the values.
+    """
 
     column: str
     q: float | tuple[float, ...]
-    between: Range
+    between: Range | None = None
+    bounds: str | None = None
 
     def __post_init__(self) -> None:
         given = (self.q,) if np.ndim(self.q) == 0 else tuple(self.q)  # type: ignore[arg-type]
         if not 1 <= len(given) <= MOST_QUANTILES:
             raise ParameterError(f"q must be one share or at most {MOST_QUANTILES}. Got {len(given)}.")
         object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
+        _learnt_within(self)
         object.__setattr__(self, "between", _range(self.between))
 
     @property
@@ -183,6 +193,18 @@ class Quantile(Answer):
         """Which quantiles, rising."""
         assert isinstance(self.q, tuple)
         return tuple(sorted(set(self.q)))
+
+
+def _known_bounds(bounds: str | None) -> bool:
+    if bounds is not None:
+        checks.one_of("bounds", bounds, ("auto",))
+    return bounds is not None
+
+
+def _learnt_within(answer: Variance | Quantile) -> None:
+    """Where the range is to be learnt and none is stated, it is learnt within all that is possible."""
+    if _known_bounds(answer.bounds) and answer.between is None:
+        object.__setattr__(answer, "between", UNBOUNDED)
 
 
 def _range(between: Any) -> Range:

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
-from gaussveil.mechanisms.table.answers import Mean, Sum
+from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
 from gaussveil.mechanisms.table.noise import TableNoise, Variances
-from gaussveil.mechanisms.table.profile import ProfileDraw, ProfileDraws
+from gaussveil.mechanisms.table.profile import OCTAVES, ProfileDraw, ProfileDraws, quantile_of_norms
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileDraw
 from gaussveil.noise import Generator
 from gaussveil.statistics import ExactSum, Source
@@ -24,6 +24,8 @@ from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, CellReader, Unit
 from gaussveil.typing import Floats, Integers
 
 LARGEST_KEY_COUNT = 2**40
+BEYOND = (1e-4, 0.25)  # the least and the largest share of rows that a learnt range leaves out
+SIZES = 2.0 ** OCTAVES[:-1]
 
 
 @dataclass
@@ -74,10 +76,37 @@ class TableDraws(NoisySums):
         """Read all that does not depend on a draw, so that a table that cannot be read costs nothing."""
         request = self.noise.request
         if not request.discovered:
-            self._totals()
+            if not request.learning:
+                self._totals()
             self.read["profiles"] = [self._profile(answer) for answer in request.profiles]
         for name, key in request.discovered.items():
             self.read[f"keys {name}"] = self.source.units_per_value(request.unit, key.column, key.per_unit)
+
+        for column in request.learnt_ranges:
+            limits = Thresholds(column, np.concatenate([-SIZES[::-1], SIZES])[None])
+            reader = CellReader(request.unit, (), (), (limits,))
+            (sums,) = _bins(self.source.fold_units(reader, RowTotals(1, 1, reader), []))
+            both = sums.limbs[:, 0, len(SIZES) + 1 :] + sums.limbs[:, 0, len(SIZES) - 1 :: -1]
+            self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
+
+    def ranges(self) -> dict[Answer, float]:
+        """Up to which size values count, where that is learnt: every unit adds its rows' shares in octaves, 1 in all.
+
+        A variance leaves out as many rows as its noise is worth, where less noise and less clipping balance.
+        """
+        noise, found = self.noise, {}
+        for column in noise.request.learnt_ranges:
+            self.spend(loss := noise.losses[f"range {column}"])
+            sums: ExactSum = self.read[f"range {column}"]
+            counts = self.noisy(noise_design(1 / math.sqrt(loss), sums.shape, *sums.shape), sums)
+            for answer in noise.request.learning:
+                if answer.column == column:
+                    beyond = BEYOND[0]
+                    if isinstance(answer, Variance):
+                        worth = math.sqrt(noise.features[-1]) / noise.request.rows / max(float(counts.sum()), 1.0)
+                        beyond = min(max(worth, beyond), BEYOND[1])
+                    found[answer] = quantile_of_norms(np.append(0.0, counts), 1 - beyond, 1 / math.sqrt(loss))
+        return found
 
     def keys(self) -> dict[str, list[Any]]:
         """Values of keys that nobody listed: those whose noisy number of units passes the threshold, sorted."""

@@ -91,10 +91,11 @@ class Estimates:
         """Every answer under its name."""
         found: dict[str, Estimate] = {}
         for answer in self.noise.request.answers:
-            found |= self._answer(answer)
+            found |= self.answer(answer)
         return found
 
-    def _answer(self, answer: Answer) -> dict[str, Estimate]:
+    def answer(self, answer: Answer) -> dict[str, Estimate]:
+        """An answer's columns."""
         request = self.noise.request
         match answer:
             case Count():

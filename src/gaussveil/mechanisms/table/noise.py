@@ -17,11 +17,13 @@ from gaussveil.calibration.boxes import BoxNoise, box_noise
 from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix_rows
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.table.answers import Count, Sum
+from gaussveil.mechanisms.table.profile import OCTAVES
 from gaussveil.mechanisms.table.quantiles import RANGES, ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.statistics.unit_cells import Feature
 
 DISCOVERY_SHARE = 0.1  # of the squared mean shift, for the numbers of units per key
+RANGE_SHARE = 0.06  # for the sizes of values where ranges are learnt
 PRIOR_SQUARE = 1 / 3  # of a mean's place in [-1, 1], of which nothing is known
 MOST_COORDINATES = 10**9  # of all draws together, where keys are not known yet
 
@@ -54,6 +56,8 @@ class TableNoise:
         total = ((self.mean_shift - ROUNDING_SHIFT) * (1 - 2.0**-40)) ** 2
         asked = self.request.discovered
         found = {f"keys {name}": DISCOVERY_SHARE * total / len(asked) for name in asked}
+        learnt = self.request.learnt_ranges
+        found |= {f"range {column}": RANGE_SHARE * total / len(learnt) for column in learnt}
         roots = {name: math.sqrt(cost) for name, cost in self._costs.items()}
         left = (total - sum(found.values())) / sum(roots.values())
         return found | {name: left * root for name, root in roots.items()}
@@ -159,6 +163,7 @@ class TableNoise:
         per_cell += sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
         per_cell += len(ROUND_SHARES) * (RANGES + 1) * len(request.searches)
         numbers = request.cells * per_cell + len(request.profiles) * (2 * request.cells + 256)
+        numbers += len(OCTAVES) * len(request.learnt_ranges)
         return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
 
     def variances(self) -> dict[str, object]:

@@ -31,6 +31,7 @@ OCTAVES = np.arange(-20, 21)
 HARMONICS = 3  # of a clock of twelve or more
 ALIGNMENT = {"rough": 0.9, "smooth": 0.3, "rest": 0.25}  # how alike in direction the clipped parts of units are
 MOST_CLIPPED = 0.75
+DOUBT = 0.01
 WIDTHS = np.geomspace(0.2, 2.5, 12)  # octaves
 
 
@@ -142,6 +143,7 @@ class ProfileDraws:
         self.reader = CellReader(unit, tuple(keys), (answer.feature,))
         self.kept: list[UnitCells] = []
         self.groups = self.basis.shape[1]
+        self.longest = math.sqrt(self.groups) * max(abs(answer.feature.low), abs(answer.feature.high))
         self.counted = self._read(Curves(answer.feature, self.basis, "smooth"))["units"]
 
     def draw(self, squared_loss: float) -> ProfileDraw:
@@ -161,6 +163,7 @@ class ProfileDraws:
             sums[name] = self.draws.noisy(noise_design(deviation, exact.shape, exact.shape[0]), exact)
             spread[name] = deviation**2
             centre = sums["rough"] / units
+            centre *= min(1.0, self.longest / max(float(np.linalg.norm(centre)), self.longest))
         assert centre is not None
         inside = np.sum(self.basis**2, axis=0)
         rest = sums["rest"] - (sums["rest"] @ self.basis.T) @ self.basis
@@ -187,7 +190,8 @@ class ProfileDraws:
         histogram = self.draws.noisy(noise_design(1 / math.sqrt(loss), exact.shape, 1), exact)
         size = self.groups - len(self.basis) if name == "rest" else len(self.basis)
         noise = math.sqrt(max(size, 1) / losses[name]) / units
-        return quantile_of_norms(histogram, 1 - min(noise / ALIGNMENT[name], MOST_CLIPPED))
+        found = quantile_of_norms(histogram, 1 - min(noise / ALIGNMENT[name], MOST_CLIPPED), 1 / math.sqrt(loss))
+        return min(found, 2 * self.longest)
 
     def _read(self, curves: Curves) -> dict[str, ExactSum]:
         state = self.source.fold_units(self.reader, curves, self.kept)
@@ -195,10 +199,12 @@ class ProfileDraws:
         return {"units": ExactSum(state["units"], 1.0), "sums": ExactSum(state["sums"], unit)}
 
 
-def quantile_of_norms(histogram: Floats, quantile: float) -> float:
+def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float:
     """Quantile of the log-normal law that fits a noisy histogram over octaves best, by least squares.
 
-    The whole histogram is matched, so the noise of empty octaves far away does not lead astray.
+    The whole histogram is matched, so the noise of empty octaves far away does not lead astray. Where it may be more
+    than twice as large with a chance of `DOUBT`, all laws held alike beforehand, it is half of what it may be: of few
+    units nothing is known, and a false octave would promise far too little noise.
     """
     centres = np.linspace(OCTAVES[0], OCTAVES[-1], 8 * (len(OCTAVES) - 1) + 1)
     middle, width = (one.ravel() for one in np.meshgrid(centres, WIDTHS))
@@ -206,5 +212,8 @@ def quantile_of_norms(histogram: Floats, quantile: float) -> float:
     shapes = np.diff(upper, axis=0, prepend=0.0)
     shapes[-1] += 1 - upper[-1]
     match = np.maximum(histogram @ shapes, 0.0) / np.linalg.norm(shapes, axis=0)
-    best = int(np.argmax(match))
-    return float(2.0 ** np.clip(middle[best] + width[best] * scipy.special.ndtri(quantile), OCTAVES[0], OCTAVES[-1]))
+    found = np.clip(middle + width * scipy.special.ndtri(quantile), OCTAVES[0], OCTAVES[-1])
+    rising = np.argsort(found)
+    chances = np.cumsum(np.exp((match[rising] ** 2 - np.max(match) ** 2) / (2 * noise**2)))
+    most = found[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])]
+    return float(2.0 ** max(found[np.argmax(match)], most - 1))

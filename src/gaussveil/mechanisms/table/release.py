@@ -67,8 +67,12 @@ class TablePlan(Plan):
 
         NaN where it depends on radii that the release will learn.
         """
-        expected = Estimates(self.noise, _expected(self.noise, float(checks.whole("units", units)))).columns()
-        return {name: float(one.deviation.flat[0]) for name, one in expected.items()}
+        expected = Estimates(self.noise, _expected(self.noise, float(checks.whole("units", units))))
+        return {
+            name: math.nan if answer in self.request.learning else float(one.deviation.flat[0])
+            for answer in self.request.answers
+            for name, one in expected.answer(answer).items()
+        }
 
     @property
     def shares(self) -> dict[str, float]:
@@ -92,7 +96,11 @@ class TablePlan(Plan):
             changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
         for answer in request.answers:
             between = getattr(answer, "between", None)
-            if between is not None and answer.name.split("_")[0] in ("mean", "sum", "variance"):
+            if (
+                between is not None
+                and answer not in request.learning
+                and answer.name.split("_")[0] in ("mean", "sum", "variance")
+            ):
                 narrow = (between[0], between[0] + (between[1] - between[0]) / 2)
                 others = tuple(replace(one, between=narrow) if one == answer else one for one in request.answers)  # type: ignore[call-arg]
                 changed[f"{answer.name}: between={narrow}"] = replace(request, answers=others)
@@ -130,7 +138,8 @@ class TableRelease(Mechanism):
         rows_per_group: how many rows a unit weighs at most in a group; more rows weigh less each, none is dropped. With
             the default 1 every unit present counts once, with the mean of its rows.
         groups_per_unit: in how many groups a unit counts at most, by a public hash; all by default.
-        unit_norm, bounds: for every Mean and Sum that does not state its own; see `Mean`.
+        unit_norm, bounds: for every Mean and Sum that does not state its own, see `Mean`; bounds="auto" also learns the
+            range of every Variance and Quantile that states no `between`.
         totals: also a last row, its keys missing, for all groups together.
         account: where the release is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
@@ -194,11 +203,16 @@ class TableRelease(Mechanism):
             return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)))
 
     def _draw(self, plan: TablePlan, draws: TableDraws, library: str) -> Any:
-        if plan.request.discovered:
+        request = plan.request
+        if request.discovered:
             values = draws.keys()
             if not all(values.values()):
                 return _nobody(plan, library)
-            draws.noise = _with_known_keys(plan.noise, plan.request.with_values(values))
+            request = request.with_values(values)
+        if request.learning:
+            request = request.with_ranges(draws.ranges())
+        if request is not plan.request:
+            draws.noise = _as_planned(plan.noise, request)
         drawn = draws.rows()
         drawn.quantiles = draws.quantiles()
         drawn.profiles = draws.profiles()
@@ -206,8 +220,8 @@ class TableRelease(Mechanism):
         return _frame(draws.noise.request, columns, self.totals, library)
 
 
-def _with_known_keys(noise: TableNoise, request: Request) -> TableNoise:
-    """Noise designed for many cells serves the few that were found: variances and losses stay as planned."""
+def _as_planned(noise: TableNoise, request: Request) -> TableNoise:
+    """Noise designed for many cells and any range serves what was found: variances and losses stay as planned."""
     known = TableNoise(request, noise.mean_shift, noise.key_error)
     for name in ("losses", "count", "features", "lone_sums", "histograms", "cumulatives"):
         if name != "count" or request.counted:
@@ -217,7 +231,7 @@ def _with_known_keys(noise: TableNoise, request: Request) -> TableNoise:
 
 def _nobody(plan: TablePlan, library: str) -> Any:
     """The answer where no key passed the threshold: the same columns, no rows."""
-    noise = _with_known_keys(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
+    noise = _as_planned(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
     columns = Estimates(noise, _expected(noise, 1.0)).columns()
     empty = np.zeros(0)
     return _frame(noise.request, {name: Estimate(*[empty] * 4) for name in columns}, False, library, rows=0)

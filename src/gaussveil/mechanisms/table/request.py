@@ -47,10 +47,11 @@ class Request:
         if not asked or not all(isinstance(one, Answer) for one in asked):
             raise ParameterError("answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))].")
         if unit_norm is not None or bounds is not None:
-            bounded = (Mean, Sum)
             asked = [
                 replace(one, unit_norm=unit_norm, bounds=bounds)
-                if isinstance(one, bounded) and not one.is_profile
+                if isinstance(one, Mean | Sum) and not one.is_profile
+                else replace(one, bounds=bounds)
+                if isinstance(one, Variance | Quantile) and one.between is None
                 else one
                 for one in asked
             ]
@@ -74,6 +75,7 @@ class Request:
         if self._listed_cells > MOST_GROUPS:
             raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self._listed_cells}.")
         passes = len(self.features) + len(self.lone_sums) + len(self.histograms) + len(self.cumulatives) + 2
+        passes += len(self.learnt_ranges)
         if (draws := passes + 7 * len(self.profiles) + len(ROUND_SHARES) * len(self.searches)) > MOST_DRAWS:
             raise ParameterError(f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer.")
 
@@ -107,6 +109,20 @@ class Request:
         listed = {name: value_of(key.column, values[name]) for name, key in self.discovered.items()}
         return replace(self, keys={**self.keys, **listed}, groups_per_unit=self.touched)
 
+    @cached_property
+    def learning(self) -> tuple[Variance | Quantile, ...]:
+        """Answers whose range is learnt."""
+        return tuple(one for one in self.answers if isinstance(one, Variance | Quantile) and one.bounds)
+
+    @cached_property
+    def learnt_ranges(self) -> tuple[str, ...]:
+        """Columns whose values' sizes are counted for that."""
+        return _distinct([one.column for one in self.learning])
+
+    def with_ranges(self, sizes: Mapping[Answer, float]) -> Request:
+        """The same request once the largest size of values has been released for answers that learn it."""
+        return replace(self, answers=tuple(_within(one, sizes.get(one)) for one in self.answers))
+
     # What must be counted and summed.
 
     @cached_property
@@ -125,10 +141,15 @@ class Request:
         """Features that are summed beside the count."""
         if not self.counted:
             return ()
-        found = [one.feature for one in self.answers if isinstance(one, Share | Variance)]
-        found += [one.feature for one in self.answers if isinstance(one, Mean | Sum) and not one.is_profile]
-        found += [one.square for one in self.answers if isinstance(one, Variance)]
-        return _distinct(found)
+        stated = [one for one in self.answers if one not in self.learning]
+        found = [one.feature for one in stated if isinstance(one, Share | Variance)]
+        found += [one.feature for one in stated if isinstance(one, Mean | Sum) and not one.is_profile]
+        found += [one.square for one in stated if isinstance(one, Variance)]
+        # Ranges that are learnt may coincide with others, or cease to: their features are always drawn by themselves.
+        alone = [
+            one for answer in self.learning if isinstance(answer, Variance) for one in (answer.feature, answer.square)
+        ]
+        return (*_distinct(found), *alone)
 
     @cached_property
     def lone_sums(self) -> tuple[Feature, ...]:
@@ -165,6 +186,16 @@ class Request:
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
+
+
+def _within(answer: Answer, size: float | None) -> Answer:
+    """The answer with its range cut to sizes up to this one; a range that lies beyond shrinks to its nearer end."""
+    if size is None or not isinstance(answer, Variance | Quantile):
+        return answer
+    assert answer.between is not None
+    low, high = answer.between
+    inner = (max(low, -size), min(high, size))
+    return replace(answer, between=inner) if inner[0] < inner[1] else answer
 
 
 def _key(name: str, given: Any) -> Key | Discovered:
