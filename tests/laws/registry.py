@@ -21,6 +21,7 @@ from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
 from .spectral_cases import fleet, registers, spectral, stream, trajectory
 from .table_cases import table_profile, table_quantile, table_rows
+from .table_found_cases import table_discovery, table_ranges
 
 Matrix = NDArray[np.float64]
 
@@ -122,4 +123,6 @@ CASES = (
     MechanismCase(**table_rows("table, rows")),
     MechanismCase(**table_profile("table, profile"), slow=True),
     MechanismCase(**table_quantile("table, quantile"), slow=True),
+    MechanismCase(**table_discovery("table, two keys found")),
+    MechanismCase(**table_ranges("table, ranges found"), slow=True),
 )

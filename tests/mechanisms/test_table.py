@@ -117,7 +117,7 @@ def test_a_unit_weighs_as_many_rows_as_it_may_and_no_more() -> None:
     assert alone.sum_kw[0] - without.sum_kw[0] == pytest.approx(8.0, abs=6.0)
 
 
-ANSWERS = ["count", "sum_kw", "mean_kw", "share_kw", "cdf_kw 2", "variance_kw"]
+ANSWERS = ["count", "sum_kw", "mean_kw", "share_kw", "cdf_kw 2", "variance_kw", "histogram_kw [1, 2)"]
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -126,9 +126,10 @@ def test_intervals_hold_their_level(answer: str) -> None:
     noise = request(epsilon=4.0, rows_per_group=3).plan().noise
     table = readings(400)
     truth: dict[str, list[float]] = {name: [] for name in ANSWERS}
-    exact = Drawn(np.zeros(2), [np.zeros(2) for _ in noise.features], [], [np.zeros((2, 3))], [])
+    exact = Drawn(np.zeros(2), [np.zeros(2) for _ in noise.features], [], [np.zeros((2, 4))], [])
     widths = [one.bins.size for one in noise.request.cumulatives]
     exact.cumulatives = [np.zeros((2, width)) for width in widths]
+    (histogram,) = noise.request.histograms
     assert exact.rows is not None
     for place, zone in enumerate("ab"):
         kw = table[table.zone == zone].kw.to_numpy()
@@ -137,8 +138,13 @@ def test_intervals_hold_their_level(answer: str) -> None:
             sums[place] = feature.integers(kw).sum() * 2.0**-36
         for one, sums in zip(noise.request.cumulatives, exact.cumulatives):
             sums[place] = np.bincount(one.bins.places(kw, np.zeros(len(kw), int)), minlength=one.bins.size)
+        exact.histograms[0][place] = np.bincount(histogram.bins.places(kw) % 4, minlength=4)  # outside, -1, is the last
         known = {"count": len(kw), "sum_kw": kw.sum(), "mean_kw": kw.mean(), "share_kw": (kw >= 2).mean()}
-        known |= {"cdf_kw 2": (kw <= 2).mean(), "variance_kw": kw.var()}
+        known |= {
+            "cdf_kw 2": (kw <= 2).mean(),
+            "variance_kw": kw.var(),
+            "histogram_kw [1, 2)": np.sum((kw >= 1) & (kw < 2)),
+        }
         for name, value in known.items():
             truth[name].append(value)
     rng = np.random.default_rng(11)
@@ -150,7 +156,7 @@ def test_intervals_hold_their_level(answer: str) -> None:
             exact.rows + rng.normal(size=2) * math.sqrt(noise.count.own) + shared,
             [one + rng.normal(size=2) * math.sqrt(v) for one, v in zip(exact.features, noise.features)],
             [],
-            exact.histograms,
+            [one + rng.normal(size=one.shape) * math.sqrt(v) for one, v in zip(exact.histograms, noise.histograms)],
             [one + rng.normal(size=one.shape) @ root.T for one, root in zip(exact.cumulatives, roots)],
         )
         wanted = [one for one in EVERYTHING if answer.startswith(one.name)]
@@ -266,6 +272,12 @@ def test_groups_add_up_to_their_total_and_none_is_negative() -> None:
                 assert parts.sum() == pytest.approx(total, rel=1e-9, abs=1e-6)
                 assert (found[f"{name}_low"] <= found[name]).all()
                 assert (found[name] <= found[f"{name}_high"]).all()
+            bins = [name for name in found if name.startswith("histogram") and name.endswith((")", "]", "outside"))]
+            assert len(bins) == 4
+            counts = found[bins].sum(axis=1)
+            assert counts.iloc[:-1].sum() == pytest.approx(counts.iloc[-1])
+            if "count" in found:
+                np.testing.assert_allclose(counts, found["count"], rtol=1e-9, atol=1e-6)
     nobody = replace(made, generator=SeededGenerator(9)).release(table.iloc[:0]).value
     assert (nobody["count"] >= 0).all()
 

@@ -48,9 +48,11 @@ class _OfColumn(Answer):
     @property
     def feature(self) -> Feature:
         """What is summed over rows."""
-        return Feature(self.column, *self._given())
+        return Feature(self.column, *self.span)
 
-    def _given(self) -> Range:
+    @property
+    def span(self) -> Range:
+        """The range, which must have been given."""
         if self.between is None:
             raise ParameterError(
                 f"between must be given for {type(self).__name__}({self.column!r}): the public range (low, high) that "
@@ -112,7 +114,7 @@ class Variance(_OfColumn):
     @property
     def square(self) -> Feature:
         """The second feature."""
-        return Feature(self.column, *self._given(), "square")
+        return Feature(self.column, *self.span, "square")
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,7 @@ class Share(_OfColumn):
     """Share of the rows whose value lies in `between`, ends included; an end may be infinite."""
 
     def __post_init__(self) -> None:
-        if self.between is None:
-            self._given()
-        low, high = (float(end) for end in self.between or ())
+        low, high = (float(end) for end in self.span)
         if not low <= high:
             raise ParameterError(f"between must be a range (low, high) with low <= high. Got ({low:g}, {high:g}).")
         object.__setattr__(self, "between", (low, high))
@@ -130,7 +130,7 @@ class Share(_OfColumn):
     @property
     def feature(self) -> Feature:
         """1 inside and -1 outside."""
-        return Feature(self.column, *self._given(), "inside")
+        return Feature(self.column, *self.span, "inside")
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class _OfEdges(Answer):
 
 @dataclass(frozen=True)
 class Histogram(_OfEdges):
-    """Rows per range between public edges; values outside are in none."""
+    """Rows per range between public edges, and outside all of them; together the rows of the group."""
 
     @property
     def bins(self) -> Bins:
@@ -187,6 +187,12 @@ class Quantile(Answer):
         object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
         _learnt_within(self)
         object.__setattr__(self, "between", _range(self.between))
+
+    @property
+    def span(self) -> Range:
+        """The range."""
+        assert self.between is not None
+        return self.between
 
     @property
     def shares(self) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileDraw
 from gaussveil.noise import Generator
 from gaussveil.statistics import ExactSum, Source
 from gaussveil.statistics.fixed_point import carry, scaled
-from gaussveil.statistics.keys import Key, Thresholds
+from gaussveil.statistics.keys import Bins, Key, Thresholds
 from gaussveil.statistics.statistic import State
 from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, CellReader, UnitCells, UnitTotals
 from gaussveil.typing import Floats, Integers
@@ -53,13 +53,17 @@ class RowTotals(UnitTotals):
         """Counts, features, and bins of each histogram."""
         cells = self.reader.groups
         shapes: dict[str, tuple[int, ...]] = {"rows": (cells,), "features": (len(self.reader.features), cells)}
-        return shapes | {f"bins {k}": (cells, bins.size) for k, bins in enumerate(self.reader.bins)}
+        widths = [bins.size + isinstance(bins, Bins) for bins in self.reader.bins]
+        return shapes | {f"bins {k}": (cells, width) for k, width in enumerate(widths)}
 
     def vectors(self, cells: UnitCells) -> dict[str, Integers]:
-        """Each unit within its bounds."""
+        """Each unit within its bounds; rows outside all bins of a histogram are one more."""
         bounded = cells.bounded(self.rows, self.groups)
         found = {"rows": bounded.rows, "features": np.moveaxis(bounded.features, 0, 1)}
-        return found | {f"bins {k}": bins for k, bins in enumerate(bounded.bins)}
+        for k, (bins, kind) in enumerate(zip(bounded.bins, self.reader.bins)):
+            outside = bounded.rows[..., None] * 2**BIN_BITS - bins.sum(axis=-1, keepdims=True)
+            found[f"bins {k}"] = np.concatenate([bins, outside], axis=-1) if isinstance(kind, Bins) else bins
+        return found
 
 
 @dataclass
@@ -94,7 +98,8 @@ class TableDraws(NoisySums):
 
         A variance leaves out as many rows as its noise is worth, where less noise and less clipping balance.
         """
-        noise, found = self.noise, {}
+        noise = self.noise
+        found: dict[Answer, float] = {}
         for column in noise.request.learnt_ranges:
             self.spend(loss := noise.losses[f"range {column}"])
             sums: ExactSum = self.read[f"range {column}"]

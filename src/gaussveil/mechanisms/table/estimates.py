@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import numpy as np
 import scipy
@@ -19,6 +20,8 @@ from gaussveil.mechanisms.table.profile import ProfileDraw
 from gaussveil.mechanisms.table.quantiles import Z
 from gaussveil.statistics.unit_cells import Feature
 from gaussveil.typing import Floats
+
+ROUNDS = 30  # of bringing cells to their totals both ways
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,11 @@ class Estimate:
 
     def adding_up(self) -> Estimate:
         """Numbers that are not negative and add up to the last one, their total: the nearest such."""
-        parts, whole = self.value[:-1], max(float(self.value[-1]), 0.0)
-        falling = np.sort(parts)[::-1]
-        excess = (np.cumsum(falling) - whole) / np.arange(1, len(parts) + 1)
-        above = np.flatnonzero(falling > excess)
-        shift = excess[above[-1]] if len(above) else math.inf
-        value = np.append(np.maximum(parts - shift, 0.0), whole)
+        whole = np.maximum(self.value[-1:], 0.0)
+        return self.moved(np.append(adding_up_to(self.value[:-1], whole[0]), whole))
+
+    def moved(self, value: Floats) -> Estimate:
+        """Another value, not negative; the interval reaches as far."""
         return Estimate(value, self.deviation, np.clip(self.low, 0.0, value), np.maximum(self.high, value))
 
     def shifted(self, offset: float | Floats, factor: float) -> Estimate:
@@ -123,10 +125,17 @@ class Estimates:
     def _not_negative(self, one: Estimate) -> Estimate:
         return one.adding_up() if self.total else one.clipped(0.0, math.inf)
 
+    @cached_property
+    def _rows(self) -> tuple[Floats, Variances]:
+        """Rows of every group, from their count and from the bins of every histogram: weighted least squares."""
+        found = [] if self.drawn.rows is None else [(self.drawn.rows, self.noise.count)]
+        for bins, own in zip(self.drawn.histograms, self.noise.histograms):
+            found.append((bins.sum(axis=1), Variances(bins.shape[1] * own)))
+        return reduce(_weighed, found)
+
     @property
     def _counts(self) -> Noisy:
-        assert self.drawn.rows is not None
-        return Noisy.of(self.drawn.rows, self.noise.count, self.total)
+        return Noisy.of(*self._rows, self.total)
 
     def _feature(self, feature: Feature) -> Noisy:
         place = self.noise.request.features.index(feature)
@@ -165,10 +174,20 @@ class Estimates:
         return found.shifted(0.0, half**2).clipped(0.0, half**2)
 
     def _histogram(self, answer: Histogram, place: int) -> dict[str, Estimate]:
-        """Rows per bin, none negative."""
+        """Rows per bin and outside, none negative: those of a group add up to its count, groups to their total."""
         bins, own = self.drawn.histograms[place], self.noise.histograms[place]
-        columns = [Noisy.of(column, Variances(own), self.total).estimate() for column in bins.T]
-        return {f"{answer.name} {label}": self._not_negative(one) for label, one in zip(answer.bins.values, columns)}
+        (rows, known), width = self._rows, bins.shape[1]
+        bins = bins + (rows - bins.sum(axis=1))[:, None] / width
+        spread = Variances(own * (1 - 1 / width) + known.own / width**2, known.shared / width**2)
+        columns = [Noisy.of(column, spread, self.total).estimate() for column in bins.T]
+        counts = self._not_negative(self._counts.estimate()).value
+        value = adding_up_to(bins, counts[: len(bins)])
+        if self.total:
+            whole = adding_up_to(np.array([one.value[-1] for one in columns]), counts[-1])
+            value = _both_ways(bins, counts[:-1], whole)
+            value = np.vstack([value, value.sum(axis=0)])
+        labels = (*answer.bins.values, "outside")
+        return {f"{answer.name} {label}": one.moved(value[:, k]) for k, (label, one) in enumerate(zip(labels, columns))}
 
     def _cumulative(self, answer: CDF, place: int) -> dict[str, Estimate]:
         bins = self.drawn.cumulatives[place]
@@ -182,7 +201,7 @@ class Estimates:
         places = [place for place, (one, _) in enumerate(self.noise.request.searches) if one is answer]
         drawn = [self.drawn.quantiles[place] for place in places[: 1 + self.total]]
         parts = [np.vstack([getattr(one, name) for one in drawn]).T for name in ("value", "deviation", "low", "high")]
-        columns = [Estimate(*part).clipped(*answer.between) for part in zip(*parts)]
+        columns = [Estimate(*part).clipped(*answer.span) for part in zip(*parts)]
         return {f"{answer.name}_{share:g}": one for share, one in zip(answer.shares, columns)}
 
     def _profile(self, answer: Mean | Sum, draw: ProfileDraw) -> Estimate:
@@ -195,6 +214,38 @@ class Estimates:
         units = np.full(len(draw.residual), draw.units_variance)
         about = ratio(draw.residual, draw.residual_variance, count, units, limit=math.inf)
         return about.shifted(draw.centre, 1.0).clipped(answer.feature.low, answer.feature.high)
+
+
+def adding_up_to(parts: Floats, whole: Floats | float) -> Floats:
+    """The nearest numbers along the last axis that are not negative and add up to this."""
+    whole = np.asarray(whole)[..., None]
+    falling = -np.sort(-parts, axis=-1)
+    excess = (np.cumsum(falling, axis=-1) - whole) / np.arange(1, parts.shape[-1] + 1)
+    last = np.maximum(np.sum(falling > excess, axis=-1, keepdims=True) - 1, 0)
+    found = np.maximum(parts - np.take_along_axis(excess, last, axis=-1), 0.0)
+    return np.asarray(np.where(whole > 0, found, 0.0))
+
+
+def _both_ways(cells: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Cells that are not negative, add up to `rows`, and nearly to `columns` (Boyle and Dykstra 1986)."""
+    across = down = np.zeros_like(cells)
+    for _ in range(ROUNDS):
+        before = cells + down
+        cells = adding_up_to(before.T, columns).T
+        down, before = before - cells, cells + across
+        cells = adding_up_to(before, rows)
+        across = before - cells
+    return cells
+
+
+def _weighed(one: tuple[Floats, Variances], other: tuple[Floats, Variances]) -> tuple[Floats, Variances]:
+    """The best of two independent measurements of all groups: their common part and the rest each by its variances."""
+    (value, first), (again, second) = one, other
+    count, gap = len(value), again - value
+    common, further = (v.own + count * v.shared for v in (first, second))
+    value = value + first.own / (first.own + second.own) * (gap - gap.mean()) + common / (common + further) * gap.mean()
+    own = first.own * second.own / (first.own + second.own)
+    return value, Variances(own, max(common * further / (common + further) - own, 0.0) / count)
 
 
 def ratio(top: Floats, top_variance: Floats, below: Floats, below_variance: Floats, limit: float = 1.0) -> Estimate:

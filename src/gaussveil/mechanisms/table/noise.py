@@ -160,7 +160,7 @@ class TableNoise:
         """Total variation of all draws and of showing a key: public, whatever the data."""
         request = self.request
         per_cell = request.counted + len(request.features) + len(request.lone_sums)
-        per_cell += sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
+        per_cell += len(request.histograms) + sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
         per_cell += len(ROUND_SHARES) * (RANGES + 1) * len(request.searches)
         numbers = request.cells * per_cell + len(request.profiles) * (2 * request.cells + 256)
         numbers += len(OCTAVES) * len(request.learnt_ranges)

@@ -34,7 +34,7 @@ Z = 1.959963984540054  # 95 %
 
 def first_limits(answer: Quantile) -> Thresholds:
     """Where round 0 counts, in every group: half the limits at equal steps, half nearer and nearer to zero."""
-    low, high = answer.between
+    low, high = answer.span
     centre = min(max(0.0, low), high)
     arms = [arm for arm in (high - centre, low - centre) if arm]
     near = [centre + arm * 2.0**-k for k in range(1, RANGES // 2) for arm in arms][: RANGES // 2 - 1]
@@ -196,7 +196,7 @@ class QuantileSearch:
 
     def _zeros(self, levels: Floats, unknown: float = 1.0) -> list[Floats]:
         """For each share the places (groups x levels) of its levels."""
-        low, high = self.answer.between
+        low, high = self.answer.span
         spread = math.sqrt(self.scale / self.squared_loss)
         knots = np.concatenate([[low], self.rounds[0][0][0], [high]])
         first = np.zeros((len(knots), len(knots)))
@@ -223,7 +223,7 @@ class QuantileSearch:
 
     def expected(self, rows: float) -> QuantileDraw:
         """What would be found in a group of so many rows, spread evenly."""
-        low, high = self.answer.between
+        low, high = self.answer.span
         precision = 0.0
         for number in range(1, len(ROUND_SHARES)):
             read = self._rows(number)

@@ -282,7 +282,7 @@ def _expected(noise: TableNoise, units: float) -> Drawn:
     request = noise.request
     rows = units * request.rows
     one = np.full(1, rows)
-    widths = [one.bins.size for one in (*request.histograms, *request.cumulatives)]
+    widths = [one.bins.size + 1 for one in request.histograms] + [one.bins.size for one in request.cumulatives]
     bins = [np.full((1, width), rows / width) for width in widths]
     drawn = Drawn(
         one if request.counted else None,

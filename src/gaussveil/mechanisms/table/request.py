@@ -192,8 +192,7 @@ def _within(answer: Answer, size: float | None) -> Answer:
     """The answer with its range cut to sizes up to this one; a range that lies beyond shrinks to its nearer end."""
     if size is None or not isinstance(answer, Variance | Quantile):
         return answer
-    assert answer.between is not None
-    low, high = answer.between
+    low, high = answer.span
     inner = (max(low, -size), min(high, size))
     return replace(answer, between=inner) if inner[0] < inner[1] else answer
 
