@@ -53,12 +53,7 @@ class _OfColumn(Answer):
     @property
     def span(self) -> Range:
         """The range, which must have been given."""
-        if self.between is None:
-            raise ParameterError(
-                f"between must be given for {type(self).__name__}({self.column!r}): the public range (low, high) that "
-                "values are clipped to."
-            )
-        return self.between
+        return _stated(self, self.between)
 
 
 @dataclass(frozen=True)
@@ -185,20 +180,29 @@ class Quantile(Answer):
         if not 1 <= len(given) <= MOST_QUANTILES:
             raise ParameterError(f"q must be one share or at most {MOST_QUANTILES}. Got {len(given)}.")
         object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
+        if self.between is not None:
+            object.__setattr__(self, "between", _range(self.between))
         _learnt_within(self)
-        object.__setattr__(self, "between", _range(self.between))
 
     @property
     def span(self) -> Range:
-        """The range."""
-        assert self.between is not None
-        return self.between
+        """The range, which must have been given."""
+        return _stated(self, self.between)
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Which quantiles, rising."""
         assert isinstance(self.q, tuple)
         return tuple(sorted(set(self.q)))
+
+
+def _stated(answer: _OfColumn | Quantile, between: Range | None) -> Range:
+    if between is None:
+        raise ParameterError(
+            f"between must be given for {type(answer).__name__}({answer.column!r}): the public range (low, high) that "
+            "values are clipped to."
+        )
+    return between
 
 
 def _known_bounds(bounds: str | None) -> bool:

@@ -44,7 +44,9 @@ from gaussveil.statistics.unit_cells import CellReader, require_unit
 from gaussveil.typing import Floats
 
 MOST_SHOWN = 12  # answers in the text of a plan
-KEY_SHARE = 0.05  # of delta, for the chance that a key of one unit alone shows
+KEY_SHARE = (
+    1e-5  # of delta, for the chance that a key of one unit alone shows: an account sets 1e-3 aside for such chances
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

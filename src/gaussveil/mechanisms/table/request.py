@@ -70,6 +70,8 @@ class Request:
         names = [*self.keys, *(one.name for one in self.answers)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ParameterError(f"answers and keys must have names of their own. {twice[0]!r} occurs twice.")
+        for one, _ in self.searches:
+            first_limits(one)  # refuses a quantile without a range
         if self.discovered and self.profiles:
             raise ParameterError("unit_norm and bounds='auto' need public keys: list the values of every key.")
         if self._listed_cells > MOST_GROUPS:
