@@ -100,7 +100,7 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
         (("--mean", "kwh", "--between", "0,1", "--by", "hour(when)"), "columns 'when', 'kwh' are missing"),
         (("--mean", "zone", "--between", "0,1"), "'zone' must hold numbers"),
         (("--histogram", "kw"), "--histogram must be"),
-        (("--quantile", "kw:0.5"), "--between must be given"),
+        (("--quantile", "kw:0.5"), "between must be given for Quantile"),
         (("--mean", "kw", "--between", "low,high"), "must hold numbers"),
         (("--mean", "kw", "--between", "1,2,3"), "LOW,HIGH"),
         ((), "answers must be a list"),

@@ -16,7 +16,7 @@ from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
 from gaussveil.files import csv_text
-from gaussveil.report.number_files import Numbers, encode
+from gaussveil.report.number_files import encode_columns
 
 if TYPE_CHECKING:
     from gaussveil.mechanisms import MixtureModel
@@ -111,8 +111,10 @@ def _table_for(asked: Asked, out: Path, report: Path | None) -> Source:
 
 def _released(estimator: Any, table: Source, label: str | None, out: Path, report: Path | None, json: bool) -> None:
     """Fit, write the model file and the page, and say what was released."""
-    width = len(table.schema.names)
-    room = BYTES_PER_PARAMETER * _most(estimator.classes) * (width + 1) ** 2 + CERTIFICATE_BYTES
+    from gaussveil.mechanisms.mixture.budget import MOST_CLUSTERS
+
+    most = estimator.classes if isinstance(estimator.classes, int) else max(len(estimator.classes), MOST_CLUSTERS)
+    room = BYTES_PER_PARAMETER * most * (len(table.schema.names) + 1) ** 2 + CERTIFICATE_BYTES
     with ExitStack() as files:
         body = files.enter_context(reserved(out, room))
         page = None if report is None else files.enter_context(reserved(report, 4 * CERTIFICATE_BYTES))
@@ -150,6 +152,8 @@ def sample(
 
     Example: gaussveil sample model.json -n 1000 --out rows.csv
     """
+    import numpy as np
+
     from gaussveil.mechanisms import MixtureModel
 
     released = MixtureModel.read(model)
@@ -165,7 +169,7 @@ def sample(
     check_ending(out, ".csv", ".parquet")
     check_targets(out, inputs=[model], force=force)
     with reserved(out, 32 * rows.size + 64 * len(names)) as stream:
-        stream.write(_table(rows, names, header, out))
+        stream.write(encode_columns(dict(zip(header, [*rows.T, np.array(names)])), out.suffix.lower()))
     tell({"out": str(out), "rows": count}, [f"wrote {out}: {count} rows drawn from {model}"], json=json)
 
 
@@ -186,7 +190,6 @@ def classify(
     import numpy as np
 
     from gaussveil.mechanisms import MixtureModel
-    from gaussveil.report.number_files import encode_columns
     from gaussveil.statistics.block import numbers, require_numbers
 
     released = MixtureModel.read(model)
@@ -205,21 +208,6 @@ def classify(
     tell({"out": str(out), "rows": len(values)}, [f"wrote {out}: the classes of {len(values)} rows"], json=json)
 
 
-def _table(rows: Any, names: list[str], header: tuple[str, ...], out: Path) -> bytes:
-    if out.suffix.lower() == ".csv":
-        lines = encode(Numbers(rows, header[:-1]), ".csv").decode().splitlines()
-        return "".join(f"{line},{last}\n" for line, last in zip(lines, (header[-1], *names))).encode()
-    import io
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    buffer = io.BytesIO()
-    columns = [*(pa.array(column) for column in rows.T), pa.array(names)]
-    pq.write_table(pa.Table.from_arrays(columns, names=list(header)), buffer)
-    return buffer.getvalue()
-
-
 def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int | str:
     """The declared classes in the label column's own type."""
     from gaussveil.mechanisms.mixture.records import classes_from_words
@@ -232,13 +220,6 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
             raise ParameterError(f"--classes must be a whole number or auto without --label. Got {given!r}.")
         return given if given == "auto" else int(given)
     return classes_from_words(table, label, options.listed(given))
-
-
-def _most(classes: Any) -> int:
-    """How many classes a model can have at most."""
-    from gaussveil.mechanisms.mixture.budget import MOST_CLUSTERS
-
-    return MOST_CLUSTERS if classes == "auto" else classes if isinstance(classes, int) else len(classes)
 
 
 def _page(model: MixtureModel) -> str:

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,10 +73,7 @@ def query(
     answers += [offered.Share(name, tuple(numbers[:2])) for name, numbers in _parsed("--share", share)]  # type: ignore[arg-type]
     answers += [offered.Histogram(name, numbers) for name, numbers in _parsed("--histogram", histogram)]
     answers += [offered.CDF(name, numbers) for name, numbers in _parsed("--cdf", cdf)]
-    for name, numbers in _parsed("--quantile", quantile):
-        if (limits := _range_of(ranges, name)) is None:
-            raise ParameterError(f"--between must be given for --quantile {name}: the range that values are clipped to")
-        answers.append(offered.Quantile(name, numbers, limits))
+    answers += [offered.Quantile(name, q, _range_of(ranges, name)) for name, q in _parsed("--quantile", quantile)]
     table = offered.TableRelease(
         **asked.promise,
         unit=unit,
@@ -124,24 +120,15 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     tell(facts, release_lines(out, release.certificate, f"{release.value.num_rows} groups"), json=asked.json)
 
 
-class _NoPandas(MetaPathFinder):
-    """Finds no pandas."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Refuse pandas alone."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
 @contextmanager
 def _without_pandas() -> Iterator[None]:
     """Meanwhile nobody loads pandas: Arrow would, for half a second, just to ask whether a column is one of its own."""
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
+    absent = sys.modules.setdefault("pandas", None) is None  # type: ignore[call-overload]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        if absent:
+            del sys.modules["pandas"]
 
 
 def _tell_plan(plan: Any, json: bool) -> None:

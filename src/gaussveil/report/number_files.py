@@ -161,12 +161,8 @@ def encode(numbers: Numbers, ending: str) -> bytes:
     if ending == ".csv":
         header = [] if numbers.columns is None else [numbers.columns]
         return csv_text([*header, *table.tolist()]).encode()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     names = numbers.columns or tuple(f"x{index}" for index in range(table.shape[1]))
-    pq.write_table(pa.Table.from_arrays([pa.array(column) for column in table.T], names=list(names)), buffer)
-    return buffer.getvalue()
+    return encode_columns(dict(zip(names, table.T)), ".parquet")
 
 
 def encode_columns(columns: Mapping[str, NDArray[np.generic]], ending: str) -> bytes:

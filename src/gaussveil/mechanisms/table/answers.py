@@ -34,26 +34,39 @@ class Count(Answer):
     """How many rows a group has, of each unit at most `rows_per_group`; by default therefore how many units."""
 
 
-@dataclass(frozen=True)
-class _OfColumn(Answer):
+class _Ranged:
     column: str
-    between: Range | None = None
+    between: Range | None
+    bounds: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             checks.refuse("column", "the name of a column", self.column)
         if self.between is not None:
             object.__setattr__(self, "between", _range(self.between))
+        if self.bounds is not None:
+            checks.one_of("bounds", self.bounds, ("auto",))
+
+    @property
+    def span(self) -> Range:
+        """The range, which must have been given where none is to be learnt."""
+        if self.between is None and self.bounds is None:
+            raise ParameterError(
+                f"between must be given for {type(self).__name__}({self.column!r}): the public range (low, high) that "
+                "values are clipped to."
+            )
+        return self.between or UNBOUNDED
+
+
+@dataclass(frozen=True)
+class _OfColumn(_Ranged, Answer):
+    column: str
+    between: Range | None = None
 
     @property
     def feature(self) -> Feature:
         """What is summed over rows."""
         return Feature(self.column, *self.span)
-
-    @property
-    def span(self) -> Range:
-        """The range, which must have been given."""
-        return _stated(self, self.between)
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,6 @@ class _Bounded(_OfColumn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _known_bounds(self.bounds)
         if self.unit_norm is not None:
             given = (self.unit_norm,) if np.ndim(self.unit_norm) == 0 else tuple(self.unit_norm)  # type: ignore[arg-type]
             if len(given) not in (1, 3):
@@ -101,10 +113,6 @@ class Variance(_OfColumn):
     """Variance of a column clipped to `between`, with bounds="auto" to the part of it that is learnt."""
 
     bounds: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _learnt_within(self)
 
     @property
     def square(self) -> Feature:
@@ -164,7 +172,7 @@ class CDF(_OfEdges):
 
 
 @dataclass(frozen=True)
-class Quantile(Answer):
+class Quantile(_Ranged, Answer):
     """Quantiles of a column clipped to `between`, searched for in rounds (`mechanisms.table.quantiles`).
 
     With bounds="auto" the search keeps to the part of `between` that is learnt to hold the values.
@@ -176,45 +184,17 @@ class Quantile(Answer):
     bounds: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given = (self.q,) if np.ndim(self.q) == 0 else tuple(self.q)  # type: ignore[arg-type]
         if not 1 <= len(given) <= MOST_QUANTILES:
             raise ParameterError(f"q must be one share or at most {MOST_QUANTILES}. Got {len(given)}.")
         object.__setattr__(self, "q", tuple(checks.real("q", one, "(0, 1)") for one in given))
-        if self.between is not None:
-            object.__setattr__(self, "between", _range(self.between))
-        _learnt_within(self)
-
-    @property
-    def span(self) -> Range:
-        """The range, which must have been given."""
-        return _stated(self, self.between)
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Which quantiles, rising."""
         assert isinstance(self.q, tuple)
         return tuple(sorted(set(self.q)))
-
-
-def _stated(answer: _OfColumn | Quantile, between: Range | None) -> Range:
-    if between is None:
-        raise ParameterError(
-            f"between must be given for {type(answer).__name__}({answer.column!r}): the public range (low, high) that "
-            "values are clipped to."
-        )
-    return between
-
-
-def _known_bounds(bounds: str | None) -> bool:
-    if bounds is not None:
-        checks.one_of("bounds", bounds, ("auto",))
-    return bounds is not None
-
-
-def _learnt_within(answer: Variance | Quantile) -> None:
-    """Where the range is to be learnt and none is stated, it is learnt within all that is possible."""
-    if _known_bounds(answer.bounds) and answer.between is None:
-        object.__setattr__(answer, "between", UNBOUNDED)
 
 
 def _range(between: Any) -> Range:

@@ -14,7 +14,7 @@ from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_desi
 from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
 from gaussveil.mechanisms.table.noise import TableNoise, Variances
 from gaussveil.mechanisms.table.profile import OCTAVES, ProfileDraw, ProfileDraws, quantile_of_norms
-from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileDraw
+from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, Estimate
 from gaussveil.noise import Generator
 from gaussveil.statistics import ExactSum, Source
 from gaussveil.statistics.fixed_point import carry, scaled
@@ -37,7 +37,7 @@ class Drawn:
     lone_sums: list[Floats] = field(default_factory=list)
     histograms: list[Floats] = field(default_factory=list)
     cumulatives: list[Floats] = field(default_factory=list)
-    quantiles: list[QuantileDraw] = field(default_factory=list)
+    quantiles: list[Estimate] = field(default_factory=list)
     profiles: list[ProfileDraw] = field(default_factory=list)
 
 
@@ -87,8 +87,9 @@ class TableDraws(NoisySums):
             self.read[f"keys {name}"] = self.source.units_per_value(request.unit, key.column, key.per_unit)
 
         for column in request.learnt_ranges:
-            limits = Thresholds(column, np.concatenate([-SIZES[::-1], SIZES])[None])
-            reader = CellReader(request.unit, (), (), (limits,))
+            reader = CellReader(
+                request.unit, (), (), (Thresholds(column, np.concatenate([-SIZES[::-1], SIZES])[None]),)
+            )
             (sums,) = _bins(self.source.fold_units(reader, RowTotals(1, 1, reader), []))
             both = sums.limbs[:, 0, len(SIZES) + 1 :] + sums.limbs[:, 0, len(SIZES) - 1 :: -1]
             self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
@@ -98,19 +99,16 @@ class TableDraws(NoisySums):
 
         A variance leaves out as many rows as its noise is worth, where less noise and less clipping balance.
         """
-        noise = self.noise
-        found: dict[Answer, float] = {}
+        noise, counts = self.noise, {}
         for column in noise.request.learnt_ranges:
             self.spend(loss := noise.losses[f"range {column}"])
             sums: ExactSum = self.read[f"range {column}"]
-            counts = self.noisy(noise_design(1 / math.sqrt(loss), sums.shape, *sums.shape), sums)
-            for answer in noise.request.learning:
-                if answer.column == column:
-                    beyond = BEYOND[0]
-                    if isinstance(answer, Variance):
-                        worth = math.sqrt(noise.features[-1]) / noise.request.rows / max(float(counts.sum()), 1.0)
-                        beyond = min(max(worth, beyond), BEYOND[1])
-                    found[answer] = quantile_of_norms(np.append(0.0, counts), 1 - beyond, 1 / math.sqrt(loss))
+            counts[column] = np.append(0, self.noisy(noise_design(loss**-0.5, sums.shape, *sums.shape), sums))
+        found: dict[Answer, float] = {}
+        for one in noise.request.learning:
+            units = max(float(counts[one.column].sum()), 1.0)
+            worth = math.sqrt(noise.features[-1]) / noise.request.rows / units if isinstance(one, Variance) else 0.0
+            found[one] = quantile_of_norms(counts[one.column], 1 - float(np.clip(worth, *BEYOND)), loss**-0.5)
         return found
 
     def keys(self) -> dict[str, list[Any]]:
@@ -151,7 +149,7 @@ class TableDraws(NoisySums):
             drawn.cumulatives.append(self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one))
         return drawn
 
-    def quantiles(self) -> list[QuantileDraw]:
+    def quantiles(self) -> list[Estimate]:
         """All searches side by side: what round 0 counts was read beforehand, every later round reads anew."""
         searches = self.noise.searches()
         for number in range(len(ROUND_SHARES) if searches else 0):

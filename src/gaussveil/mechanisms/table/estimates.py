@@ -17,45 +17,11 @@ from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Me
 from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.noise import TableNoise, Variances
 from gaussveil.mechanisms.table.profile import ProfileDraw
-from gaussveil.mechanisms.table.quantiles import Z
+from gaussveil.mechanisms.table.quantiles import Estimate, Z, adding_up_to
 from gaussveil.statistics.unit_cells import Feature
 from gaussveil.typing import Floats
 
 ROUNDS = 30  # of bringing cells to their totals both ways
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One column of answers: value, standard deviation of its noise, ends of its interval."""
-
-    value: Floats
-    deviation: Floats
-    low: Floats
-    high: Floats
-
-    def clipped(self, low: float, high: float) -> Estimate:
-        """The same within what is possible."""
-        ends = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
-        value, lower, upper = ends
-        return Estimate(value, self.deviation, lower, upper)
-
-    def adding_up(self) -> Estimate:
-        """Numbers that are not negative and add up to the last one, their total: the nearest such."""
-        whole = np.maximum(self.value[-1:], 0.0)
-        return self.moved(np.append(adding_up_to(self.value[:-1], whole[0]), whole))
-
-    def moved(self, value: Floats) -> Estimate:
-        """Another value, not negative; the interval reaches as far."""
-        return Estimate(value, self.deviation, np.clip(self.low, 0.0, value), np.maximum(self.high, value))
-
-    def shifted(self, offset: float | Floats, factor: float) -> Estimate:
-        """offset + factor * estimate, factor > 0."""
-        return Estimate(
-            offset + factor * self.value,
-            factor * self.deviation,
-            offset + factor * self.low,
-            offset + factor * self.high,
-        )
 
 
 @dataclass(frozen=True)
@@ -184,7 +150,8 @@ class Estimates:
         value = adding_up_to(bins, counts[: len(bins)])
         if self.total:
             whole = adding_up_to(np.array([one.value[-1] for one in columns]), counts[-1])
-            value = _both_ways(bins, counts[:-1], whole)
+            for _ in range(ROUNDS):
+                value = adding_up_to(adding_up_to(value.T, whole).T, counts[:-1])
             value = np.vstack([value, value.sum(axis=0)])
         labels = (*answer.bins.values, "outside")
         return {f"{answer.name} {label}": one.moved(value[:, k]) for k, (label, one) in enumerate(zip(labels, columns))}
@@ -214,28 +181,6 @@ class Estimates:
         units = np.full(len(draw.residual), draw.units_variance)
         about = ratio(draw.residual, draw.residual_variance, count, units, limit=math.inf)
         return about.shifted(draw.centre, 1.0).clipped(answer.feature.low, answer.feature.high)
-
-
-def adding_up_to(parts: Floats, whole: Floats | float) -> Floats:
-    """The nearest numbers along the last axis that are not negative and add up to this."""
-    whole = np.asarray(whole)[..., None]
-    falling = -np.sort(-parts, axis=-1)
-    excess = (np.cumsum(falling, axis=-1) - whole) / np.arange(1, parts.shape[-1] + 1)
-    last = np.maximum(np.sum(falling > excess, axis=-1, keepdims=True) - 1, 0)
-    found = np.maximum(parts - np.take_along_axis(excess, last, axis=-1), 0.0)
-    return np.asarray(np.where(whole > 0, found, 0.0))
-
-
-def _both_ways(cells: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Cells that are not negative, add up to `rows`, and nearly to `columns` (Boyle and Dykstra 1986)."""
-    across = down = np.zeros_like(cells)
-    for _ in range(ROUNDS):
-        before = cells + down
-        cells = adding_up_to(before.T, columns).T
-        down, before = before - cells, cells + across
-        cells = adding_up_to(before, rows)
-        across = before - cells
-    return cells
 
 
 def _weighed(one: tuple[Floats, Variances], other: tuple[Floats, Variances]) -> tuple[Floats, Variances]:

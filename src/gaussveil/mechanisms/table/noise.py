@@ -168,13 +168,13 @@ class TableNoise:
 
     def variances(self) -> dict[str, object]:
         """What is drawn, for the certificate: in rows^2, own and shared where numbers share a draw."""
-        found: dict[str, object] = {}
-        if self.request.counted:
-            found = {"rows": [self.count.own, self.count.shared], "features": list(self.features)}
-        if self.request.lone_sums:
-            found["sums"] = [[one.own, one.shared] for one in self.lone_sums]
-        if self.request.histograms:
-            found["histograms"] = list(self.histograms)
-        if self.request.cumulatives:
-            found["cumulative counts, times the least"] = list(self.cumulatives)
-        return found
+        found = {
+            "rows": [self.count.own, self.count.shared] if self.request.counted else [],
+            "features": list(self.features) if self.request.counted else [],
+            "sums": [[one.own, one.shared] for one in self.lone_sums],
+            "histograms": list(self.histograms),
+            "cumulative counts, times the least": list(self.cumulatives),
+        }
+        return {
+            name: variances for name, variances in found.items() if variances or (name == "features" and found["rows"])
+        }

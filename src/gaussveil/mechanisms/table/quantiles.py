@@ -42,13 +42,47 @@ def first_limits(answer: Quantile) -> Thresholds:
 
 
 @dataclass(frozen=True)
-class QuantileDraw:
-    """Quantiles (groups x shares), the deviations of their noise, and intervals that hold them with 95 %."""
+class Estimate:
+    """One column of answers: value, standard deviation of its noise, ends of its interval."""
 
     value: Floats
     deviation: Floats
     low: Floats
     high: Floats
+
+    def clipped(self, low: float, high: float) -> Estimate:
+        """The same within what is possible."""
+        ends = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
+        value, lower, upper = ends
+        return Estimate(value, self.deviation, lower, upper)
+
+    def adding_up(self) -> Estimate:
+        """Numbers that are not negative and add up to the last one, their total: the nearest such."""
+        whole = np.maximum(self.value[-1:], 0.0)
+        return self.moved(np.append(adding_up_to(self.value[:-1], whole[0]), whole))
+
+    def moved(self, value: Floats) -> Estimate:
+        """Another value, not negative; the interval reaches as far."""
+        return Estimate(value, self.deviation, np.clip(self.low, 0.0, value), np.maximum(self.high, value))
+
+    def shifted(self, offset: float | Floats, factor: float) -> Estimate:
+        """offset + factor * estimate, factor > 0."""
+        return Estimate(
+            offset + factor * self.value,
+            factor * self.deviation,
+            offset + factor * self.low,
+            offset + factor * self.high,
+        )
+
+
+def adding_up_to(parts: Floats, whole: Floats | float) -> Floats:
+    """The nearest numbers along the last axis that are not negative and add up to this."""
+    whole = np.asarray(whole)[..., None]
+    falling = -np.sort(-parts, axis=-1)
+    excess = (np.cumsum(falling, axis=-1) - whole) / np.arange(1, parts.shape[-1] + 1)
+    last = np.maximum(np.sum(falling > excess, axis=-1, keepdims=True) - 1, 0)
+    found = np.maximum(parts - np.take_along_axis(excess, last, axis=-1), 0.0)
+    return np.asarray(np.where(whole > 0, found, 0.0))
 
 
 @dataclass
@@ -215,13 +249,13 @@ class QuantileSearch:
         return [np.vstack(parts) for parts in zip(*found)]
 
     @property
-    def found(self) -> QuantileDraw:
+    def found(self) -> Estimate:
         """What the rounds so far say."""
         low, value, high = np.moveaxis(np.array(self._zeros(np.array([-Z, 0.0, Z]), 1e6)), (0, 2), (2, 0))
         low, value, high = (np.sort(one, axis=1) for one in (low, value, high))
-        return QuantileDraw(value, (high - low) / (2 * Z), low, high)
+        return Estimate(value, (high - low) / (2 * Z), low, high)
 
-    def expected(self, rows: float) -> QuantileDraw:
+    def expected(self, rows: float) -> Estimate:
         """What would be found in a group of so many rows, spread evenly."""
         low, high = self.answer.span
         precision = 0.0
@@ -231,7 +265,7 @@ class QuantileSearch:
             precision = precision + 1 / variances.reshape(len(self.answer.shares), -1).mean(axis=1)
         value = low + (high - low) * np.array([self.answer.shares])
         deviation = np.sqrt(1 / np.asarray(precision))[None] * (high - low) / rows
-        return QuantileDraw(value, deviation, value - Z * deviation, value + Z * deviation)
+        return Estimate(value, deviation, value - Z * deviation, value + Z * deviation)
 
 
 def _compared(means: Floats, covariance: Floats, spread: float) -> tuple[Floats, Floats, Integers]:

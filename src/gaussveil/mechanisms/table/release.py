@@ -30,11 +30,12 @@ from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.containers import library_of
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan
-from gaussveil.mechanisms.table.answers import Answer
+from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
-from gaussveil.mechanisms.table.estimates import Estimate, Estimates
+from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis, stage_shares
+from gaussveil.mechanisms.table.quantiles import Estimate
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Source, as_source
@@ -44,9 +45,7 @@ from gaussveil.statistics.unit_cells import CellReader, require_unit
 from gaussveil.typing import Floats
 
 MOST_SHOWN = 12  # answers in the text of a plan
-KEY_SHARE = (
-    1e-5  # of delta, for the chance that a key of one unit alone shows: an account sets 1e-3 aside for such chances
-)
+KEY_SHARE = 1e-5  # of delta, for the chance that a key of one unit alone shows: of such an account allows 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,13 +97,9 @@ class TablePlan(Plan):
             changed[f"groups_per_unit={half}"] = replace(request, groups_per_unit=half)
         for answer in request.answers:
             between = getattr(answer, "between", None)
-            if (
-                between is not None
-                and answer not in request.learning
-                and answer.name.split("_")[0] in ("mean", "sum", "variance")
-            ):
+            if between is not None and isinstance(answer, Mean | Sum | Variance) and answer not in request.learning:
                 narrow = (between[0], between[0] + (between[1] - between[0]) / 2)
-                others = tuple(replace(one, between=narrow) if one == answer else one for one in request.answers)  # type: ignore[call-arg]
+                others = tuple(replace(one, between=narrow) if one == answer else one for one in request.answers)
                 changed[f"{answer.name}: between={narrow}"] = replace(request, answers=others)
             if len(request.answers) > 1:
                 rest = tuple(one for one in request.answers if one != answer)

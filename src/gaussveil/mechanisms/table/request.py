@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, TypeVar
 
 from gaussveil import checks
@@ -122,8 +123,10 @@ class Request:
         return _distinct([one.column for one in self.learning])
 
     def with_ranges(self, sizes: Mapping[Answer, float]) -> Request:
-        """The same request once the largest size of values has been released for answers that learn it."""
-        return replace(self, answers=tuple(_within(one, sizes.get(one)) for one in self.answers))
+        """The same request once sizes have been released that the answers which learn them keep to, where they can."""
+        cut = {one: (max(one.span[0], -sizes[one]), min(one.span[1], sizes[one])) for one in self.learning}
+        kept = {one: replace(one, between=ends) for one, ends in cut.items() if ends[0] < ends[1]}
+        return replace(self, answers=tuple(kept.get(one, one) for one in self.answers))  # type: ignore[call-overload]
 
     # What must be counted and summed.
 
@@ -148,10 +151,8 @@ class Request:
         found += [one.feature for one in stated if isinstance(one, Mean | Sum) and not one.is_profile]
         found += [one.square for one in stated if isinstance(one, Variance)]
         # Ranges that are learnt may coincide with others, or cease to: their features are always drawn by themselves.
-        alone = [
-            one for answer in self.learning if isinstance(answer, Variance) for one in (answer.feature, answer.square)
-        ]
-        return (*_distinct(found), *alone)
+        alone = [(one.feature, one.square) for one in self.learning if isinstance(one, Variance)]
+        return (*_distinct(found), *chain(*alone))
 
     @cached_property
     def lone_sums(self) -> tuple[Feature, ...]:
@@ -188,15 +189,6 @@ class Request:
 
 def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
-
-
-def _within(answer: Answer, size: float | None) -> Answer:
-    """The answer with its range cut to sizes up to this one; a range that lies beyond shrinks to its nearer end."""
-    if size is None or not isinstance(answer, Variance | Quantile):
-        return answer
-    low, high = answer.span
-    inner = (max(low, -size), min(high, size))
-    return replace(answer, between=inner) if inner[0] < inner[1] else answer
 
 
 def _key(name: str, given: Any) -> Key | Discovered:
