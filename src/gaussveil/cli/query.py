@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,12 +124,17 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
 @contextmanager
 def _without_pandas() -> Iterator[None]:
     """Meanwhile nobody loads pandas: Arrow would, for half a second, just to ask whether a column is one of its own."""
-    absent = sys.modules.setdefault("pandas", None) is None  # type: ignore[call-overload]
+
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+    finder: Any = SimpleNamespace(find_spec=find_spec)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        if absent:
-            del sys.modules["pandas"]
+        sys.meta_path.remove(finder)
 
 
 def _tell_plan(plan: Any, json: bool) -> None:
