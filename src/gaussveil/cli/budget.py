@@ -57,17 +57,8 @@ def new(
     """
     from gaussveil.accounting import Ledger
 
-    relation = _relation(adjacency, unit)
-    charges = _read_plan(plan) if plan is not None else []
-    terms: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "adjacency": relation,
-        "rule": rule,
-        "plan": charges,
-        "filter": filter_name,
-        "order": order,
-    }
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": _relation(adjacency, unit), "rule": rule}
+    terms |= {"plan": _read_plan(plan) if plan is not None else [], "filter": filter_name, "order": order}
     Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)
@@ -176,12 +167,8 @@ def check(
     found = compare(book, held)
     lines = ["the ledger is intact"]
     lines += [f"{found.compared} certificates compared, {found.elsewhere} of other ledgers or of none"] if held else []
-    answer = {
-        "intact": True,
-        "compared": found.compared,
-        "elsewhere": found.elsewhere,
-        "contradictions": list(found.problems),
-    }
+    answer: dict[str, object] = {"intact": True, "compared": found.compared, "elsewhere": found.elsewhere}
+    answer |= {"contradictions": list(found.problems)}
     tell(answer, [*lines, *(f"contradicted by {printable(problem)}" for problem in found.problems)], json=json)
     raise typer.Exit(NO if found.problems else DONE)
 

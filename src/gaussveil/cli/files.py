@@ -100,15 +100,9 @@ def release_files(
 
 def release_facts(out: Path, certificate: Certificate) -> dict[str, object]:
     """What the JSON answer of every release says of it."""
-    return {
-        "out": str(out),
-        "certificate": str(certificate_beside(out)),
-        "release_id": certificate.release_id,
-        "epsilon": certificate.epsilon,
-        "delta": certificate.delta,
-        "delta_upper": certificate.delta_upper,
-        "account": certificate.account,
-    }
+    shown = ("release_id", "epsilon", "delta", "delta_upper", "account")
+    files = {"out": str(out), "certificate": str(certificate_beside(out))}
+    return files | {name: getattr(certificate, name) for name in shown}
 
 
 def release_lines(out: Path, certificate: Certificate, what: str = "") -> list[str]:

@@ -123,15 +123,9 @@ def _released(estimator: Any, table: Source, label: str | None, out: Path, repor
         if page is not None:
             page.write(_page(model).encode())
     certificate = estimator.certificate_
-    answer = {
-        "out": str(out),
-        "classes": list(map(str, model.classes)),
-        "columns": list(model.columns),
-        "weights": model.weights.tolist(),
-        "release_id": certificate.release_id,
-        "delta_upper": certificate.delta_upper,
-        "account": certificate.account,
-    }
+    answer = {"out": str(out), "classes": list(map(str, model.classes)), "columns": list(model.columns)}
+    answer |= {"weights": model.weights.tolist()}
+    answer |= {name: getattr(certificate, name) for name in ("release_id", "delta_upper", "account")}
     lines = [
         f"wrote {out}: {certificate.released}",
         f"account: {certificate.account}; recompute with: gaussveil verify {out}",

@@ -55,14 +55,9 @@ def sketch(
     )
     names = mechanism.columns or tuple(name for name in table.schema.names if name != asked.unit)
     plan = mechanism.plan(len(names))
-    answer: dict[str, object] = {
-        "columns": plan.size,
-        "components": plan.components,
-        "leverage": plan.leverage,
-        "ridge": plan.ridge,
-        "gram_error": plan.gram_error(plan.row_bound or 0.0),
-        "gaussian_gram_error": plan.gaussian_gram_error,
-    }
+    shown = ("components", "leverage", "ridge", "gaussian_gram_error")
+    answer: dict[str, object] = {"columns": plan.size, "gram_error": plan.gram_error(plan.row_bound or 0.0)}
+    answer |= {name: getattr(plan, name) for name in shown}
     lines = [
         f"plan: {plan.size} columns, {plan.components} components, leverage at most {digits(plan.leverage)}, "
         f"ridge {digits(plan.ridge)}",

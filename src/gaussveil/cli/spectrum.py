@@ -62,10 +62,7 @@ def delta(
 
 
 def epsilon(
-    pair: PairFile,
-    delta: Annotated[float, typer.Option(help="Target delta.")],
-    times: Times = 1,
-    json: Json = False,
+    pair: PairFile, delta: Annotated[float, typer.Option(help="Target delta.")], times: Times = 1, json: Json = False
 ) -> None:
     """Smallest epsilon at a given delta, rounded to the private side, the worse of both directions.
 
@@ -146,12 +143,7 @@ def curve(
         print_line(f"\ndrawn in {plot}")
 
 
-def check(
-    pair: PairFile,
-    claim: Claim,
-    times: Times = 1,
-    json: Json = False,
-) -> None:
+def check(pair: PairFile, claim: Claim, times: Times = 1, json: Json = False) -> None:
     """Decide a claimed (epsilon, delta) by rigorous enclosures of both directions (NDIS section 7).
 
     The lower end refutes, the upper end certifies. Exit code 0: holds, 1: refuted, 3: undecided.

@@ -173,10 +173,7 @@ class CDF(_OfEdges):
 
 @dataclass(frozen=True)
 class Quantile(_Ranged, Answer):
-    """Quantiles of a column clipped to `between`, searched for in rounds (`mechanisms.table.quantiles`).
-
-    With bounds="auto" the search keeps to the part of `between` that is learnt to hold the values.
-    """
+    """Quantiles of a column clipped to `between`, with bounds="auto" to the part of it that is learnt."""
 
     column: str
     q: float | tuple[float, ...]

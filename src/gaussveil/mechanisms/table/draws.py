@@ -24,7 +24,7 @@ from gaussveil.statistics.unit_cells import BIN_BITS, ROW_BITS, CellReader, Unit
 from gaussveil.typing import Floats, Integers
 
 LARGEST_KEY_COUNT = 2**40
-BEYOND = (1e-4, 0.25)  # the least and the largest share of rows that a learnt range leaves out
+BEYOND = (1e-4, 0.25)  # of rows that a learnt range leaves out: for a variance what its noise is worth
 SIZES = 2.0 ** OCTAVES[:-1]
 
 
@@ -95,10 +95,7 @@ class TableDraws(NoisySums):
             self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
 
     def ranges(self) -> dict[Answer, float]:
-        """Up to which size values count, where that is learnt: every unit adds its rows' shares in octaves, 1 in all.
-
-        A variance leaves out as many rows as its noise is worth, where less noise and less clipping balance.
-        """
+        """Up to which size values count, where that is learnt: a unit adds its rows' shares in octaves, 1 in all."""
         noise, counts = self.noise, {}
         for column in noise.request.learnt_ranges:
             self.spend(loss := noise.losses[f"range {column}"])

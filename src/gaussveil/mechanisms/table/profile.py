@@ -202,9 +202,8 @@ class ProfileDraws:
 def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float:
     """Quantile of the log-normal law that fits a noisy histogram over octaves best, by least squares.
 
-    The whole histogram is matched, so the noise of empty octaves far away does not lead astray. Where it may be more
-    than twice as large with a chance of `DOUBT`, all laws held alike beforehand, it is half of what it may be: of few
-    units nothing is known, and a false octave would promise far too little noise.
+    The whole histogram is matched, so empty octaves far away do not lead astray. Where the quantile is more than twice
+    as large with a chance of `DOUBT`, half of that is taken: a false octave would promise far too little noise.
     """
     centres = np.linspace(OCTAVES[0], OCTAVES[-1], 8 * (len(OCTAVES) - 1) + 1)
     middle, width = (one.ravel() for one in np.meshgrid(centres, WIDTHS))
