@@ -35,7 +35,9 @@ class AskedOfTable:
     @property
     def promise(self) -> dict[str, Any]:
         """What the mechanism is told of them."""
-        return {"epsilon": self.epsilon, "account": options.paying_account(self.ledger, self.account)}
+        paying = (self.ledger, self.account)
+        planned = self.dry_run and None in paying  # a plan needs no account, whatever gaussveil.toml says of one
+        return {"epsilon": self.epsilon, "account": None if planned else options.paying_account(*paying)}
 
     def check(self, out: Path, *others: Path | None, endings: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
         """Refuse outputs that cannot be written or would destroy something."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,9 +33,11 @@ class AllMissing(TyperCommand):
                 **(ctx.default_map or {}),
                 **{name: value for name, value in given.items() if value not in (None, ())},
             }
-            names = [_spoken(one) for one in self.params if one.required and one.name not in known]
-            if names:
-                told = f"{' and '.join(names)} must be given: see {ctx.command_path} --help"
+            lacking = {one.name: one for one in self.params if one.required and one.name not in known}
+            if known.get("dry_run") and (out := lacking.pop("out", None)):  # nothing is written: any name will do
+                args = [*args, "--out", ".not-written" + "".join(re.findall(r"[.][a-z]+", str(vars(out)["help"]))[:1])]
+            if lacking:
+                told = f"{' and '.join(map(_spoken, lacking.values()))} must be given: see {ctx.command_path} --help"
                 print_error(ParameterError.code, told)
                 raise typer.Exit(BAD_INPUT)
         return super().parse_args(ctx, args)

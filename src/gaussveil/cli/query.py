@@ -32,8 +32,8 @@ def query(
     by: Annotated[
         Texts,
         typer.Option(
-            help="Key: hour(COL), weekday(COL), month(COL), date(COL, FIRST, LAST), bin(COL, 0, 1, 5), COL=a|b|c, or "
-            "discover(COL); may be repeated.",
+            help="Key: hour(COL), weekday(COL), month(COL), date(COL, FIRST, LAST), where COL may be DAY+CLOCK; "
+            "bin(COL, 0, 1, 5), COL=a|b|c, or discover(COL); may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -142,10 +142,14 @@ def _tell_plan(plan: Any, json: bool) -> None:
     if json:
         tell({"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}, [], json=True)
         return
-    print_table(("answer", "sd at 1000 units a group"), [(name, digits(sd)[:8]) for name, sd in deviations.items()])
+    print_table(("answer", "sd at 1000 units a group"), [(name, _told(sd)) for name, sd in deviations.items()])
     if others:
         print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
         print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))
+
+
+def _told(deviation: float) -> str:
+    return digits(deviation)[:8] if deviation == deviation else "known once bounds are learnt"
 
 
 def _key(text: str, tz: str | None) -> tuple[str, Any]:

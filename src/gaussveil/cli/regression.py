@@ -83,14 +83,9 @@ def pca(
     model = PrivatePCA(**asked.promise, n_components=n_components, bounds=parse_ranges(between or []))
 
     def released() -> dict[str, Any]:
-        return {
-            "columns": list(model.feature_names_in_),
-            "mean": model.mean_.tolist(),
-            "components": model.components_.tolist(),
-            "explained_variance": model.explained_variance_.tolist(),
-            "interval": model.explained_variance_interval_.tolist(),
-            "trusted": model.trusted_.tolist(),
-        }
+        kept = ("mean", "components", "explained_variance", "trusted")
+        found = {"columns": list(model.feature_names_in_), "interval": model.explained_variance_interval_.tolist()}
+        return found | {name: getattr(model, f"{name}_").tolist() for name in kept}
 
     found = asked.fit(model, out, released, columns=columns)
     lines = [

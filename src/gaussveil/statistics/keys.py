@@ -2,6 +2,7 @@
 
 A row whose cell is missing, or whose value is not among the public ones, belongs to no group and is left out. Clocks
 of columns with a time zone are read in UTC unless `tz` names another zone; clocks without one are taken as they are.
+DAY+CLOCK names a column of dates and one of times of day.
 """
 
 from __future__ import annotations
@@ -131,6 +132,23 @@ class ClockPart(_OnClock):
 
 
 @dataclass(frozen=True)
+class TimeOfDay(ClockPart):
+    """Hour of a column of times of day, or of text such as 7:30, which stands beside a column of dates."""
+
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse a column that holds neither, and a time zone: where the day is another column none is applied."""
+        require_columns(schema, [self.column])
+        kind = schema.field(self.column).type
+        if self.tz is not None or not str(kind).startswith(("time32", "time64", "string", "large_string")):
+            raise SchemaError(f"column {self.column!r} must hold times of day such as 7:30, tz left out. Got {kind}.")
+
+    def codes(self, cells: pa.Array) -> Integers:
+        """What the clock says; text that is no time of day belongs to no group."""
+        found = pc.extract_regex(plain(cells).cast(pa.string()), r"^\s*(?P<hour>[01]?[0-9]|2[0-3]):[0-5][0-9]")
+        return _found(pc.struct_field(found, [0]))
+
+
+@dataclass(frozen=True)
 class Dates(_OnClock):
     """The days from `first` to `last`, both included."""
 
@@ -227,18 +245,19 @@ class Discovered:
 
 
 def hour_of(column: str, *, tz: str | None = None) -> Key:
-    """Hour of the day, 0 to 23."""
-    return ClockPart(column, tz, "hour")
+    """Hour of the day, 0 to 23; of two columns, DAY+CLOCK, the second one's."""
+    _, two, clock = column.partition("+")
+    return TimeOfDay(clock.strip(), tz, "hour") if two else ClockPart(column, tz, "hour")
 
 
 def weekday_of(column: str, *, tz: str | None = None) -> Key:
     """Day of the week; Monday is 0."""
-    return ClockPart(column, tz, "weekday")
+    return ClockPart(_day(column), tz, "weekday")
 
 
 def month_of(column: str, *, tz: str | None = None) -> Key:
     """Month, 1 to 12."""
-    return ClockPart(column, tz, "month")
+    return ClockPart(_day(column), tz, "month")
 
 
 def date_of(column: str, first: str | datetime.date, last: str | datetime.date, *, tz: str | None = None) -> Key:
@@ -249,7 +268,7 @@ def date_of(column: str, first: str | datetime.date, last: str | datetime.date, 
         raise ParameterError(f"first and last must be days such as 2024-03-31. Got {first!r} and {last!r}.") from None
     if ends[0] > ends[1] or (ends[1] - ends[0]).days > 36_600:
         raise ParameterError(f"last must be a day within 100 years after first. Got {first!r} and {last!r}.")
-    return Dates(column, tz, *ends)
+    return Dates(_day(column), tz, *ends)
 
 
 def bin_of(column: str, edges: Iterable[float]) -> Key:
@@ -265,6 +284,10 @@ def value_of(column: str, values: Iterable[Any]) -> Key:
 def discover(column: str, *, per_unit: int = 1) -> Discovered:
     """Values unknown beforehand, at most `per_unit` of each unit; those that few units share stay hidden."""
     return Discovered(column, per_unit)
+
+
+def _day(column: str) -> str:
+    return column.partition("+")[0].strip() if "+" in column else column
 
 
 def _labels(key: Listed) -> Labels:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
-from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
+from gaussveil.mechanisms.table.answers import Answer, Variance
 from gaussveil.mechanisms.table.noise import TableNoise, Variances
 from gaussveil.mechanisms.table.profile import OCTAVES, ProfileDraw, ProfileDraws, quantile_of_norms
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, Estimate
@@ -82,7 +82,9 @@ class TableDraws(NoisySums):
         if not request.discovered:
             if not request.learning:
                 self._totals()
-            self.read["profiles"] = [self._profile(answer) for answer in request.profiles]
+            keys = [key for key in request.keys.values() if isinstance(key, Key)]
+            made = [ProfileDraws(self, self.source, request.unit, keys, answer) for answer in request.profiles]
+            self.read["profiles"] = made
         for name, key in request.discovered.items():
             self.read[f"keys {name}"] = self.source.units_per_value(request.unit, key.column, key.per_unit)
 
@@ -162,11 +164,6 @@ class TableDraws(NoisySums):
         """Each profile in draws of its own."""
         made = self.read.get("profiles", [])
         return [one.draw(self.noise.losses[f"profile {k}"]) for k, one in enumerate(made)]
-
-    def _profile(self, answer: Mean | Sum) -> ProfileDraws:
-        request = self.noise.request
-        keys = [key for key in request.keys.values() if isinstance(key, Key)]
-        return ProfileDraws(self, self.source, request.unit, keys, answer)
 
     def _totals(self) -> State:
         """Exact sums of the bounded units, read once."""

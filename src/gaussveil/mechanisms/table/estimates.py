@@ -57,10 +57,7 @@ class Estimates:
 
     def columns(self) -> dict[str, Estimate]:
         """Every answer under its name."""
-        found: dict[str, Estimate] = {}
-        for answer in self.noise.request.answers:
-            found |= self.answer(answer)
-        return found
+        return {name: one for answer in self.noise.request.answers for name, one in self.answer(answer).items()}
 
     def answer(self, answer: Answer) -> dict[str, Estimate]:
         """An answer's columns."""

@@ -168,13 +168,9 @@ class TableNoise:
 
     def variances(self) -> dict[str, object]:
         """What is drawn, for the certificate: in rows^2, own and shared where numbers share a draw."""
-        found = {
-            "rows": [self.count.own, self.count.shared] if self.request.counted else [],
-            "features": list(self.features) if self.request.counted else [],
-            "sums": [[one.own, one.shared] for one in self.lone_sums],
-            "histograms": list(self.histograms),
-            "cumulative counts, times the least": list(self.cumulatives),
-        }
-        return {
-            name: variances for name, variances in found.items() if variances or (name == "features" and found["rows"])
-        }
+        rows = (
+            {"rows": [self.count.own, self.count.shared], "features": [*self.features]} if self.request.counted else {}
+        )
+        others = {"sums": [[one.own, one.shared] for one in self.lone_sums], "histograms": [*self.histograms]}
+        others |= {"cumulative counts, times the least": [*self.cumulatives]}
+        return rows | {name: variances for name, variances in others.items() if variances}

@@ -52,8 +52,7 @@ class Estimate:
 
     def clipped(self, low: float, high: float) -> Estimate:
         """The same within what is possible."""
-        ends = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
-        value, lower, upper = ends
+        value, lower, upper = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
         return Estimate(value, self.deviation, lower, upper)
 
     def adding_up(self) -> Estimate:
@@ -67,12 +66,8 @@ class Estimate:
 
     def shifted(self, offset: float | Floats, factor: float) -> Estimate:
         """offset + factor * estimate, factor > 0."""
-        return Estimate(
-            offset + factor * self.value,
-            factor * self.deviation,
-            offset + factor * self.low,
-            offset + factor * self.high,
-        )
+        value, low, high = (offset + factor * one for one in (self.value, self.low, self.high))
+        return Estimate(value, factor * self.deviation, low, high)
 
 
 def adding_up_to(parts: Floats, whole: Floats | float) -> Floats:

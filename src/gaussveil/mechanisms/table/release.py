@@ -105,12 +105,12 @@ class TablePlan(Plan):
                 rest = tuple(one for one in request.answers if one != answer)
                 changed[f"without {answer.name}"] = replace(request, answers=rest)
         now = self.deviations(units)
-        found = {}
+        found: dict[str, float] = {}
         for words, other in changed.items():
             noise = TableNoise(other, self.noise.mean_shift, self.noise.key_error)
             then = Estimates(noise, _expected(noise, float(units))).columns()
             ratios = [float(one.deviation.flat[0]) / now[name] for name, one in then.items() if now.get(name, 0) > 0]
-            found[words] = math.exp(float(np.mean(np.log(ratios)))) if ratios else math.nan
+            found |= {words: math.exp(float(np.mean(np.log(ratios))))} if ratios else {}
         return found
 
 
@@ -241,8 +241,7 @@ def _check_schema(request: Request, source: Source) -> None:
     for key in request.keys.values():
         if isinstance(key, Discovered):
             require_unit(source.schema, key.column)
-    request.reader.check(source.schema)
-    for reader in profiles:
+    for reader in (request.reader, *profiles):
         reader.check(source.schema)
     if request.unit in keys:
         raise SchemaError("the unit cannot be a key as well: a group of one unit hides nobody.")
