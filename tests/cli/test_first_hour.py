@@ -82,8 +82,12 @@ def test_every_release_has_a_dry_run_that_spends_and_writes_nothing(run: Run, da
         ("pca", numbers, "--out", tmp_path / "out.json"),
         ("regress", numbers, "--target", "noon", "--out", tmp_path / "out.json"),
     ):
-        code, out, err = run(*words, *PROMISE, *pays)
-        assert (code, out.splitlines()[-1:]) == (0, ["nothing was spent or written"]), (words, err)
+        for asked in ((*words, *pays), (*words[:-2], "--dry-run"), (*words[:-2], *pays[:2], "--dry-run")):  # no --out
+            code, out, err = run(*asked, *PROMISE)
+            shown = (
+                ["nothing was spent or written"] if words[0] != "sketch" or "--out" in asked else out.splitlines()[-1:]
+            )
+            assert (code, out.splitlines()[-1:]) == (0, shown), (asked, err)
     assert ledger.entries("homes") == []
     assert sorted(tmp_path.iterdir()) == before
     release = GaussianRelease(

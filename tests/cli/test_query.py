@@ -52,6 +52,27 @@ def test_a_profile_with_page_certificate_and_debit(run: Run, readings: Path, tmp
     assert "24 groups" in told
 
 
+def test_a_date_and_a_clock_in_two_columns(run: Run, tmp_path: Path) -> None:
+    lines = [f"m{k};{1 + k % 7:02d}.05.2024;{h:02d}:30;1,5" for k in range(2000) for h in (0, 13)]
+    (tmp_path / "two.csv").write_text("Zähler;Datum;Zeit;kW\n" + "\n".join(lines) + "\n", encoding="windows-1252")
+    asked = ("--unit", "Zähler", "--by", "hour(Datum+Zeit)", "--count", "--epsilon", 8, "--delta", 1e-6)
+    code, _, error = run("query", tmp_path / "two.csv", *asked, "--out", tmp_path / "hours.csv")
+    assert code == 0, error
+    counts = pa.csv.read_csv(tmp_path / "hours.csv").column("count").to_numpy()
+    assert counts[[0, 13]] == pytest.approx([2000, 2000], abs=100)
+    assert np.delete(counts, [0, 13]) == pytest.approx(0, abs=100)
+
+
+def test_bounds_of_variances_and_quantiles_are_learnt(run: Run, readings: Path, tmp_path: Path) -> None:
+    asked = ("query", readings, *WHO, "--variance", "kw", "--quantile", "kw:0.5", "--bounds", "auto")
+    code, told, error = run(*asked)
+    assert code == 0, error
+    assert "known once bounds are learnt" in told
+    assert "nan" not in told
+    assert run(*asked, "--out", tmp_path / "out.csv")[0] == 0
+    assert {"variance_kw", "quantile_kw_0.5_high"} <= set(pa.csv.read_csv(tmp_path / "out.csv").column_names)
+
+
 def test_every_kind_of_key_and_answer(run: Run, readings: Path, tmp_path: Path) -> None:
     keys = (
         "weekday(time)",

@@ -158,6 +158,27 @@ def test_clocks_are_read_in_their_zone_across_the_change_of_the_hour() -> None:
     assert date_of("t", "1969-12-31", "1970-01-01").codes(early).tolist() == [0]
 
 
+def test_dates_and_clocks_in_two_columns_are_read_each_for_what_it_tells() -> None:
+    texts = ["00:15", "7:30", "23:59:59", " 05:00", "24:00", "7.30", "", None, "١٢:00", "12:60", "-1:00"]
+    expected = [0, 7, 23, 5, -1, -1, -1, -1, -1, -1, -1]
+    hour = hour_of("day + clock")
+    assert hour.column == "clock"
+    for kind in (pa.string(), pa.large_string()):
+        assert hour.codes(pa.array(texts, kind)).tolist() == expected
+        hour.check(pa.schema({"clock": kind}))
+    times = pa.array([0, 3_599_999_999, 86_399_999_999, None], pa.time64("us"))
+    assert hour.codes(times).tolist() == [0, 0, 23, -1]
+    assert [weekday_of("day+clock").column, month_of("day+clock").column] == ["day", "day"]
+    assert date_of("day+clock", "2024-01-01", "2024-01-02").column == "day"
+    for key, kind in (
+        (hour, pa.float64()),
+        (hour, pa.date32()),
+        (hour_of("day+clock", tz="Europe/Zurich"), pa.string()),
+    ):
+        with pytest.raises(SchemaError, match="times of day"):
+            key.check(pa.schema({"clock": kind}))
+
+
 def test_bins_hold_their_lower_edge_and_the_last_both() -> None:
     key = bin_of("x", [0, 1, 2.5])
     cells = pa.array([-0.1, -0.0, 0.99, 1.0, 2.5, 2.6, None, np.nan, np.inf])
