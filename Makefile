@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 EXTRAS := standard,dev,docs,exchange,postgres,spark,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
-PEERS_OUTSIDE := autodp dp-accounting gx2 prv-accountant
+PEERS_OUTSIDE := autodp dp-accounting fastlmmclib gx2 prv-accountant
 # More than cores: those that drive the browser and Spark mostly wait.
 WORKERS ?= 3
 
