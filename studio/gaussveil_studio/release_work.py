@@ -89,7 +89,6 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
         "picture": drawn(outcome),
         "python": offer.python(),
         "shell": offer.shell(),
-        "reads": offer.reads(),
         "columns": offer.columns(),
         "explore": pair_of(promise),
         "certificate": {

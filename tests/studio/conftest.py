@@ -141,7 +141,8 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("studio")
     write_tables(folder)
     Ledger.create(folder / "home.ledger")
-    with started(folder, "--diagnostics", "--upload-limit", "2") as running:
+    bases = [part for kind in ("sqlite", "duckdb") for part in ("--data", f"meters.{kind}#readings")]
+    with started(folder, "--diagnostics", "--upload-limit", "2", *bases) as running:
         yield running
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +26,7 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import BudgetExceededError
 from gaussveil.spectrum import GaussianPair
 
+from ..engines.test_written_files import cells, sheet
 from .conftest import PATIENCE
 
 if TYPE_CHECKING:
@@ -267,25 +273,48 @@ def test_nothing_that_was_typed_is_lost(visit: Come, studio: Running, day: str) 
     assert page.input_value("#account") == account
 
 
-def test_every_format_of_the_command_line_can_be_uploaded(
-    visit: Come, studio: Running, day: str, tmp_path: Path
+def test_every_format_of_the_command_line_can_be_uploaded_or_named(
+    visit: Come, studio: Running, tmp_path: Path
 ) -> None:
-    import pyarrow as pa
-    import pyarrow.csv as arrow_csv
-    import pyarrow.feather as feather
-
-    body = (studio.folder / "tables" / "day.csv").read_bytes()
-    table = arrow_csv.read_csv(pa.BufferReader(body))
+    """The same ten rows in each; a database holds many tables, so the studio is started with one of them."""
+    homes, kw = [f"home {place % 5}" for place in range(10)], [place / 4 for place in range(10)]
+    table = pa.table({"household": homes, "kw": kw, "hour": [place // 5 for place in range(10)]})
+    rows = [",".join(map(str, row.values())) for row in table.to_pylist()]
+    body = "\n".join([",".join(table.column_names), *rows]).encode()
+    (tmp_path / "up.csv").write_bytes(body)
     (tmp_path / "up.csv.gz").write_bytes(gzip.compress(body))
     pq.write_table(table, tmp_path / "up.parquet")
     feather.write_feather(table, tmp_path / "up.feather")
     with pa.OSFile(str(tmp_path / "up.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    numbers = "".join(cells(*row.values()) for row in table.to_pylist())
+    for ending in ("xlsx", "xlsm"):
+        sheet(tmp_path / f"up.{ending}", cells(*table.column_names) + numbers)
+    np.save(tmp_path / "up.npy", np.column_stack([kw, kw, kw]))
     page = visit("/release").page
-    for ending in ("csv.gz", "parquet", "feather", "arrow"):
+    tables = {}
+    for ending in ("csv", "csv.gz", "parquet", "feather", "arrow", "xlsx", "xlsm", "npy"):
         page.set_input_files("#file", str(tmp_path / f"up.{ending}"))
         page.wait_for_selector(f"#table option:checked:has-text('up.{ending}')", state="attached")
         page.wait_for_selector("#columns summary:has-text('3 columns')")
+        tables[ending] = page.input_value("#table")
+    with closing(sqlite3.connect(studio.folder / "meters.sqlite")) as book:
+        book.execute("CREATE TABLE readings (household TEXT, kw REAL, hour INTEGER)")
+        book.executemany("INSERT INTO readings VALUES (?, ?, ?)", [tuple(row.values()) for row in table.to_pylist()])
+        book.commit()
+    with duckdb.connect(str(studio.folder / "meters.duckdb")) as base:
+        base.execute("CREATE TABLE readings AS SELECT * FROM 'FILE'".replace("FILE", str(tmp_path / "up.parquet")))
+    listed = {one["name"]: one["id"] for one in studio.client.get("/api/tables").json()["tables"]}
+    tables |= {ending: listed[f"meters.{ending}#readings"] for ending in ("sqlite", "duckdb")}
+    asked = {"mechanism": "table", "unit": "household", "column": "kw", "low": 0, "high": 3, "by": "nothing"}
+    seen = set()
+    for ending, identifier in tables.items():
+        if ending == "npy":  # numbers without names
+            continue
+        found = studio.client.post("/api/preview", json={"order": asked, "table": identifier})
+        assert found.status_code == 200, (ending, found.text)
+        seen.add(json.dumps(found.json()["simulated"]))
+    assert len(seen) == 1
 
 
 def test_errors_have_a_sentence_and_the_way_back(visit: Come, studio: Running) -> None:

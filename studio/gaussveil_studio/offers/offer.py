@@ -110,13 +110,9 @@ class Offer(ABC):
         """Columns that a command must name; all others of the table are not read."""
         return []
 
-    def reads(self) -> str:
-        """The file that a command reads."""
-        return self.table_name
-
-    def shell(self) -> str:
-        """What a command needs that no table holds: a line that writes a file of public numbers."""
-        return ""
+    def shell(self) -> tuple[str, str]:
+        """What a command needs beside the table, or in its place: a line that writes it; and what is read then."""
+        return "", self.table_name
 
     def nearly_exact(self) -> Picture:
         """The released picture with next to no noise, for the owner of the data alone."""

@@ -167,10 +167,10 @@ class ProcessOffer(RehearsedOffer):
         table = {place: model.query_points_[:, 0].tolist(), value: model.values_.tolist()}
         return Answer(table, model.certificate_, reach=NORMAL_95 * self._deviation(model.added_variance_))
 
-    def shell(self) -> str:
+    def shell(self) -> tuple[str, str]:
         """The points."""
         places = (repr(place) for (place,) in self._mechanism().query_points)
-        return f"printf '%s\\n' place {' '.join(places)} > points.csv"
+        return f"printf '%s\\n' place {' '.join(places)} > points.csv", self.table_name
 
     def python(self) -> str:
         """As Python; kernels print few digits of themselves."""

@@ -56,16 +56,12 @@ class StreamOffer(Offer):
         self._known["stream"] = MeterStream.design(**self._given())
         return ROOM
 
-    def reads(self) -> str:
-        """A history."""
-        return "history.csv"
-
-    def shell(self) -> str:
+    def shell(self) -> tuple[str, str]:
         """A history of two readings, which tells the meter's name and how often it is read."""
         step = np.timedelta64(round(3600 * MeterStream.design(**self._given()).design_.sample_period), "s")
         times = [str(np.datetime64("2024-01-01T00:00:00") + k * step) for k in range(2)]
         rows = ["household,time,kw", *(f"{self.order['meter']},{time},1" for time in times)]
-        return f"printf '%s\\n' {' '.join(map(shlex.quote, rows))} > history.csv"
+        return f"printf '%s\\n' {' '.join(map(shlex.quote, rows))} > history.csv", "history.csv"
 
     def python(self) -> str:
         """As Python."""

@@ -96,23 +96,20 @@ class TableOffer(RehearsedOffer):
 
     def python(self) -> str:
         """As Python."""
-        rows = "gaussveil.open(table)" + (self._melted() if self._rows() else "")
-        return f"release = {spelled(self._mechanism())}.release({rows})"
+        return f"release = {spelled(self._mechanism())}.release(gaussveil.open(table){self._melted()})"
 
     def _melted(self) -> str:
-        time = json.dumps(self.order["by_column"])
+        if (rows := self._rows()) is None:
+            return ""
+        time = json.dumps(rows.names[1])
         return f'.table().to_pandas().melt({time}, var_name="{HOUSEHOLD}", value_name="{READING}")'
 
-    def reads(self) -> str:
-        """The table, or its readings as rows."""
-        return "readings.parquet" if self._rows() else super().reads()
-
-    def shell(self) -> str:
+    def shell(self) -> tuple[str, str]:
         """The readings as rows."""
-        if not self._rows():
-            return ""
-        made = f'gaussveil.open({json.dumps(self.table_name)}){self._melted()}.to_parquet("{self.reads()}")'
-        return f"python -c {shlex.quote(f'import gaussveil; {made}')}"
+        if not self._melted():
+            return super().shell()
+        made = f'gaussveil.open({json.dumps(self.table_name)}){self._melted()}.to_parquet("readings.parquet")'
+        return f"python -c {shlex.quote(f'import gaussveil; {made}')}", "readings.parquet"
 
     def _unit(self) -> str:
         unit: str = self.order["measured_in"]

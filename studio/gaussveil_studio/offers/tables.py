@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from gaussveil.errors import SourceError
+from gaussveil.report.number_files import ENDINGS, Numbers, read_numbers
+from gaussveil.statistics import Source, as_source
+from gaussveil.statistics.block import is_number
 from gaussveil_studio.shown import written
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from gaussveil.report.number_files import Numbers
-    from gaussveil.statistics import Source
-
 
 HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
 
@@ -22,7 +21,6 @@ HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
 def open_source(address: str) -> Source:
     """The table as a Source."""
     from gaussveil.engines import open as open_table
-    from gaussveil.statistics import as_source
 
     if Path(address).suffix.lower() == ".npy":
         return as_source(read_plain(address).values)
@@ -49,10 +47,6 @@ def _looked(address: str, *_written: int) -> tuple[pa.Schema, str]:
 
 def rows_of(schema: pa.Schema) -> pa.Schema | None:
     """Of times and a column of readings for every home: the same as rows; None of other tables."""
-    import pyarrow as pa
-
-    from gaussveil.statistics.block import is_number
-
     times = [one for one in schema if pa.types.is_temporal(one.type)]
     fits = len(schema) > FEWEST_HOMES and all(is_number(one.type) for one in schema if one not in times)
     if len(times) != 1 or not fits or {HOUSEHOLD, READING} & {*schema.names}:
@@ -62,11 +56,6 @@ def rows_of(schema: pa.Schema) -> pa.Schema | None:
 
 def by_rows(source: Source) -> Source:
     """A row for each reading."""
-    import numpy as np
-    import pyarrow as pa
-
-    from gaussveil.statistics import as_source
-
     found = source.table()
     (time,) = (one.name for one in found.schema if pa.types.is_temporal(one.type))
     homes = [name for name in found.column_names if name != time]
@@ -77,8 +66,6 @@ def by_rows(source: Source) -> Source:
 
 def read_plain(address: str) -> Numbers:
     """The numbers of one file, in its own order."""
-    from gaussveil.report.number_files import ENDINGS, read_numbers
-
     if Path(address).suffix.lower() not in ENDINGS or "://" in address or "#" in address:
         raise SourceError(f"a vector is read from one file that ends in {', '.join(ENDINGS)}")
     return read_numbers(Path(address))

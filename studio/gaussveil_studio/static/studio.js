@@ -32,6 +32,7 @@
 
   // A claim about plain Gaussian noise needs no file: change and noise make the pair.
   const claim = document.getElementById("claim-form");
+  if (claim) claim.addEventListener("change", () => { for (const id of ["claim-change", "claim-noise"]) document.getElementById(id).disabled = document.getElementById("claim-file").files.length > 0; });
   if (claim) claim.addEventListener("formdata", (event) => {
     if (document.getElementById("claim-file").files.length) return;
     const [change, noise] = ["claim-change", "claim-noise"].map((id) => Number(document.getElementById(id).value));
