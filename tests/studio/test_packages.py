@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import runpy
 import shlex
@@ -13,11 +14,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pydantic import ValidationError
 
 from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.cli import main
+from gaussveil.errors import GaussveilError
 from gaussveil.timeseries import simulate_households
 from gaussveil_studio.jobs import Jobs, write_json
+from gaussveil_studio.offers import make_offer
 from gaussveil_studio.offers.orders import ORDERS
 from gaussveil_studio.release_pages import _again
 from gaussveil_studio.release_work import release
@@ -99,6 +103,18 @@ def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str,
     if table is not None:
         (unpacked / table.name).symlink_to(table)
     return unpacked
+
+
+@pytest.mark.parametrize("mechanism", KINDS)
+def test_a_preview_answers_or_refuses_whatever_stands_in_a_field(mechanism: str, tables: Path, full: bool) -> None:
+    name, asked = KINDS[mechanism]
+    known = ORDERS[mechanism].model_validate({"mechanism": mechanism, **asked}).model_dump()
+    odd: list[Any] = [None, -1, "who", *([0, 1, 1e12, "", "x", "kind", "y"] if full else [])]
+    cases = [{**known, field: value} for field in known if field != "mechanism" for value in odd]
+    for case in cases:
+        with contextlib.suppress(ValidationError, GaussveilError):  # and nothing else
+            order = ORDERS[mechanism].model_validate(case).model_dump()
+            make_offer(order, str(tables / name) if name else None, name).plan()
 
 
 WIDE = {"unit": "household", "column": "reading", "low": 0, "high": 3, "by": "hour", "by_column": "time"}

@@ -47,7 +47,8 @@ class RegressionOffer(RehearsedOffer):
     def _simulated(self) -> Source:
         order, (columns, told) = self.order, self._features(self.order["rows"])
         require_numbers(schema_of(self.needed_table()), [order["target"]])
-        low, high = (-1.0, 1.0) if order["low"] is None else (order["low"], order["high"])
+        bounds = self._mechanism().target_bounds
+        low, high = (-1.0, 1.0) if bounds == "auto" else bounds[order["target"]]
         return as_source(pa.table({**columns, order["target"]: (low + high) / 2 + (high - low) / 4 * told}))
 
     def _facts(self, rehearsed: Answer) -> Facts:
