@@ -33,6 +33,28 @@ def test_parameters_are_close_to_the_fit_without_noise() -> None:
     assert truth.joint_divergence(made.model_) < 0.05
 
 
+def test_no_draw_of_many_small_classes_is_far_worse_than_the_usual_one() -> None:
+    generator = np.random.default_rng(12)
+    sizes = [255, 54, 258, 54, 114, 100, 48, 117]
+    codes = np.repeat(np.arange(8), sizes)
+    roots = generator.normal(size=(8, 3, 4))
+    rows = generator.uniform(-10, 10, (8, 3))[codes]
+    rows = rows + np.einsum("nij,nj->ni", roots[codes], generator.normal(size=(len(codes), 4)))
+    fitted = MixtureModel.fitted(rows, codes, tuple(range(8)))
+    found = []
+    for seed in range(40):
+        made = PrivateGaussianMixture(
+            epsilon=1.0,
+            delta=1e-5,
+            radius=20.0,
+            nominal_size=1000,
+            classes=list(range(8)),
+            generator=SeededGenerator(seed),
+        ).fit(rows, codes)
+        found.append((made.model_.joint_divergence(fitted), fitted.joint_divergence(made.model_)))
+    assert np.all(np.max(found, axis=0) <= 5 * np.median(found, axis=0))
+
+
 def test_the_certificate_is_one_mean_shift_and_verifies() -> None:
     x, y = two_classes(400)
     certificate = PrivateGaussianMixture(**PROMISE, radius=8.0).fit(x, y).certificate_

@@ -20,7 +20,7 @@ from gaussveil.mechanisms.mixture.budget import (
 )
 from gaussveil.mechanisms.mixture.debias import mean_gain, mean_square, radius_from_quantile, shape_gain
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.shrinkage import denoised, positive, shared_prior_means, towards_pool
+from gaussveil.mechanisms.mixture.shrinkage import denoised, lifted, positive, shared_prior_means, towards_pool
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Labels, as_source
 
@@ -128,6 +128,16 @@ def test_shrinkage_is_between_the_value_and_the_pool_and_honest_about_what_is_le
         raw.append(np.mean((seen - truth) ** 2, axis=1))
     assert np.all(np.mean(errors, axis=0) < np.mean(raw, axis=0))
     assert np.mean(stated) == pytest.approx(np.mean(errors), rel=0.25)
+
+
+@given(st.integers(1, 6), st.floats(1e-6, 4.0), st.integers(0, 2**32 - 1))
+def test_lifted_matrices_are_positive_and_keep_their_traces(d: int, variance: float, seed: int) -> None:
+    noise = np.random.default_rng(seed).normal(size=(3, d, d)) * math.sqrt(variance)
+    noise = (noise + noise.transpose(0, 2, 1)) / 2
+    shapes = np.eye(d) + noise - np.trace(noise, axis1=1, axis2=2)[:, None, None] / d * np.eye(d)
+    found = lifted(shapes, np.full(3, variance))
+    assert np.linalg.eigvalsh(found).min() > 0
+    assert np.trace(found, axis1=1, axis2=2) == pytest.approx(np.full(3, d))
 
 
 def test_classes_without_evidence_take_the_scale_of_the_others() -> None:

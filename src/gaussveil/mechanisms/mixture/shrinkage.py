@@ -9,7 +9,7 @@ import numpy as np
 
 from gaussveil.typing import Floats
 
-PRIOR_WIDTHS = (0.05, 0.1, 0.2, 0.4, 0.8)
+PRIOR_WIDTHS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 EMPIRICAL_BAYES_PART = 0.7  # the rest is James-Stein, class by class
 
 
@@ -105,13 +105,15 @@ def shape_factors(shapes: Floats, noise_variances: Floats) -> Floats:
 
 
 def lifted(matrices: Floats, variances: Floats) -> Floats:
-    """Symmetric matrices whose eigenvalues are kept away from zero by the noise they carry.
+    """Symmetric matrices whose eigenvalues are kept away from zero by the noise they carry; traces stay.
 
-    The fewer the columns, the closer the noise's extreme eigenvalues are to one entry's deviation: less is needed.
+    The more columns, the farther the noise's extreme eigenvalues are from one entry's deviation: more is needed. What
+    narrow directions gain the others lose, since the trace was measured and the scale goes by it.
     """
     values, vectors = np.linalg.eigh(matrices)
-    part = float(np.clip((matrices.shape[-1] - 1) / 4, 0.5, 1.0))
+    part = min((matrices.shape[-1] + 1) / 2, 4.0)
     floors = positive(values, np.sqrt(part * variances)[:, None])
+    floors *= (values.sum(axis=1) / floors.sum(axis=1))[:, None]
     return np.asarray((vectors * floors[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 

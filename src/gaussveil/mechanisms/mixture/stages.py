@@ -38,8 +38,10 @@ from gaussveil.mechanisms.mixture.shrinkage import (
 from gaussveil.typing import Floats
 
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
+SCALE_DOUBT = 0.4  # how far the logarithm of a scale is thought to be off
 PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
-MEAN_INFLATION = 0.4  # share of the means' noise variance that the covariances take up
+LEAST_LEFT = 0.8  # of a variance, where the mean's own move is taken out of it
+LEAST_RADIUS = 0.4  # square of a radius, of the variance of its centre's noise
 TAIL_DEVIATIONS = 4.0  # of its noise by which a histogram must exceed a Gaussian's to count
 WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
 
@@ -110,7 +112,7 @@ def run_stages(
     for place in range(len(budget.refinements)):
         guess = refine(passes, guess, budget, place, mean_shift)
     covariances = guess.covariances * heavy_tails(guess, radius)[:, None, None]
-    return replace(guess, covariances=covariances + MEAN_INFLATION * guess.mean_noise)
+    return replace(guess, covariances=covariances + guess.mean_noise)
 
 
 def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Floats, radius: float) -> Guess:
@@ -153,7 +155,9 @@ def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius:
     logs = np.log(np.concatenate([[edges[0] / math.sqrt(2)], edges]))
     target = budget.radius_quantile
     radii = np.exp([np.interp(target, np.concatenate([[0.0], row]), logs) for row in shares])
-    variances = np.square(radii / radius_from_quantile(target, d))
+    # Distances are to centres that are off by their noise: no radius is much smaller than that.
+    doubt = LEAST_RADIUS * np.trace(guess.mean_noise, axis1=1, axis2=2) / d
+    variances = np.maximum(np.square(radii / radius_from_quantile(target, d)), doubt)
     counts, count_variances = guess.with_counts(histogram.sum(axis=1), RADIUS_BINS * scale**2)
     return replace(
         guess,
@@ -201,27 +205,46 @@ def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int,
     scale = _scales(sums, rho, updated, d)
     means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
     shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
-    covariances = _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root)))
+    covariances = _about(means - guess.means, _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root))))
     return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums)
 
 
 def _scales(sums: RefinedSums, rho: Floats, updated: Guess, d: int) -> Floats:
-    """Scale of every class relative to its ellipsoid: posterior means, the classes sharing a prior."""
-    logs = np.linspace(-SCALE_RANGE, SCALE_RANGE, SCALE_POINTS)
-    expected = 1 - mean_square(rho[:, None], np.exp(logs), d)
+    """Scale of every class relative to its ellipsoid: posterior means.
+
+    A class is about as large as it was thought to be, and the classes share a prior on how large they are.
+    """
+    volumes = np.linalg.slogdet(updated.covariances)[1] / d
+    volumes = (volumes - volumes.mean())[:, None]
+    reach = SCALE_RANGE + float(np.abs(volumes).max())
+    logs = np.linspace(-reach, reach, math.ceil(SCALE_POINTS * reach / SCALE_RANGE))
+    expected = 1 - mean_square(rho[:, None], np.exp(logs - volumes), d)
     variances = sums.scales.slack**2 + expected**2 * updated.count_variances[:, None]
     gaps = sums.slack[:, None] - updated.records[:, None] * expected
-    return np.exp(shared_prior_means(logs, -(gaps**2) / (2 * variances) - np.log(variances) / 2))
+    beliefs = -(gaps**2) / (2 * variances) - np.log(variances) / 2 - np.square((logs - volumes) / SCALE_DOUBT) / 2
+    return np.asarray(np.exp(shared_prior_means(logs, beliefs) - volumes[:, 0]))
 
 
 def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-    """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates)."""
+    """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates).
+
+    A shift larger than both noises explain means that the earlier mean was worse than it was thought to be.
+    """
     shift = sums.total / gained[:, None]
     noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
     before = inverse @ guess.mean_noise @ _transposed(inverse)
+    surprise = np.einsum("ki,kij,kj->k", shift, np.linalg.inv(before + noise), shift) / (shift.shape[1] + 1)
+    before = np.maximum(surprise, 1.0)[:, None, None] * before
     gain = before @ np.linalg.inv(before + noise)
     means = guess.means + (root @ gain @ shift[..., None])[..., 0]
     return means, _symmetric(root @ gain @ noise @ _transposed(root))
+
+
+def _about(moved: Floats, second: Floats) -> Floats:
+    """Second moments about means that have since moved so far, as ones about where they are now."""
+    part = np.einsum("ki,ki->k", moved, np.linalg.solve(second, moved[..., None])[..., 0])
+    taken = np.minimum(1.0, (1 - LEAST_LEFT) / np.maximum(part, 1e-300))
+    return np.asarray(second - taken[:, None, None] * moved[:, :, None] * moved[:, None, :])
 
 
 def _transposed(matrices: Floats) -> Floats:
