@@ -19,6 +19,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+smartquotes = False  # "--delta" and "auto" are to be copied as they stand
 html_theme = "furo"
 html_title = f"gaussveil {release}"
 html_copy_source = False

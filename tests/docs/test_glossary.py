@@ -21,7 +21,7 @@ from gaussveil.timeseries import read_readings
 
 ROOT = Path(__file__).parents[2]
 ROWS = re.findall(
-    r"^\| ([^|]+) \| `(\w+)` \| `(--[\w-]+)` \| (.+) \|$",
+    r"^\| ([^|]+) \| (.+) \| `(\w+)` \| `(--[\w-]+)` \|$",
     (ROOT / "docs" / "glossary.md").read_text("utf-8"),
     re.MULTILINE,
 )
@@ -47,7 +47,7 @@ def test_every_word_is_a_parameter_and_an_option() -> None:
     names |= {name for name in ("separator", "decimal", "encoding", "time_format") if _is_taken(name)}
     options = {option for command in COMMANDS.values() for one in command.params for option in one.opts}
     assert len(ROWS) > 15
-    for _, parameter, option, _ in ROWS:
+    for *_, parameter, option in ROWS:
         assert parameter in names, parameter
         assert option in options, option
         if option != "--in":  # a word of Python's own
