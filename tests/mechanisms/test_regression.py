@@ -384,3 +384,21 @@ def test_bad_parameters_are_refused(changes: dict[str, Any]) -> None:
     frame = pd.DataFrame(ROWS, columns=["a", "b", "c"])
     with pytest.raises(GaussveilError):
         PrivateLinearRegression(**{**GIVEN, **changes}).fit(frame, TARGET)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_bounds_are_one_pair_pairs_by_column_ends_or_a_mapping(width: int) -> None:
+    """A list of tuples holds pairs also where two columns would let it pass for lows and highs."""
+    rows = np.random.default_rng(1).uniform(0, 1, (200, width)) * [5, 10, 1][:width] + [0, 10, 3][:width]
+    pairs = [(0.0, 5.0), (10.0, 20.0), (3.0, 4.0)][:width]
+    lows, highs = (list(ends) for ends in zip(*pairs))
+    named = {f"x{k}": pair for k, pair in enumerate(pairs)}
+    fits = [
+        PrivatePCA(epsilon=1.0, delta=1e-6, bounds=bounds, generator=SeededGenerator(2)).fit(rows)
+        for bounds in (pairs, (lows, highs), named)
+    ]
+    assert np.array_equal(fits[0].mean_, fits[1].mean_)
+    assert np.array_equal(fits[0].mean_, fits[2].mean_)
+    for wrong in ([(0.0, 5.0)] * (width + 1), [(0.0, 1.0, 2.0)] * width, [(5.0, 0.0)] * width):
+        with pytest.raises(GaussveilError, match="bounds must be"):
+            PrivatePCA(epsilon=1.0, delta=1e-6, bounds=wrong).fit(rows)

@@ -142,14 +142,12 @@ def _tell_plan(plan: Any, json: bool) -> None:
     if json:
         tell({"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}, [], json=True)
         return
-    print_table(("answer", "sd at 1000 units a group"), [(name, _told(sd)) for name, sd in deviations.items()])
+    learnt = "known once bounds are learnt"
+    shown = [(name, digits(sd)[:8] if sd == sd else learnt) for name, sd in deviations.items()]
+    print_table(("answer", "sd at 1000 units a group"), shown)
     if others:
         print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
         print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))
-
-
-def _told(deviation: float) -> str:
-    return digits(deviation)[:8] if deviation == deviation else "known once bounds are learnt"
 
 
 def _key(text: str, tz: str | None) -> tuple[str, Any]:

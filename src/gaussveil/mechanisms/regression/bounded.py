@@ -183,13 +183,15 @@ def _column_bounds(name: str, bounds: Any, columns: tuple[str, ...]) -> list[tup
         if unknown := set(bounds) - set(columns):
             checks.refuse(name, f"bounds of columns among {', '.join(columns)}", ", ".join(map(str, unknown)))
         pairs = [bounds.get(column) for column in columns]
+    elif isinstance(bounds, list) and [isinstance(one, tuple) and len(one) for one in bounds] == [2] * len(columns):
+        pairs = [*bounds]  # a tuple of two lists holds ends, a list of tuples pairs
     else:
         try:
             low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), (len(columns),)) for end in bounds)
         except (TypeError, ValueError):
             raise ShapeError(
-                f'{name} must be "auto", (low, high), (all lows, all highs), or {{column: (low, high)}} '
-                f"of {', '.join(columns[:3])}{', ...' * (len(columns) > 3)}."
+                f'{name} must be "auto", (low, high), [(low, high), ...], (all lows, all highs), or '
+                f"{{column: (low, high)}} of {', '.join(columns[:3])}{', ...' * (len(columns) > 3)}."
             ) from None
         pairs = [*zip(low.tolist(), high.tolist())]
     return [None if pair is None else _checked_pair(name, pair) for pair in pairs]

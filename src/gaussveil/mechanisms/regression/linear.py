@@ -248,7 +248,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
 
     Args:
         epsilon, delta: the promise for one fit.
-        bounds: (low, high) of the features, numbers or one for each column, or a mapping from names to pairs; "auto"
+        bounds: (low, high) of all features, a list of pairs, (lows, highs), or a mapping from names to pairs; "auto"
             spends a fifth of the budget on finding them. They set public units; rows beyond are weighted down.
         target_bounds: the same for the target, which is clipped to them.
         row_norm: radius, in units of half a range, beyond which a row's weight falls; by default from a first look.
