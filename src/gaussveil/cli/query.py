@@ -102,8 +102,8 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     import pyarrow.csv
     import pyarrow.parquet
 
-    groups = min(table.plan().request.cells, 2**16)
-    with release_files(out, ROOM_PER_GROUP * groups) as write, _without_pandas():
+    noise = table.plan().noise
+    with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _without_pandas():
         release = table.release(asked.table())
         body = pa.BufferOutputStream()
         writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
@@ -114,11 +114,11 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
         from gaussveil.report.table import table_report
 
         write_page(table_report(release.value, release.certificate), report)
-    facts = release_facts(out, release.certificate) | {
-        "groups": release.value.num_rows,
-        "report": report and str(report),
-    }
-    tell(facts, release_lines(out, release.certificate, f"{release.value.num_rows} groups"), json=asked.json)
+    rows, keys = release.value.num_rows, noise.request.discovered
+    facts = release_facts(out, release.certificate) | {"groups": rows, "report": report and str(report)}
+    shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]
+    lines = release_lines(out, release.certificate, f"{rows} groups{''.join(shown)}")
+    tell(facts, lines, json=asked.json)
 
 
 @contextmanager
