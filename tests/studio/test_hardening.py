@@ -153,7 +153,7 @@ def test_releases_beyond_what_the_machine_bears_are_refused_and_cost_nothing(
     Ledger.create(tmp_path / "home.ledger")
     with started_studio(tmp_path) as studio:
         table = studio.client.post("/api/tables", files={"file": ("up.csv", b"a,b\n1,2\n3,4\n")}).json()["id"]
-        orders = [studio.order(studio.account(), "sketch", table) for _ in range(MOST_AT_ONCE + 1)]
+        orders = [studio.order(studio.account(), "vector", table) for _ in range(MOST_AT_ONCE + 1)]
         stopped = []
         try:
             for order in orders[:-1]:

@@ -148,21 +148,25 @@ def test_verify_recomputes_certificates_and_decides_claims(visit: Come, studio: 
     page.wait_for_selector("#claim .chart[data-drawn]")
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/explore", "/release", "/releases", "/accounts", "/verify", "/diagnostics", "/api", "/nothing"]
-)
-def test_pages_fit_a_phone_in_the_dark_and_name_their_fields(visit: Come, studio: Running, path: str) -> None:
-    page = visit(path, viewport={"width": 360, "height": 740}, color_scheme="dark").page
-    page.wait_for_selector("h1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+def test_pages_fit_a_phone_in_the_dark_and_name_their_fields(visit: Come, studio: Running) -> None:
+    page = visit("/", viewport={"width": 360, "height": 740}, color_scheme="dark").page
     unnamed = """[...document.querySelectorAll('main input:not([type=hidden]), main select, main button')]
         .filter(e => !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
-    assert page.evaluate(unnamed) == 0
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-    assert len(ids) == len(set(ids))
+    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+    spent = studio.account()
+    studio.ledger.debit(spent, Charge(GaussianPair.mean_shift(0.2)), Adjacency.add_remove("record"))
+    listed = ("/", "/release", "/releases", "/accounts", f"/accounts/{spent}")
+    for path in (*listed, "/explore", "/verify", "/diagnostics", "/api", "/nothing"):
+        page.goto(studio.address + path)
+        page.wait_for_selector("h1")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        assert page.evaluate(cut) == 0, path  # no column is hidden beyond an edge
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+        assert page.evaluate(unnamed) == 0, path
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+        assert len(ids) == len(set(ids)), path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from gaussveil import mechanisms  # each loads when it is first named
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms import ClassLabelNoise, GaussianRelease, PrivateSpectrum
 from gaussveil.report.number_files import BYTES_PER_NUMBER, Numbers, encode
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number, require_columns, require_numbers
@@ -28,8 +28,8 @@ class VectorOffer(RehearsedOffer):
     kind = "line"
     y_name = "value"
 
-    def _mechanism(self, **more: Any) -> GaussianRelease:
-        return GaussianRelease(**self._promised("l2_sensitivity", "adjacency", **more))
+    def _mechanism(self, **more: Any) -> mechanisms.GaussianRelease:
+        return mechanisms.GaussianRelease(**self._promised("l2_sensitivity", "adjacency", **more))
 
     def _data(self) -> Numbers:
         found: Numbers = self._known.setdefault("numbers", read_plain(self.needed_table()))
@@ -55,7 +55,7 @@ class VectorOffer(RehearsedOffer):
         self._mechanism().plan(numbers.values.shape)
         return BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
 
-    def _answer(self, mechanism: GaussianRelease, data: Numbers) -> Answer:
+    def _answer(self, mechanism: mechanisms.GaussianRelease, data: Numbers) -> Answer:
         shape = " x ".join(map(str, data.values.shape))
         release = mechanism.release(data.values, released=f"{self.table_name}, {shape} numbers")
         reach = NORMAL_95 * float(np.max(mechanism.plan(data.values.shape).standard_deviation))
@@ -79,8 +79,10 @@ class SpectrumOffer(RehearsedOffer):
     kind = "line"
     y_name = "density, kW squared hours"
 
-    def _mechanism(self, **more: Any) -> PrivateSpectrum:
-        return PrivateSpectrum(sample_period=self.order["minutes"] / 60, **self._promised("l2_ball", "points", **more))
+    def _mechanism(self, **more: Any) -> mechanisms.PrivateSpectrum:
+        return mechanisms.PrivateSpectrum(
+            sample_period=self.order["minutes"] / 60, **self._promised("l2_ball", "points", **more)
+        )
 
     def _chosen(self) -> list[str]:
         schema, column, by = schema_of(self.needed_table()), self.order["column"], self.order["order"]
@@ -99,7 +101,7 @@ class SpectrumOffer(RehearsedOffer):
     def _facts(self, rehearsed: Answer) -> Facts:
         return (("Comparison", self._mechanism().plan().comparison),)
 
-    def _answer(self, mechanism: PrivateSpectrum, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateSpectrum, data: Any) -> Answer:
         release = mechanism.release(data, order=[self.order["order"]])
         hourly = np.arange(mechanism.points + 1) / (2 * mechanism.points * mechanism.sample_period)
         table = {"cycles per hour": hourly.tolist(), "density": release.value.tolist()}
@@ -120,8 +122,8 @@ class LabelOffer(RehearsedOffer):
     kind = "line"
     y_name = "value"
 
-    def _mechanism(self, **more: Any) -> ClassLabelNoise:
-        return ClassLabelNoise(common_covariance=True, **self._promised(**more))
+    def _mechanism(self, **more: Any) -> mechanisms.ClassLabelNoise:
+        return mechanisms.ClassLabelNoise(common_covariance=True, **self._promised(**more))
 
     def _chosen(self) -> list[str]:
         schema, label = schema_of(self.needed_table()), self.order["label"]
@@ -147,7 +149,7 @@ class LabelOffer(RehearsedOffer):
     def _facts(self, rehearsed: Answer) -> Facts:
         return (("Hidden", "which row is yours; the table itself is taken as public"),)
 
-    def _answer(self, mechanism: ClassLabelNoise, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.ClassLabelNoise, data: Any) -> Answer:
         labels, rows = data
         designed = mechanism.design(rows, labels=labels)
         release = designed.release(self.order["secret"] if mechanism.generator is None else labels[0])

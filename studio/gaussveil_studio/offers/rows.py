@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from gaussveil import mechanisms  # each loads when it is first named
 from gaussveil.accounting import Charge
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms import (
-    PrivateGaussianMixture,
-    PrivateGaussianProcessRegressor,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivatePCA,
-    PrivateSketch,
-)
-from gaussveil.mechanisms.mixture.records import classes_from_words
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_numbers
 from gaussveil_studio.offers.offer import spelled
@@ -30,17 +23,23 @@ MOST_EIGENVALUES = 12
 NOMINAL = 1000  # records that a preview is of, where nobody has guessed
 
 
+def _classes(offer: RehearsedOffer, label: str, named: Sequence[str]) -> list[Any]:
+    from gaussveil.mechanisms.mixture.records import classes_from_words
+
+    return classes_from_words(open_source(offer.needed_table()), label, named)
+
+
 class RegressionOffer(RehearsedOffer):
     """Coefficients and their intervals."""
 
     file_name = "coefficients.csv"
 
-    def _mechanism(self, **more: Any) -> PrivateLinearRegression:
+    def _mechanism(self, **more: Any) -> mechanisms.PrivateLinearRegression:
         target, ends = self.order["target"], (self.order["low"], self.order["high"])
         if (ends[0] is None) != (ends[1] is None):
             raise ParameterError("give both bounds of what is explained, or none")
         known = self._promised("unit", "rows_per_unit", **more)
-        return PrivateLinearRegression(
+        return mechanisms.PrivateLinearRegression(
             target=(target,), target_bounds="auto" if ends[0] is None else {target: ends}, **known
         )
 
@@ -55,7 +54,7 @@ class RegressionOffer(RehearsedOffer):
         words = "searched, for a fifth of the budget" if self.order["low"] is None else "as you gave them"
         return (("Answers", "coefficients with their 95 % intervals"), ("Bounds", words))
 
-    def _answer(self, mechanism: PrivateLinearRegression, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateLinearRegression, data: Any) -> Answer:
         (fit,) = mechanism.fit(data).fits_
         beware = ("Beware", "the noise is above the signal: do not trust these intervals")
         told = ("Released", f"{fit.target} explained by {', '.join(fit.names[1:])}")
@@ -75,20 +74,20 @@ class LogisticOffer(RehearsedOffer):
     y_name = "change of the log-odds per unit"
     rehearsals = SEVERAL
 
-    def _mechanism(self, **more: Any) -> PrivateLogisticRegression:
+    def _mechanism(self, **more: Any) -> mechanisms.PrivateLogisticRegression:
         target, named = self.order["target"], self.order["classes"] or ()
         if len(named) != 2:
             raise ParameterError("name the two labels: they are public and never looked up")
-        classes = classes_from_words(open_source(self.needed_table()), target, named)
+        classes = _classes(self, target, named)
         known = self._promised("unit", "rows_per_unit", **more)
-        return PrivateLogisticRegression(target=target, classes=classes, **known)
+        return mechanisms.PrivateLogisticRegression(target=target, classes=classes, **known)
 
     def _simulated(self) -> Source:
         columns, told = self._features(self.order["rows"])
         first, second = self._mechanism().classes
         return as_source(pa.table({**columns, self.order["target"]: [second if v > 0 else first for v in told]}))
 
-    def _answer(self, mechanism: PrivateLogisticRegression, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateLogisticRegression, data: Any) -> Answer:
         model = mechanism.fit(data)
         names, values = ["intercept", *model.feature_names_in_], [*model.intercept_.tolist(), *model.coef_[0].tolist()]
         told = (("Tells", f"how likely {model.classes_[1]} is against {model.classes_[0]}"),)
@@ -101,13 +100,13 @@ class PcaOffer(RehearsedOffer):
     file_name = "components.csv"
     y_name = "variance along it"
 
-    def _mechanism(self, **more: Any) -> PrivatePCA:
-        return PrivatePCA(**self._promised("unit", "rows_per_unit", "n_components", **more))
+    def _mechanism(self, **more: Any) -> mechanisms.PrivatePCA:
+        return mechanisms.PrivatePCA(**self._promised("unit", "rows_per_unit", "n_components", **more))
 
     def _simulated(self) -> Source:
         return as_source(pa.table(self._features(self.order["rows"])[0]))
 
-    def _answer(self, mechanism: PrivatePCA, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivatePCA, data: Any) -> Answer:
         model = mechanism.fit(data)
         # A variance is not negative, whatever noise may say.
         ends, values = (
@@ -127,12 +126,12 @@ class ProcessOffer(RehearsedOffer):
     kind = "line"
     y_name = "value"
 
-    def _mechanism(self, **more: Any) -> PrivateGaussianProcessRegressor:
+    def _mechanism(self, **more: Any) -> mechanisms.PrivateGaussianProcessRegressor:
         from sklearn.gaussian_process.kernels import RBF
 
         order = self.order
         places = np.linspace(order["first"], order["last"], order["points"])
-        return PrivateGaussianProcessRegressor(
+        return mechanisms.PrivateGaussianProcessRegressor(
             kernel=(order["label_bound"] / 2) ** 2 * RBF(order["smooth_over"]),
             query_points=[[place] for place in places.tolist()],
             observation_variance=order["scatter"] ** 2,
@@ -163,7 +162,7 @@ class ProcessOffer(RehearsedOffer):
         """What it would cost at another epsilon."""
         return self._mechanism(epsilon=epsilon).plan(1).charge
 
-    def _answer(self, mechanism: PrivateGaussianProcessRegressor, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateGaussianProcessRegressor, data: Any) -> Answer:
         model, (place, value, *_) = mechanism.fit(data), self._chosen()
         table = {place: model.query_points_[:, 0].tolist(), value: model.values_.tolist()}
         return Answer(table, model.certificate_, reach=NORMAL_95 * self._deviation(model.added_variance_))
@@ -188,17 +187,19 @@ class MixtureOffer(RehearsedOffer):
     y_name = "mean"
     rehearsals = SEVERAL
 
-    def _mechanism(self, **more: Any) -> PrivateGaussianMixture:
+    def _mechanism(self, **more: Any) -> mechanisms.PrivateGaussianMixture:
         order, named = self.order, self.order["classes"]
         label, classes = order["label"], named
         if label and named is None:
             raise ParameterError("classes must be given: labels are public and never looked up")
         if label:
-            classes = classes_from_words(open_source(self.needed_table()), label, named)
+            classes = _classes(self, label, named)
         elif named is None or len(named) != 1 or not named[0].isdecimal() or len(named[0]) > 4:
             raise ParameterError("without a label column, classes must say how many clusters to find")
         known = self._promised("radius", "nominal_size", **more)
-        return PrivateGaussianMixture(classes=classes if label else int(named[0]), columns=self.columns(), **known)
+        return mechanisms.PrivateGaussianMixture(
+            classes=classes if label else int(named[0]), columns=self.columns(), **known
+        )
 
     def _simulated(self) -> Source:
         order, (columns, told) = self.order, self._features(self.order["nominal_size"] or NOMINAL)
@@ -211,7 +212,7 @@ class MixtureOffer(RehearsedOffer):
         labels = {order["label"]: [names[index] for index in which]} if order["label"] else {}
         return as_source(pa.table({**columns, **labels}))
 
-    def _answer(self, mechanism: PrivateGaussianMixture, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateGaussianMixture, data: Any) -> Answer:
         model = mechanism.fit(data, self.order["label"]).model_
         weights = ", ".join(f"{name}: {weight:.3g}" for name, weight in zip(model.classes, model.weights))
         # Clusters come in any order: they are drawn in that of their first column, so that pictures can be compared.
@@ -231,9 +232,9 @@ class SketchOffer(RehearsedOffer):
     file_name = "sketch.npz"
     y_name = "eigenvalue of the Gram matrix"
 
-    def _mechanism(self, **more: Any) -> PrivateSketch:
+    def _mechanism(self, **more: Any) -> mechanisms.PrivateSketch:
         known = self._promised("row_norm", "row_bound", **more)
-        return PrivateSketch(n_components=self.order["components"], columns=self._chosen(), **known)
+        return mechanisms.PrivateSketch(n_components=self.order["components"], columns=self._chosen(), **known)
 
     def _facts(self, rehearsed: Answer) -> Facts:
         plan = self._mechanism().plan(len(self._chosen()))
@@ -250,7 +251,7 @@ class SketchOffer(RehearsedOffer):
         size = self.order["row_norm"] / math.sqrt(len(columns))
         return as_source(pa.table({name: size * column for name, column in columns.items()}))
 
-    def _answer(self, mechanism: PrivateSketch, data: Any) -> Answer:
+    def _answer(self, mechanism: mechanisms.PrivateSketch, data: Any) -> Answer:
         release = mechanism.release(data, released=f"sketch of {self.table_name}")
         found = release.value
         parts = found.pca(min(MOST_EIGENVALUES, len(found.columns)))
