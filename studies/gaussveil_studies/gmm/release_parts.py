@@ -82,7 +82,7 @@ def uses(options: Options, progress: Progress) -> Part:
     folder, load = options.folder(), profiles(options.folder())
     epsilons = options.pick((2.0,), releases.EPSILONS, releases.EPSILONS)
     progress("households", 0.0)
-    homes = households(load, epsilons, options.seed, options.pick(1, 4, 40))
+    homes = households(load, epsilons, options.seed, options.pick(1, 12, 40))
     drawn = [synthetic_profiles(load, epsilon, options.seed) for epsilon in epsilons]
     progress("private directions", 0.3)
     sizes = options.pick((2000,), (5000, 60_000), (5000, 60_000))
@@ -103,7 +103,8 @@ def uses(options: Options, progress: Progress) -> Part:
                 (
                     "epsilon; unit: privacy unit; released_fitted: released || fitted; released_fitted_error: "
                     "standard error; fitted_released: fitted || released; fitted_released_error: standard error ; "
-                    "held_out: held-out log-likelihood; by_rule: by the rules; classes: their classes; draws"
+                    "held_out: held-out log-likelihood; by_rule: by the rules; by_rule_error: standard error  ; "
+                    "classes: their classes; draws"
                 ),
             ),
             Table.of("private-directions", found, "size: images; epsilon; accuracy"),
