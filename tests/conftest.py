@@ -22,6 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the same test bodies at the sizes the issues name")
 
 
+# Spark's machine lives for minutes: the thorough compiler and the parallel collector would cost more than they save.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # What takes longest begins first, so that no worker is left alone with it at the end.
 LONGEST = ("browser", "spark", "laws", "studies", "mechanisms", "spectrum", "cli", "docs", "attacks", "accounting")
 ALONE = "docs/test_pages.py"  # its tests have nothing in common: each goes wherever there is room
