@@ -54,12 +54,18 @@ PRESENT = {
 NO_DATA = {"class": "synthetic", "gmm": "iris", "spectral": "calibration"}  # steps that need none
 
 
+@pytest.fixture(scope="module")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of what studies computed, so that the steps without data are computed once."""
+    return tmp_path_factory.mktemp("caches")
+
+
 @pytest.mark.parametrize("name", names())
 def test_a_study_runs_is_kept_and_ends_in_its_verdict(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, real_data: Path
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, real_data: Path, caches: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)  # no environments of peers there: only what is installed beside us answers
-    arguments = ("study", name, "--tiny", "--data", real_data, "--cache", tmp_path / "cache")
+    arguments = ("study", name, "--tiny", "--data", real_data, "--cache", caches / name)
     code, out, err = run(*arguments, "--out", tmp_path / "one")
     assert (code, err) == (0, "")
     assert "Verdict" in out
@@ -77,7 +83,7 @@ def test_a_study_runs_is_kept_and_ends_in_its_verdict(
     assert len(list(folder.glob("*.svg"))) == page.count("<figure>")
 
     # What is kept is what is shown: a word changed in the cache appears, and all else is the same to the byte.
-    kept = sorted((tmp_path / "cache").glob(f"{name}-*.json"))[0]
+    kept = sorted((caches / name).glob(f"{name}-*.json"))[0]
     part = json.loads(kept.read_text(encoding="utf-8"))
     old, part["title"] = part["title"], "Read from the cache"
     kept.write_text(json.dumps(part), encoding="utf-8")
@@ -94,10 +100,11 @@ def _escaped(text: str) -> str:
 
 @pytest.mark.parametrize("name", NO_DATA)
 def test_without_its_data_a_study_says_what_is_missing_and_shows_the_rest(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, caches: Path
 ) -> None:
     monkeypatch.delenv("GAUSSVEIL_DATA", raising=False)
-    code, out, err = run("study", name, "--tiny", "--no-cache", "--out", tmp_path, "--json")
+    kept = ("--no-cache",) if name == "class" else ("--cache", caches / name)
+    code, out, err = run("study", name, "--tiny", *kept, "--out", tmp_path, "--json")
     assert (code, err) == (0, "")
     answer = json.loads(out)
     assert answer["missing"]
