@@ -332,6 +332,9 @@ def test_tails_within_a_wide_radius_are_not_taken_for_known() -> None:
     wide = PrivatePCA(epsilon=10, bounds=(-50.0, 50.0), row_norm=2.0, generator=SeededGenerator(1)).fit(rows)
     assert wide.moments_.weight == pytest.approx(1.0, abs=0.01)
     assert not wide.trusted_.any()
+    told = wide.summary().splitlines()
+    assert len(told) == wide.n_components_ + 1
+    assert told[-1].startswith("* not to be trusted")
 
 
 def test_logistic_regression_beats_the_posterior_draw() -> None:

@@ -88,13 +88,7 @@ def pca(
         return found | {name: getattr(model, f"{name}_").tolist() for name in kept}
 
     found = asked.fit(model, out, released, columns=columns)
-    lines = [
-        f"component {i}: variance {v:.4g}, {low:.4g} to {high:.4g}" + ("" if trusted else "  * not to be trusted")
-        for i, (v, (low, high), trusted) in enumerate(
-            zip(model.explained_variance_, model.explained_variance_interval_, model.trusted_), 1
-        )
-    ]
-    _tell(model, found, out, lines, asked.json)
+    _tell(model, found, out, model.summary().splitlines(), asked.json)
 
 
 def _tell(model: Any, found: dict[str, Any], out: Path, lines: list[str], json: bool) -> None:

@@ -141,6 +141,18 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         self.explained_variance_interval_ = np.stack((np.maximum(ends[0], 0.0), ends[1]), axis=1)
         return self
 
+    def summary(self) -> str:
+        """A line for each component: its variance, the interval, and whether that can be trusted."""
+        check_is_fitted(self, "components_")
+        found = zip(self.explained_variance_, self.explained_variance_interval_, self.trusted_)
+        lines = [
+            f"component {i}: variance {value:.4g}, {low:.4g} to {high:.4g}" + ("" if trusted else "  *")
+            for i, (value, (low, high), trusted) in enumerate(found, 1)
+        ]
+        if not self.trusted_.all():
+            lines.append("* not to be trusted: noise hides the component, or whether long rows are a normal law's")
+        return "\n".join(lines)
+
     def transform(self, X: Any) -> Floats:
         """Coordinates along the components."""
         check_is_fitted(self, "components_")
