@@ -2,11 +2,13 @@
 
 IN is an .npz of arrays: `kind` (linear, logistic, components), X and y (one sample, or one for each draw), low, high,
 target (its two bounds), epsilons, `draws`, `begin` (the first seed), `components`. OUT gets `found`: coefficients, the
-intercept first, or directions, by epsilon and draw.
+intercept first, or directions, by epsilon and draw. A draw of its directions rejects until it accepts, which at a large
+epsilon may take for ever: a fit that takes longer than LIMIT is left out (NaN), and after two the rest of that epsilon.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from typing import Any
@@ -15,6 +17,7 @@ import diffprivlib.models as models
 import numpy as np
 
 warnings.simplefilter("ignore")
+LIMIT = 3.0  # CPU seconds
 
 
 def linear(given: Any, epsilon: float, seed: int) -> Any:
@@ -46,6 +49,10 @@ def components(given: Any, epsilon: float, seed: int) -> Any:
     return model.fit(rows).components_
 
 
+def too_long(*_: object) -> None:
+    raise TimeoutError
+
+
 def main(source: str, out: str) -> None:
     given = dict(np.load(source))
     fit = {"linear": linear, "logistic": logistic, "components": components}[str(given["kind"])]
@@ -53,9 +60,20 @@ def main(source: str, out: str) -> None:
     def sample(seed: int) -> dict[str, Any]:
         return given | ({"X": given["X"][seed], "y": given["y"][seed]} if given["X"].ndim == 3 else {})
 
-    draws, begin = range(int(given["draws"])), int(given.get("begin", 0))
-    found = [[fit(sample(k), float(epsilon), begin + k) for k in draws] for epsilon in given["epsilons"]]
-    np.savez(out, found=np.asarray(found))
+    draws, begin, size = int(given["draws"]), int(given.get("begin", 0)), given["X"].shape[-1]
+    shape = (int(given["components"]), size) if fit is components else (1 + size,)
+    found = np.full((len(given["epsilons"]), draws, *shape), np.nan)
+    signal.signal(signal.SIGVTALRM, too_long)
+    for made, epsilon in zip(found, given["epsilons"]):
+        left = 2
+        for k in range(draws):
+            signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT if fit is components else 0.0)
+            try:
+                made[k] = fit(sample(k), float(epsilon), begin + k) if left else np.nan
+            except TimeoutError:
+                left -= 1
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+    np.savez(out, found=found)
 
 
 if __name__ == "__main__":
