@@ -6,6 +6,7 @@ from gaussveil.accounting import Release as Release
 from gaussveil.accounting import verify as verify
 from gaussveil.accounting.accountant import DPSGD as DPSGD
 from gaussveil.accounting.accountant import Accountant as Accountant
+from gaussveil.accounting.accountant import Allocation as Allocation
 from gaussveil.accounting.accountant import Gaussian as Gaussian
 from gaussveil.accounting.accountant import calibrate as calibrate
 from gaussveil.accounting.accountant import noise_for as noise_for
@@ -44,6 +45,8 @@ from gaussveil.spectrum import Enclosure as Enclosure
 from gaussveil.spectrum import GaussianPair as GaussianPair
 from gaussveil.spectrum import PrivacyLoss as PrivacyLoss
 from gaussveil.spectrum import compose as compose
+from gaussveil.spectrum.renyi_bounds import RenyiBound as RenyiBound
+from gaussveil.spectrum.renyi_bounds import ZeroConcentrated as ZeroConcentrated
 from gaussveil.statistics import bin_of as bin_of
 from gaussveil.statistics import date_of as date_of
 from gaussveil.statistics import discover as discover

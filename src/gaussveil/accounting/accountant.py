@@ -25,7 +25,9 @@ from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
 from gaussveil.spectrum.roots import brent
-from gaussveil.spectrum.subsampled.composed import composed
+from gaussveil.spectrum.subsampled.allocation import RandomAllocation
+from gaussveil.spectrum.subsampled.composed import composed, lower_end
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
@@ -55,23 +57,45 @@ class Gaussian:
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGD:
-    """One step of DP-SGD: the clipped gradients of a Poisson-sampled batch are summed and noised.
+    """One step of DP-SGD: the clipped gradients of a random batch are summed and noised.
 
     `noise_multiplier` is the standard deviation over the clipping norm; each record takes part with probability
-    `sampling_rate`, independently of all others.
+    `sampling_rate`, independently of all others. With `fixed_size` that is the batch's share of all records, drawn
+    without replacement, and one record is replaced.
     """
 
     noise_multiplier: float | None = None
     sampling_rate: float
+    fixed_size: bool = False
 
     def source(self, relation: str) -> LossOrProfile:
         """A mixture against the noise alone; against another mixture where a record is replaced."""
         shift, rate = _shift(self), real("sampling_rate", self.sampling_rate, "(0, 1]")
+        if self.fixed_size:
+            one_of("relation", relation, RELATIONS[1:])
+            return FixedSizeBatch(real("noise_multiplier", self.noise_multiplier), max(rate, 1e-9))
         if rate == 1.0:
             return GaussianPair.mean_shift(shift if relation == RELATIONS[0] else 2.0 * shift)
         if relation == RELATIONS[0]:
             return PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
         return ReplacedInBatch(real("noise_multiplier", self.noise_multiplier), max(rate, 1e-9))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """One pass of `steps` noisy sums of clipped gradients; each record is in exactly `takes`, drawn uniformly."""
+
+    noise_multiplier: float | None = None
+    steps: int
+    takes: int = 1
+
+    def source(self, relation: str) -> LossOrProfile:
+        """The profile of all steps together, for an added or removed record."""
+        one_of("relation", relation, RELATIONS[:1])
+        return RandomAllocation(1.0 / _shift(self) * (1.0 - 1e-15), self.steps, self.takes)
+
+
+Mechanism = Gaussian | DPSGD | Allocation
 
 
 class Accountant(Shown):
@@ -89,7 +113,7 @@ class Accountant(Shown):
     def _brief(self) -> dict[str, str]:
         return {"releases": str(sum(count for _, count in self._parts)), "relation": self.relation}
 
-    def add(self, mechanism: Gaussian | DPSGD | Charge | LossOrProfile, steps: int = 1) -> Accountant:
+    def add(self, mechanism: Mechanism | Charge | LossOrProfile, steps: int = 1) -> Accountant:
         """Count `steps` uses of a mechanism, a loss, a profile or a charge; the accountant itself is returned."""
         steps = whole("steps", steps, "[1, 9007199254740992]")
         if isinstance(mechanism, Charge):
@@ -98,7 +122,7 @@ class Accountant(Shown):
             self._parts += [(part.source, part.count * steps) for part in mechanism.parts]
         elif isinstance(mechanism, PrivacyLoss | PrivacyProfile):
             self._parts.append((mechanism, steps))
-        elif isinstance(mechanism, Gaussian | DPSGD):
+        elif isinstance(mechanism, Mechanism):
             self._parts.append((mechanism.source(self.relation), steps))
         else:
             refuse("mechanism", "a DPSGD, a Gaussian, a privacy loss, a profile or a charge", mechanism)
@@ -135,9 +159,12 @@ class Accountant(Shown):
         return float(np.max([side.delta(epsilon) * (1.0 + side.relative_error) for side in sides]))
 
     def enclose(self, epsilon: float) -> Enclosure:
-        """Rigorous ends of delta(epsilon); the lower one is 0 where only an upper one is known."""
+        """Rigorous ends of delta(epsilon); where there is a grid the lower one is that of the parts that have one."""
         real("epsilon", epsilon, "[0, inf)")
         ends = []
+        if not isinstance(self.loss, PrivacyLoss | SubsampledLoss):
+            lower = lower_end(self._parts, epsilon)
+            ends = [[lower, 0.0, math.log(lower) if lower else -math.inf, -math.inf]]
         for side in (self.loss, self.loss.reversed()):
             if isinstance(side, PrivacyLoss | SubsampledLoss):
                 found = side.enclose(epsilon)
@@ -170,7 +197,7 @@ class Accountant(Shown):
 
 
 def calibrate(
-    mechanism: Gaussian | DPSGD,
+    mechanism: Mechanism,
     *,
     steps: int = 1,
     epsilon: float | None = None,
@@ -205,7 +232,7 @@ def calibrate(
     return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
 
 
-def noise_for(mechanism: Gaussian | DPSGD | None = None, **promise: Any) -> float:
+def noise_for(mechanism: Mechanism | None = None, **promise: Any) -> float:
     """`calibrate` of a single Gaussian release, or of the mechanism given, in the language of attacks or of epsilon."""
     return calibrate(mechanism if mechanism is not None else Gaussian(), **promise)
 

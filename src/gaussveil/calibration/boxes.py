@@ -1,10 +1,7 @@
 """Noise for counts and sums over cells of which one unit touches a bounded number, all with the same sign.
 
-A unit moves the count of every cell it touches by at most 1, and beside it m features by at most as much as the count,
-up or down; it touches at most k of d cells. The worst moves are therefore j ones among the d counts, j <= k, with every
-feature of those cells at +1 or -1. Permuting cells and flipping signs of features leaves this set alone, and both the
-cost, a weighted trace, and the constraint w' S^-1 w <= 1 are convex in S: the mean of S over all these symmetries is
-feasible and costs the same. So the best covariance of all has the form found here (derived: docs/math/tables.md):
+A unit moves the count of each of at most k of d cells by at most 1, and beside it m features by at most as much, up or
+down. By the symmetries of these moves the best covariance of all has the form (derived: docs/math/tables.md)
 
     counts: a I + b 11',    feature i: s_i I,    loss(j) = j (1/a + sum 1/s_i) - j^2 b / (a (a + d b)).
 

@@ -78,9 +78,7 @@ def covering_ellipsoid(
             lifted to the floor afterwards.  With a floor, read `relative_gap` of the result: it is certified, but
             may exceed what was asked (always covering, at worst dearer).
 
-    Raises:
-        ShapeError, NotFiniteError, NotSymmetricError, NotPositiveDefiniteError, ParameterError: bad arguments.
-        NumericalError: the asked gap cannot be reached in double precision.
+    A gap that cannot be reached in double precision raises NumericalError.
     """
     rows = _checked_vectors(vectors)
     count, dim = rows.shape

@@ -2,12 +2,8 @@
 
 A histogram of one unit lies in the hull of 0 and the unit vectors, so noise N(0, S) loses at most the largest diagonal
 entry of S^-1. What is read off are rows a_i h; the cheapest S for the sum of their variances is a covering ellipsoid of
-the unit vectors, weighted by the rows (derived: docs/math/tables.md). Where only the place of a share q matters, the
-rows are prefix sums less q times the total: the total itself may then be as noisy as it likes.
-
-For many bins the solver is slow, and the lower triangular Toeplitz root C of the prefix sums serves (first column
-f_j = binom(2j, j) / 4^j): noise C^-1 z with white z of variance rho = sum f_j^2 leaves C z in the prefix sums
-(Fichtenberger, Henzinger and Upadhyay 2023).
+the unit vectors, weighted by the rows (derived: docs/math/tables.md). For many bins the lower triangular Toeplitz root
+C of the prefix sums serves, whose first column is binom(2j, j) / 4^j (Fichtenberger, Henzinger and Upadhyay 2023).
 """
 
 from __future__ import annotations

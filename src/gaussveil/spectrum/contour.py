@@ -1,17 +1,11 @@
-"""The one integral behind every probability of the privacy loss.
+"""The one integral behind every probability of the privacy loss (derived: docs/math/spectrum).
 
-For a loss with cumulant function K and poles at 0 and/or -1,
+    (1/(2 pi i)) int exp(K(s) - s eps) / prod_p (s - p) ds,  poles p at 0 and/or -1,
 
-    (1/(2 pi i)) int exp(K(s) - s eps) / prod_p (s - p) ds
-
-over a line Re s = c is delta(eps) (poles 0 and -1, c > 0), delta(eps) - 1 (c between them), Pr_X[L > eps] (pole 0, c >
-0), and so on (derived: docs/math/spectrum). The line is moved to the saddle c of |integrand|, bent into the half plane
-where the integrand decays, s(u) = c + w (i sinh u +- k (cosh u - 1)), and summed by the trapezoid rule, which converges
-geometrically. Every value is checked against the rule with half the nodes; the few that fail are done again with more.
-
-Here are the sums and loops over whole batches; the formulas are in `formulas`. Everything is real arithmetic on real
-and imaginary parts, through the array API, so that the same lines run on NumPy, PyTorch and CuPy. Where it is at hand,
-the kernel in C (`native`: NumPy arrays, and those on a GPU) walks the same formulas pair by pair instead.
+along s(u) = c + w (i sinh u +- k (cosh u - 1)) through the saddle c, by the trapezoid rule. Every value is checked
+against the rule with half the nodes; the few that fail are done again with more. Real arithmetic on real and imaginary
+parts, through the array API, runs on NumPy, PyTorch and CuPy; where it is at hand the kernel in C (`native`) walks the
+same formulas pair by pair.
 """
 
 from __future__ import annotations

@@ -1,18 +1,11 @@
-"""Gradient of the exact delta of a pair of Gaussians in its means and covariances.
+"""Gradient of the exact delta of a pair of Gaussians in its means and covariances (derived: docs/math/class_noise).
 
-Whiten with T: T' S_Y T = I, T' S_X T = diag(1 - g), b = T'(m_X - m_Y), q_i = 1 + s g_i. With
-
-    I[f] = (1/(2 pi i)) int exp(K(s) - s eps) f(s) ds
-    J_i = I[1/q_i],   C0_ij = I[1/(q_i q_j)],   C1_ij = I[s/(q_i q_j)]
-
-on the contour that gives delta itself, the factor s(s+1) of dK cancels the poles and
+Whiten with T: T' S_Y T = I, T' S_X T = diag(1 - g), b = T'(m_X - m_Y), q_i = 1 + s g_i; I[f]: delta's contour
+integral of f. With J_i = I[1/q_i], C0_ij = I[1/(q_i q_j)], C1_ij = I[s/(q_i q_j)]
 
     d delta / d m_X = T (b o J) = -d delta / d m_Y
     d delta / d S_X = T [ bb' o C1 / 2 - diag(g J / (2 (1-g))) ] T'
     d delta / d S_Y = T [ diag(g J / 2) - bb' o (C0 + C1) / 2 ] T'
-
-(derived: docs/math/class_noise). The reverse order reuses T. A swap of two labels, (X x Y) against (Y x X), has the
-terms of both orders and one integral.
 """
 
 from __future__ import annotations

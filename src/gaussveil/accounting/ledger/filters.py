@@ -1,15 +1,12 @@
-"""Privacy filters: what keeps an adaptive account sound.
-
-When the next release is chosen after seeing earlier ones, exact composition can overspend delta about 2.3 times. Two
-filters stay sound (mathematics, section 3), both fixed before anything is released:
+"""Privacy filters: what keeps an adaptive account sound (derived: docs/ledger).
 
 - **mean-shift**: only mean shifts, sum of mu_j^2 at most the budget's mu^2. Nothing is lost against exact composition
   (Smith, Thakurta 2022; Koskela, Tobaben, Honkela 2023).
 - **renyi**: any entry, sum of K_j(s) at most the budget's K at one order s, in both directions (Feldman, Zrnic 2021).
   Unless it was given, s is settled by the first entry before its draw, so that it depends on no output.
+- **single** admits one release by its exact delta and nothing after it.
 
-A third, **single**, admits one release by its exact delta and nothing after it. A small share of delta is set aside
-for sampler errors, because paths that trade noise error against privacy loss are not covered by either proof.
+A small share of delta is set aside for sampler errors, which neither proof covers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Composition of privacy profiles: pessimistic privacy-loss distributions on a grid.
+"""Composition of privacy profiles: pessimistic privacy-loss distributions on a grid; all values are upper ends.
 
-H(a) = delta(log a) of a pair is convex in a, so its chords between grid points lie above it. They are the divergence of
-a discrete pair whose losses sit on the grid, with the rest at infinity (connect the dots: Doroshenko, Ghazi, Kamath,
-Kumar, Manurangsi 2022), and a pair that dominates may stand for the original in every composition. Gaussian parts are
-composed exactly before they are discretised, once. Losses add, so masses convolve (`tilted_convolution`). All values
-are upper ends.
+Chords of H(a) = delta(log a) between grid points are the divergence of a discrete pair that dominates (connect the
+dots: Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Gaussian parts are composed exactly, then discretised, once.
 """
 
 from __future__ import annotations
@@ -82,17 +79,11 @@ def compose_pessimistic(
     tail_mass: float = 1e-40,
     max_bins: int = 2**21,
 ) -> DiscreteLoss:
-    """Upper ends of the privacy curve of all `items` together, item i being used `counts[i]` times.
+    """Upper ends of the privacy curve of all `items` together, item i being used `counts[i]` times, once by default.
 
-    Like every composition of pairs it holds for a sequence fixed in advance. Of a batch of losses the worst at each
-    epsilon is composed, which dominates every member.
-
-    Args:
-        items: profiles and privacy losses, all in the same orientation (X = with the record).
-        counts: how often each is used; once by default.
-        interval: grid of the losses, taken finer where losses are small, coarser where `max_bins` does not suffice.
-        tail_mass: probability of large losses that may be counted as infinite; no smaller delta can be certified.
-        max_bins: bins of the widest array.
+    Items are losses and profiles in the same orientation; of a batch the worst at each epsilon is composed. The grid of
+    `interval` is taken finer where losses are small, coarser where `max_bins` do not suffice. Losses of probability
+    `tail_mass` may be counted as infinite; no smaller delta can be certified.
     """
     for name, value, low, high in (
         ("interval", interval, 1e-9, 1.0),

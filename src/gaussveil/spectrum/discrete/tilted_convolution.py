@@ -1,13 +1,8 @@
-"""Sums of independent discrete losses by FFT, with every error bounded and charged.
+"""Sums of independent discrete losses by FFT, with every error bounded and charged (derived: docs/math/profiles).
 
 Masses are multiplied by e^{s loss} for a few orders s before they are convolved. Each s resolves the masses around its
-own mean to full relative precision, so deltas of 1e-30 keep their sense; one plain FFT loses all below 1e-16.
-Every delta is the smallest of the values found plus their error bound (derived: docs/math): where each Fourier
-coefficient of masses of sum 1 is wrong by at most r = 16 u log2 N, and b = |coefficient| + r, the coefficients of the
-convolution are wrong by at most e = B (sum_i n_i r / b_i + rounding of powers), B = prod_i b_i^n_i. By Parseval the
-masses are then wrong by E = (|e|_2 + r |B|_2) / sqrt(N) in l2 norm, and a sum of them with weights w by E |w|_2.
-
-Mass that the window of bins cuts off above is bounded by Chernoff's inequality and put at infinity.
+own mean to full relative precision, so deltas of 1e-30 keep their sense; one plain FFT loses all below 1e-16. Every
+delta is the smallest of the values found plus their error bound. Mass beyond the window is put at infinity.
 """
 
 from __future__ import annotations

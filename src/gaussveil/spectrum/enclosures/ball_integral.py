@@ -1,13 +1,10 @@
-"""The contour integral of delta in Arb ball arithmetic.
+"""The contour integral of delta in Arb ball arithmetic (derived: docs/math/spectrum).
 
-    delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s+1)) ds   along Re s = c, 0 < c < s_max   (derived: docs/math).
-
-The upper half of the line is moved, inside the upper half plane where the integrand F is analytic, to a straight piece
-from c to a point P and the vertical half line above P. On the piece `acb.integral` gives an enclosure. Above P, with
-s = x + iy, every |1 + s g| grows with y, and Re K falls except for the directions with 1 + x g < 0, where it rises by
-at most energy (1-g) |1 + x g| / (2 g^2 |1 + P g|^2). As |s (s+1)| >= y^2, what is left of the integral is at most
-|F(P) P (P+1)| exp(that rise) / Im P. This needs neither the asymptotic direction nor the sign of L_inf - eps: the piece
-may go either way. It is chosen in floating point to be short and flat; a bad choice costs precision, never soundness.
+The upper half of the line is moved to a straight piece from c to a point P, on which `acb.integral` gives an enclosure,
+and the vertical half line above P. There every |1 + s g| grows, and Re K falls except for directions with 1 + x g < 0,
+where it rises by at most energy (1-g) |1 + x g| / (2 g^2 |1 + P g|^2). As |s (s+1)| >= y^2, what is left is at most
+|F(P) P (P+1)| exp(that rise) / Im P. The piece is chosen in floating point: a bad choice costs precision, never
+soundness.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
 """K of a whole composition in balls, at the price of few terms.
 
-Gaps that lie close together are expanded together: with d = g - c and u = s / (1 + s c), over a cluster around c
-
-    1 + s g = (1 + s c)(1 + u d),
-    sum m log(1 + s g) = M log(1 + s c) + sum_k (-1)^(k-1) S_k u^k / k,    S_k = sum m d^k,
-    sum e / (1 + s g) = sum_k (-u)^k E_k / (1 + s c),                      E_k = sum e d^k,
-
-and what lies beyond the last power is a geometric series in q = |u| max|d|. The logarithms are the principal ones: the
-second factor turns by less than a quarter, and 1 + s g and 1 + s c lie on one side of the real line, as a cluster
-holds gaps of one sign or stands around zero. Other terms that count once share one logarithm of their product.
+Gaps that lie close together are expanded together, as power sums of their distance from a centre; what lies beyond the
+last power is a geometric series (derived: docs/math/spectrum). Other terms that count once share one logarithm.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """Rigorous ends of delta along a straight line, in ball arithmetic: steps of any kind, and Gaussian pairs.
 
-Outputs z > Z, too rare to count, are left out: what is left, delta', is at most their probability below delta. Then
-
-    delta' = (h/pi) (F(c)/2 + sum Re F(c + i n h)),  F = exp(K(s) - s eps) / (s (s+1)),
-
-up to the integrals of |F| on the lines c - a and c + a over e^(2 pi a/h) - 1, and M(s) = int_{z<Z} e^{..} phi dz by the
-same kind of sum. Beyond the last node |M| is bounded by moments of the loss, and further up on a path of outputs beside
-the real ones (derived: docs/math/subsampled). Choices are made in doubles and cost width at worst. Where a line would
-need too many nodes, `ball_bands` may do.
+Outputs too rare to count are left out and charged; sums stand for integrals with bounds from lines beside them
+(derived: docs/math/subsampled). Choices are made in doubles and cost width at worst. Where a line would need too many
+nodes, `ball_bands` may do.
 """
 
 from __future__ import annotations

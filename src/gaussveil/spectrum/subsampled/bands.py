@@ -1,14 +1,7 @@
 """Few steps that count: delta as a sum over bands of the largest output, each along its own straight line.
 
-Where few steps share the loss, nearly all of it sits next to its floor, and no line falls; and outputs that hardly ever
-occur would carry the moments. With smooth windows of outputs below caps that fall step by step, and M_b the moment
-within the window b,
-
-    delta = sum_b 1/(2 pi i) int (prod M_b^T - prod M_{b+1}^T) exp(.. - s eps) / (s (s+1)) ds + rest.
-
-Every term is positive: it is what outputs give the largest of which lies in band b. M_b - M_{b+1} is smooth, so that
-each line falls like a Gaussian, at a tilt that suits the band. The rest is at most Chernoff's bound.
-Lines are summed with equal spacing: the moments at the nodes of a block are one product of matrices.
+Windows below caps that fall step by step split delta into positive terms, what outputs give the largest of which lies
+in one band; each line falls like a Gaussian, at a tilt that suits the band (derived: docs/math/subsampled).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Pairs and steps share one contour integral. Other profiles are composed with it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.renyi_bounds import added
+from gaussveil.spectrum.subsampled.allocation import RandomAllocation
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.spectrum.subsampled.step import Step
@@ -25,9 +28,7 @@ SMALLEST_RATE = 1e-9  # of a step that the contour takes; rarer ones are left to
 def composed(parts: Iterable[tuple[Any, int]], **grid: Any) -> PrivacyLoss | Curve | None:
     """The curve of all parts, each `count` times, in the direction in which they stand; None of nothing.
 
-    Arguments:
-        parts: privacy losses, profiles and curves with their counts.
-        grid: `interval` and `max_bins` of the grid, where there is one.
+    `grid` may hold `interval` and `max_bins` of the grid, where there is one.
     """
     losses, steps, others = [], [], []
     for source, count in parts:
@@ -38,6 +39,7 @@ def composed(parts: Iterable[tuple[Any, int]], **grid: Any) -> PrivacyLoss | Cur
             steps.append((step, count))
         else:
             others.append((source, count))
+    others = added(others)
     gaussian = compose(*losses) if len(losses) > 1 else losses[0] if losses else None
     if steps and gaussian is not None and gaussian.batch_shape:  # label edges: the worst of them at each epsilon
         others.append((gaussian, 1))
@@ -50,6 +52,24 @@ def composed(parts: Iterable[tuple[Any, int]], **grid: Any) -> PrivacyLoss | Cur
         return only
     items = [source for source, _ in others] + ([exact] if exact is not None else [])
     return compose_pessimistic(items, [count for _, count in others] + [1] * (exact is not None), **grid)
+
+
+def lower_end(parts: Sequence[tuple[Any, int]], epsilon: float) -> float:
+    """A lower end of the worse direction's delta: of the exact parts composed, or of one that knows its own.
+
+    Of batches of a fixed size two pairs of data sets are tried: all other records are 0, or all equal the one replaced.
+    """
+    gaussians = [source**count for source, count in parts if isinstance(source, PrivacyLoss) and not source.batch_shape]
+    gaussian, found = compose(*gaussians) if gaussians else None, [0.0]
+    for share in (0.5, 1.0):  # of the noise: a replaced record moves the sum by 2, or by 1 either way
+        batches = [(source, count) for source, count in parts if isinstance(source, FixedSizeBatch)]
+        steps = [(Step(one.noise_multiplier * share, one.rate, replace=share == 1.0), n) for one, n in batches]
+        steps += [(step, count) for source, count in parts if (step := step_of(source)) is not None]
+        curve = SubsampledLoss(steps, gaussian) if steps else gaussian
+        if curve is not None:
+            found += [float(np.max(side.enclose(epsilon).lower)) for side in (curve, curve.reversed())]
+    own = [(source, count) for source, count in parts if isinstance(source, RandomAllocation)]
+    return max(found + [side.lower(epsilon, n) for source, n in own for side in (source, source.reversed())])
 
 
 def step_of(source: Any) -> Step | None:

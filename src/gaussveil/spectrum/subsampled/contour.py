@@ -1,11 +1,7 @@
-"""The contour integral of delta for compositions with random batches.
+"""The contour integral of delta for compositions with random batches, along s(u) = c + i w sinh u.
 
-    delta(eps) = 1/(2 pi i) int exp(K(s) - s eps) / (s (s+1)) ds,   K = sum_j T_j log M_j + Gaussian part
-
-as for pairs, along s(u) = c + i w sinh u. Where many steps share the loss, such a line falls like a Gaussian; where few
-do, `bands` split it.
-K at the nodes does not depend on epsilon, so one set of nodes serves a root search. Every sum is compared with the one
-over half its nodes; what is not settled is left to ball arithmetic.
+Where many steps share the loss, such a line falls like a Gaussian; where few do, `bands` split it. K at the nodes does
+not depend on epsilon, so one set of nodes serves a root search. Every sum is compared with that over half its nodes.
 """
 
 from __future__ import annotations

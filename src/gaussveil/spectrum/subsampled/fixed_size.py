@@ -15,10 +15,8 @@ class FixedSizeBatch(PrivacyProfile):
     """Gaussian noise on the sum over a batch of a fixed size, drawn without replacement; one record is replaced.
 
     With q the batch's share of all records and (P, Q) the pair of a replaced record in the batch, whose means are 2
-    apart, H_a <= q H_{(a-1+q)/q}(P||Q) for a >= 1 in both directions (Balle, Barthe, Gaboardi 2018, Theorem 9).
-
-    It also holds for a Poisson-sampled batch of rate q: advanced joint convexity (ibid., Theorem 2) leaves the law of a
-    record in the batch against a mixture of laws whose means are at most 2 away.
+    apart, H_a <= q H_{(a-1+q)/q}(P||Q) for a >= 1 in both directions (Balle, Barthe, Gaboardi 2018, Theorem 9). It also
+    holds for a Poisson-sampled batch of rate q, by advanced joint convexity (ibid., Theorem 2).
     """
 
     name: ClassVar[str] = "fixed-size-batch"

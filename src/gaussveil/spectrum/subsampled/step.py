@@ -1,15 +1,8 @@
-"""One step on a random batch: its loss on complex arguments, and its moments.
+"""One step on a random batch: its loss on complex arguments, and its moments (derived: docs/math/subsampled).
 
-With noise N(0, sigma^2) and a record that takes part with probability q and moves the sum by 1, in units of the noise,
-
-    A(z) = log(1 - q + q exp(z/sigma - 1/(2 sigma^2)))            z = output / sigma, log of the density over N(0, 1)'s.
-
-Adding or removing a record compares e^A with 1, replacing one compares e^A with e^B, B(z) = A(-z) (Lebeda, Regehr,
-Kamath, Steinke 2024). All is in  M(s) = E[exp((1+s) A - s B)],  z ~ N(0, 1), entire in s; B = 0, or A = 0 if reversed.
-The integral over z is a trapezoid sum, which converges geometrically (derived: docs/math/subsampled).
-
-A smooth window ends the sums at a `cap` that next to no output exceeds: without it the moments of outcomes that are far
-too rare to count would hide those that do. What it leaves out is charged (`left_out`).
+A(z) = log(1 - q + q exp(z/sigma - 1/(2 sigma^2))), z = output / sigma, is the log of the density over N(0, 1)'s. Adding
+or removing a record compares e^A with 1, replacing one compares it with e^B, B(z) = A(-z) (Lebeda, Regehr, Kamath,
+Steinke 2024). All is in M(s) = E[exp((1+s) A - s B)], z ~ N(0, 1), entire in s; B = 0, or A = 0 if reversed.
 """
 
 from __future__ import annotations

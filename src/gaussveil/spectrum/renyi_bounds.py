@@ -1,0 +1,79 @@
+"""Mechanisms of which only a bound on Renyi divergences is known: zero-concentrated privacy, lists of orders.
+
+With D the divergence of order 1 + c, log delta <= c (D - epsilon) + c log c - (1+c) log(1+c), for any c > 0 (Canonne,
+Kamath, Steinke 2020, Proposition 12); and delta <= sqrt(D/2), sqrt(1 - e^-D) (Pinsker; Bretagnolle, Huber). Divergences
+add where mechanisms are composed (derived: docs/math/profiles).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum.curve import UNIT
+from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
+from gaussveil.typing import Floats
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(PrivacyProfile):
+    """(xi, rho)-zero-concentrated privacy: the divergence of order a is at most xi + rho a, in both directions."""
+
+    name: ClassVar[str] = "zero-concentrated"
+    relative_error: ClassVar[float] = 0.0
+    rho: float
+    xi: float = 0.0
+
+    def __post_init__(self) -> None:
+        _set(self, "rho", _number("rho", self.rho, low=0.0, high=1e6))
+        _set(self, "xi", _number("xi", self.xi, low=0.0, high=1e6))
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        low, high = np.full(np.shape(epsilon), -40.0), np.full(np.shape(epsilon), 40.0)
+        for _ in range(60):  # the bound is convex in c
+            middle = 0.5 * (low + high)
+            rising = self.xi + self.rho * (1.0 + 2.0 * np.exp(middle)) - epsilon - np.log1p(np.exp(-middle)) > 0.0
+            low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+        c = np.exp(low)
+        return _delta(c, self.xi + self.rho * (1.0 + c), epsilon, self.xi + self.rho)
+
+
+@dataclass(frozen=True)
+class RenyiBound(PrivacyProfile):
+    """Divergences of some orders above 1 that the mechanism does not exceed, in both directions."""
+
+    name: ClassVar[str] = "renyi"
+    relative_error: ClassVar[float] = 0.0
+    orders: tuple[float, ...]
+    divergences: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for field, low in (("orders", 1.0 + 1e-9), ("divergences", 0.0)):
+            _set(self, field, tuple(_number(field, value, low=low, high=1e12) for value in getattr(self, field)))
+        if not self.orders or len(self.orders) != len(self.divergences):
+            raise ParameterError(f"divergences must be one per order. Got {len(self.divergences)}.")
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        orders, known = np.array(self.orders), np.array(self.divergences)
+        return np.min(_delta(orders - 1.0, known, np.asarray(epsilon)[..., None], float(known.min())), axis=-1)
+
+
+def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> Floats:
+    """The least of the three bounds, rounded up; `smallest` is a bound at order 1."""
+    terms = (c * divergence, -c * epsilon, -c * np.log1p(1.0 / c), -np.log1p(c))
+    slack = 8.0 * UNIT * sum(np.abs(term) for term in terms)
+    variation = min(math.sqrt(0.5 * smallest), math.sqrt(-math.expm1(-smallest))) * (1.0 + 8.0 * UNIT)
+    return np.minimum(np.exp(np.minimum(sum(terms) + slack, 0.0)), variation)
+
+
+def added(parts: Sequence[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    """The same parts, those of zero-concentrated privacy added up."""
+    zero = [(source, count) for source, count in parts if isinstance(source, ZeroConcentrated)]
+    rho, xi = (math.fsum(getattr(source, name) * n for source, n in zero) for name in ("rho", "xi"))
+    together = ZeroConcentrated(rho * (1.0 + 4.0 * UNIT), xi * (1.0 + 4.0 * UNIT))
+    return [part for part in parts if part not in zero] + [(together, 1)] * bool(zero)

@@ -1,0 +1,153 @@
+"""Random allocation: a record takes part in exactly one of T steps (or in k of them), drawn uniformly.
+
+With R the mean of T independent w = exp(z/s - 1/(2 s^2)), z ~ N(0, 1), s the noise multiplier, delta is E(R - a)_+ and,
+X and Y exchanged, E(1 - aR)_+, a = e^epsilon: means of convex functions. Moving w to the ends of the cell of a grid
+that it lies in, mean kept, only raises them, and sums of gridded w are convolved (derived: docs/math/subsampled).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from scipy.special import log_ndtr, ndtr
+
+from gaussveil.spectrum.curve import UNIT, Curve
+from gaussveil.spectrum.discrete.loss import compose_pessimistic
+from gaussveil.spectrum.discrete.masses import LossMasses
+from gaussveil.spectrum.discrete.tilted_convolution import Plan, _chernoff, _tilted_convolution
+from gaussveil.spectrum.pair import GaussianPair
+from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number, _set
+from gaussveil.typing import Floats
+
+CELLS, SKETCH = 2**15, 2048  # of the grid, and of the one on which windows and orders are chosen
+REACH = 14.5  # standard deviations beyond which outputs are charged to delta
+SPREAD = 1.0  # epsilons this far apart share a grid
+ROUNDING = 1e-12  # of a mass
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
+
+
+@dataclass(frozen=True)
+class RandomAllocation(PrivacyProfile):
+    """Gaussian sums in `steps` steps; a record, added or removed (`backward`), is in exactly `takes`, drawn uniformly.
+
+    A random partition into as many blocks of steps, one for each time, is revealed: that costs more, never less.
+    """
+
+    name: ClassVar[str] = "random-allocation"
+    affordable_nodes: ClassVar[int] = 2**14
+    relative_error: ClassVar[float] = 0.0  # values are upper ends
+    noise_multiplier: float
+    steps: int
+    takes: int = 1
+    backward: bool = False
+
+    def __post_init__(self) -> None:
+        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=0.1, high=1e3))
+        _set(self, "takes", _integer("takes", self.takes, low=1))
+        _set(self, "steps", _integer("steps", self.steps, low=self.takes))
+
+    @property
+    def infinity(self) -> float:
+        """What outputs beyond the grids are charged, at any epsilon."""
+        return 4.0 * self.steps * float(ndtr(-REACH))
+
+    def reversed(self) -> RandomAllocation:
+        """The record is added instead of removed."""
+        return replace(self, backward=not self.backward)
+
+    def lower(self, epsilon: float, count: int = 1) -> float:
+        """A lower end of delta of `count` passes: of tests of the sum of all outputs, or of the largest of them."""
+        sigma, steps, takes = self.noise_multiplier, self.steps * count, self.takes * count
+        shift, ratio = takes / (math.sqrt(steps) * sigma), math.exp(min(epsilon, 600.0))
+        z = np.linspace(0.0, 30.0 + 1.0 / sigma, 600)
+        plain, moved = log_ndtr(z), log_ndtr(z - 1.0 / sigma)
+        ahead, behind = np.expm1(takes * moved + (steps - takes) * plain), np.expm1(steps * plain)
+        largest = np.max(ratio * (1.0 + ROUNDING) * behind - (1.0 - ROUNDING) * ahead) if not self.backward else 0.0
+        summed = GaussianPair.mean_shift(shift * (1.0 - 4.0 * UNIT)).enclose(epsilon).lower
+        return max(float(largest), float(np.max(summed)))
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        if self.takes > 1:
+            curve = _blocks(replace(self, backward=False))
+            return (curve.reversed() if self.backward else curve).delta(epsilon)
+        levels, order = np.ravel(epsilon) * (1.0 - 4.0 * UNIT), np.argsort(np.ravel(epsilon))
+        found = np.ones(levels.size)
+        while order.size:
+            near = int(np.searchsorted(levels[order], levels[order[0]] + SPREAD, side="right"))
+            found[order[:near]] = _upper(self, levels[order[:near]])
+            order = order[near:]
+        return np.reshape(found, np.shape(epsilon))
+
+
+@lru_cache(maxsize=16)
+def _blocks(law: RandomAllocation) -> Curve:
+    """One allocation in each of `takes` blocks of steps."""
+    return compose_pessimistic([replace(law, steps=law.steps // law.takes, takes=1)], [law.takes])
+
+
+def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
+    """Upper ends of delta at increasing epsilons not far apart."""
+    steps, sigma, sign = law.steps, law.noise_multiplier, -1.0 if law.backward else 1.0
+    threshold = np.exp(np.clip(sign * epsilon, -690.0, 690.0))  # of R
+    far = min(REACH / sigma + 0.5 / sigma**2, 690.0)
+    high = min(max(2.0 * steps * float(threshold.max()), 4.0 * math.exp(-far)), math.exp(far))
+    low = math.exp(-far) if math.exp(-far) > 1e-3 * high else 0.0
+    plan = Plan.of([(_chords(sigma, low, high, (high - low) / SKETCH, sign), steps)], 1e-60)
+    place = sign * steps * threshold
+    nearest, best = float(place.min()), np.full(place.size, np.inf)
+    bottom = min(plan.bottom, nearest)  # sums above any place must lie in the window; those below it only add
+    masses = _chords(sigma, low, high, interval := max(plan.top - bottom, high - low) / CELLS, sign)
+    first = math.floor(bottom / interval) - 1
+    size = int(scipy.fft.next_fast_len(max(math.ceil(plan.top / interval) - first, 0) + 4, real=True))
+    values, ended = interval * np.arange(first, first + size), interval * (first + size - 1)
+    # Beyond the window: at most the largest (x - place) e^(-order (x - ended)), times the moment.
+    beyond = np.maximum(ended - place, 1.0 / plan.top_order) / steps
+    beyond = beyond * _chernoff([(masses, steps)], plan.top_order, ended)
+    start = np.clip(np.floor(place / interval) + 1 - first, 0, size - 1).astype(np.int64)
+    spots = [int(np.argmax(np.append(plan.means[:-1] >= place[at], True))) for at in (0, -1)]
+    for order in {float(plan.orders[max(spot - back, 0)]) for spot in spots for back in (0, 2)}:
+        tilted, error, log_scale, slack = _tilted_convolution([(masses, steps)], order, size)
+        mass = np.maximum(np.roll(tilted, -(first % size)), 0.0) * np.exp(np.minimum(order * (nearest - values), 0.0))
+        above = np.cumsum(mass[::-1])[::-1]
+        sums = np.append(np.cumsum(above[::-1])[::-1], 0.0)
+        over = np.maximum(values[start] - place, 0.0) + 8.0 * UNIT * np.abs(place)
+        series = 2.0 / (-math.expm1(-2.0 * order * interval)) ** 3
+        charged = 1.001 * error * interval * math.sqrt(min(series, size**3.0)) * np.exp(order * (nearest - place))
+        scale = math.exp(min(log_scale + slack - order * nearest, 600.0)) * (1.0 + 16.0 * size * UNIT) / steps
+        best = np.minimum(best, (interval * sums[start + 1] + over * above[start] + charged) * scale + beyond)
+    return np.minimum((best / threshold if law.backward else best) + 1e-290 + _cut_off(law, masses, threshold), 1.0)
+
+
+def _chords(sigma: float, low: float, high: float, interval: float, sign: float) -> LossMasses:
+    """Masses at multiples of the interval, from cell to cell with the mean of w there; at their negatives if asked."""
+    index = np.arange(math.floor(low / interval), math.ceil(high / interval) + 1, dtype=np.float64)
+    z, left, right = sigma * np.log(np.maximum(index * interval, 1e-300)) + 0.5 / sigma, index[:-1], index[1:]
+    side = np.where(z[:-1] > 0.0, -1.0, 1.0)  # of the smaller tail
+    probability, mean = (side * (ndtr(side * (z[1:] - m)) - ndtr(side * (z[:-1] - m))) for m in (0.0, 1.0 / sigma))
+    up, down = mean / interval - left * probability, right * probability - mean / interval
+    narrow = np.flatnonzero(z[1:] - z[:-1] < 0.2)  # there by quadrature, as nothing cancels in it
+    half = 0.5 * sigma * np.log1p(1.0 / left[narrow])[:, None]
+    density = half * WEIGHTS * np.exp(-0.5 * (z[narrow][:, None] + half * (1.0 + NODES)) ** 2) / math.sqrt(2 * math.pi)
+    up[narrow] = left[narrow] * (density * np.expm1(half * (1.0 + NODES) / sigma)).sum(axis=1)
+    down[narrow] = right[narrow] * (density * -np.expm1(half * (NODES - 1.0) / sigma)).sum(axis=1)
+    mass = np.append(np.maximum(down, 0.0), 0.0) + np.append(ndtr(z[0]), np.maximum(up, 0.0))
+    mass *= 1.0 + ROUNDING * (1.0 + 0.1 * sigma)
+    return LossMasses(interval, int(index[0] if sign > 0 else -index[-1]), mass[:: int(sign)], 0.0)
+
+
+def _cut_off(law: RandomAllocation, masses: LossMasses, threshold: Floats) -> Floats:
+    """What outputs beyond the grid give."""
+    ends = np.abs([masses.first, masses.last]) * masses.interval
+    low, high = ((sigma := law.noise_multiplier) * math.log(max(end, 1e-300)) + 0.5 / sigma for end in sorted(ends))
+    plain, surely = float(ndtr(-high)), ends.max() >= law.steps * threshold  # where R exceeds it with one of them
+    if law.backward:
+        return law.steps * (float(ndtr(low)) + np.where(surely, 0.0, plain)) * (1.0 + ROUNDING)
+    moved = math.log1p(-float(ndtr(1.0 / sigma - high)))
+    without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - ROUNDING)
+    with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (1.0 + ROUNDING)
+    return with_record - np.where(surely, threshold * without, 0.0)

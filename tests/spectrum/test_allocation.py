@@ -1,0 +1,112 @@
+"""Random allocation against integrals written from the definition."""
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum.subsampled.allocation import RandomAllocation
+
+
+def two_steps(sigma, ratio, exchanged):
+    """E((w1 + w2)/2 - ratio)_+, or E(1 - (w1 + w2)/(2 ratio))_+, the inner integral in closed form."""
+    kink = sigma * np.log(2 * ratio) + 0.5 / sigma
+
+    def inner(z):
+        strike = 2 * ratio - np.exp(z / sigma - 0.5 / sigma**2)
+        if strike <= 0:
+            return 0.0 if exchanged else norm.pdf(z) * (1 - strike) / 2
+        edge = sigma * np.log(strike) + 0.5 / sigma
+        if exchanged:
+            return norm.pdf(z) * (strike * norm.cdf(edge) - norm.cdf(edge - 1 / sigma)) / 2 / ratio
+        return norm.pdf(z) * (norm.sf(edge - 1 / sigma) - strike * norm.sf(edge)) / 2
+
+    ends = [-13.0, -4.0, 0.0, kink - 1, kink - 1e-2, kink - 1e-5, kink, kink + 1, kink + 14 + 1 / sigma]
+    ends = sorted(ends)
+    return sum(quad(inner, *piece, epsabs=0, epsrel=1e-11, limit=400)[0] for piece in pairwise(ends))
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 2.0])
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_two_steps_are_enclosed(sigma, epsilon, exchanged):
+    truth = two_steps(sigma, np.exp(-epsilon if exchanged else epsilon), exchanged)
+    law = RandomAllocation(sigma, 2, 1, exchanged)
+    upper, lower = float(law.delta(epsilon)), law.lower(epsilon)
+    assert truth * (1 - 1e-10) <= upper <= truth * (1 + 1e-5) + 1e-20
+    assert 0.0 <= lower <= truth * (1 + 1e-10)
+    assert exchanged or lower > 0.5 * truth
+
+
+def symmetric_mean(points, takes):
+    """The density ratio of `takes` of the steps, on rows of outputs over sigma."""
+    chosen = list(combinations(range(points.shape[0]), takes))
+    return sum(np.prod(points[list(pick)], axis=0) for pick in chosen) / len(chosen)
+
+
+@pytest.mark.parametrize(("steps", "takes"), [(3, 1), (3, 2)])
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_several_of_few_steps_are_enclosed(steps, takes, exchanged):
+    sigma, epsilon = 1.2, 0.4
+    axis = np.linspace(-8.0, 9.0, 100)
+    grid = np.stack(np.meshgrid(*[axis] * steps, indexing="ij")).reshape(steps, -1)
+    weight = np.exp(-0.5 * (grid**2).sum(axis=0)) * ((axis[1] - axis[0]) / np.sqrt(2 * np.pi)) ** steps
+    ratio = symmetric_mean(np.exp(grid / sigma - 0.5 / sigma**2), takes)
+    level = np.exp(epsilon)
+    truth = weight @ np.maximum(1 - level * ratio if exchanged else ratio - level, 0.0)
+    law = RandomAllocation(sigma, steps, takes, exchanged)
+    assert law.lower(epsilon) <= truth * 1.01
+    assert truth * 0.99 <= float(law.delta(epsilon))
+    assert law.lower(epsilon) > 0.3 * truth
+
+
+@pytest.mark.parametrize(("sigma", "steps", "width"), [(1.0, 30, 2**-7), (2.0, 100, 2**-8), (0.7, 10, 2**-6)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.8])
+def test_many_steps_against_sums_on_a_plain_grid(sigma, steps, width, epsilon):
+    value = width * np.arange(2**18)
+    edges = np.concatenate([[0.0], value[:-1] + width / 2, [np.inf]])
+    with np.errstate(divide="ignore"):
+        mass = np.diff(norm.cdf(sigma * np.log(edges) + 0.5 / sigma))
+    mean = np.fft.irfft(np.fft.rfft(mass) ** steps, n=value.size) @ np.maximum(value / steps - np.exp(epsilon), 0.0)
+    back = np.fft.irfft(np.fft.rfft(mass) ** steps, n=value.size) @ np.maximum(1 - np.exp(epsilon) * value / steps, 0.0)
+    for truth, exchanged in ((mean, False), (back, True)):
+        law = RandomAllocation(sigma, steps, 1, exchanged)
+        assert truth * (1 - 1e-3) - 1e-12 <= float(law.delta(epsilon)) <= truth * (1 + 1e-3) + 1e-12
+        assert law.lower(epsilon) <= truth * (1 + 1e-3) + 1e-12
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(1.0, 1000), (0.3, 30), (20.0, 1000), (0.1, 5), (1000.0, 10)])
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_lower_ends_are_below_upper_ones(sigma, steps, exchanged):
+    epsilons = np.array([0.0, 0.1, 1.0, 5.0, 30.0])
+    law = RandomAllocation(sigma, steps, 1, exchanged)
+    upper = law.delta(epsilons)
+    assert np.all(np.diff(upper) <= 1e-12)
+    assert all(0.0 <= law.lower(epsilon) <= bound for epsilon, bound in zip(epsilons, upper))
+
+
+def test_one_of_one_and_all_of_all_are_mean_shifts():
+    for steps in (1, 4):
+        shift = GaussianPair.mean_shift(np.sqrt(steps) / 2.0)
+        for epsilon in (0.0, 1.0):
+            law, truth = RandomAllocation(2.0, steps, steps), float(shift.delta(epsilon))
+            assert law.lower(epsilon) <= truth <= float(law.delta(epsilon)) <= 1.01 * truth
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.2, 5.0])
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_one_step_is_never_below_the_mean_shift(sigma, exchanged):
+    epsilons = np.concatenate([np.linspace(0.0, 12.0, 25), [20.0, 50.0, 100.0, 500.0]])
+    truth = np.asarray(GaussianPair.mean_shift(1.0 / sigma).delta(epsilons))
+    each = [float(RandomAllocation(sigma, 1, 1, exchanged).delta(epsilon)) for epsilon in epsilons]
+    for found in (each, RandomAllocation(sigma, 1, 1, exchanged).delta(epsilons)):
+        assert np.all(truth <= np.asarray(found))
+        assert np.all(np.asarray(found) <= np.where(truth > 1e-12, 1.02 * truth, 1.0))
+
+
+def test_passes_cost_more_than_one_pass():
+    law = RandomAllocation(1.0, 20, 1)
+    assert law.lower(0.5, 4) > law.lower(0.5)
