@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from scipy.special import log_ndtr, ndtr
 
 from gaussveil.spectrum.curve import UNIT, Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
@@ -28,7 +27,6 @@ CELLS, SKETCH = 2**15, 2048  # of the grid, and of the one on which windows and 
 REACH = 14.5  # standard deviations beyond which outputs are charged to delta
 SPREAD = 1.0  # epsilons this far apart share a grid
 ROUNDING = 1e-12  # of a mass
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class RandomAllocation(PrivacyProfile):
     @property
     def infinity(self) -> float:
         """What outputs beyond the grids are charged, at any epsilon."""
-        return 4.0 * self.steps * float(ndtr(-REACH))
+        return 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
 
     def reversed(self) -> RandomAllocation:
         """The record is added instead of removed."""
@@ -65,7 +63,7 @@ class RandomAllocation(PrivacyProfile):
         sigma, steps, takes = self.noise_multiplier, self.steps * count, self.takes * count
         shift, ratio = takes / (math.sqrt(steps) * sigma), math.exp(min(epsilon, 600.0))
         z = np.linspace(0.0, 30.0 + 1.0 / sigma, 600)
-        plain, moved = log_ndtr(z), log_ndtr(z - 1.0 / sigma)
+        plain, moved = scipy.special.log_ndtr(z), scipy.special.log_ndtr(z - 1.0 / sigma)
         ahead, behind = np.expm1(takes * moved + (steps - takes) * plain), np.expm1(steps * plain)
         largest = np.max(ratio * (1.0 + ROUNDING) * behind - (1.0 - ROUNDING) * ahead) if not self.backward else 0.0
         summed = GaussianPair.mean_shift(shift * (1.0 - 4.0 * UNIT)).enclose(epsilon).lower
@@ -127,14 +125,15 @@ def _chords(sigma: float, low: float, high: float, interval: float, sign: float)
     """Masses at multiples of the interval, from cell to cell with the mean of w there; at their negatives if asked."""
     index = np.arange(math.floor(low / interval), math.ceil(high / interval) + 1, dtype=np.float64)
     z, left, right = sigma * np.log(np.maximum(index * interval, 1e-300)) + 0.5 / sigma, index[:-1], index[1:]
-    side = np.where(z[:-1] > 0.0, -1.0, 1.0)  # of the smaller tail
+    side, ndtr = np.where(z[:-1] > 0.0, -1.0, 1.0), scipy.special.ndtr  # from the smaller tail
     probability, mean = (side * (ndtr(side * (z[1:] - m)) - ndtr(side * (z[:-1] - m))) for m in (0.0, 1.0 / sigma))
     up, down = mean / interval - left * probability, right * probability - mean / interval
+    nodes, weights = np.polynomial.legendre.leggauss(6)
     narrow = np.flatnonzero(z[1:] - z[:-1] < 0.2)  # there by quadrature, as nothing cancels in it
     half = 0.5 * sigma * np.log1p(1.0 / left[narrow])[:, None]
-    density = half * WEIGHTS * np.exp(-0.5 * (z[narrow][:, None] + half * (1.0 + NODES)) ** 2) / math.sqrt(2 * math.pi)
-    up[narrow] = left[narrow] * (density * np.expm1(half * (1.0 + NODES) / sigma)).sum(axis=1)
-    down[narrow] = right[narrow] * (density * -np.expm1(half * (NODES - 1.0) / sigma)).sum(axis=1)
+    density = half * weights * np.exp(-0.5 * (z[narrow][:, None] + half * (1.0 + nodes)) ** 2) / math.sqrt(2 * math.pi)
+    up[narrow] = left[narrow] * (density * np.expm1(half * (1.0 + nodes) / sigma)).sum(axis=1)
+    down[narrow] = right[narrow] * (density * -np.expm1(half * (nodes - 1.0) / sigma)).sum(axis=1)
     mass = np.append(np.maximum(down, 0.0), 0.0) + np.append(ndtr(z[0]), np.maximum(up, 0.0))
     mass *= 1.0 + ROUNDING * (1.0 + 0.1 * sigma)
     return LossMasses(interval, int(index[0] if sign > 0 else -index[-1]), mass[:: int(sign)], 0.0)
@@ -144,10 +143,10 @@ def _cut_off(law: RandomAllocation, masses: LossMasses, threshold: Floats) -> Fl
     """What outputs beyond the grid give."""
     ends = np.abs([masses.first, masses.last]) * masses.interval
     low, high = ((sigma := law.noise_multiplier) * math.log(max(end, 1e-300)) + 0.5 / sigma for end in sorted(ends))
-    plain, surely = float(ndtr(-high)), ends.max() >= law.steps * threshold  # where R exceeds it with one of them
+    plain, surely = float(scipy.special.ndtr(-high)), ends.max() >= law.steps * threshold  # where R exceeds it
     if law.backward:
-        return law.steps * (float(ndtr(low)) + np.where(surely, 0.0, plain)) * (1.0 + ROUNDING)
-    moved = math.log1p(-float(ndtr(1.0 / sigma - high)))
+        return law.steps * (float(scipy.special.ndtr(low)) + np.where(surely, 0.0, plain)) * (1.0 + ROUNDING)
+    moved = math.log1p(-float(scipy.special.ndtr(1.0 / sigma - high)))
     without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - ROUNDING)
     with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (1.0 + ROUNDING)
     return with_record - np.where(surely, threshold * without, 0.0)
