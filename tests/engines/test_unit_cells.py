@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gaussveil.mechanisms import Count, Mean, Quantile, TableRelease
+from gaussveil.mechanisms import Count, Histogram, Mean, Quantile, TableRelease, Variance
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import as_source
 from gaussveil.statistics.keys import Bins, discover, hour_of, value_of
@@ -78,11 +78,12 @@ def test_every_engine_counts_the_same_units_of_a_value(readings: Path, opener: A
 
 
 def test_every_engine_releases_the_same_answers(readings: Path, opener: Any) -> None:
-    """One seed, one answer: keys that are found, counts, means, quantiles and learnt profiles."""
+    """One seed, one answer: keys that are found, counts, means, quantiles, learnt profiles and ranges."""
     hours = {"hour": hour_of("time", tz="Europe/Zurich")}
     requests = (
         {"by": {"zone": discover("zone", per_unit=4)}, "answers": [Count(), Mean("kw", between=(0, 5))]},
         {"by": hours, "answers": [Quantile("kw", 0.5, between=(0, 9)), Mean("kw", bounds="auto")]},
+        {"by": hours, "answers": [Quantile("kw", 0.5), Variance("kw"), Histogram("kw", (0, 1, 3))], "bounds": "auto"},
     )
     for asked in requests:
         make = partial(TableRelease, unit="meter", epsilon=8.0, delta=1e-3, **asked)
