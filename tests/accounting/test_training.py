@@ -24,6 +24,14 @@ def test_batches_of_a_fixed_size_lie_between_data_sets_and_the_bound():
     assert found.lower <= found.upper <= 4 * found.lower
 
 
+def test_allocations_join_other_mechanisms():
+    run = Accountant().add(Allocation(noise_multiplier=2.0, steps=12, takes=3))
+    alone = run.delta(0.5)
+    together = run.add(Gaussian(noise_multiplier=2.0)).delta(0.5)
+    worst = float(GaussianPair.mean_shift(np.sqrt(4) / 2.0).delta(0.5))  # three steps that surely hold the record
+    assert alone < together < worst
+
+
 def test_an_allocation_costs_about_what_sampling_does():
     allocated = Accountant().add(Allocation(noise_multiplier=1.0, steps=100)).enclose(0.3)
     sampled = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), 100).delta(0.3)

@@ -52,7 +52,8 @@ class RandomAllocation(PrivacyProfile):
     @property
     def infinity(self) -> float:
         """What outputs beyond the grids are charged, at any epsilon."""
-        return 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
+        alone = 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
+        return _blocks(replace(self, backward=False)).infinity if self.takes > 1 else alone
 
     def reversed(self) -> RandomAllocation:
         """The record is added instead of removed."""
