@@ -26,6 +26,7 @@ from gaussveil.accounting.composition import Composition
 from gaussveil.errors import FormatError, GaussveilError, VerificationError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
@@ -423,3 +424,12 @@ def test_the_verifier_is_one_file_that_knows_nothing_of_the_package() -> None:
     imported = [line.split()[1] for line in text.splitlines() if line.startswith(("import ", "from "))]
     assert "gaussveil" not in {name.split(".")[0] for name in imported}
     assert {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"flint"}
+
+
+def test_several_allocations_are_not_decided_at_once() -> None:
+    body = json.loads(issued(Charge(GaussianPair.mean_shift(0.3))).to_json())
+    body["dominating"]["charge"] = (
+        Charge(RandomAllocation(1.0, 20)) + Charge(RandomAllocation(1.1, 20)) + Charge(RandomAllocation(1.2, 20))
+    ).to_dict()
+    assert verify(Certificate.from_json(json.dumps(body))).outcome == "not decided"
+    assert theirs(json.dumps(body)) == "not decided"

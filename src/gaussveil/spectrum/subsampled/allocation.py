@@ -1,8 +1,7 @@
 """Random allocation: a record takes part in exactly one of T steps (or in k of them), drawn uniformly.
 
-With R the mean of T independent w = exp(z/s - 1/(2 s^2)), z ~ N(0, 1), s the noise multiplier, delta is E(R - a)_+ and,
-X and Y exchanged, E(1 - aR)_+, a = e^epsilon: means of convex functions. Moving w to the ends of the cell of a grid
-that it lies in, mean kept, only raises them, and sums of gridded w are convolved (derived: docs/math/subsampled).
+With R the mean of T independent w = exp(z/s - 1/(2 s^2)), z ~ N(0, 1), delta is E(R - a)_+ or E(1 - aR)_+. Moving w to
+the ends of its cell of a grid, mean kept, only raises them; sums are convolved (derived: docs/math/subsampled).
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number, _set
 from gaussveil.typing import Floats
 
 CELLS, SKETCH = 2**15, 2048  # of the grid, and of the one on which windows and orders are chosen
-REACH = 14.5  # standard deviations beyond which outputs are charged to delta
-SPREAD = 1.0  # epsilons this far apart share a grid
+REACH, SPREAD = 14.5, 1.0  # deviations beyond which outputs are charged to delta; width of epsilons that share a grid
 ROUNDING = 1e-12  # of a mass
 
 
@@ -52,8 +50,8 @@ class RandomAllocation(PrivacyProfile):
     @property
     def infinity(self) -> float:
         """What outputs beyond the grids are charged, at any epsilon."""
-        alone = 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
-        return _blocks(replace(self, backward=False)).infinity if self.takes > 1 else alone
+        curve = None if self.takes == 1 else _blocks(replace(self, backward=False))
+        return 4.0 * self.steps * float(scipy.special.ndtr(-REACH)) if curve is None else curve.infinity
 
     def reversed(self) -> RandomAllocation:
         """The record is added instead of removed."""
