@@ -130,7 +130,7 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
         *STUDIES,
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "scripts").iterdir(),
+        *(path for path in (ROOT / "scripts").iterdir() if path.is_file()),
         ROOT / "Makefile",
     ]
     for path in [*pages, ROOT / "constraints.txt", *(ROOT / "benchmarks").glob("*.py")]:

@@ -158,12 +158,15 @@ def sample(
         print_json({"columns": list(header), "rows": [[*row, name] for row, name in zip(rows.tolist(), names)]})
         return
     if out is None:
-        sys.stdout.write(csv_text([header, *([*row, name] for row, name in zip(rows.tolist(), names))]))
+        sys.stdout.write(_lines(header, rows.tolist(), names))
         return
     check_ending(out, ".csv", ".parquet")
     check_targets(out, inputs=[model], force=force)
     with reserved(out, 32 * rows.size + 64 * len(names)) as stream:
-        stream.write(encode_columns(dict(zip(header, [*rows.T, np.array(names)])), out.suffix.lower()))
+        if out.suffix.lower() == ".csv":
+            stream.write(_lines(header, rows.tolist(), names).encode())
+        else:
+            stream.write(encode_columns(dict(zip(header, [*rows.T, np.array(names)])), ".parquet"))
     tell({"out": str(out), "rows": count}, [f"wrote {out}: {count} rows drawn from {model}"], json=json)
 
 
@@ -200,6 +203,10 @@ def classify(
     with reserved(out, 64 * values.size + 128 * len(values)) as stream:
         stream.write(encode_columns(columns, out.suffix.lower()))
     tell({"out": str(out), "rows": len(values)}, [f"wrote {out}: the classes of {len(values)} rows"], json=json)
+
+
+def _lines(header: tuple[str, ...], rows: list[list[float]], names: list[str]) -> str:
+    return csv_text([header, *([*row, name] for row, name in zip(rows, names))])
 
 
 def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int | str:
