@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import operator
 import random
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -433,3 +434,15 @@ def test_several_allocations_are_not_decided_at_once() -> None:
     ).to_dict()
     assert verify(Certificate.from_json(json.dumps(body))).outcome == "not decided"
     assert theirs(json.dumps(body)) == "not decided"
+
+
+def test_more_steps_than_the_allowed_work_are_not_decided() -> None:
+    """Few uses of many different steps, each direction seconds of work; and no limit stays behind."""
+    body = json.loads(issued(Charge(GaussianPair.mean_shift(0.3))).to_json())
+    steps = [PoissonSubsampled(GaussianPair.mean_shift(1 / (0.6 + 0.013 * k)), 0.01 + 1e-4 * k) for k in range(300)]
+    body["dominating"]["charge"] = reduce(operator.add, (Charge(step, count=3) for step in steps)).to_dict()
+    found = verify(Certificate.from_json(json.dumps(body)))
+    assert found.outcome == "not decided"
+    assert any("processor time" in problem for problem in found.problems)
+    assert theirs(json.dumps(body)) == "not decided"
+    assert Composition.of([(Charge(steps[0]), 1)], symmetric=False).delta(0.5) > 0

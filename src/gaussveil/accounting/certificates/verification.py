@@ -11,11 +11,13 @@ from gaussveil.accounting.certificates.parameter_checks import PAIR_ALONE, param
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_edges
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
+from gaussveil.spectrum.work import limited_work
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _AGREEMENT = 1e-9
+SECONDS = 4.0  # of processor time for steps on random batches: what a stranger's file asks for must end
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,10 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         if certificate.to_json().count('"random-allocation"') > 1:
             raise NumericalError("several allocations are more work than verifying allows")
         total = Composition.of([(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric)
-        # Where floats, good to nine digits, already say 1, an enclosure would change nothing.
-        flat = total.delta(certificate.epsilon) >= 1 > certificate.delta
-        lower, upper = (0.5, 1.0) if flat else total.delta_bounds(certificate.epsilon)
+        with limited_work(SECONDS):
+            # Where floats, good to nine digits, already say 1, an enclosure would change nothing.
+            flat = total.delta(certificate.epsilon) >= 1 > certificate.delta
+            lower, upper = (0.5, 1.0) if flat else total.delta_bounds(certificate.epsilon)
     except (GaussveilError, ArithmeticError, ValueError) as error:
         unproven.append(f"delta could not be recomputed ({error}), so nothing is shown")
     if upper > certificate.delta:

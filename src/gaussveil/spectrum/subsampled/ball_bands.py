@@ -19,6 +19,7 @@ from gaussveil.spectrum.subsampled.bands import ENDED, Band, chosen_bands, lower
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells, Window
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.work import check_work
 
 GOAL = 26.5  # e-foldings between delta and each error
 STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
@@ -94,6 +95,7 @@ class BandStep:
 
     def weigh(self) -> None:
         """Losses and both weights at the points."""
+        check_work()
         step, noise, rate = self.step, arb(self.step.noise_multiplier), arb(self.step.sampling_rate)
         scale, half = arb(self.spacing) / (2 * arb.pi()).sqrt(), 1 / (2 * noise * noise)
         wide, (cap, low, _) = arb(step.edge) * arb(2).sqrt(), (arb(value) for value in self.windows[1])
@@ -122,6 +124,7 @@ class BandStep:
 
     def moments(self, h: float, nodes: int) -> list[tuple[acb, acb]]:
         """Both moments at c + i n h."""
+        check_work()
         rows, height = math.ceil((nodes + 1) / BLOCK), nodes * h
         columns = _powers([acb(0, arb(h) * loss).exp() for loss in self.losses], BLOCK)
         starts = _powers([acb(0, BLOCK * arb(h) * loss).exp() for loss in self.losses], rows)

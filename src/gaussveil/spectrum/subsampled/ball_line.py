@@ -19,6 +19,7 @@ from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.work import check_work
 
 GOAL = 30.0  # e-foldings between delta and each error
 TIGHT = 1e-10  # relative width with which one attempt is enough
@@ -91,6 +92,7 @@ class LineStep:
 
     def weigh(self, c: float, beside: float) -> None:
         """Losses and weights at the points, and upper ends of M at c - beside and c + beside."""
+        check_work()
         noise, rate = arb(self.step.noise_multiplier), arb(self.step.sampling_rate)
         scale, half = arb(self.spacing) / (2 * arb.pi()).sqrt(), 1 / (2 * noise * noise)
         points = [arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing) for k in range(self.number)]
@@ -337,6 +339,7 @@ def _rotated(weights: list[arb], angles: list[arb], nodes: int, slack: acb) -> l
     turns = [acb(0, angle).exp() for angle in angles]
     for n in range(nodes + 1):
         if n % TURNS == 0:
+            check_work()
             turned = [weight * acb(0, n * angle).exp() for weight, angle in zip(weights, angles)]
         found.append(sum(turned, slack))
         turned = [weight * turn for weight, turn in zip(turned, turns)]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
+from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
 UNIT = 2.0**-53
@@ -72,6 +73,7 @@ class Step:
 
     def logs(self, z: Any) -> tuple[Any, Any]:
         """A and B of the direction: the logs of both densities over the normal one."""
+        check_work()
         one = self.log_density(z)
         other = self.log_density(-z) if self.replace else np.zeros_like(one)
         return (other, one) if self.backward else (one, other)
