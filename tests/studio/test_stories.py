@@ -114,6 +114,7 @@ def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, s
     wide.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     page = visit("/").page
     page.click("a.tile:has-text('New release')")
+    page.wait_for_load_state()  # a file chosen before the page listens is not noticed
     page.set_input_files("#file", str(wide))
     page.wait_for_selector("#columns summary:has-text('30 homes')")
     page.wait_for_selector("#preview .hint:has-text('still empty')")  # bounds: in words, no error
