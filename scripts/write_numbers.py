@@ -1,6 +1,7 @@
 """`make numbers`: rerun the quick studies and what the pages compute, write docs/numbers.json and every marked place.
 
 usage: python scripts/write_numbers.py [PART...]   rerun all or some parts, and write; a study's name, or "computed"
+       python scripts/write_numbers.py --full full.json...   take what `gaussveil study NAME --full` left in its folder
        python scripts/write_numbers.py --fill   write the marked places from what is stored, without rerunning
        python scripts/write_numbers.py --check   compare the marked places with what is stored; exit 1 if they differ
 
@@ -25,7 +26,7 @@ and hyphens, as in
     <!-- number:ndis.posteriors-variances/process-n-100-b-1/exact-joint -->255<!-- /number -->
 
 docs/results.md is written whole: every verdict and every table. Parts whose data are absent keep what docs/numbers.json
-has of them, and are named.
+has of them, and are named. Studies that are stored at the papers' size are only rerun in their quick form when named.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ COMPUTED = "computed"
 RESULTS = Path("docs/results.md")
 INTRODUCTION = """# Results of the studies
 
-Written by `make numbers`: the quick form of each study, what is printed beside what we find. `gaussveil study NAME
---full` runs the papers' own sizes; every study draws figures, too. Speed: [benchmarks](benchmarks/README.md).
+Written by `make numbers`: what is printed beside what we find, each study at the size named with it, the papers' own
+sizes by `--full`; every study draws figures, too. Speed: [benchmarks](benchmarks/README.md).
 """
 Store = dict[str, dict[str, Any]]
 
@@ -150,7 +151,11 @@ def results(store: Store) -> str:
     keys = [key for key in store["tables"] if not key.startswith("bench.")]
     for study in sorted({key.partition(".")[0] for key in keys}):
         verdict, heading = f"{study}.verdict", ""
-        lines.append(f"## {store['tables'].get(verdict, {}).get('title', study)}\n\n`gaussveil study {study}`\n")
+        found = store["tables"].get(verdict, {})
+        command = (
+            f"`gaussveil study {study} --full`: {found['full']}" if "full" in found else f"`gaussveil study {study}`"
+        )
+        lines.append(f"## {found.get('title', study)}\n\n{command}\n")
         for key in sorted((key for key in keys if key.startswith(f"{study}.")), key=lambda key: (key != verdict, key)):
             table = store["tables"][key]
             if key != verdict and table.get("title", key) != heading:
@@ -236,6 +241,37 @@ def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
     return store, not absent
 
 
+def from_full(root: Path, path: Path) -> tuple[str, Store]:
+    """A study's name and figures at the papers' size, from the full.json it wrote; titles are the quick form's."""
+    from gaussveil_studies.study import shown
+
+    body = json.loads(path.read_text(encoding="utf-8"))
+    name, made, titles = body["study"], body["made"], kept(root)["tables"]
+    if body["size"] != "full" or body["missing"]:
+        raise ValueError(f"{path}: is not a whole run of `gaussveil study {name} --full`")
+    claims = [claim for claim in body["verdict"] if claim["ours"]]
+    numbers = {f"{name}.{claim['key']}": claim["ours"] for claim in claims}
+    numbers |= {f"{name}.{claim['key']}.printed": claim["printed"] for claim in claims}
+    rows = [
+        [claim[column] for column in ("claim", "printed", "ours", "verdict", "because")] for claim in body["verdict"]
+    ]
+    tables = {
+        f"{name}.verdict": {
+            **titles.get(f"{name}.verdict", {}),
+            "full": f"seed {body['seed']}, commit {made['commit'][:7]}, {made['machine']}.",
+            "columns": ["claim", "as printed", "ours", "verdict", "why"],
+            "rows": rows,
+        }
+    }
+    for key, found in body["tables"].items():
+        tables[f"{name}.{key}"] = {
+            **titles.get(f"{name}.{key}", {}),
+            "columns": list(found[0]) if found else [],
+            "rows": [[shown(value) for value in row.values()] for row in found],
+        }
+    return name, {"numbers": numbers, "tables": tables}
+
+
 def keep(root: Path, new: Store, *, instead_of: str | None) -> None:
     """Merge figures into docs/numbers.json, instead of all whose keys begin so."""
     merged = kept(root)
@@ -265,12 +301,18 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     parts = [*names(), COMPUTED]
     options = [argument for argument in arguments if argument.startswith("-")]
     wanted = [argument for argument in arguments if not argument.startswith("-")]
-    if options not in ([], ["--check"], ["--fill"]) or (options and wanted) or not set(wanted) <= set(parts):
+    right = wanted != [] if options == ["--full"] else set(wanted) <= set(parts) and not (options and wanted)
+    if options not in ([], ["--check"], ["--fill"], ["--full"]) or not right:
         print(__doc__, file=sys.stderr)
         return 2
-    if not options:
+    if options == ["--full"]:
+        for name, new in [from_full(root, Path(path)) for path in wanted]:
+            keep(root, new, instead_of=f"{name}.")
+    elif not options:
         named = os.environ.get("GAUSSVEIL_DATA")
-        rerun(root, wanted or parts, Path(named) if named else None)
+        stored = kept(root)["tables"]
+        quick = [part for part in parts if "full" not in stored.get(f"{part}.verdict", {})]
+        rerun(root, wanted or quick, Path(named) if named else None)
     wrong = fill(root, write=options != ["--check"])
     for problem in wrong:
         print(problem, file=sys.stderr)

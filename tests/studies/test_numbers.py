@@ -128,6 +128,30 @@ def test_figures_that_are_gone_are_forgotten_unless_something_was_missing(script
     assert script.kept(repository) == {"numbers": {"ndis.b": "2"}, "tables": {}}
 
 
+def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, repository: Path) -> None:
+    claim = {"key": "a", "claim": "c", "printed": "1", "ours": "0.35", "verdict": "loose", "because": "b"}
+    body = {
+        "study": "ndis",
+        "size": "full",
+        "seed": 7,
+        "missing": [],
+        "made": {"commit": "0123456789", "machine": "some"},
+        "verdict": [claim],
+        "tables": {"s-t": [{"n": 2, "x": 0.123456}]},
+    }
+    path = repository / "full.json"
+    path.write_text(json.dumps(body), encoding="utf-8")
+    assert script.main(["--full", str(path)], repository) == 0
+    store = script.kept(repository)
+    assert store["numbers"] == {"ndis.a": "0.35", "ndis.a.printed": "1"}
+    assert store["tables"]["ndis.s-t"] == {"columns": ["n", "x"], "rows": [["2", "0.123"]]}
+    assert "study ndis --full`: seed 7, commit 0123456, some." in script.results(store)
+    path.write_text(json.dumps(body | {"missing": ["profiles"]}), encoding="utf-8")
+    with pytest.raises(ValueError, match="not a whole run"):
+        script.main(["--full", str(path)], repository)
+    assert script.kept(repository) == store
+
+
 def written_by_hand(text: str) -> str:
     """A page without its code and its marked places."""
     for pattern in (r"^```.*?^```$", r"<!-- (number|table):[\w./-]+ -->.*?<!-- /\1 -->", r"`[^`\n]*`"):
