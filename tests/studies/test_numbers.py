@@ -137,14 +137,14 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
         "missing": [],
         "made": {"commit": "0123456789", "machine": "some"},
         "verdict": [claim],
-        "tables": {"s-t": [{"n": 2, "x": 0.123456}]},
+        "tables": {"t": [{"n": 2, "x": 0.123456}]},
     }
     path = repository / "full.json"
     path.write_text(json.dumps(body), encoding="utf-8")
     assert script.main(["--full", str(path)], repository) == 0
     store = script.kept(repository)
     assert store["numbers"] == {"ndis.a": "0.35", "ndis.a.printed": "1"}
-    assert store["tables"]["ndis.s-t"] == {"columns": ["n", "x"], "rows": [["2", "0.123"]]}
+    assert store["tables"]["ndis.t"] == {"columns": ["n", "x"], "rows": [["2", "0.123"]]}
     assert "study ndis --full`: seed 7, commit 0123456, some." in script.results(store)
     path.write_text(json.dumps(body | {"missing": ["profiles"]}), encoding="utf-8")
     with pytest.raises(ValueError, match="not a whole run"):
