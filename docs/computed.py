@@ -21,12 +21,12 @@ from gaussveil import (
     simulate_households,
 )
 from gaussveil.mechanisms import MixtureModel
-from gaussveil.mechanisms.label_mixture.answers import Answers
-from gaussveil.mechanisms.label_mixture.maximisation import moments, posterior_shares
-from gaussveil.mechanisms.label_mixture.search import LAST_RECORDS
+from gaussveil.mechanisms.label_mixture.answers import drawn_answers
 from gaussveil.noise import SeededGenerator
 from gaussveil.noise.alias_table import AliasTable
 from gaussveil.noise.discrete_gaussian import smoothing_error
+from gaussveil.postprocessing.label_search import LAST_RECORDS
+from gaussveil.postprocessing.maximisation import moments, posterior_shares
 from gaussveil.report.forecast import absolute_errors
 from gaussveil_studies.gmm.releases import SYNTHETIC_SETS
 from gaussveil_studies.gmm.settings import synthetic
@@ -138,7 +138,7 @@ def label_floor() -> dict[str, str]:
         for number in range(SYNTHETIC_SETS):
             setting = synthetic(number)
             fitted = setting.fitted
-            answers = Answers.drawn(setting.codes, setting.classes, epsilon, SeededGenerator(1000 + number))
+            answers = drawn_answers(setting.codes, setting.classes, epsilon, SeededGenerator(1000 + number))
             shares = posterior_shares(answers.log_label + fitted.log_joint(setting.rows))
             made = MixtureModel(*moments(setting.rows, shares, LAST_RECORDS), fitted.classes, fitted.columns)
             divergences.append(made.joint_divergence(fitted))

@@ -24,11 +24,12 @@ LAYERS = [
     ("report",),
     ("streaming",),
     ("mechanisms", "audit", "engines"),
+    ("postprocessing",),
     ("accounting",),
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
     ("shown",),
-    ("checks", "figure_style", "files", "lazy_exports"),
+    ("checks", "containers", "figure_style", "files", "lazy_exports"),
     ("errors", "logs", "typing", "version"),
 ]
 

@@ -11,9 +11,8 @@ from scipy.linalg import block_diag
 from gaussveil.accounting import Certificate
 from gaussveil.mechanisms import PrivateLabelMixture
 from gaussveil.mechanisms.mixture.budget import RADIUS_BINS
-from gaussveil.mechanisms.mixture.plan import for_stages
 from gaussveil.mechanisms.mixture.records import read_records
-from gaussveil.mechanisms.mixture.stages import run_stages
+from gaussveil.mechanisms.mixture.stages import for_stages, run_stages
 
 from .mixture_cases import Data, Matrix, RecordedPasses, blocks, grid, release
 

@@ -12,9 +12,8 @@ from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.budget import INNER_BALL, RADIUS_BINS, RefinementScales
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.plan import for_stages
 from gaussveil.mechanisms.mixture.records import read_records
-from gaussveil.mechanisms.mixture.stages import run_stages
+from gaussveil.mechanisms.mixture.stages import for_stages, run_stages
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import ExactSum
 

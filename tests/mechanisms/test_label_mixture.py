@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture, PrivateLabelMixture
-from gaussveil.mechanisms.label_mixture.feature_cells import nearest_clusters
-from gaussveil.mechanisms.label_mixture.maximisation import moments
 from gaussveil.mechanisms.label_mixture.methods import (
     METHODS,
-    _on_simplex,
     choose_method,
     from_both,
     from_clusters,
     from_response,
     split_epsilon,
 )
-from gaussveil.mechanisms.label_mixture.search import _named_softly
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.label_answers import on_simplex
+from gaussveil.postprocessing.label_search import _named_softly
+from gaussveil.postprocessing.maximisation import moments
+from gaussveil.postprocessing.public_features import nearest_clusters
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
 from gaussveil.statistics import as_source
 
@@ -195,7 +195,7 @@ def test_refusals_do_not_depend_on_labels() -> None:
 
 def test_tables_are_projected_on_the_known_sizes() -> None:
     noisy = np.array([[10.0, -3.0], [2.0, 8.0], [-1.0, 1.0]])
-    table = _on_simplex(noisy, np.array([9, 6]))
+    table = on_simplex(noisy, np.array([9, 6]))
     assert (table >= 0).all()
     assert table.sum(axis=0) == pytest.approx([9, 6])
     assert table[:, 0] == pytest.approx([8.5, 0.5, 0.0])

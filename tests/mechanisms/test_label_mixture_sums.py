@@ -10,11 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from gaussveil.mechanisms import MixtureModel, PrivateLabelMixture
-from gaussveil.mechanisms.label_mixture.feature_sums import _noise, _stacked, _Sums, features_are_used
 from gaussveil.mechanisms.mixture.budget import RefinementScales
-from gaussveil.mechanisms.mixture.passes import PrivatePasses, RefinedSums
+from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import read_records
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.class_guess import RefinedSums
+from gaussveil.postprocessing.feature_sums import _noise, _stacked, _Sums, features_are_used
 
 Float = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -65,7 +66,16 @@ def test_labels_are_conditioned_on_the_sums_as_the_best_linear_prediction_is() -
     shares = generator.dirichlet(np.ones(3), size=12)
     shares[0] = [1.0, 0.0, 0.0]
     means, maps = generator.normal(size=(3, 2)), generator.normal(size=(3, 2, 2)) / 2
-    seen = RefinedSums(np.zeros(3), np.zeros((3, 2)), np.zeros((3, 2, 2)), np.zeros(3), SCALES, means, maps)
+    seen = RefinedSums(
+        np.zeros(3),
+        np.zeros((3, 2)),
+        np.zeros((3, 2, 2)),
+        np.zeros(3),
+        SCALES,
+        means,
+        maps,
+        SCALES.count_and_diagonal(2),
+    )
     view = _Sums.of(rows, seen)
     draws = 6000
     labels = np.eye(3)[(generator.random((draws, 12, 1)) > np.cumsum(shares, axis=1)[:, :2]).sum(axis=2)]

@@ -18,10 +18,10 @@ from gaussveil.mechanisms.mixture.budget import (
     rows_per_unit_for,
     stage_budget,
 )
-from gaussveil.mechanisms.mixture.debias import mean_gain, mean_square, radius_from_quantile, shape_gain
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.shrinkage import denoised, lifted, positive, shared_prior_means, towards_pool
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.clipped_moments import mean_gain, mean_square, radius_from_quantile, shape_gain
+from gaussveil.postprocessing.shrinkage import denoised, lifted, positive, shared_prior_means, towards_pool
 from gaussveil.statistics import Labels, as_source
 
 Float = NDArray[np.float64]

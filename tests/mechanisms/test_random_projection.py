@@ -16,9 +16,9 @@ from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.audit import audit_scores
 from gaussveil.errors import GaussveilError, NumericalError, ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms import GaussianRelease, PrivateSketch
-from gaussveil.mechanisms.random_projection.estimates import Sketch
 from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.sketch import Sketch
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import ExactSum, Gram, as_source
 

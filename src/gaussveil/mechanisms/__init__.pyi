@@ -1,7 +1,6 @@
 from gaussveil.mechanisms.class_label import ClassLabelNoise as ClassLabelNoise
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan as ClassLabelPlan
 from gaussveil.mechanisms.forecast import PrivateForecaster as PrivateForecaster
-from gaussveil.mechanisms.forecast_models import PrivateForecast as PrivateForecast
 from gaussveil.mechanisms.gaussian import GaussianPlan as GaussianPlan
 from gaussveil.mechanisms.gaussian import GaussianRelease as GaussianRelease
 from gaussveil.mechanisms.gaussian_output import LiftedGaussian as LiftedGaussian
@@ -15,8 +14,6 @@ from gaussveil.mechanisms.meter_fleet import WindowEnergy as WindowEnergy
 from gaussveil.mechanisms.meter_stream.figures import StreamPlan as StreamPlan
 from gaussveil.mechanisms.meter_stream.stream import MeterStream as MeterStream
 from gaussveil.mechanisms.mixture.estimator import PrivateGaussianMixture as PrivateGaussianMixture
-from gaussveil.mechanisms.mixture.model import MixtureModel as MixtureModel
-from gaussveil.mechanisms.random_projection.estimates import Sketch as Sketch
 from gaussveil.mechanisms.random_projection.private_sketch import PrivateSketch as PrivateSketch
 from gaussveil.mechanisms.regression.components import PrivateCovariance as PrivateCovariance
 from gaussveil.mechanisms.regression.components import PrivatePCA as PrivatePCA
@@ -38,3 +35,6 @@ from gaussveil.mechanisms.table.answers import Variance as Variance
 from gaussveil.mechanisms.table.release import TablePlan as TablePlan
 from gaussveil.mechanisms.table.release import TableRelease as TableRelease
 from gaussveil.mechanisms.trajectory import TrajectoryRelease as TrajectoryRelease
+from gaussveil.postprocessing.forecast import PrivateForecast as PrivateForecast
+from gaussveil.postprocessing.mixture_model import MixtureModel as MixtureModel
+from gaussveil.postprocessing.sketch import Sketch as Sketch

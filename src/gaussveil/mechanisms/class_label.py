@@ -28,9 +28,9 @@ from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration.class_gradient import Device, LabelModels
 from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
 from gaussveil.calibration.label_graph import Graph, label_edges
+from gaussveil.containers import frame, library_of, like, real_array
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan
-from gaussveil.mechanisms.containers import frame, library_of, like, real_array
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan, unaffordable_sampler
 from gaussveil.mechanisms.source_rows import ordered_vector

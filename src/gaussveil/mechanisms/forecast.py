@@ -28,12 +28,13 @@ from numpy.typing import ArrayLike
 
 from gaussveil import checks
 from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
+from gaussveil.containers import library_of
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
-from gaussveil.mechanisms.containers import library_of
-from gaussveil.mechanisms.forecast_models import HouseholdModels, PowerScale, PrivateForecast, Queries, steps_ahead
+from gaussveil.mechanisms.forecast_models import HouseholdModels, Queries, steps_ahead
 from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
 from gaussveil.noise import SecureGenerator
+from gaussveil.postprocessing.forecast import PowerScale, PrivateForecast
 from gaussveil.timeseries import Readings, read_readings, to_kw
 from gaussveil.timeseries.gridding import Gaps
 from gaussveil.timeseries.readings import FORMER_NAMES, Unit
@@ -307,7 +308,10 @@ class PrivateForecaster(Mechanism):
             noise.design(queries.mean, queries.covariance, labels=names)
         if not swap and noise.retained_variance_ < self.smallest_kept:
             noise = _of_the_group(noise, queries.forecast, f"{len(names)} households: {ahead}")
-        return _Window(names, past, queries, times, noise, PowerScale.of(noise.plan_, queries.error_variance))
+        plan = noise.plan_
+        spread, drawn = (np.einsum("hii->hi", one) for one in (plan.models.covariances, noise.noise_covariances_))
+        scale = PowerScale.of(plan.models.means, plan.centres, spread, drawn, queries.error_variance)
+        return _Window(names, past, queries, times, noise, scale)
 
     @contextmanager
     def _used(self, past: Readings) -> Iterator[None]:

@@ -30,8 +30,8 @@ from gaussveil.calibration import (
     smallest_deviation,
     white_noise_scale,
 )
+from gaussveil.containers import like, real_array
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.mechanisms.containers import like, real_array
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.mechanisms.source_rows import ordered_table
 from gaussveil.noise import GaussianNoise, Generator

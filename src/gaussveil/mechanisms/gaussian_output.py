@@ -26,8 +26,8 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
 from gaussveil.calibration.envelope import Sensitivity, variance_for_dominating_pair, variance_for_envelope
+from gaussveil.containers import real_array
 from gaussveil.errors import ShapeError
-from gaussveil.mechanisms.containers import real_array
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.noise import Generator
 from gaussveil.noise.random_centre import RandomCentre

@@ -34,8 +34,8 @@ from gaussveil import checks
 from gaussveil.accounting import Adjacency
 from gaussveil.calibration import mean_shift_for
 from gaussveil.calibration.envelope import variance_for_pair
+from gaussveil.containers import real_array
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.mechanisms.containers import real_array
 from gaussveil.mechanisms.gaussian_output import LiftedPlan, calibrated
 from gaussveil.mechanisms.gp_kernels import is_positive_definite
 from gaussveil.mechanisms.records import Records, new_rows

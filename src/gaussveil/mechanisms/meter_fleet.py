@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from gaussveil import checks
+from gaussveil.containers import real_array
 from gaussveil.errors import AssumptionError, ParameterError
-from gaussveil.mechanisms.containers import real_array
 from gaussveil.mechanisms.meter_stream.filter_shapes import energy_shape
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.mechanisms.source_rows import ordered_table

@@ -29,9 +29,9 @@ from scipy.special import ndtri
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
+from gaussveil.containers import library_of, real_array
+from gaussveil.containers import series as as_series
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.containers import library_of, real_array
-from gaussveil.mechanisms.containers import series as as_series
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.mechanisms.source_rows import ordered_vector

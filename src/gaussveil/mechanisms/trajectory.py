@@ -13,8 +13,8 @@ from typing import Any
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
+from gaussveil.containers import real_array
 from gaussveil.errors import ShapeError
-from gaussveil.mechanisms.containers import real_array
 from gaussveil.mechanisms.gaussian import GaussianPlan, GaussianRelease
 from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.mechanisms.source_rows import ordered_vector

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
-from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator, discrete_laplace, randomised_response, response_probabilities
+from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Floats
 from gaussveil_studies.gmm.settings import Setting
 

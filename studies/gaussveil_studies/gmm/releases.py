@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from gaussveil.mechanisms import PrivateGaussianMixture, PrivateLabelMixture
-from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Floats
 from gaussveil_studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
 from gaussveil_studies.gmm.settings import Setting, iris, mnist, profiles, synthetic

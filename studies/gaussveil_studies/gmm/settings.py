@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
-from gaussveil.mechanisms.mixture.model import MixtureModel
+from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Floats, Integers
 from gaussveil_studies.real_data import data_file
 from gaussveil_studies.summaries import PROFILES

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from gaussveil.figure_style import GRID, INK, SERIES, drawing
-from gaussveil.mechanisms.mixture.model import MixtureModel
+from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Progress
 from gaussveil_studies.gmm.releases import Release, as_coloured, as_independent, as_printed, by_label, by_record
 from gaussveil_studies.gmm.settings import Setting, setting_of

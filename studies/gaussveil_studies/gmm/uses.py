@@ -16,8 +16,8 @@ from scipy.stats import ks_2samp
 
 from gaussveil.calibration import mean_shift_for
 from gaussveil.mechanisms import GaussianRelease, PrivateGaussianMixture
-from gaussveil.mechanisms.mixture.model import MixtureModel
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Gram, Moments, as_source
 from gaussveil.typing import Floats

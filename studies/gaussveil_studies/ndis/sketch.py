@@ -13,8 +13,8 @@ from scipy.optimize import brentq, minimize_scalar
 
 from gaussveil.calibration import mean_shift_for, random_projection
 from gaussveil.mechanisms import PrivateSketch
-from gaussveil.mechanisms.random_projection.estimates import Sketch
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.sketch import Sketch
 from gaussveil.statistics import Gram, as_source
 from gaussveil_studies.study import Row
 

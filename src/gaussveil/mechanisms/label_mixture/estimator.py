@@ -24,8 +24,6 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
-from gaussveil.mechanisms.label_mixture.feature_sums import features_are_used, with_features
-from gaussveil.mechanisms.label_mixture.feature_units import FeatureUnits
 from gaussveil.mechanisms.label_mixture.methods import (
     METHODS,
     choose_method,
@@ -36,13 +34,15 @@ from gaussveil.mechanisms.label_mixture.methods import (
 )
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import stage_budget
-from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.plan import allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.mixture.records import Records, read_records
+from gaussveil.mechanisms.mixture.stages import allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.noise import Generator
 from gaussveil.noise.laplace import rational_scale
+from gaussveil.postprocessing.feature_sums import features_are_used, with_features
+from gaussveil.postprocessing.mixture_model import Parameters
+from gaussveil.postprocessing.public_features import FeatureUnits
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
 from gaussveil.typing import Floats, Integers

@@ -9,7 +9,7 @@ Four releases, functions of the labels through noise only and of the features as
 * ``both``: such a table of few cells with a part of epsilon, and answers with the rest, which add up.
 * ``sums``: noisy class sums in stages, as under record adjacency (corrections F1, with clipped ellipsoids in place of
   covering ones): a label moves the sums of two classes, so the squared loss is twice that of one record. The public
-  features then sharpen them (label_sums.py).
+  features then sharpen them (feature_sums.py).
 
 derived: docs/mechanisms/mixture.md.
 """
@@ -20,27 +20,26 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
-from gaussveil.mechanisms.label_mixture.answers import Answers, NoisyTable
-from gaussveil.mechanisms.label_mixture.feature_cells import (
+from gaussveil.mechanisms.label_mixture.answers import drawn_answers, drawn_table
+from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
+from gaussveil.noise import Generator, response_probabilities
+from gaussveil.postprocessing.label_answers import believed, on_simplex
+from gaussveil.postprocessing.label_search import likely_classes, named_each, starting_points
+from gaussveil.postprocessing.maximisation import (
+    START_DOUBT,
+    expectation_maximisation,
+    from_cells,
+    moments,
+)
+from gaussveil.postprocessing.mixture_model import Parameters
+from gaussveil.postprocessing.public_features import (
     components,
     hardened,
     nearest_clusters,
     scatter_within,
     well_shaped,
 )
-from gaussveil.mechanisms.label_mixture.maximisation import (
-    START_DOUBT,
-    expectation_maximisation,
-    from_cells,
-    moments,
-)
-from gaussveil.mechanisms.label_mixture.search import likely_classes, named_each, starting_points
-from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
-from gaussveil.mechanisms.mixture.model import Parameters
-from gaussveil.noise import Generator, response_probabilities
 from gaussveil.typing import Floats, Integers
 
 METHODS = ("response", "clusters", "sums", "both")
@@ -81,7 +80,7 @@ def from_response(
     rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None
 ) -> Parameters:
     """Randomised labels, then EM in which a label is one more noisy observation of the class."""
-    answers = Answers.drawn(codes, classes, epsilon, generator)
+    answers = drawn_answers(codes, classes, epsilon, generator)
     return likely_classes(rows, answers, starting_points(rows, answers, _guides(rows, classes)))
 
 
@@ -94,9 +93,9 @@ def from_both(rows: Floats, codes: Integers, classes: int, epsilon: float, gener
     for_table, for_answers = split_epsilon(epsilon)
     guides = _guides(rows, classes)
     cells = hardened(guides[0] if guides else components(rows, classes))
-    table = NoisyTable.drawn(codes, cells, classes, for_table, generator)
-    answers = Answers.drawn(codes, classes, for_answers, generator)
-    counts = _believed(table.noisy, _on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
+    table = drawn_table(codes, cells, classes, for_table, generator)
+    answers = drawn_answers(codes, classes, for_answers, generator)
+    counts = believed(table.noisy, on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
     starts = [from_cells(rows, cells, counts), from_cells(rows, cells, named_each(table.noisy.T).T)]
     return likely_classes(rows, answers, [*starting_points(rows, answers, guides), *starts], table)
 
@@ -128,27 +127,15 @@ def from_clusters(
     separated = scatter_within(rows, classes) < SEPARATED
     cells = _cells(rows, classes, epsilon, separated)
     sizes = np.bincount(cells)  # the features are known, so the cells' sizes are
-    noisy = NoisyTable.drawn(codes, cells, classes, epsilon, generator).noisy
-    counts = _on_simplex(noisy, sizes)
+    noisy = drawn_table(codes, cells, classes, epsilon, generator).noisy
+    counts = on_simplex(noisy, sizes)
     if not separated:
         return moments(rows, counts[:, cells].T / sizes[cells][:, None])
-    counts = _believed(noisy, counts, SURE * 2 / epsilon)
+    counts = believed(noisy, counts, SURE * 2 / epsilon)
     counts = counts / np.maximum(counts.sum(axis=0), 1e-9)
     parameters = from_cells(rows, cells, counts, doubt=0.0)
     offsets = np.log(counts + START_DOUBT / classes)[:, cells].T
     return expectation_maximisation(rows, offsets, parameters, TABLE_ROUNDS, weighted=False)[1]
-
-
-def _believed(noisy: Floats, counts: Floats, least: float) -> Floats:
-    """Entries above the noise, and every class's best claim (one cell each, as far as there are cells)."""
-    kept = np.where(noisy >= least, counts, 0.0)
-    rows, columns = linear_sum_assignment(-noisy)
-    for k, cell in zip(rows, columns):
-        if not kept[k].any():
-            kept[k, cell] = max(counts[k, cell], 1.0)
-    for cell in np.flatnonzero(kept.sum(axis=0) == 0):
-        kept[np.argmax(noisy[:, cell]), cell] = 1.0
-    return np.asarray(kept)
 
 
 def _cells(rows: Floats, classes: int, epsilon: float, separated: bool) -> Integers:
@@ -158,11 +145,3 @@ def _cells(rows: Floats, classes: int, epsilon: float, separated: bool) -> Integ
             rows, int(np.clip(len(rows) * epsilon / (RECORDS_PER_NOISE * classes), 2 * classes, MOST_CELLS))
         )
     return hardened(components(rows, classes))
-
-
-def _on_simplex(noisy: Floats, sizes: NDArray[np.int64]) -> Floats:
-    """Nearest table without negative entries whose columns have the known sums (projection on a simplex)."""
-    ordered = -np.sort(-noisy, axis=0)
-    excess = (np.cumsum(ordered, axis=0) - sizes) / np.arange(1, len(noisy) + 1)[:, None]
-    count = np.sum(ordered > excess, axis=0)
-    return np.asarray(np.maximum(noisy - excess[count - 1, np.arange(noisy.shape[1])], 0.0))

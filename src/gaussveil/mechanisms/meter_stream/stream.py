@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.accounting.canonical import parse_json
+from gaussveil.containers import library_of, like, real_array
 from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
 from gaussveil.files import PRIVATE, write_whole
-from gaussveil.mechanisms.containers import library_of, like, real_array
 from gaussveil.mechanisms.meter_stream.design import (
     ALONE,
     HOURS_PER_YEAR,

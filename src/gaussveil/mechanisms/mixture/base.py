@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussveil.accounting import Adjacency, Charge, PrivateDiagnostics
-from gaussveil.mechanisms.containers import frame, library_of, series
+from gaussveil.containers import frame, library_of, series
 from gaussveil.mechanisms.mixture.diagnostics import diagnose
-from gaussveil.mechanisms.mixture.model import MixtureModel, Parameters
 from gaussveil.mechanisms.mixture.records import Records, read_records
 from gaussveil.mechanisms.release_path import Mechanism, Plan
+from gaussveil.postprocessing.mixture_model import MixtureModel, Parameters
 from gaussveil.typing import Floats
 
 Draw = Callable[[], Parameters]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaussveil.calibration import noise_scales
-from gaussveil.mechanisms.mixture.debias import mean_gain, radius_from_quantile, shape_gain
+from gaussveil.postprocessing.class_guess import NoiseScales
+from gaussveil.postprocessing.clipped_moments import mean_gain, radius_from_quantile, shape_gain
 from gaussveil.typing import Floats
 
 FEW = (0.33, 0.06, 0.27, 0.34)  # centres, radii, two refinements
@@ -51,14 +52,8 @@ def _gains(mass: Floats | float, dimension: int) -> tuple[float, float]:
     return float(mean_gain(rho, np.ones(()), dimension)), float(shape_gain(rho, np.ones(()), dimension))
 
 
-@dataclass(frozen=True)
-class RefinementScales:
-    """Noise of one refinement: counts, sums of z, traceless second moments (per svec coordinate), sums of 1 - |z|^2."""
-
-    count: float
-    total: float
-    shape: float
-    slack: float
+class RefinementScales(NoiseScales):
+    """How a refinement's share of the budget becomes noise, and what one record can lose in it."""
 
     @classmethod
     def split(cls, mean_shift: float, dimension: int, mean_gain: float, shape_gain: float) -> RefinementScales:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gaussveil.accounting import PrivateDiagnostics
 from gaussveil.errors import InputError
-from gaussveil.mechanisms.mixture.model import MixtureModel
+from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Floats, Integers
 
 

@@ -29,11 +29,11 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import CAPS, classes_for, rows_per_unit_for, stage_budget
-from gaussveil.mechanisms.mixture.model import Parameters
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.plan import allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.mixture.records import Records, read_records
+from gaussveil.mechanisms.mixture.stages import allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.release_path import Plan
+from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats

@@ -21,23 +21,11 @@ import numpy as np
 from gaussveil.mechanisms.mixture.budget import RefinementScales
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design
 from gaussveil.noise import Generator
+from gaussveil.postprocessing.class_guess import RefinedSums
 from gaussveil.statistics import Affine, ExactSum, Histogram, Moments, Nearest, Source
 from gaussveil.statistics.block import Grouping
 from gaussveil.statistics.fixed_point import PRODUCT_BITS
 from gaussveil.typing import Floats
-
-
-@dataclass(frozen=True)
-class RefinedSums:
-    """Noisy sums of one refinement per class, how noisy they are, and the coordinates z = maps (x - means)."""
-
-    count: Floats
-    total: Floats
-    shape: Floats
-    slack: Floats
-    scales: RefinementScales
-    means: Floats
-    maps: Floats
 
 
 @dataclass
@@ -95,10 +83,11 @@ class PrivatePasses(NoisySums):
             off = self._noisy(scales.shape / math.sqrt(2), ExactSum(limbs[:, :, above, below], unit))
             shape[:, above, below] = shape[:, below, above] = off
         diagonals = ExactSum(limbs[:, :, places, places], unit)
-        counted = self._noisy(scales.count_and_diagonal(d), sums.count, diagonals)
+        joint = scales.count_and_diagonal(d)
+        counted = self._noisy(joint, sums.count, diagonals)
         count, diagonal = counted[:, 0], counted[:, 1:]
         shape[:, places, places] = diagonal - diagonal.mean(axis=1, keepdims=True)
-        return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales, means, maps)
+        return RefinedSums(count, total, shape, count - diagonal.sum(axis=1), scales, means, maps, joint)
 
     def with_nearest(self, centres: Floats) -> None:
         """From now on a record's class is the nearest of these released centres."""

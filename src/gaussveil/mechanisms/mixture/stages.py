@@ -1,94 +1,40 @@
-"""The stages of a private mixture: centres, radii, refinements. Each turns noisy sums into the next public guess.
+"""The stages of a private mixture, each from one pass: centres, radii, refinements; clusters first without labels.
 
-Whatever is not a call of `PrivatePasses` here is post-processing.
+One Gaussian is fitted to records without labels first; K centres start evenly spread over it and are moved by a few
+noisy Lloyd steps in its coordinates. Every step groups records by the nearest of centres that are public by then.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from scipy.special import gammainc
+from sklearn.cluster import KMeans
 
-from gaussveil.mechanisms.mixture.budget import (
-    FIRST_SHARE,
-    RADIUS_BINS,
-    StageBudget,
-    inner_mass,
-    stage_budget,
+from gaussveil import checks
+from gaussveil.calibration import mean_shift_for, noise_scales
+from gaussveil.errors import ParameterError
+from gaussveil.mechanisms.mixture.budget import CAPS, FIRST_SHARE, RADIUS_BINS, StageBudget, inner_mass, stage_budget
+from gaussveil.mechanisms.mixture.passes import PrivatePasses
+from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
+from gaussveil.mechanisms.release_path import Promise
+from gaussveil.postprocessing.class_guess import (
+    Guess,
+    SeenDistances,
+    centres_guess,
+    heavy_tails,
+    refined,
+    with_radii,
 )
-from gaussveil.mechanisms.mixture.debias import (
-    mean_gain,
-    mean_square,
-    radius_from_quantile,
-    shape_gain,
-)
-from gaussveil.mechanisms.mixture.model import Parameters
-from gaussveil.mechanisms.mixture.passes import PrivatePasses, RefinedSums
-from gaussveil.mechanisms.mixture.shrinkage import (
-    denoised,
-    lifted,
-    positive,
-    shape_factors,
-    shared_prior_means,
-    towards_pool,
-)
+from gaussveil.postprocessing.clipped_moments import radius_from_quantile
+from gaussveil.postprocessing.shrinkage import positive, symmetric_root
 from gaussveil.typing import Floats
 
-SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
-SCALE_DOUBT = 0.4  # how far the logarithm of a scale is thought to be off
-PRIOR_RECORDS = 4.0  # worth of the pooled histogram, in noise deviations of half its bins
-LEAST_LEFT = 0.8  # of a variance, where the mean's own move is taken out of it
-LEAST_RADIUS = 0.4  # square of a radius, of the variance of its centre's noise
-TAIL_DEVIATIONS = 4.0  # of its noise by which a histogram must exceed a Gaussian's to count
-WEIGHT_CAUTION = 0.5  # noise deviations of its count that lift the weight of a class which seems empty
-
-
-@dataclass(frozen=True)
-class SeenDistances:
-    """Noisy histograms of the distances to the first centres, as they were released."""
-
-    counts: Floats
-    scale: float
-    edges: Floats
-    centres: Floats
-
-
-@dataclass(frozen=True)
-class Guess:
-    """What is known of the classes so far, all of it released: counts, means, covariances and their noise."""
-
-    counts: Floats
-    count_variances: Floats
-    means: Floats
-    mean_noise: Floats
-    covariances: Floats
-    seen: RefinedSums | None = None
-    """The sums last released, of which the rest was made."""
-    distances: SeenDistances | None = None
-
-    @property
-    def records(self) -> Floats:
-        """Counts kept positive."""
-        return positive(self.counts, np.sqrt(self.count_variances))
-
-    @property
-    def weights(self) -> Floats:
-        """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
-        kept = positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
-        return np.asarray(kept / kept.sum())
-
-    @property
-    def parameters(self) -> Parameters:
-        """Weights, means, covariances: what is published."""
-        return self.weights, self.means, self.covariances
-
-    def with_counts(self, counts: Floats, variance: float) -> tuple[Floats, Floats]:
-        """Counts averaged with another noisy count, each weighted by its exactness."""
-        precision = 1 / self.count_variances + 1 / variance
-        return (self.counts / self.count_variances + counts / variance) / precision, 1 / precision
+WHOLE_SHARE, STEP_SHARE, STEPS = 0.10, 0.10, 3
+CLIP_MASS = 0.9  # share of the fitted Gaussian inside the ball of the Lloyd steps
+START_DRAWS = 4000
+ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
 
 
 def run_stages(
@@ -105,167 +51,110 @@ def run_stages(
     classes, d = passes.groups, passes.dimension
     first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None and shares is None else None
     budget = stage_budget(nominal_size or 1, mean_shift, classes, d, radius, first, shares)
-    guess = find_centres(passes, budget, middle, radius) if start is None else start
+    guess = start
+    if guess is None:
+        inner, scales = budget.centre_radius, (budget.count_scale, budget.total_scale)
+        guess = centres_guess(*passes.counts_and_sums(middle, inner, scales), scales, inner, middle, radius)
     if nominal_size is None:
         budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, radius, first, shares)
-    guess = find_radii(passes, guess, budget, radius)
-    for place in range(len(budget.refinements)):
-        guess = refine(passes, guess, budget, place, mean_shift)
+    guess = with_radii(guess, _distances(passes, guess.means, budget, radius), budget.radius_quantile)
+    for place, (noise, floor, cap) in enumerate(zip(budget.refinements, budget.floors, budget.caps)):
+        rho = radius_from_quantile(inner_mass(guess.records * mean_shift, floor, cap), d)
+        sums = passes.refinement(guess.means, guess.factors[1] / rho[:, None, None], noise)
+        guess = refined(guess, sums, rho, pool=place == 0)
     covariances = guess.covariances * heavy_tails(guess, radius)[:, None, None]
     return replace(guess, covariances=covariances + guess.mean_noise)
 
 
-def find_centres(passes: PrivatePasses, budget: StageBudget, middle: Floats, radius: float) -> Guess:
-    """Noisy counts and sums in the inner ball; centres shrunk to the pooled one."""
-    d = passes.dimension
-    inner, scales = budget.centre_radius, (budget.count_scale, budget.total_scale)
-    counts, sums = passes.counts_and_sums(middle, inner, scales)
-    records = positive(counts, scales[0])
-    raw = sums / records[:, None]
-    noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), inner**2) * scales[0] ** 2 / d) / records**2
-    centres, noise = towards_pool(raw, noise)
-    # No clipped record lies outside the inner ball, so no centre does.
-    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-    centres = centres * np.minimum(1.0, inner / np.maximum(lengths, inner))
-    left = np.minimum(noise, inner**2 / d)
-    # A centre near the inner ball's surface may stand for records between the two balls: doubt along its direction.
-    doubt = (radius - inner) / inner * centres * np.minimum(1.0, lengths / inner) ** 3
-    eye = np.eye(d)
-    return Guess(
-        counts,
-        np.full(passes.groups, scales[0] ** 2),
-        middle + centres,
-        left[:, None, None] * eye + doubt[:, :, None] * doubt[:, None, :],
-        np.broadcast_to(radius**2 / d * eye, (passes.groups, d, d)),
-    )
-
-
-def find_radii(passes: PrivatePasses, guess: Guess, budget: StageBudget, radius: float) -> Guess:
-    """Noisy half-octave histograms of the distance to the centre, the pooled one as a prior; a quantile of each."""
-    d = passes.dimension
+def _distances(passes: PrivatePasses, centres: Floats, budget: StageBudget, radius: float) -> SeenDistances:
+    """Noisy half-octave histograms of the distance to the centre."""
     edges = 2 * radius * 2.0 ** (np.arange(-RADIUS_BINS + 1, 1) / 2)
     scale = budget.histogram_scale
-    histogram = passes.distances(guess.means, np.concatenate([[0.0], edges]), scale)
-    seen = SeenDistances(histogram, scale, edges, guess.means)
-    together = np.maximum(histogram.sum(axis=0), 0.0)
-    together = together / together.sum() if together.sum() > 0 else np.full(RADIUS_BINS, 1 / RADIUS_BINS)
-    prior = PRIOR_RECORDS * scale * math.sqrt(RADIUS_BINS / 2)
-    masses = np.maximum(histogram + prior * together, 0.0) + 1e-9 * prior
-    shares = np.cumsum(masses, axis=1) / masses.sum(axis=1, keepdims=True)
-    logs = np.log(np.concatenate([[edges[0] / math.sqrt(2)], edges]))
-    target = budget.radius_quantile
-    radii = np.exp([np.interp(target, np.concatenate([[0.0], row]), logs) for row in shares])
-    # Distances are to centres that are off by their noise: no radius is much smaller than that.
-    doubt = LEAST_RADIUS * np.trace(guess.mean_noise, axis1=1, axis2=2) / d
-    variances = np.maximum(np.square(radii / radius_from_quantile(target, d)), doubt)
-    counts, count_variances = guess.with_counts(histogram.sum(axis=1), RADIUS_BINS * scale**2)
-    return replace(
-        guess,
-        counts=counts,
-        count_variances=count_variances,
-        covariances=variances[:, None, None] * np.eye(d),
-        distances=seen,
-    )
+    return SeenDistances(passes.distances(centres, np.concatenate([[0.0], edges]), scale), scale, edges, centres)
 
 
-def heavy_tails(guess: Guess, radius: float) -> Floats:
-    """Factors on the covariances of classes whose distances reach farther than a Gaussian's, beyond all noise.
-
-    Refinements see what lies inside their ellipsoids and take the rest for Gaussian. Squared distances of a Gaussian
-    are nearly gamma distributed; what the histogram has above that law, each record moved to the ball, was missed.
-    """
-    assert guess.distances is not None
-    seen, gaps = guess.distances, guess.means - guess.distances.centres
-    moved = np.einsum("ki,kij,kj->k", gaps, guess.covariances, gaps)
-    traces = np.trace(guess.covariances, axis1=1, axis2=2)
-    mean = traces + np.sum(gaps**2, axis=1)
-    spread = 2 * np.sum(guess.covariances**2, axis=(1, 2)) + 4 * moved
-    below = gammainc((mean**2 / spread)[:, None], seen.edges**2 * (mean / spread)[:, None])
-    expected = np.diff(below, axis=1, prepend=0.0)
-    expected[:, -1] += 1 - below[:, -1]
-    lengths = np.minimum(seen.edges**2 * (0.5 / math.log(2)), radius**2)  # mean square of a bin's logarithmic middle
-    excess = (seen.counts / guess.records[:, None] - expected) @ lengths
-    doubt = TAIL_DEVIATIONS * seen.scale / guess.records * float(np.linalg.norm(lengths))
-    believed = 1 - np.square(doubt / np.maximum(excess, doubt))
-    return np.asarray(1 + believed * excess / traces)
-
-
-def refine(passes: PrivatePasses, guess: Guess, budget: StageBudget, place: int, mean_shift: float) -> Guess:
-    """Moments inside each class's own ellipsoid, debiased, shrunk, and put together with what was known."""
+def find_clusters(
+    passes: PrivatePasses,
+    classes: int,
+    *,
+    mean_shift: float,
+    radius: float,
+    middle: Floats,
+    nominal_size: int | None,
+) -> tuple[Guess, float]:
+    """Centres and counts of K clusters, and the mean shift that is left for their shapes."""
     d = passes.dimension
-    scales = budget.refinements[place]
-    mass = inner_mass(guess.records * mean_shift, budget.floors[place], budget.caps[place])
-    rho = radius_from_quantile(mass, d)
-    root: Floats = np.linalg.cholesky(guess.covariances).astype(np.float64)  # triangular: half the work in the pass
-    inverse = np.tril(np.linalg.inv(root))
-    sums = passes.refinement(guess.means, inverse / rho[:, None, None], scales)
-    counts, count_variances = guess.with_counts(sums.count, scales.count**2)
-    updated = replace(guess, counts=counts, count_variances=count_variances)
-    records = updated.records
-    scale = _scales(sums, rho, updated, d)
-    means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
-    shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool=place == 0)
-    covariances = _about(means - guess.means, _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root))))
-    return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums)
+    whole = run_stages(
+        passes, mean_shift=np.sqrt(WHOLE_SHARE) * mean_shift, radius=radius, middle=middle, nominal_size=nominal_size
+    )
+    covariance = whole.covariances[0]
+    root, inverse = (symmetric_root(whole.covariances, power)[0] for power in (0.5, -0.5))
+    reach = float(radius_from_quantile(CLIP_MASS, d))
+    draws = np.random.default_rng(0).multivariate_normal(np.zeros(d), np.eye(d), START_DRAWS)
+    centres = whole.means[0] + KMeans(classes, n_init=2, random_state=0).fit(draws @ root).cluster_centers_
+    count_scale, sum_scale = noise_scales(
+        np.sqrt(STEP_SHARE) * mean_shift, np.array([reach**2 / 4, float(d)]), np.array([1.0, reach**2])
+    ).tolist()
+    for _ in range(STEPS):
+        passes.with_nearest(centres)
+        counts, sums = passes.counts_and_sums(whole.means[0], reach, (count_scale, sum_scale), inverse)
+        records = positive(counts, count_scale)
+        moved = sums / records[:, None]
+        noise = (sum_scale / records) ** 2
+        # A step counts as much as its noise is small against the fitted Gaussian's own spread.
+        before = (centres - whole.means[0]) @ inverse
+        moved = before + (moved - before) / (1 + noise[:, None])
+        centres = whole.means[0] + moved @ root
+    passes.with_nearest(centres)
+    guess = Guess(
+        counts,
+        np.full(classes, count_scale**2),
+        centres,
+        np.minimum(noise, 1.0)[:, None, None] * covariance,
+        np.broadcast_to(covariance, (classes, d, d)),
+    )
+    left = 1 - WHOLE_SHARE - STEPS * STEP_SHARE
+    return guess, float(np.sqrt(left) * mean_shift)
 
 
-def _scales(sums: RefinedSums, rho: Floats, updated: Guess, d: int) -> Floats:
-    """Scale of every class relative to its ellipsoid: posterior means.
-
-    A class is about as large as it was thought to be, and the classes share a prior on how large they are.
-    """
-    volumes = np.linalg.slogdet(updated.covariances)[1] / d
-    volumes = (volumes - volumes.mean())[:, None]
-    reach = SCALE_RANGE + float(np.abs(volumes).max())
-    logs = np.linspace(-reach, reach, math.ceil(SCALE_POINTS * reach / SCALE_RANGE))
-    expected = 1 - mean_square(rho[:, None], np.exp(logs - volumes), d)
-    variances = sums.scales.slack**2 + expected**2 * updated.count_variances[:, None]
-    gaps = sums.slack[:, None] - updated.records[:, None] * expected
-    beliefs = -(gaps**2) / (2 * variances) - np.log(variances) / 2 - np.square((logs - volumes) / SCALE_DOUBT) / 2
-    return np.asarray(np.exp(shared_prior_means(logs, beliefs) - volumes[:, 0]))
+def sampler_error(classes: int, dimension: int) -> float:
+    """Total variation of all draws of a fit; each pass checks its own part against the same reserve."""
+    moments = 1 + dimension + dimension * (dimension + 1) // 2
+    labelled = 1 + dimension + RADIUS_BINS + max(CAPS) * moments
+    return SAMPLER_RESERVE * (classes * (labelled + STEPS * (1 + dimension)) + labelled)
 
 
-def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, inverse: Floats) -> tuple[Floats, Floats]:
-    """Means put together with the earlier ones by inverse variances (a Kalman step in whitened coordinates).
-
-    A shift larger than both noises explain means that the earlier mean was worse than it was thought to be.
-    """
-    shift = sums.total / gained[:, None]
-    noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
-    before = inverse @ guess.mean_noise @ _transposed(inverse)
-    surprise = np.einsum("ki,kij,kj->k", shift, np.linalg.inv(before + noise), shift) / (shift.shape[1] + 1)
-    before = np.maximum(surprise, 1.0)[:, None, None] * before
-    gain = before @ np.linalg.inv(before + noise)
-    means = guess.means + (root @ gain @ shift[..., None])[..., 0]
-    return means, _symmetric(root @ gain @ noise @ _transposed(root))
+def allowed_shift(promise: Promise, classes: int, dimension: int, rows_per_unit: int = 1) -> float:
+    """The mean shift that a promise allows one unit over all passes together."""
+    shift = mean_shift_for(promise.epsilon, promise.ideal_delta(sampler_error(classes, dimension), ROUNDING_RESERVE))
+    if shift <= 4 * ROUNDING_SHIFT:
+        raise ParameterError(f"epsilon and delta allow a mean shift of {shift:.3g} only: raise them.")
+    if shift <= 4 * ROUNDING_SHIFT * rows_per_unit:
+        checks.refuse("rows_per_unit", "smaller: so many rows leave nothing to each", rows_per_unit)
+    return shift
 
 
-def _about(moved: Floats, second: Floats) -> Floats:
-    """Second moments about means that have since moved so far, as ones about where they are now."""
-    part = np.einsum("ki,ki->k", moved, np.linalg.solve(second, moved[..., None])[..., 0])
-    taken = np.minimum(1.0, (1 - LEAST_LEFT) / np.maximum(part, 1e-300))
-    return np.asarray(second - taken[:, None, None] * moved[:, :, None] * moved[:, None, :])
+def for_stages(mean_shift: float) -> float:
+    """What the stages may use: rounding to the lattice takes the rest."""
+    return (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE
 
 
-def _transposed(matrices: Floats) -> Floats:
-    return np.swapaxes(matrices, 1, 2)
-
-
-def _symmetric(matrices: Floats) -> Floats:
-    return np.asarray((matrices + _transposed(matrices)) / 2)
-
-
-def _shapes(sums: RefinedSums, gained: Floats, pool: bool) -> Floats:
-    """Identity plus traceless shapes: the pooled one shrunk as a whole, the classes' departures by their noise."""
-    raw = sums.shape / gained[:, None, None]
-    d = raw.shape[-1]
-    variances = np.square(sums.scales.shape / gained)
-    shared, shared_variance = np.zeros((d, d)), 0.0
-    if pool or len(raw) == 1:
-        weights = 1 / variances
-        together = np.tensordot(weights / weights.sum(), raw, axes=1)
-        shared, left = denoised(together, float(1 / weights.sum()))
-        shared_variance = left / float(weights.sum())
-    kept = shape_factors(raw - shared, variances) if len(raw) > 1 else np.zeros(1)
-    estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
-    return lifted(estimate, kept * variances + shared_variance + 1e-4)
+def staged(
+    passes: PrivatePasses,
+    classes: int,
+    mean_shift: float,
+    radius: float,
+    middle: Floats,
+    nominal_size: int | None,
+    shares: Sequence[float] | None = None,
+) -> Guess:
+    """Clusters first where there are several and no labels, then the stages; `mean_shift` is what a record may lose."""
+    left = for_stages(mean_shift)
+    start = None
+    if passes.group is None and classes > 1:
+        start, left = find_clusters(
+            passes, classes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size
+        )
+    return run_stages(
+        passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start, shares=shares
+    )

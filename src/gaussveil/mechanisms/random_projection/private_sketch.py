@@ -23,11 +23,11 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
 from gaussveil.calibration.random_projection import FAILURE_SHARES
+from gaussveil.containers import library_of
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.containers import library_of
-from gaussveil.mechanisms.random_projection.estimates import Estimate, LinearEstimate, PrincipalComponents, Sketch
 from gaussveil.mechanisms.random_projection.plan import SketchPlan, design
 from gaussveil.mechanisms.release_path import Mechanism, Plan
+from gaussveil.postprocessing.sketch import Estimate, LinearEstimate, PrincipalComponents, Sketch
 from gaussveil.statistics import Gram, Source, as_source
 from gaussveil.statistics.unit import unit_of
 from gaussveil.typing import Floats

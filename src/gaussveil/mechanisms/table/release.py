@@ -26,8 +26,8 @@ from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration import mean_shift_for
+from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
-from gaussveil.mechanisms.containers import library_of
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from gaussveil import checks
+from gaussveil.containers import frame
 from gaussveil.errors import FormatError, NumericalError, ParameterError, ShapeError
-from gaussveil.mechanisms.containers import frame
 from gaussveil.typing import Floats
 
 

@@ -1,8 +1,9 @@
-"""Cells of the features alone, K-means clusters and mixture components: for adjacencies that protect no features."""
+"""Public features, where labels alone are protected: cells, mixture components, and units of their own size."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -10,11 +11,14 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from gaussveil.errors import ParameterError
+from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.typing import Floats, Integers
 
 WELL_SHAPED = 2.0  # records of a class per squared column
 FEATURE_STARTS, MOST_FITTED, FEATURE_ROUNDS = 5, 20_000, 200  # of a mixture of the features alone
 MOST_REMEMBERED = 1 << 20  # bytes of features
+LARGEST_EXPONENT = 400  # squares of features and of their inverses stay far inside the range of floats
 
 
 def well_shaped(size: int, classes: int, dimension: int) -> bool:
@@ -88,3 +92,36 @@ def scatter_within(rows: Floats, classes: int) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return float(KMeans(min(classes, len(rows)), n_init=3, random_state=0).fit(standard).inertia_) / total
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureUnits:
+    """Binary exponents, one per column: powers of two, scaling rounds nothing, and farads and megawatts fit alike."""
+
+    exponents: Integers
+
+    @classmethod
+    def of(cls, rows: Floats) -> FeatureUnits:
+        """The size of the largest value of each column; refuses columns that floats cannot square."""
+        largest = np.max(np.abs(rows), axis=0, initial=0.0)
+        exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
+        if np.abs(exponents).max(initial=0) > LARGEST_EXPONENT:
+            raise ParameterError(
+                f"features must lie between 2^-{LARGEST_EXPONENT} and 2^{LARGEST_EXPONENT}: state them in other units."
+            )
+        return cls(exponents)
+
+    @property
+    def common(self) -> FeatureUnits:
+        """One unit for all columns, the largest: distances between records keep their proportions."""
+        return FeatureUnits(np.full_like(self.exponents, self.exponents.max(initial=-LARGEST_EXPONENT)))
+
+    def scaled(self, rows: Floats) -> Floats:
+        """The features in these units."""
+        return np.asarray(np.ldexp(rows, -self.exponents))
+
+    def restored(self, parameters: Parameters) -> Parameters:
+        """Classes found in these units, in the features' own."""
+        weights, means, covariances = parameters
+        together = self.exponents[:, None] + self.exponents
+        return weights, np.ldexp(means, self.exponents), np.ldexp(covariances, together)

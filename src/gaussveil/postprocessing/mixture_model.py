@@ -16,11 +16,11 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from gaussveil import checks
-from gaussveil.accounting import Certificate
 from gaussveil.accounting.canonical import fields, parse_json
+from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.errors import FormatError, InputError, ParameterError, ShapeError
 from gaussveil.files import write_whole
-from gaussveil.mechanisms.mixture.debias import gaussian_divergence, weights_divergence
+from gaussveil.postprocessing.clipped_moments import gaussian_divergence, weights_divergence
 from gaussveil.typing import Floats
 
 Parameters = tuple[Floats, Floats, Floats]

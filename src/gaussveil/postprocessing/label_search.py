@@ -11,9 +11,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 
-from gaussveil.mechanisms.label_mixture.answers import Answers, NoisyTable
-from gaussveil.mechanisms.label_mixture.feature_cells import hardened, summed, well_shaped
-from gaussveil.mechanisms.label_mixture.maximisation import (
+from gaussveil.postprocessing.label_answers import Answers, NoisyTable
+from gaussveil.postprocessing.maximisation import (
     PRIOR_RECORDS,
     doubted,
     expectation_maximisation,
@@ -22,8 +21,9 @@ from gaussveil.mechanisms.label_mixture.maximisation import (
     moments,
     posterior_shares,
 )
-from gaussveil.mechanisms.mixture.model import Parameters
-from gaussveil.mechanisms.mixture.shrinkage import positive
+from gaussveil.postprocessing.mixture_model import Parameters
+from gaussveil.postprocessing.public_features import hardened, summed, well_shaped
+from gaussveil.postprocessing.shrinkage import positive
 from gaussveil.typing import Floats
 
 TRIAL_ROUNDS, EM_ROUNDS, NAMING_ROUNDS = 25, 200, 100

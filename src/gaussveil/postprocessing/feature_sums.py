@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.mechanisms.label_mixture.feature_cells import well_shaped
-from gaussveil.mechanisms.label_mixture.maximisation import (
+from gaussveil.postprocessing.class_guess import RefinedSums
+from gaussveil.postprocessing.maximisation import (
     expectation_maximisation,
     log_joint,
     posterior_shares,
 )
-from gaussveil.mechanisms.mixture.model import Parameters
-from gaussveil.mechanisms.mixture.passes import RefinedSums
+from gaussveil.postprocessing.mixture_model import Parameters
+from gaussveil.postprocessing.public_features import well_shaped
 from gaussveil.typing import Floats
 
 FEATURE_ROUNDS, JOINT_ROUNDS = 60, 10
@@ -157,5 +157,5 @@ def _noise(seen: RefinedSums) -> Floats:
     joint = np.concatenate([[0], 1 + d + np.flatnonzero(above == below)])
     covariance[sums, sums] = seen.scales.total**2
     covariance[off, off] = seen.scales.shape**2
-    covariance[np.ix_(joint, joint)] = seen.scales.count_and_diagonal(d)
+    covariance[np.ix_(joint, joint)] = seen.joint_noise
     return covariance

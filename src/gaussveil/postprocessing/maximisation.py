@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from gaussveil.mechanisms.mixture.model import Parameters
+from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.typing import Floats, Integers
 
 PRIOR_RECORDS = 0.1  # worth of the pooled covariance in every class while EM searches: no class collapses
