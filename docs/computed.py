@@ -21,7 +21,7 @@ from gaussveil import (
     simulate_households,
 )
 from gaussveil.mechanisms import MixtureModel
-from gaussveil.mechanisms.label_mixture.answers import drawn_answers
+from gaussveil.mechanisms.label_mixture.methods import SecretLabels
 from gaussveil.noise import SeededGenerator
 from gaussveil.noise.alias_table import AliasTable
 from gaussveil.noise.discrete_gaussian import smoothing_error
@@ -138,7 +138,7 @@ def label_floor() -> dict[str, str]:
         for number in range(SYNTHETIC_SETS):
             setting = synthetic(number)
             fitted = setting.fitted
-            answers = drawn_answers(setting.codes, setting.classes, epsilon, SeededGenerator(1000 + number))
+            answers = SecretLabels(setting.codes, setting.classes, SeededGenerator(1000 + number)).answers(epsilon)
             shares = posterior_shares(answers.log_label + fitted.log_joint(setting.rows))
             made = MixtureModel(*moments(setting.rows, shares, LAST_RECORDS), fitted.classes, fitted.columns)
             divergences.append(made.joint_divergence(fitted))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateForecaster
-from gaussveil.mechanisms.forecast_models import Queries
 from gaussveil.timeseries import Readings, simulate_households
+from gaussveil.timeseries.household_models import Queries
 
 Matrix = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from gaussveil.accounting import Certificate
 from gaussveil.mechanisms import PrivateLabelMixture
 from gaussveil.mechanisms.mixture.budget import RADIUS_BINS
 from gaussveil.mechanisms.mixture.records import read_records
-from gaussveil.mechanisms.mixture.stages import for_stages, run_stages
+from gaussveil.mechanisms.mixture.stages import Surroundings, for_stages, run_stages
 
 from .mixture_cases import Data, Matrix, RecordedPasses, blocks, grid, release
 
@@ -39,7 +39,7 @@ def draws(mechanism: PrivateLabelMixture, data: Data, count: int) -> Matrix:
     shift = float(mechanism.plan(*data).parameters["mean_shift"]) / np.sqrt(2)  # type: ignore[arg-type]
     passes = RecordedPasses(records.source, records.columns, records.group, 2 * count, 1, 2, shift, mechanism.generator)
     size = len(FEATURES) * count
-    run_stages(passes, mean_shift=for_stages(shift), radius=RADIUS, middle=np.zeros(1), nominal_size=size)
+    run_stages(passes, Surroundings(RADIUS, np.zeros(1), size), for_stages(shift))
     return np.concatenate(passes.__dict__["outputs"], axis=1).reshape(count, -1)
 
 

@@ -13,7 +13,7 @@ from gaussveil.mechanisms import PrivateGaussianMixture
 from gaussveil.mechanisms.mixture.budget import INNER_BALL, RADIUS_BINS, RefinementScales
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import read_records
-from gaussveil.mechanisms.mixture.stages import for_stages, run_stages
+from gaussveil.mechanisms.mixture.stages import Surroundings, for_stages, run_stages
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import ExactSum
 
@@ -53,7 +53,7 @@ def draws(mechanism: PrivateGaussianMixture, data: Data, count: int) -> Matrix:
         build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*NOBODY).certificate_.parameters["mean_shift"]
     )  # type: ignore[arg-type]
     passes = RecordedPasses(records.source, records.columns, records.group, count, 1, 1, shift, mechanism.generator)
-    run_stages(passes, mean_shift=for_stages(shift), radius=RADIUS, middle=np.zeros(1), nominal_size=SIZE * count)
+    run_stages(passes, Surroundings(RADIUS, np.zeros(1), SIZE * count), for_stages(shift))
     return np.concatenate(passes.__dict__["outputs"], axis=1)
 
 

@@ -22,12 +22,12 @@ from gaussveil.errors import (
     SchemaError,
 )
 from gaussveil.mechanisms.forecast import PrivateForecaster
-from gaussveil.mechanisms.forecast_models import HouseholdModels, steps_ahead
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.forecast import PowerScale
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import Readings, fit_arma, fit_weekly_season, simulate_households
 from gaussveil.timeseries.arma_process import autocovariance
+from gaussveil.timeseries.household_models import HouseholdModels, steps_ahead
 
 from ..timeseries.conditional_forecast import conditional_forecast
 

@@ -16,6 +16,7 @@ from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms import MixtureModel, PrivateGaussianMixture, PrivateLabelMixture
 from gaussveil.mechanisms.label_mixture.methods import (
     METHODS,
+    SecretLabels,
     choose_method,
     from_both,
     from_clusters,
@@ -225,7 +226,7 @@ def test_no_start_strands_em_in_a_wrong_maximum(release: Any, epsilon: float) ->
     codes = np.repeat(np.arange(4), [400, 300, 200, 100])
     rows = places[codes] + generator.normal(size=(1000, 2))
     for seed in range(5):
-        weights, means, _ = release(rows, codes, 4, epsilon, SeededGenerator(seed))
+        weights, means, _ = release(rows, SecretLabels(codes, 4, SeededGenerator(seed)), epsilon)
         assert np.abs(means - places).max() < 1.0
         assert np.abs(weights - [0.4, 0.3, 0.2, 0.1]).max() < 0.05
 
@@ -238,7 +239,7 @@ def test_overlapping_classes_of_uneven_size_are_found_under_their_names() -> Non
     rows = places[codes] + generator.normal(size=(1000, 2))
     fitted = MixtureModel.fitted(rows, codes, range(4))
     for seed in range(4):
-        released = from_both(rows, codes, 4, 0.5, SeededGenerator(seed))
+        released = from_both(rows, SecretLabels(codes, 4, SeededGenerator(seed)), 0.5)
         model = MixtureModel(*released, fitted.classes, fitted.columns)
         assert model.joint_divergence(fitted) < 0.1
         assert fitted.joint_divergence(model) < 0.1

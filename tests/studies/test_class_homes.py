@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import MissingDataError
-from gaussveil.mechanisms.forecast_models import closest_shift, white_shift
 from gaussveil.timeseries import simulate_households
-from gaussveil_studies.class_based.homes import read_homes, table
+from gaussveil_studies.class_based.homes import closest_shift, read_homes, table, white_shift
 
 
 def test_our_noise_beats_white_noise_in_every_row(full: bool, request: pytest.FixtureRequest) -> None:

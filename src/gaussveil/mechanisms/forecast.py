@@ -31,12 +31,12 @@ from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
 from gaussveil.containers import library_of
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
-from gaussveil.mechanisms.forecast_models import HouseholdModels, Queries, steps_ahead
 from gaussveil.mechanisms.release_path import Mechanism, Plan, check_generator
 from gaussveil.noise import SecureGenerator
 from gaussveil.postprocessing.forecast import PowerScale, PrivateForecast
 from gaussveil.timeseries import Readings, read_readings, to_kw
 from gaussveil.timeseries.gridding import Gaps
+from gaussveil.timeseries.household_models import HouseholdModels, Queries, steps_ahead
 from gaussveil.timeseries.readings import FORMER_NAMES, Unit
 from gaussveil.typing import Floats, Times
 
@@ -233,7 +233,10 @@ class PrivateForecaster(Mechanism):
         day = window.past.steps_per_day
         own = window.past.values[window.past.households.index(household)]
         plain_rmse, private_rmse = _errors_kw(forecast, error, centre + window.scale.log_factor, noise)
-        known = {} if truth is None else {"truth_kw": self._truth(truth, len(forecast))}
+        known = {} if truth is None else {"truth_kw": np.asarray(truth, dtype=np.float64)}
+        if known and known["truth_kw"].shape != forecast.shape:
+            steps, got = len(forecast), known["truth_kw"].shape
+            raise ShapeError(f"truth must hold one power in kW per step, {steps} in all. Got shape {got}.")
         return PrivateDiagnostics(
             past_times=window.past.times[-day:].astype(str).tolist(),
             past_kw=own[-day:].copy(),
@@ -350,13 +353,6 @@ class PrivateForecaster(Mechanism):
         checks.real("coverage", self.coverage, "(0, 1)")
         checks.real("smallest_kept", self.smallest_kept, "[0, 1]")
         check_generator(self.generator)
-
-    @staticmethod
-    def _truth(truth: ArrayLike, steps: int) -> Floats:
-        values = np.asarray(truth, dtype=np.float64)
-        if values.shape != (steps,):
-            raise ShapeError(f"truth must hold one power in kW per step, {steps} in all. Got shape {values.shape}.")
-        return values
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init}

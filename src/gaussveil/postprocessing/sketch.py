@@ -51,20 +51,16 @@ class LinearEstimate(Estimate):
 
 
 @dataclass(frozen=True)
-class PrincipalComponents:
+class PrincipalComponents(Estimate):
     """The largest eigenvalues of the Gram matrix and, as rows, their directions.
 
     `angle_error` is the standard error of each direction in radians; at about 1 the direction says nothing.
     """
 
-    value: Floats
-    standard_error: Floats
     components: Floats
     angle_error: Floats
-    names: tuple[str, ...] = field(default=(), kw_only=True)
-    frame_library: str = field(default="", kw_only=True)
 
-    def frame(self) -> Any:
+    def frame(self, part: str = "") -> Any:
         """One row per component: eigenvalue, its error, the direction's error, and the direction by column."""
         numbers = {name: getattr(self, name) for name in ("value", "standard_error", "angle_error")}
         return frame(self.frame_library, {**numbers, **dict(zip(self.names, self.components.T))})

@@ -14,11 +14,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from gaussveil.mechanisms.forecast_models import HouseholdModels, closest_shift
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import Readings, mmse_forecast
+from gaussveil.timeseries.household_models import HouseholdModels
 from gaussveil.typing import Floats
-from gaussveil_studies.class_based.homes import CLUSTERS, HORIZON
+from gaussveil_studies.class_based.homes import CLUSTERS, HORIZON, closest_shift
 from gaussveil_studies.published.class_based import algorithm_1
 from gaussveil_studies.study import Row
 

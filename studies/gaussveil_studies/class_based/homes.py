@@ -8,13 +8,20 @@ is what a release in kW needs, there is something to hide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
-from gaussveil.mechanisms.forecast_models import HouseholdModels, closest_shift, white_shift
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import Readings
+from gaussveil.timeseries.household_models import HouseholdModels
+from gaussveil.typing import Floats
 from gaussveil_studies.real_data import swiss_homes
 
 ACCURACIES = (0.45, 0.7, 1.0, 1.4)
@@ -89,3 +96,24 @@ def table(
 
 def _delta(shift: float, epsilon: float) -> float:
     return float(GaussianPair.mean_shift(shift).delta(epsilon)) if shift > 0 else 0.0
+
+
+def closest_shift(forecasts: Floats, accuracy: float) -> tuple[float, float]:
+    """How many noise deviations the worst two households stay apart under the best noise of one covariance.
+
+    Second, the share of between-household variance that is kept. Both are 0 where the cluster's centre alone meets the
+    accuracy. For constant queries the smallest shift is best at every epsilon (mean shift).
+    """
+    edges = np.array(list(combinations(range(len(forecasts)), 2)))
+    found = design_class_noise(forecasts, None, edges, epsilon=0.5, accuracy=accuracy, common_covariance=True)
+    if found.kind == "centre":
+        return 0.0, 0.0
+    centres = forecasts + found.noise_means
+    gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
+    lengths = np.einsum("ei,ei->e", gaps, np.linalg.solve(found.noise_covariances[0], gaps.T).T)
+    return float(np.sqrt(lengths.max())), found.retained_variance
+
+
+def white_shift(forecasts: Floats, accuracy: float) -> float:
+    """The same distance under white noise without noise means."""
+    return float(pdist(forecasts).max()) / math.sqrt(accuracy)

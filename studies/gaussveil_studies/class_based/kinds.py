@@ -23,9 +23,9 @@ import numpy as np
 
 from gaussveil.calibration.class_common import Cover
 from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
-from gaussveil.mechanisms.forecast_models import HouseholdModels
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import Readings
+from gaussveil.timeseries.household_models import HouseholdModels
 from gaussveil.typing import Floats
 from gaussveil_studies.class_based.homes import HORIZON
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from gaussveil.mechanisms.forecast_models import HouseholdModels
 from gaussveil.timeseries import Readings, log_power
+from gaussveil.timeseries.household_models import HouseholdModels
 from gaussveil_studies.class_based.homes import HORIZON, TRAINING_DAYS
 
 WEIGHTS = (0.0, 0.25, 0.5, 1.0)

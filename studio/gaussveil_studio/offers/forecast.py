@@ -9,10 +9,10 @@ import numpy as np
 from gaussveil.accounting import Account
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import PrivateForecast, PrivateForecaster
-from gaussveil.mechanisms.forecast_models import steps_ahead
 from gaussveil.noise import SeededGenerator
 from gaussveil.report.number_files import encode_columns
 from gaussveil.timeseries import read_readings, simulate_households
+from gaussveil.timeseries.household_models import steps_ahead
 from gaussveil_studio.offers.offer import ASKED_AGAIN, Offer, Outcome, Picture, Plan, band, spelled
 from gaussveil_studio.offers.tables import open_source
 

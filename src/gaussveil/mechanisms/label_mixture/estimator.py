@@ -26,6 +26,7 @@ from gaussveil.accounting import Adjacency, Charge
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms.label_mixture.methods import (
     METHODS,
+    SecretLabels,
     choose_method,
     from_both,
     from_clusters,
@@ -36,20 +37,21 @@ from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import stage_budget
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import Records, read_records
-from gaussveil.mechanisms.mixture.stages import allowed_shift, for_stages, sampler_error, staged
+from gaussveil.mechanisms.mixture.stages import Surroundings, allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.release_path import Plan
-from gaussveil.noise import Generator
 from gaussveil.noise.laplace import rational_scale
 from gaussveil.postprocessing.feature_sums import features_are_used, with_features
 from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.postprocessing.public_features import FeatureUnits
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
-from gaussveil.typing import Floats, Integers
+from gaussveil.typing import Floats
 
-LabelRelease = Callable[[Floats, Integers, int, float, Generator | None], Parameters]
-
-FROM_ANSWERS: dict[str, LabelRelease] = {"response": from_response, "clusters": from_clusters, "both": from_both}
+FROM_ANSWERS: dict[str, Callable[[Floats, SecretLabels, float], Parameters]] = {
+    "response": from_response,
+    "clusters": from_clusters,
+    "both": from_both,
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -125,10 +127,10 @@ class PrivateLabelMixture(MixtureEstimator):
         )
 
         def draw() -> Parameters:
-            scaled = units.scaled(rows)
+            scaled, labels = units.scaled(rows), SecretLabels(codes, classes, self.generator)
             if method == "sums":
-                return units.restored(_from_sums(scaled, codes, classes, mean_shift, self.generator))
-            return units.restored(FROM_ANSWERS[method](scaled, codes, classes, epsilon, self.generator))
+                return units.restored(_from_sums(scaled, labels, mean_shift))
+            return units.restored(FROM_ANSWERS[method](scaled, labels, epsilon))
 
         return plan, draw
 
@@ -147,19 +149,17 @@ def _charge(method: str, epsilon: float, classes: int, mean_shift: float, error:
 
 def _table_charge(epsilon: float) -> Charge:
     """A table of counts with discrete Laplace noise: a label moves two of them by one each."""
-    numerator, denominator = rational_scale(2 / Fraction(epsilon))  # as NoisyTable draws it
+    numerator, denominator = rational_scale(2 / Fraction(epsilon))  # as the table is drawn
     return Charge(DiscreteLaplace(1, numerator / denominator), count=2)
 
 
-def _from_sums(
-    rows: Floats, codes: Integers, classes: int, mean_shift: float, generator: Generator | None
-) -> Parameters:
+def _from_sums(rows: Floats, labels: SecretLabels, mean_shift: float) -> Parameters:
     """Class sums in stages, in a ball about the features, and what the features add to them."""
-    table = read_records(rows, codes, classes=range(classes), columns=None)
-    size, dimension = rows.shape
-    one, (radius, middle) = _one_class(mean_shift), _ball(rows)
-    passes = PrivatePasses(table.source, table.columns, table.group, classes, 1, 2, one, generator)
-    guess = staged(passes, classes, one, radius, middle, size)
+    classes, (size, dimension) = labels.classes, rows.shape
+    table = read_records(rows, labels.codes, classes=range(classes), columns=None)
+    one = _one_class(mean_shift)
+    passes = PrivatePasses(table.source, table.columns, table.group, classes, 1, 2, one, labels.generator)
+    guess = staged(passes, classes, Surroundings(*_ball(rows), size), one)
     if guess.seen is None or not features_are_used(size, classes, dimension):
         return guess.parameters
     return with_features(rows, guess.parameters, guess.seen)

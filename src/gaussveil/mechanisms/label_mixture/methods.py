@@ -17,14 +17,14 @@ derived: docs/mechanisms/mixture.md.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from gaussveil.mechanisms.label_mixture.answers import drawn_answers, drawn_table
 from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
-from gaussveil.noise import Generator, response_probabilities
-from gaussveil.postprocessing.label_answers import believed, on_simplex
+from gaussveil.noise import Generator, discrete_laplace, randomised_response, response_probabilities
+from gaussveil.postprocessing.label_answers import Answers, NoisyTable, believed, on_simplex
 from gaussveil.postprocessing.label_search import likely_classes, named_each, starting_points
 from gaussveil.postprocessing.maximisation import (
     START_DOUBT,
@@ -76,25 +76,45 @@ def _named(size: int, classes: int, epsilon: float) -> float:
     return size / classes * (keep - other) ** 2
 
 
-def from_response(
-    rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None
-) -> Parameters:
+@dataclass(frozen=True, eq=False)
+class SecretLabels:
+    """Codes of the labels, -1 where one is no class; what is released of them comes out of these two draws."""
+
+    codes: Integers
+    classes: int
+    generator: Generator | None
+
+    def table(self, cells: Integers, epsilon: float) -> NoisyTable:
+        """Noisy counts of classes x cells (discrete Laplace): a label moves two by one, one that is no class none."""
+        table = np.zeros((self.classes, int(cells.max()) + 1), dtype=np.int64)
+        known = self.codes >= 0
+        np.add.at(table, (self.codes[known], cells[known]), 1)
+        noise = discrete_laplace(2 / Fraction(epsilon), table.shape, self.generator)
+        return NoisyTable((table + noise).astype(np.float64), cells, epsilon)
+
+    def answers(self, epsilon: float) -> Answers:
+        """Every label through K-ary randomised response; one that is no class answers for its place's class."""
+        asked = np.where(self.codes < 0, np.arange(len(self.codes)) % self.classes, self.codes)
+        drawn = randomised_response(asked, self.classes, epsilon, self.generator)
+        return Answers.of(drawn, self.classes, *map(float, response_probabilities(self.classes, epsilon)))
+
+
+def from_response(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
     """Randomised labels, then EM in which a label is one more noisy observation of the class."""
-    answers = drawn_answers(codes, classes, epsilon, generator)
-    return likely_classes(rows, answers, starting_points(rows, answers, _guides(rows, classes)))
+    answers = labels.answers(epsilon)
+    return likely_classes(rows, answers, starting_points(rows, answers, _guides(rows, labels.classes)))
 
 
-def from_both(rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None) -> Parameters:
+def from_both(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
     """A coarse table of classes by clusters, then randomised labels: the two epsilons add up.
 
     The table has little noise where there are few clusters, so it tells which cluster is which class; the labels
     divide clusters that classes share.
     """
     for_table, for_answers = split_epsilon(epsilon)
-    guides = _guides(rows, classes)
-    cells = hardened(guides[0] if guides else components(rows, classes))
-    table = drawn_table(codes, cells, classes, for_table, generator)
-    answers = drawn_answers(codes, classes, for_answers, generator)
+    guides = _guides(rows, labels.classes)
+    cells = hardened(guides[0] if guides else components(rows, labels.classes))
+    table, answers = labels.table(cells, for_table), labels.answers(for_answers)
     counts = believed(table.noisy, on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
     starts = [from_cells(rows, cells, counts), from_cells(rows, cells, named_each(table.noisy.T).T)]
     return likely_classes(rows, answers, [*starting_points(rows, answers, guides), *starts], table)
@@ -116,18 +136,17 @@ def split_epsilon(epsilon: float) -> tuple[float, float]:
     return for_table, for_answers
 
 
-def from_clusters(
-    rows: Floats, codes: Integers, classes: int, epsilon: float, generator: Generator | None
-) -> Parameters:
+def from_clusters(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
     """A noisy table of classes by cells of the features; the records of a cell share its classes.
 
     Where the features fall into clusters, only entries well above the noise count, and EM then shares cells out by the
     classes' densities.
     """
+    classes = labels.classes
     separated = scatter_within(rows, classes) < SEPARATED
     cells = _cells(rows, classes, epsilon, separated)
     sizes = np.bincount(cells)  # the features are known, so the cells' sizes are
-    noisy = drawn_table(codes, cells, classes, epsilon, generator).noisy
+    noisy = labels.table(cells, epsilon).noisy
     counts = on_simplex(noisy, sizes)
     if not separated:
         return moments(rows, counts[:, cells].T / sizes[cells][:, None])

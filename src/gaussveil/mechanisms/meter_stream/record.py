@@ -41,9 +41,26 @@ def design_from_dict(record: object) -> StreamDesign:
 
 def check_paid(design: StreamDesign, certificate: Certificate, mechanism: str = "meter stream") -> None:
     """Refuse a design that is not the one the certificate was written for."""
+    stated = certificate.parameters
+    trajectory = stated.get("trajectory")
+    same = isinstance(trajectory, Mapping) and _hidden(design).items() <= {**trajectory}.items()
+    written = {"purpose": design.purpose, **_public(design)}
+    if not same or certificate.mechanism != mechanism or any(stated.get(name) != written[name] for name in written):
+        raise FormatError("the design is not the one that its certificate covers")
+
+
+def _hidden(design: StreamDesign) -> dict[str, float]:
     hidden = design.hidden
-    written = {
-        "purpose": design.purpose,
+    return {
+        "mean_shift": design.mean_shift,
+        "event_kw": hidden.size,
+        "event_samples": hidden.samples,
+        "l2_ball": hidden.l2_ball,
+    }
+
+
+def _public(design: StreamDesign) -> dict[str, object]:
+    return {
         "sample_limit": design.sample_limit,
         "sample_period_hours": design.sample_period,
         "filter": _plain(asdict(design.filter)),
@@ -51,22 +68,6 @@ def check_paid(design: StreamDesign, certificate: Certificate, mechanism: str = 
         "limits": list(design.limits),
         "substitute": design.substitute,
     }
-    trajectory = certificate.parameters.get("trajectory")
-    same = isinstance(trajectory, Mapping) and all(
-        trajectory.get(name) == value
-        for name, value in (
-            ("event_kw", hidden.size),
-            ("event_samples", hidden.samples),
-            ("l2_ball", hidden.l2_ball),
-            ("mean_shift", design.mean_shift),
-        )
-    )
-    if (
-        not same
-        or certificate.mechanism != mechanism
-        or any(certificate.parameters.get(name) != value for name, value in written.items())
-    ):
-        raise FormatError("the design is not the one that its certificate covers")
 
 
 def adjacency_of(hidden: HiddenChange) -> Adjacency:
@@ -96,14 +97,7 @@ def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int,
         ),
         parameters={
             "purpose": design.purpose,
-            "trajectory": {
-                "mean_shift": design.mean_shift,
-                "epsilon": design.epsilon,
-                "delta": design.delta,
-                "event_kw": hidden.size,
-                "event_samples": hidden.samples,
-                "l2_ball": hidden.l2_ball,
-            },
+            "trajectory": {"epsilon": design.epsilon, "delta": design.delta, **_hidden(design)},
             "spectrum": _spectral(spectrum),
             "together": {**_figure(design, total), "when": "history and stream concern the same protected data"},
             "repeated_events": {
@@ -111,14 +105,9 @@ def stream_plan(design: StreamDesign, spectrum: Certificate | None, events: int,
                 **_repeated(design, events),
                 "spacing": "one a day" if hidden.is_event else "each anywhere in the ball",
             },
-            "sample_limit": design.sample_limit,
-            "sample_period_hours": design.sample_period,
             "noise_sd": design.noise_sd if design.readings else None,
             "grid": design.filter.grid,
-            "filter": _plain(asdict(design.filter)),
-            "registers": [asdict(register) for register in design.registers],
-            "limits": list(design.limits),
-            "substitute": design.substitute,
+            **_public(design),
         },
     )
 

@@ -7,7 +7,7 @@ the longer ones add up what was released of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -56,13 +56,11 @@ class RegisterBank:
 
     def __init__(self, design: StreamDesign) -> None:
         self.registers = design.registers
-        self.noise = self._noise(design.registers, design.filter.input_grid)
-        self.unit = design.filter.input_grid * design.sample_period
+        grid = design.filter.input_grid
+        self.noise = [register_noise(register, grid) for register in self.registers] if design.readings else []
+        self.unit = grid * design.sample_period
         self.sums: list[int | None] = [0] * len(self.registers)
         self.remainders: list[float] = []
-
-    def _noise(self, registers: Sequence[RegisterDesign], grid: float) -> list[DiscreteGaussian]:
-        return [register_noise(register, grid) for register in registers]
 
     def start(self, index: int, generator: Generator) -> None:
         """Noise from reading `index` on has nothing to do with the noise before it."""
@@ -114,9 +112,6 @@ class NestedRegisters(RegisterBank):
             math.sqrt(register.noise_sd**2 - register.samples / shortest * self.filter.white**2) / self.filter.grid
             for register in self.registers
         ]
-
-    def _noise(self, registers: Sequence[RegisterDesign], grid: float) -> list[DiscreteGaussian]:
-        return []
 
     def start(self, index: int, generator: Generator) -> None:
         """Draw the noise of all windows that have begun, and of what they handed down before reading `index`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gaussveil.accounting import Adjacency, Charge, PrivateDiagnostics
 from gaussveil.containers import frame, library_of, series
-from gaussveil.mechanisms.mixture.diagnostics import diagnose
+from gaussveil.errors import InputError
 from gaussveil.mechanisms.mixture.records import Records, read_records
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.postprocessing.mixture_model import MixtureModel, Parameters
-from gaussveil.typing import Floats
+from gaussveil.typing import Floats, Integers
 
 Draw = Callable[[], Parameters]
 
@@ -89,7 +90,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         named = hasattr(X, "columns") or hasattr(X, "schema")
         columns = self.columns or (list(self.model_.columns) if named else None)
         records = read_records(X, y, classes=self.model_.classes, columns=columns)
-        return diagnose(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
+        return _diagnosed(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Any, Any]:
         """Synthetic rows and their classes; free, being post-processing.
@@ -105,8 +106,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
     def score_samples(self, X: Any) -> Floats:
         """Log density of every row under the released mixture, of its known columns where some are missing."""
-        rows = self._rows(X)
-        return self.model_.log_density(rows)
+        return self.model_.log_density(self._rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy where labels are given, else the mean log-likelihood."""
@@ -116,8 +116,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, in the order of `classes_`."""
-        rows = self._rows(X)
-        return self.model_.probabilities(rows)
+        return self.model_.probabilities(self._rows(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""
@@ -135,3 +134,27 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         tags.input_tags.allow_nan = True  # fits leave such records out, predictions leave out their missing columns
         tags.target_tags.required = False
         return tags
+
+
+def _diagnosed(model: MixtureModel, rows: Floats, codes: Integers, held_out: Floats | None) -> PrivateDiagnostics:
+    """Both divergences against the fit without privacy, held-out likelihood, weights."""
+    counts = np.bincount(codes, minlength=len(model.classes))
+    there = back = math.inf  # a class with fewer records than columns has no density to compare with
+    fitted = None
+    if counts.min() > rows.shape[1]:
+        try:
+            fitted = MixtureModel.fitted(rows, codes, model.classes)
+        except InputError:  # some class lies in a subspace
+            fitted = None
+    if fitted is not None:
+        there, back = model.joint_divergence(fitted), fitted.joint_divergence(model)
+    return PrivateDiagnostics(
+        released_fitted=there,
+        fitted_released=back,
+        weights_error=float(np.abs(model.weights - counts / max(len(rows), 1)).sum()),
+        log_likelihood=float(model.log_density(rows).mean()) if len(rows) else math.nan,
+        held_out_log_likelihood=None if held_out is None else float(model.log_density(held_out).mean()),
+        held_out_log_likelihood_fitted=(
+            None if held_out is None or fitted is None else float(fitted.log_density(held_out).mean())
+        ),
+    )

@@ -31,7 +31,7 @@ from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import CAPS, classes_for, rows_per_unit_for, stage_budget
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.mixture.records import Records, read_records
-from gaussveil.mechanisms.mixture.stages import allowed_shift, for_stages, sampler_error, staged
+from gaussveil.mechanisms.mixture.stages import Surroundings, allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.spectrum import GaussianPair
@@ -152,7 +152,7 @@ class PrivateGaussianMixture(MixtureEstimator):
             passes = PrivatePasses(
                 records.source, records.columns, records.group, groups, rows, rows, mean_shift, self.generator, self.log
             )
-            return staged(passes, classes, mean_shift / rows, radius, middle, size, shares).parameters
+            return staged(passes, classes, Surroundings(radius, middle, size, shares), mean_shift / rows).parameters
 
         return plan, draw
 

@@ -7,15 +7,23 @@ noisy Lloyd steps in its coordinates. Every step groups records by the nearest o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.cluster import KMeans
 
 from gaussveil import checks
-from gaussveil.calibration import mean_shift_for, noise_scales
+from gaussveil.calibration import mean_shift_for
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.mixture.budget import CAPS, FIRST_SHARE, RADIUS_BINS, StageBudget, inner_mass, stage_budget
+from gaussveil.mechanisms.mixture.budget import (
+    CAPS,
+    FIRST_SHARE,
+    RADIUS_BINS,
+    StageBudget,
+    centre_scales,
+    inner_mass,
+    stage_budget,
+)
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.release_path import Promise
@@ -37,31 +45,33 @@ START_DRAWS = 4000
 ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
 
 
-def run_stages(
-    passes: PrivatePasses,
-    *,
-    mean_shift: float,
-    radius: float,
-    middle: Floats,
-    nominal_size: int | None,
-    start: Guess | None = None,
-    shares: Sequence[float] | None = None,
-) -> Guess:
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What is public of the records: the ball they are clipped to, how many they may be, shares of the budget."""
+
+    radius: float
+    middle: Floats
+    size: int | None
+    shares: Sequence[float] | None = None
+
+
+def run_stages(passes: PrivatePasses, known: Surroundings, mean_shift: float, start: Guess | None = None) -> Guess:
     """All passes of one fit, in order; `mean_shift` is what one record may lose. `start` saves the first pass."""
-    classes, d = passes.groups, passes.dimension
-    first = 0.0 if start is not None else FIRST_SHARE if nominal_size is None and shares is None else None
-    budget = stage_budget(nominal_size or 1, mean_shift, classes, d, radius, first, shares)
+    classes, d, radius, shares = passes.groups, passes.dimension, known.radius, known.shares
+    first = 0.0 if start is not None else FIRST_SHARE if known.size is None and shares is None else None
+    budget = stage_budget(known.size or 1, mean_shift, classes, d, radius, first, shares)
     guess = start
     if guess is None:
         inner, scales = budget.centre_radius, (budget.count_scale, budget.total_scale)
-        guess = centres_guess(*passes.counts_and_sums(middle, inner, scales), scales, inner, middle, radius)
-    if nominal_size is None:
+        counts, sums = passes.counts_and_sums(known.middle, inner, scales)
+        guess = centres_guess(counts, sums, scales, inner, known.middle, radius)
+    if known.size is None:
         budget = stage_budget(float(guess.records.sum()), mean_shift, classes, d, radius, first, shares)
     guess = with_radii(guess, _distances(passes, guess.means, budget, radius), budget.radius_quantile)
     for place, (noise, floor, cap) in enumerate(zip(budget.refinements, budget.floors, budget.caps)):
         rho = radius_from_quantile(inner_mass(guess.records * mean_shift, floor, cap), d)
-        sums = passes.refinement(guess.means, guess.factors[1] / rho[:, None, None], noise)
-        guess = refined(guess, sums, rho, pool=place == 0)
+        refinement = passes.refinement(guess.means, guess.factors[1] / rho[:, None, None], noise)
+        guess = refined(guess, refinement, rho, pool=place == 0)
     covariances = guess.covariances * heavy_tails(guess, radius)[:, None, None]
     return replace(guess, covariances=covariances + guess.mean_noise)
 
@@ -73,28 +83,16 @@ def _distances(passes: PrivatePasses, centres: Floats, budget: StageBudget, radi
     return SeenDistances(passes.distances(centres, np.concatenate([[0.0], edges]), scale), scale, edges, centres)
 
 
-def find_clusters(
-    passes: PrivatePasses,
-    classes: int,
-    *,
-    mean_shift: float,
-    radius: float,
-    middle: Floats,
-    nominal_size: int | None,
-) -> tuple[Guess, float]:
+def find_clusters(passes: PrivatePasses, classes: int, known: Surroundings, mean_shift: float) -> tuple[Guess, float]:
     """Centres and counts of K clusters, and the mean shift that is left for their shapes."""
     d = passes.dimension
-    whole = run_stages(
-        passes, mean_shift=np.sqrt(WHOLE_SHARE) * mean_shift, radius=radius, middle=middle, nominal_size=nominal_size
-    )
+    whole = run_stages(passes, replace(known, shares=None), np.sqrt(WHOLE_SHARE) * mean_shift)
     covariance = whole.covariances[0]
     root, inverse = (symmetric_root(whole.covariances, power)[0] for power in (0.5, -0.5))
     reach = float(radius_from_quantile(CLIP_MASS, d))
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(d), np.eye(d), START_DRAWS)
     centres = whole.means[0] + KMeans(classes, n_init=2, random_state=0).fit(draws @ root).cluster_centers_
-    count_scale, sum_scale = noise_scales(
-        np.sqrt(STEP_SHARE) * mean_shift, np.array([reach**2 / 4, float(d)]), np.array([1.0, reach**2])
-    ).tolist()
+    count_scale, sum_scale = centre_scales(np.sqrt(STEP_SHARE) * mean_shift, reach, d)
     for _ in range(STEPS):
         passes.with_nearest(centres)
         counts, sums = passes.counts_and_sums(whole.means[0], reach, (count_scale, sum_scale), inverse)
@@ -139,22 +137,9 @@ def for_stages(mean_shift: float) -> float:
     return (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE
 
 
-def staged(
-    passes: PrivatePasses,
-    classes: int,
-    mean_shift: float,
-    radius: float,
-    middle: Floats,
-    nominal_size: int | None,
-    shares: Sequence[float] | None = None,
-) -> Guess:
+def staged(passes: PrivatePasses, classes: int, known: Surroundings, mean_shift: float) -> Guess:
     """Clusters first where there are several and no labels, then the stages; `mean_shift` is what a record may lose."""
-    left = for_stages(mean_shift)
-    start = None
+    start, left = None, for_stages(mean_shift)
     if passes.group is None and classes > 1:
-        start, left = find_clusters(
-            passes, classes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size
-        )
-    return run_stages(
-        passes, mean_shift=left, radius=radius, middle=middle, nominal_size=nominal_size, start=start, shares=shares
-    )
+        start, left = find_clusters(passes, classes, known, left)
+    return run_stages(passes, known, left, start)

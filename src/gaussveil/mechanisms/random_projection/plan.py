@@ -12,17 +12,12 @@ from scipy.special import ndtri
 from gaussveil.accounting import Charge
 from gaussveil.calibration import mean_shift_for
 from gaussveil.calibration.random_projection import (
-    FAILURE_SHARES,
     ProposeTestRelease,
     approximate_excess,
-    largest_excess,
-    propose_test_release,
     sketch_loss,
-    subsampled_excess,
     tight_ridge,
 )
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.release_path import Promise
 from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.gram_gaussian import GramGaussian
@@ -137,51 +132,6 @@ class SketchPlan:
         lower = Fraction(noisy) - Fraction(margin) - 4 * Fraction(grid)
         wanted = float(max(ceiling - lower, Fraction(self.sampler.smallest_ridge))) * (1 + 2.0**-52)
         return min(self.ridge, math.nextafter(wanted, math.inf))
-
-
-def design(
-    promise: Promise,
-    *,
-    size: int,
-    components: int | None,
-    row_norm: float,
-    variant: str,
-    rate: float | None,
-    rows_per_unit: int,
-    row_bound: float | None,
-    test_noise: float | None,
-    shares: tuple[float, ...] = FAILURE_SHARES,
-) -> SketchPlan:
-    """Calibrate a sketch of `size` columns; `components=None` chooses them from public quantities."""
-    epsilon, delta = promise.epsilon, promise.delta
-    if components is None:
-        components = best_components(epsilon, delta, size, row_norm, row_bound)
-    # designs need far less, and the transaction checks the actual sum
-    ideal = promise.ideal_delta(1e-22 + 1e-31 * size * components)
-    test, sampled = None, 1.0
-    if variant == "ridge":
-        excess = largest_excess(epsilon, ideal, components, min(rows_per_unit, size))
-    elif variant == "subsampled":
-        sampled = 0.1 if rate is None else rate
-        excess = subsampled_excess(epsilon, ideal, components, sampled, min(rows_per_unit, size))
-    else:
-        if rows_per_unit > 1:
-            raise ParameterError("variant 'tested' protects single rows: use 'ridge' for units of several rows.")
-        shift = None if test_noise is None else row_norm**2 / test_noise
-        test = propose_test_release(epsilon, ideal, components, shift=shift, shares=shares)
-        excess = test.excess
-    return SketchPlan(
-        epsilon=epsilon,
-        delta=delta,
-        size=size,
-        components=components,
-        row_norm=row_norm,
-        rate=sampled,
-        rows_per_unit=rows_per_unit,
-        row_bound=row_bound,
-        excess=excess,
-        test=test,
-    )
 
 
 def best_components(epsilon: float, delta: float, size: int, row_norm: float, row_bound: float | None) -> int:

@@ -22,11 +22,17 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
-from gaussveil.calibration.random_projection import FAILURE_SHARES
+from gaussveil.calibration.random_projection import (
+    FAILURE_SHARES,
+    ProposeTestRelease,
+    largest_excess,
+    propose_test_release,
+    subsampled_excess,
+)
 from gaussveil.containers import library_of
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms.random_projection.plan import SketchPlan, design
-from gaussveil.mechanisms.release_path import Mechanism, Plan
+from gaussveil.mechanisms.random_projection.plan import SketchPlan, best_components
+from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.postprocessing.sketch import Estimate, LinearEstimate, PrincipalComponents, Sketch
 from gaussveil.statistics import Gram, Source, as_source
 from gaussveil.statistics.unit import unit_of
@@ -85,23 +91,46 @@ class PrivateSketch(Mechanism):
         for name, variant in (("rate", "subsampled"), ("test_noise", "tested")):
             if getattr(self, name) is not None and self.variant != variant:
                 raise ParameterError(f"{name} belongs to the variant {variant!r}. Got it with {self.variant!r}.")
-        components = (
-            None if self.n_components == "auto" else checks.whole("n_components", self.n_components, "[1, 1e6]")
-        )
-        rows = self.rows_per_unit if rows_per_unit is None else rows_per_unit
-        return design(
-            self.promise,
-            size=checks.whole("columns", columns, "[1, 16384)"),
+        given = self.rows_per_unit if rows_per_unit is None else rows_per_unit
+        promise, size = self.promise, checks.whole("columns", columns, "[1, 16384)")
+        row_norm, row_bound = checks.real("row_norm", self.row_norm, "[1e-30, 1e30]"), self._optional("row_bound")
+        rows = checks.whole("rows_per_unit", 1 if given is None else given)
+        if self.n_components == "auto":
+            components = best_components(promise.epsilon, promise.delta, size, row_norm, row_bound)
+        else:
+            components = checks.whole("n_components", self.n_components, "[1, 1e6]")
+        excess, rate, test = self._calibrated(promise, size, components, row_norm, rows)
+        return SketchPlan(
+            epsilon=promise.epsilon,
+            delta=promise.delta,
+            size=size,
             components=components,
-            row_norm=checks.real("row_norm", self.row_norm, "[1e-30, 1e30]"),
-            variant=self.variant,
-            rate=self._optional("rate"),
-            row_bound=self._optional("row_bound"),
-            test_noise=self._optional("test_noise"),
-            rows_per_unit=checks.whole("rows_per_unit", 1 if rows is None else rows),
-            # A filter sets only a thousandth of delta aside for errors of this kind.
-            shares=FAILURE_SHARES if self.account is None else FAILURE_SHARES[:1],
+            row_norm=row_norm,
+            rows_per_unit=rows,
+            row_bound=row_bound,
+            rate=rate,
+            excess=excess,
+            test=test,
         )
+
+    def _calibrated(
+        self, promise: Promise, size: int, components: int, row_norm: float, rows: int
+    ) -> tuple[float, float, ProposeTestRelease | None]:
+        """Excess, sampling rate and test of the variant."""
+        # designs need far less, and the transaction checks the actual sum
+        asked = promise.epsilon, promise.ideal_delta(1e-22 + 1e-31 * size * components), components
+        if self.variant == "ridge":
+            return largest_excess(*asked, min(rows, size)), 1.0, None
+        if self.variant == "subsampled":
+            rate = self._optional("rate") or 0.1
+            return subsampled_excess(*asked, rate, min(rows, size)), rate, None
+        if rows > 1:
+            raise ParameterError("variant 'tested' protects single rows: use 'ridge' for units of several rows.")
+        noise = self._optional("test_noise")
+        # A filter sets only a thousandth of delta aside for errors of this kind.
+        shares = FAILURE_SHARES if self.account is None else FAILURE_SHARES[:1]
+        test = propose_test_release(*asked, shift=None if noise is None else row_norm**2 / noise, shares=shares)
+        return test.excess, 1.0, test
 
     def fit(self, X: Any, y: Any = None) -> PrivateSketch:
         """Debit, draw and certify; `y` is ignored. `X` is an array, a frame, or a Source on any engine."""

@@ -1,17 +1,14 @@
-"""The owner's half of a private forecast: models of every household, computed from readings, stay with the owner."""
+"""Models of every household and its forecasts, computed from readings: they stay with the owner."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
 
-from gaussveil.calibration.class_noise import design_class_noise
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.timeseries import (
     ArmaModels,
@@ -150,24 +147,3 @@ def _given_clusters(households: Sequence[str], clusters: Mapping[str, object], s
             f"The smallest has {sizes.min()}."
         )
     return np.asarray(labels, dtype=np.int64)
-
-
-def closest_shift(forecasts: Floats, accuracy: float) -> tuple[float, float]:
-    """How many noise deviations the worst two households stay apart under the best noise of one covariance.
-
-    Second, the share of between-household variance that is kept. Both are 0 where the cluster's centre alone meets the
-    accuracy. For constant queries the smallest shift is best at every epsilon (mean shift).
-    """
-    edges = np.array(list(combinations(range(len(forecasts)), 2)))
-    found = design_class_noise(forecasts, None, edges, epsilon=0.5, accuracy=accuracy, common_covariance=True)
-    if found.kind == "centre":
-        return 0.0, 0.0
-    centres = forecasts + found.noise_means
-    gaps = centres[edges[:, 0]] - centres[edges[:, 1]]
-    lengths = np.einsum("ei,ei->e", gaps, np.linalg.solve(found.noise_covariances[0], gaps.T).T)
-    return float(np.sqrt(lengths.max())), found.retained_variance
-
-
-def white_shift(forecasts: Floats, accuracy: float) -> float:
-    """The same distance under white noise without noise means."""
-    return float(pdist(forecasts).max()) / math.sqrt(accuracy)
