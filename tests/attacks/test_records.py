@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import gaussveil
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms import Count, TableRelease
+from gaussveil.statistics import as_source
 from gaussveil.statistics.keys import Key, date_of, discover, hour_of, month_of, weekday_of
 from gaussveil.statistics.row_hash import hash_rows
 
@@ -71,3 +73,11 @@ def test_integers_of_any_size_are_refused_by_type_or_told_apart() -> None:
     assert len(set(found.tolist())) == len(numbers)
     for kind in (pa.int64(), pa.uint64()):  # as integers of other types where those hold them
         assert hash_rows([pa.array([1, 0, None], kind)], bytes(32)).tolist() == found[[0, 5, 6]].tolist()
+
+
+def test_an_integer_beyond_all_types_is_refused_in_our_words() -> None:
+    numbers = [*range(9), 2**70]
+    with pytest.raises(SchemaError, match="mixes types"):
+        as_source(pandas.DataFrame({"home": pandas.Series(numbers, dtype=object)}))
+    with pytest.raises(SchemaError, match="unit must be"):
+        as_source(pa.table({"kw": [*numbers[:9], 0]}), unit=pandas.Series(numbers, dtype=object), rows_per_unit=1)

@@ -76,6 +76,28 @@ def test_a_file_has_one_answer(reader: Opener, tmp_path: Path, name: str, packed
     assert source.dialect.words() == told  # type: ignore[attr-defined]
 
 
+ODD_LINES = {
+    "a quote that nobody closes": b'"x,Bern,0.5\n',
+    "a cell of two lines": b'"x\ny",Bern,0.5\n',
+    "another end of line": b"x,Bern,0.5\r\n",
+    "half an end of line": b"x\r,Bern,0.5\n",
+    "a letter of another encoding": b"x,Z\xfcrich,0.5\n",
+    "a cell of megabytes": b"x" * 3_000_000 + b",Bern,0.5\n",
+    "nothing": b"x\0,Bern,0.5\n",
+    "cells that nobody named": b"x,Bern,0.5,1,2\n",
+}
+
+
+@pytest.mark.parametrize("name", ODD_LINES)
+def test_no_line_decides_how_others_are_read(reader: Opener, tmp_path: Path, name: str) -> None:
+    """Otherwise one record would decide whether a table can be read, or take others with it: delta 1."""
+    lines = [f"h{k},{['Bern', 'Zürich'][k % 2]},0.5\n".encode() for k in range(60)]
+    (tmp_path / "t.csv").write_bytes(b"".join([b"home,zone,kw\n", *lines[:30], ODD_LINES[name], *lines[30:]]))
+    found = reader(tmp_path / "t.csv").table(["home", "zone", "kw"]).to_pylist()
+    kept = sorted(tuple(row.values()) for row in found if (row["home"] or "").startswith("h"))
+    assert kept == sorted((f"h{k}", ["Bern", "Zürich"][k % 2], 0.5) for k in range(60))
+
+
 def test_days_that_may_be_months_stay_text_until_the_owner_says(reader: Opener, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("day,kw\n01/02/2024,1\n03/04/2024,2\n")
     assert reader(tmp_path / "t.csv").table()["day"].to_pylist() == ["01/02/2024", "03/04/2024"]
@@ -178,6 +200,13 @@ def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
     with pytest.raises(MissingDependencyError, match=r"gaussveil\[excel\]"):
         open(book)
+
+
+def test_no_cell_of_a_sheet_splits_a_unit_or_stops_a_release(tmp_path: Path) -> None:
+    """7 typed as a number and 7 typed as text are one home; a number beyond all integers is a missing one."""
+    rows = cells("home", "meter") + cells(7, 1) + cells("7", 2) + cells("b", 1e19) + cells("c", -1e300)
+    found = open(sheet(tmp_path / "t.xlsx", rows)).table().to_pydict()
+    assert found == {"home": ["7", "7", "b", "c"], "meter": [1, 2, None, None]}
 
 
 def test_only_the_head_is_looked_at(tmp_path: Path) -> None:

@@ -116,9 +116,10 @@ def read_form(file: str, given: Mapping[str, str]) -> tuple[Dialect, list[list[s
     """How a file is written, without its columns, and the cells of its first lines."""
     with _bytes(file) as stream:
         head = stream.read(_HEAD_BYTES)
+    head = head if len(head) < _HEAD_BYTES else head[: head.rfind(b"\n") + 1]
     encoding = given.get("encoding") or _encoding(head)
-    lines = head.decode(encoding, errors="replace").removeprefix("\ufeff").splitlines()
-    return _form(lines if len(head) < _HEAD_BYTES else lines[:-1], given, encoding)
+    lines = io.StringIO(head.decode(encoding, errors="replace").removeprefix("\ufeff"), None).read().split("\n")
+    return _form(lines, given, encoding)
 
 
 def head_dialect(lines: Sequence[str], given: Mapping[str, str]) -> Dialect:
@@ -132,7 +133,7 @@ def _form(lines: Sequence[str], given: Mapping[str, str], encoding: str) -> tupl
     comment = "#" if comments else ""
     lines = [line for line in lines[begin : begin + HEAD_LINES] if line.strip() and not (comment and line[0] == "#")]
     separator = given.get("separator") or max(SEPARATORS, key=lambda sign: _columns_by(sign, lines[:100]))
-    rows = list(csv.reader(lines, delimiter=separator))
+    rows = _split(lines, separator)
     decimal = given.get("decimal") or ("." if separator == "," else _decimal(rows))
     return Dialect(separator, decimal, encoding, begin - comments, comment), rows
 
@@ -191,9 +192,15 @@ def in_utf8(file: str, encoding: str, copy: str) -> None:
 
 def _columns_by(separator: str, lines: Sequence[str]) -> int:
     """How many columns a separator makes of most lines, or none; a comma may be a decimal one, so it fits the names."""
-    sizes = [len(row) for row in csv.reader(lines, delimiter=separator)]
+    sizes = [len(row) for row in _split(lines, separator)]
     (usual, count), *_ = Counter(sizes).most_common(1) or [(0, 0)]
     return usual if 2 * count > len(sizes) and (separator != "," or sizes[0] == usual) else 0
+
+
+def _split(lines: Sequence[str], separator: str) -> list[list[str]]:
+    """Cells of each line by itself: what one record leaves open or makes too long is no other record's affair."""
+    short = (line for line in lines if len(line) <= csv.field_size_limit())
+    return [row for line in short for row in csv.reader([line], delimiter=separator)]
 
 
 def _decimal(rows: Sequence[Sequence[str]]) -> str:
@@ -268,14 +275,11 @@ def _fits(cell: str, form: str) -> bool:
 
 
 def _encoding(head: bytes) -> str:
-    """By its mark, else UTF-8, else what Windows writes in the west."""
+    """By its mark, else UTF-8, unless most lines that could tell are not: then what Windows writes in the west."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return "windows-1252"
-    return "utf-8"
+    lines = [line.decode("utf-8", errors="replace") for line in head.split(b"\n") if not line.isascii()]
+    return "windows-1252" if 2 * sum("\ufffd" in line for line in lines) > len(lines) else "utf-8"
 
 
 def _header(file: str, form: Dialect) -> tuple[int, list[str]]:

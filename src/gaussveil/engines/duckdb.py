@@ -30,6 +30,11 @@ from gaussveil.statistics.source import Source, View, Watch
 _BATCH_ROWS = 2**17
 MEMORY_LIMIT = "2GB"
 _NAMES = itertools.count()
+# Lines of text as they are; those that hold bytes of no text are left out.
+_LINES = (
+    "auto_detect=false, delim='\x01', quote='', escape='', columns={'line': 'VARCHAR'}, ignore_errors=true, "
+    "strict_mode=false, hive_partitioning=false"
+)
 _WHOLE_NUMBERS = {
     prefix + size for prefix in ("", "u") for size in ("tinyint", "smallint", "integer", "bigint", "hugeint")
 }
@@ -214,28 +219,39 @@ def _dialect(connection: duckdb.DuckDBPyConnection, location: Location, given: M
     """How the files are written; of files elsewhere DuckDB brings the first lines, which must be UTF-8."""
     if location.local:
         return read_dialect(location.files(), given)
-    whole = "auto_detect=false, header=false, delim='\x01', quote='', escape='', columns={'line': 'VARCHAR'}"
-    head = connection.sql(f"SELECT line FROM read_csv({_text(location.address)}, {whole}) LIMIT {HEAD_LINES}")
+    lines = f"read_csv({_text(location.address)}, {_LINES}, header=false)"
+    head = connection.sql(f"SELECT line FROM {lines} LIMIT {HEAD_LINES}")
     return head_dialect([line or "" for (line,) in head.fetchall()], given)
 
 
 def _csv(location: Location, dialect: Dialect, types: Mapping[str, str], folder: str) -> str:
-    """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out."""
+    """Read cells as text, then cast: a cell that does not parse is missing, a line that does not fit is left out.
+
+    Every line is split by itself, as Spark does: a quote that one record leaves open takes no other record with it.
+    """
     files = location.files()
     if dialect.encoding != "utf-8":
         copies = [os.path.join(folder, f"{number}.csv") for number in range(len(files))]
         for file, copy in zip(files, copies):
             in_utf8(file, dialect.encoding, copy)
         files = copies
-    texts = "{" + ", ".join(f"{_text(column.name)}: 'VARCHAR'" for column in dialect.columns) + "}"
-    casts = [_cast(column, dialect.decimal) for column in dialect.typed(types)]
-    options = (
-        f"delim={_text(dialect.separator)}, quote='\"', escape='\"', comment={_text(dialect.comment)}, header=true"
-    )
-    return (
-        f"(SELECT {', '.join(casts)} FROM read_csv({_list(files)}, auto_detect=false, ignore_errors=true, "
-        f"null_padding=true, {options}, skip={dialect.skipped}, columns={texts}, hive_partitioning=false))"
-    )
+    options = f"{_LINES}, header=true, comment={_text(dialect.comment)}, skip={dialect.skipped}"
+    split = f"SELECT {_cells(dialect.separator)} AS cells"
+    lines = f"{split} FROM read_csv({_list(files)}, {options}) WHERE trim(line) <> ''"
+    names = [_names([column.name]) for column in dialect.columns]
+    texts = ", ".join(f"nullif(cells[{place}], '') AS {name}" for place, name in enumerate(names, 1))
+    casts = ", ".join(_cast(column, dialect.decimal) for column in dialect.typed(types))
+    return f"(SELECT {casts} FROM (SELECT {texts} FROM ({lines}) WHERE len(cells) <= {len(names)}))"
+
+
+def _cells(separator: str) -> str:
+    """SQL that splits a line: quotes around a cell go, doubled ones inside become one, an open one ends with it."""
+    sign = f"\\x{{{ord(separator):x}}}"
+    cell = f'{sign}("(?:[^"]|"")*"[^{sign}]*|".*|[^{sign}]*)'
+    found = f"regexp_extract_all({_text(separator)} || line, {_text(cell)}, 1)"
+    inside = """replace(regexp_extract(x, '^"((?:[^"]|"")*)"$', 1), '""', '"')"""
+    bare = f"""list_transform({found}, lambda x: CASE WHEN x LIKE '"%"' AND x <> '"' THEN {inside} ELSE x END)"""
+    return f"CASE WHEN contains(line, '\"') THEN {bare} ELSE string_split(line, {_text(separator)}) END"
 
 
 def _cast(column: Column, decimal: str) -> str:

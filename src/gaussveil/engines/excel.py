@@ -44,15 +44,19 @@ def read_excel(location: Location) -> pa.Table:
 
 
 def _column(cells: Sequence[Any]) -> pa.Array:
-    """Numbers, times or truth values where all cells are; else text."""
+    """Numbers, times or truth values where all cells are; else text, in which 7 typed as a number is 7 typed as text.
+
+    Whole numbers too large to be told apart are missing: one of them must not decide whether a table can be read.
+    """
     values = [None if cell == "" else cell for cell in cells]
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float} and all(float(value).is_integer() for value in values if value is not None):
-        return pa.array([None if value is None else int(value) for value in values], pa.int64())
+        return pa.array([None if value is None or abs(value) >= 2**63 else int(value) for value in values], pa.int64())
     if kinds <= {int, float}:
         return pa.array(values, pa.float64())
     if kinds == {datetime.datetime} or kinds == {datetime.datetime, datetime.date}:
         return pa.array(values, pa.timestamp("us"))
     if kinds in ({datetime.date}, {bool}):
         return pa.array(values)
-    return pa.array([None if value is None else str(value) for value in values], pa.string())
+    whole = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+    return pa.array([None if value is None else str(value) for value in whole], pa.string())

@@ -136,7 +136,7 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
             table = pa.table(data)
             index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # a pandas index is not a column
             return _stored(table.drop_columns([name for name in index if isinstance(name, str)]))
-        except (pa.ArrowException, TypeError, ValueError):  # their words may quote a value
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their words may quote a value
             raise SchemaError(
                 "the frame has a column that mixes types or a type Arrow cannot hold: convert it first."
             ) from None

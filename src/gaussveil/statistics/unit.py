@@ -89,6 +89,6 @@ def bounded_source(data: Any, label: Any, unit: Unit | None) -> Source:
 def _identifiers(unit: Any) -> pa.Array:
     try:
         found = unit if isinstance(unit, pa.Array) else pa.array(np.asarray(unit), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):  # their words may quote a value
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # their words may quote a value
         raise SchemaError("unit must be a column's name or one identifier per row, all text or all integers.") from None
     return found
