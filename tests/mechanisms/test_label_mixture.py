@@ -24,7 +24,7 @@ from gaussveil.mechanisms.label_mixture.methods import (
     split_epsilon,
 )
 from gaussveil.noise import SeededGenerator
-from gaussveil.postprocessing.label_answers import on_simplex
+from gaussveil.postprocessing.intervals import adding_up_to
 from gaussveil.postprocessing.label_search import _named_softly
 from gaussveil.postprocessing.maximisation import moments
 from gaussveil.postprocessing.public_features import nearest_clusters
@@ -196,7 +196,7 @@ def test_refusals_do_not_depend_on_labels() -> None:
 
 def test_tables_are_projected_on_the_known_sizes() -> None:
     noisy = np.array([[10.0, -3.0], [2.0, 8.0], [-1.0, 1.0]])
-    table = on_simplex(noisy, np.array([9, 6]))
+    table = adding_up_to(noisy.T, np.array([9, 6])).T
     assert (table >= 0).all()
     assert table.sum(axis=0) == pytest.approx([9, 6])
     assert table[:, 0] == pytest.approx([8.5, 0.5, 0.0])

@@ -36,10 +36,11 @@ from gaussveil.errors import GaussveilError, ParameterError, SchemaError
 from gaussveil.mechanisms.table import quantiles
 from gaussveil.mechanisms.table import request as requests
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
-from gaussveil.mechanisms.table.estimates import Estimates, ratio
+from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.profile import OCTAVES, octave, quantile_of_norms, smooth_basis
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.noise import SeededGenerator
+from gaussveil.postprocessing.intervals import ratio
 from gaussveil.statistics import as_source
 
 EVERYTHING = [

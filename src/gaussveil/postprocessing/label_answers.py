@@ -54,11 +54,3 @@ def believed(noisy: Floats, counts: Floats, least: float) -> Floats:
     for cell in np.flatnonzero(kept.sum(axis=0) == 0):
         kept[np.argmax(noisy[:, cell]), cell] = 1.0
     return np.asarray(kept)
-
-
-def on_simplex(noisy: Floats, sizes: Integers) -> Floats:
-    """Nearest table without negative entries whose columns have the known sums (projection on a simplex)."""
-    ordered = -np.sort(-noisy, axis=0)
-    excess = (np.cumsum(ordered, axis=0) - sizes) / np.arange(1, len(noisy) + 1)[:, None]
-    count = np.sum(ordered > excess, axis=0)
-    return np.asarray(np.maximum(noisy - excess[count - 1, np.arange(noisy.shape[1])], 0.0))

@@ -24,7 +24,8 @@ import numpy as np
 
 from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
 from gaussveil.noise import Generator, discrete_laplace, randomised_response, response_probabilities
-from gaussveil.postprocessing.label_answers import Answers, NoisyTable, believed, on_simplex
+from gaussveil.postprocessing.intervals import adding_up_to
+from gaussveil.postprocessing.label_answers import Answers, NoisyTable, believed
 from gaussveil.postprocessing.label_search import likely_classes, named_each, starting_points
 from gaussveil.postprocessing.maximisation import (
     START_DOUBT,
@@ -115,7 +116,7 @@ def from_both(rows: Floats, labels: SecretLabels, epsilon: float) -> Parameters:
     guides = _guides(rows, labels.classes)
     cells = hardened(guides[0] if guides else components(rows, labels.classes))
     table, answers = labels.table(cells, for_table), labels.answers(for_answers)
-    counts = believed(table.noisy, on_simplex(table.noisy, np.bincount(cells)), SURE * 2 / for_table)
+    counts = believed(table.noisy, adding_up_to(table.noisy.T, np.bincount(cells)).T, SURE * 2 / for_table)
     starts = [from_cells(rows, cells, counts), from_cells(rows, cells, named_each(table.noisy.T).T)]
     return likely_classes(rows, answers, [*starting_points(rows, answers, guides), *starts], table)
 
@@ -147,7 +148,7 @@ def from_clusters(rows: Floats, labels: SecretLabels, epsilon: float) -> Paramet
     cells = _cells(rows, classes, epsilon, separated)
     sizes = np.bincount(cells)  # the features are known, so the cells' sizes are
     noisy = labels.table(cells, epsilon).noisy
-    counts = on_simplex(noisy, sizes)
+    counts = adding_up_to(noisy.T, sizes).T
     if not separated:
         return moments(rows, counts[:, cells].T / sizes[cells][:, None])
     counts = believed(noisy, counts, SURE * 2 / epsilon)

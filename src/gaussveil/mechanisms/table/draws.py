@@ -12,10 +12,11 @@ import pyarrow as pa
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
 from gaussveil.mechanisms.table.answers import Answer, Variance
-from gaussveil.mechanisms.table.noise import TableNoise, Variances
+from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import OCTAVES, ProfileDraw, ProfileDraws, quantile_of_norms
-from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, Estimate
+from gaussveil.mechanisms.table.quantiles import ROUND_SHARES
 from gaussveil.noise import Generator
+from gaussveil.postprocessing.intervals import Interval, Variances
 from gaussveil.statistics import ExactSum, Source
 from gaussveil.statistics.fixed_point import carry, scaled
 from gaussveil.statistics.keys import Bins, Key, Thresholds
@@ -37,7 +38,7 @@ class Drawn:
     lone_sums: list[Floats] = field(default_factory=list)
     histograms: list[Floats] = field(default_factory=list)
     cumulatives: list[Floats] = field(default_factory=list)
-    quantiles: list[Estimate] = field(default_factory=list)
+    quantiles: list[Interval] = field(default_factory=list)
     profiles: list[ProfileDraw] = field(default_factory=list)
 
 
@@ -148,7 +149,7 @@ class TableDraws(NoisySums):
             drawn.cumulatives.append(self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one))
         return drawn
 
-    def quantiles(self) -> list[Estimate]:
+    def quantiles(self) -> list[Interval]:
         """All searches side by side: what round 0 counts was read beforehand, every later round reads anew."""
         searches = self.noise.searches()
         for number in range(len(ROUND_SHARES) if searches else 0):

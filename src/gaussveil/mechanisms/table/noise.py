@@ -20,25 +20,13 @@ from gaussveil.mechanisms.table.answers import Count, Sum
 from gaussveil.mechanisms.table.profile import OCTAVES
 from gaussveil.mechanisms.table.quantiles import RANGES, ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
+from gaussveil.postprocessing.intervals import Variances
 from gaussveil.statistics.unit_cells import Feature
 
 DISCOVERY_SHARE = 0.1  # of the squared mean shift, for the numbers of units per key
 RANGE_SHARE = 0.06  # for the sizes of values where ranges are learnt
 PRIOR_SQUARE = 1 / 3  # of a mean's place in [-1, 1], of which nothing is known
 MOST_COORDINATES = 10**9  # of all draws together, where keys are not known yet
-
-
-@dataclass(frozen=True)
-class Variances:
-    """Variance in each cell and, on top of it, shared by all cells."""
-
-    own: float
-    shared: float = 0.0
-
-    @property
-    def one(self) -> float:
-        """Variance of one number."""
-        return self.own + self.shared
 
 
 @dataclass(frozen=True)

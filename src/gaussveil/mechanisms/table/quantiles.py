@@ -16,6 +16,7 @@ import scipy
 
 from gaussveil.calibration.prefix_sums import prefix_rows, workload_noise
 from gaussveil.mechanisms.table.answers import Quantile
+from gaussveil.postprocessing.intervals import Interval, Z
 from gaussveil.statistics.keys import Thresholds
 from gaussveil.typing import Floats, Integers
 
@@ -29,7 +30,6 @@ ODD = 3.0  # deviations from the mean of all groups beyond which a group speaks 
 FEWEST_GROUPS = 4  # that are compared
 STEPS = np.array([0, 2.0**-10, *np.arange(1, 8) / 8, 1 - 2.0**-10])  # of a range, where a zero is looked for
 CHUNK = 128  # groups at a time
-Z = 1.959963984540054  # 95 %
 
 
 def first_limits(answer: Quantile) -> Thresholds:
@@ -39,45 +39,6 @@ def first_limits(answer: Quantile) -> Thresholds:
     arms = [arm for arm in (high - centre, low - centre) if arm]
     near = [centre + arm * 2.0**-k for k in range(1, RANGES // 2) for arm in arms][: RANGES // 2 - 1]
     return Thresholds(answer.column, np.sort([*np.linspace(low, high, RANGES // 2 + 2)[1:-1], *near])[None])
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One column of answers: value, standard deviation of its noise, ends of its interval."""
-
-    value: Floats
-    deviation: Floats
-    low: Floats
-    high: Floats
-
-    def clipped(self, low: float, high: float) -> Estimate:
-        """The same within what is possible."""
-        value, lower, upper = (np.clip(one, low, high) for one in (self.value, self.low, self.high))
-        return Estimate(value, self.deviation, lower, upper)
-
-    def adding_up(self) -> Estimate:
-        """Numbers that are not negative and add up to the last one, their total: the nearest such."""
-        whole = np.maximum(self.value[-1:], 0.0)
-        return self.moved(np.append(adding_up_to(self.value[:-1], whole[0]), whole))
-
-    def moved(self, value: Floats) -> Estimate:
-        """Another value, not negative; the interval reaches as far."""
-        return Estimate(value, self.deviation, np.clip(self.low, 0.0, value), np.maximum(self.high, value))
-
-    def shifted(self, offset: float | Floats, factor: float) -> Estimate:
-        """offset + factor * estimate, factor > 0."""
-        value, low, high = (offset + factor * one for one in (self.value, self.low, self.high))
-        return Estimate(value, factor * self.deviation, low, high)
-
-
-def adding_up_to(parts: Floats, whole: Floats | float) -> Floats:
-    """The nearest numbers along the last axis that are not negative and add up to this."""
-    whole = np.asarray(whole)[..., None]
-    falling = -np.sort(-parts, axis=-1)
-    excess = (np.cumsum(falling, axis=-1) - whole) / np.arange(1, parts.shape[-1] + 1)
-    last = np.maximum(np.sum(falling > excess, axis=-1, keepdims=True) - 1, 0)
-    found = np.maximum(parts - np.take_along_axis(excess, last, axis=-1), 0.0)
-    return np.asarray(np.where(whole > 0, found, 0.0))
 
 
 @dataclass
@@ -244,13 +205,13 @@ class QuantileSearch:
         return [np.vstack(parts) for parts in zip(*found)]
 
     @property
-    def found(self) -> Estimate:
+    def found(self) -> Interval:
         """What the rounds so far say."""
         low, value, high = np.moveaxis(np.array(self._zeros(np.array([-Z, 0.0, Z]), 1e6)), (0, 2), (2, 0))
         low, value, high = (np.sort(one, axis=1) for one in (low, value, high))
-        return Estimate(value, (high - low) / (2 * Z), low, high)
+        return Interval(value, (high - low) / (2 * Z), low, high)
 
-    def expected(self, rows: float) -> Estimate:
+    def expected(self, rows: float) -> Interval:
         """What would be found in a group of so many rows, spread evenly."""
         low, high = self.answer.span
         precision = 0.0
@@ -260,7 +221,7 @@ class QuantileSearch:
             precision = precision + 1 / variances.reshape(len(self.answer.shares), -1).mean(axis=1)
         value = low + (high - low) * np.array([self.answer.shares])
         deviation = np.sqrt(1 / np.asarray(precision))[None] * (high - low) / rows
-        return Estimate(value, deviation, value - Z * deviation, value + Z * deviation)
+        return Interval.about(value, deviation)
 
 
 def _compared(means: Floats, covariance: Floats, spread: float) -> tuple[Floats, Floats, Integers]:

@@ -35,8 +35,8 @@ from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis, stage_shares
-from gaussveil.mechanisms.table.quantiles import Estimate
 from gaussveil.mechanisms.table.request import Request
+from gaussveil.postprocessing.intervals import Interval
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_columns
@@ -231,7 +231,7 @@ def _nobody(plan: TablePlan, library: str) -> Any:
     noise = _as_planned(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
     columns = Estimates(noise, _expected(noise, 1.0)).columns()
     empty = np.zeros(0)
-    return _frame(noise.request, {name: Estimate(*[empty] * 4) for name in columns}, False, library, rows=0)
+    return _frame(noise.request, {name: Interval(*[empty] * 4) for name in columns}, False, library, rows=0)
 
 
 def _check_schema(request: Request, source: Source) -> None:
@@ -307,7 +307,7 @@ def _expected_profile(answer: Any, keys: Sequence[Key], loss: float, units: floa
 
 
 def _frame(
-    request: Request, columns: Mapping[str, Estimate], totals: bool, library: str, rows: int | None = None
+    request: Request, columns: Mapping[str, Interval], totals: bool, library: str, rows: int | None = None
 ) -> Any:
     """One row per group; keys, then every answer with its deviation and interval."""
     keys = [key for key in request.keys.values() if isinstance(key, Key)]
