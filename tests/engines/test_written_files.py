@@ -85,17 +85,18 @@ ODD_LINES = {
     "a cell of megabytes": b"x" * 3_000_000 + b",Bern,0.5\n",
     "nothing": b"x\0,Bern,0.5\n",
     "cells that nobody named": b"x,Bern,0.5,1,2\n",
+    "words among numbers": b"x,Bern,out of order\n",
 }
 
 
 @pytest.mark.parametrize("name", ODD_LINES)
 def test_no_line_decides_how_others_are_read(reader: Opener, tmp_path: Path, name: str) -> None:
     """Otherwise one record would decide whether a table can be read, or take others with it: delta 1."""
-    lines = [f"h{k},{['Bern', 'Zürich'][k % 2]},0.5\n".encode() for k in range(60)]
+    lines = [f"h{k},{['Bern', 'Zürich'][k % 2]},{k / 8}\n".encode() for k in range(60)]
     (tmp_path / "t.csv").write_bytes(b"".join([b"home,zone,kw\n", *lines[:30], ODD_LINES[name], *lines[30:]]))
     found = reader(tmp_path / "t.csv").table(["home", "zone", "kw"]).to_pylist()
     kept = sorted(tuple(row.values()) for row in found if (row["home"] or "").startswith("h"))
-    assert kept == sorted((f"h{k}", ["Bern", "Zürich"][k % 2], 0.5) for k in range(60))
+    assert kept == sorted((f"h{k}", ["Bern", "Zürich"][k % 2], k / 8) for k in range(60))
 
 
 def test_days_that_may_be_months_stay_text_until_the_owner_says(reader: Opener, tmp_path: Path) -> None:
@@ -200,6 +201,24 @@ def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
     with pytest.raises(MissingDependencyError, match=r"gaussveil\[excel\]"):
         open(book)
+
+
+@pytest.mark.parametrize(
+    ("usual", "kind"),
+    [
+        ("0.25 1.5 -.5 3", "double"),
+        ("2024-03-31 2024-04-01", "date32[day]"),
+        ("2024-03-31T12:00Z 2024-04-01T12:00Z", "timestamp[us, tz=UTC]"),
+        ("31.03.2024 01.04.2024", "date32[day]"),
+        ("7 8 9", "string"),
+    ],
+)
+def test_a_cell_does_not_decide_the_type_of_fractions_and_times(tmp_path: Path, usual: str, kind: str) -> None:
+    """Of whole numbers it does: they may be names of homes, none of which may be lost."""
+    (tmp_path / "t.csv").write_text("\n".join(["a;b", *(f"x;{cell}" for cell in [*usual.split(), "odd"])]))
+    found = open(tmp_path / "t.csv")
+    assert str(found.schema.field("b").type).replace("Etc/", "") == kind
+    assert found.table()["b"].null_count == (kind != "string")
 
 
 def test_no_cell_of_a_sheet_splits_a_unit_or_stops_a_release(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs  # which schemathesis brings, like its definitions
+import pyarrow as pa
 import pytest
 import requests
 from schemathesis.specs.openapi.definitions import OPENAPI_31
@@ -21,10 +22,11 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from gaussveil.accounting import Ledger
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.report.number_files import read_numbers
+from gaussveil.statistics import as_source
 from gaussveil_studio.access import LONGEST_WAIT, Access
 from gaussveil_studio.guard import Guard, UnexpectedError
 from gaussveil_studio.jobs import MOST_AT_ONCE, Jobs
-from gaussveil_studio.offers.tables import describe_table
+from gaussveil_studio.offers.tables import by_rows, describe_table
 from gaussveil_studio.settings import Settings, held_alone
 from gaussveil_studio.table_catalogue import TableCatalogue
 
@@ -39,6 +41,13 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 def settings_in(folder: Path, **more: Any) -> Settings:
     return Settings(port=1, ledger=folder / "home.ledger", state=folder / "state", **more)
+
+
+def test_no_reading_of_a_home_keeps_a_wide_table_from_becoming_rows() -> None:
+    """A whole number that no double holds stopped the release, and its error quoted it."""
+    homes = {f"home{k}": pa.array([1, 2**53 + 1], pa.int64()) for k in range(3)}
+    table = pa.table({"time": pa.array([0, 1], pa.timestamp("s")), **homes})
+    assert by_rows(as_source(table)).table()["reading"].to_pylist() == [1.0, 2.0**53] * 3
 
 
 def test_guessing_is_slowed_however_long_it_lasts(tmp_path: Path) -> None:

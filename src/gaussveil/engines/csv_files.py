@@ -34,6 +34,7 @@ _HEAD_BYTES = 1 << 22
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))
 _NUMBER = re.compile(r"\s*[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)\s*", re.IGNORECASE)
 _COMMA_NUMBER = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
+_FRACTION = {".": re.compile(r"[+-]?\d*[.]\d+([eE][+-]?\d+)?"), ",": _COMMA_NUMBER}
 _WHOLE = re.compile(r"\s*[+-]?(?!0\d{4})\d{1,18}\s*")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?")
 _OTHER_TIME = re.compile(
@@ -211,7 +212,19 @@ def _decimal(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _kind(cells: Sequence[str], decimal: str, time_format: str | None) -> tuple[str, str | None]:
-    """SQL type of the cells, and the form of their times; text with a form where that is one of two."""
+    """SQL type of the cells, and the form of their times; text with a form where that is one of two.
+
+    Where most are fractions or times the others are missing, lest one of them decide. Whole numbers may be names.
+    """
+    found = _common_kind(cells, decimal, time_format)
+    for form in (_FRACTION[decimal], _ISO, _OTHER_TIME) if found == ("VARCHAR", None) else ():
+        most = [cell for cell in cells if form.fullmatch(cell)]
+        if 2 * len(most) > len(cells):
+            return _common_kind(most, decimal, time_format)
+    return found
+
+
+def _common_kind(cells: Sequence[str], decimal: str, time_format: str | None) -> tuple[str, str | None]:
     if not cells:
         return "VARCHAR", None
     if time_format and all(_fits(cell, time_format) for cell in cells):

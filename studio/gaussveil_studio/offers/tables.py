@@ -59,7 +59,7 @@ def by_rows(source: Source) -> Source:
     found = source.table()
     (time,) = (one.name for one in found.schema if pa.types.is_temporal(one.type))
     homes = [name for name in found.column_names if name != time]
-    readings = pa.chunked_array([part for home in homes for part in found[home].cast(pa.float64()).chunks])
+    readings = pa.chunked_array([part for home in homes for part in found[home].cast(pa.float64(), safe=False).chunks])
     times = pa.chunked_array(found[time].chunks * len(homes))
     return as_source(pa.table([np.repeat(homes, len(found)), times, readings], [HOUSEHOLD, time, READING]))
 
