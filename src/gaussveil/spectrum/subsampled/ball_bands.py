@@ -225,7 +225,7 @@ class BallBand:
         level = float(self._level(self.c).mid())
         looks = []
         for one, points in zip(self._prepared(0.0, digits), self.band.coarse):
-            log_moment, share, _, _ = points.means(self.c)
+            log_moment, share = (float(found[0]) for found in points.means(np.array([self.c]))[:2])
             level += one.count * log_moment
             looks.append((one.cells(self.c)[1], log_moment + math.log(share), math.log(one.count * share)))
         low = high = 1.0 / max(float(np.abs(points.loss).max()) for points in self.band.coarse)

@@ -220,7 +220,12 @@ def log_one_plus(z: Any) -> Any:
     return 0.5 * np.log1p(2.0 * z.real + z.real**2 + z.imag**2) + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
+def turn_less_one(angle: Floats) -> Complexes:
+    """e^{i angle} - 1 without cancellation next to 0."""
+    sine, cosine = np.sin(0.5 * angle), np.cos(0.5 * angle)
+    return -2.0 * sine * sine + 2.0j * sine * cosine
+
+
 def exp_less_one(z: Complexes) -> Complexes:
     """e^z - 1 without cancellation next to 0, from real functions, which are faster."""
-    grown, sine, cosine = np.exp(z.real), np.sin(0.5 * z.imag), np.cos(0.5 * z.imag)
-    return np.expm1(z.real) - 2.0 * sine * sine * grown + 2.0j * sine * cosine * grown
+    return np.expm1(z.real) + np.exp(z.real) * turn_less_one(z.imag)

@@ -1,0 +1,181 @@
+"""The lines of `bands`: moments of each step at equally spaced nodes, and delta as the sum over all lines."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from gaussveil.spectrum.subsampled.bands import DIGITS, Band, Points, Spacing, chosen_bands
+from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.step import UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
+from gaussveil.typing import Floats
+
+BLOCK = 32
+MOST_BLOCKS = 200
+FIRST_ROWS = 8  # blocks of nodes that are taken together at first, at most
+MOST_POINTS = 8_000
+SETTLED = 1e-8  # relative error with which lines are of use
+
+
+class LineMoments:
+    """One step's moments at equally spaced nodes of a line, up to a height."""
+
+    def __init__(self, band: Band, index: int, c: float, spacing: float, height: float) -> None:
+        (step, count), cap = band.parts.steps[index], band.caps[index]
+        low, high = band.coarse[index].range(c)
+        apart = band.coarse[index].spacing(c, height, count)
+        self.fits = (high - low) < MOST_POINTS * apart
+        if not self.fits:
+            return
+        self.points, self.between = Points(step, cap, (low, high), apart), spacing
+        points = self.points
+        self.exponent = points.base + c * points.loss
+        self.whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
+        self.turned = np.zeros((points.z.size, BLOCK), dtype=complex)  # e^{i angle} - 1, by doubling
+        known = 1
+        while known < BLOCK:
+            turn = turn_less_one(known * spacing * points.loss)[:, None]
+            before = self.turned[:, :known]
+            self.turned[:, known : 2 * known] = before + turn + before * turn
+            known *= 2
+        grown, far = np.exp(points.whole + np.maximum(self.exponent, 0.0)), np.abs(points.loss)
+        self.errors = 8.0 * UNIT * np.array([grown @ np.abs(self.exponent), grown @ far]) + [UNIT, 0.0]
+        self.inner = 8.0 * UNIT * np.array([self.inside @ (1.0 + np.abs(self.exponent)), self.inside @ far])
+
+    def blocks(self, first: int, rows: int) -> tuple[Complexes, Complexes, Floats, Floats]:
+        """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""
+        blocks = BLOCK * np.arange(float(first), first + rows)[:, None]
+        starts = turn_less_one(blocks * self.between * self.points.loss)
+        grown = self.whole * np.expm1(self.exponent) + (self.whole * np.exp(self.exponent)) * starts
+        inside = self.inside + self.inside * starts
+        turned = np.concatenate([grown, inside, self.whole[None]]) @ self.turned
+        above = turned[:rows] + grown.sum(axis=1)[:, None] + (turned[-1] - self.points.missing)
+        part = turned[rows:-1] + inside.sum(axis=1)[:, None]
+        last = (blocks + (BLOCK - 1.0)) * self.between
+        size, share = np.abs(1.0 + above), part / (1.0 + above)
+        rounding = (self.errors[0] + last * self.errors[1]) / size
+        moved = ((self.inner[0] + last * self.inner[1]) / size + np.abs(share) * rounding) / np.abs(1.0 - share)
+        kept = log_one_plus(-share)
+        kept = np.where(np.isfinite(kept), kept, -1e3)
+        return log_one_plus(above).ravel(), kept.ravel(), rounding.ravel(), moved.ravel()
+
+
+class Line(NamedTuple):
+    """Nodes of a line with equal spacing, K there and its rounding error, and K on two lines beside it."""
+
+    order: Complexes
+    cumulant: Complexes
+    rounding: Floats
+    beside: Spacing
+
+
+def line_of(band: Band, c: float, log_delta: float) -> Line | None:
+    """Nodes on Re s = c for a delta of about e^log_delta; None where they would be too many."""
+    peak = band.peak(c)
+    digits = max(DIGITS + peak + math.log(c) - log_delta, 3.0)
+    spacing = band.spacing(c, digits)
+    if not spacing.between > 0.0:
+        return None
+    foreseen = max(points.height(c, digits) for points in band.coarse) / (BLOCK * spacing.between)
+    first, rows = 0, int(min(max(0.6 * foreseen, 1.0), FIRST_ROWS))
+    columns: list[tuple[Complexes, Complexes, Floats]] = []
+    while first < MOST_BLOCKS:
+        order = c + 1j * spacing.between * (BLOCK * first + np.arange(float(BLOCK * rows)))
+        value = np.zeros(order.size, dtype=complex)
+        if band.parts.gaussians.energy.size:
+            value += band.parts.gaussians.cumulant(order)
+        kept, rounding, moved = np.zeros(order.size, dtype=complex), np.zeros(order.size), np.zeros(order.size)
+        for index, (_, count) in enumerate(band.parts.steps):
+            moments = LineMoments(band, index, c, spacing.between, float(order[-1].imag))
+            if not moments.fits:
+                return None
+            log_moment, log_kept, error, change = moments.blocks(first, rows)
+            value += count * log_moment
+            kept += count * log_kept
+            rounding += count * error
+            moved += count * change
+        gone = -exp_less_one(kept)
+        value += np.log(gone)
+        rounding += moved * np.abs(np.exp(kept)) / np.abs(gone)
+        known = np.isfinite(value) & np.isfinite(rounding)  # else next to nothing is left of either moment
+        value, rounding = np.where(known, value, -1e4), np.where(known, rounding, 1.0)
+        size = (value - order * band.epsilon - np.log(order) - np.log1p(order)).real - peak
+        spent = ((size < 2.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
+        end = BLOCK * (int(np.argmax(spent)) + 1) if spent.any() else order.size  # beyond it there is but rounding
+        columns.append((order[:end], value[:end], rounding[:end]))
+        if spent.any():
+            joined = [np.concatenate(column) for column in zip(*columns)]
+            return Line(joined[0], joined[1], joined[2], spacing)
+        first, rows = first + rows, first + rows
+    return None
+
+
+class Lines:
+    """The lines of all bands; what is left out is charged."""
+
+    def __init__(self, lines: list[Line], left_out: float) -> None:
+        self.left_out, self.sizes = left_out, [line.order.size for line in lines]
+        if not lines:
+            return
+        self.order, cumulant, self.rounding = (np.concatenate(column) for column in zip(*(line[:3] for line in lines)))
+        self.log_terms = cumulant - np.log(self.order) - np.log1p(self.order)
+        self.starts = np.cumsum([0, *self.sizes[:-1]])
+        self.ends = np.ravel(np.column_stack([self.starts, self.starts + np.array(self.sizes) - BLOCK]))
+        place = np.arange(self.order.size) - np.repeat(self.starts, self.sizes)
+        between, self.shift, self.below, self.above = np.array([line.beside for line in lines]).T
+        self.scale = np.repeat(between / math.pi, self.sizes) * np.where(place == 0, 0.5, 1.0)
+        self.even, self.turns = np.where(place % 2 == 0, 2.0, 0.0), 2.0 * math.pi * self.shift / between
+
+    def log_delta(self, epsilon: float) -> tuple[float, float, float]:
+        """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
+        if not self.sizes:
+            return math.nan, math.nan, math.inf
+        terms = self.log_terms - self.order * epsilon
+        peak = float(terms.real[self.starts].max())
+        if not math.isfinite(peak):
+            return math.nan, math.nan, math.inf
+        values = np.exp(terms - peak) * self.scale
+        size = np.abs(values)
+        fine = np.add.reduceat(values.real, self.starts)
+        apart = np.abs(fine - np.add.reduceat(values.real * self.even, self.starts))
+        whole, far = np.add.reduceat(size, self.starts), np.maximum.reduceat(size, self.ends)[1::2]
+        c = self.order.real[self.starts]
+        # how far sums are from integrals: by those of |F| on lines beside each
+        beside = np.exp(np.minimum(self.below - (c - self.shift) * epsilon - peak, 700.0)) / (c - self.shift)
+        beside += np.exp(np.minimum(self.above - (c + self.shift) * epsilon - peak, 700.0)) / (c + self.shift)
+        missed, wider = (0.5 * beside / np.expm1(np.minimum(self.turns * share, 700.0)) for share in (1.0, 0.5))
+        error = float(size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms))) + np.sum(8.0 * far + missed))
+        total = float(fine.sum())
+        if not total > 0.0:
+            return math.nan, math.nan, math.inf
+        value = peak + math.log(total)
+        relative = error / total + self.left_out * math.exp(min(-value, 700.0))
+        foreseen = bool(np.all(apart <= 2.0 * wider + 1e-12 * whole))  # of half the nodes, which should not be worse
+        slope = -float((values * self.order).real.sum()) / total
+        return value, slope, relative if foreseen and relative < SETTLED else math.inf
+
+
+def band_lines(parts: Parts, epsilon: float) -> Lines:
+    """Lines for delta at epsilon and nearby, of windowed parts; none where a band takes too many nodes."""
+    chosen = chosen_bands(parts, epsilon)
+    if chosen is None:
+        return Lines([], math.inf)
+    lines = [line_of(band, c, chosen.log_delta) for band, c in chosen.bands]
+    left_out = parts.left_out + sum(math.exp(bound) for _, _, bound in [*chosen.negligible, chosen.below])
+    found = [line for line in lines if line is not None]
+    return Lines(found, left_out) if len(found) == len(lines) else Lines([], math.inf)
+
+
+def nodes_for(parts: Parts, epsilon: float, log_delta: float) -> Nodes | Lines:
+    """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band."""
+    windowed = parts.windowed(log_delta)
+    contour = Contour(windowed, saddle(windowed, epsilon))
+    extent = contour.extent(epsilon)
+    if math.isfinite(extent):
+        found = contour.settle(epsilon, extent)
+        _, slope, error = found.log_delta(epsilon)
+        if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
+            return found
+    return band_lines(windowed, epsilon)
