@@ -16,6 +16,7 @@ BLOCK = 32
 MOST_BLOCKS = 200
 FIRST_ROWS = 8  # blocks of nodes that are taken together at first, at most
 MOST_POINTS = 8_000
+CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
 SETTLED = 1e-8  # relative error with which lines are of use
 
 
@@ -33,13 +34,7 @@ class LineMoments:
         points = self.points
         self.exponent = points.base + c * points.loss
         self.whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
-        self.turned = np.zeros((points.z.size, BLOCK), dtype=complex)  # e^{i angle} - 1, by doubling
-        known = 1
-        while known < BLOCK:
-            turn = turn_less_one(known * spacing * points.loss)[:, None]
-            before = self.turned[:, :known]
-            self.turned[:, known : 2 * known] = before + turn + before * turn
-            known *= 2
+        self.turned = turns_less_one(spacing * points.loss, BLOCK)
         grown, far = np.exp(points.whole + np.maximum(self.exponent, 0.0)), np.abs(points.loss)
         self.errors = 8.0 * UNIT * np.array([grown @ np.abs(self.exponent), grown @ far]) + [UNIT, 0.0]
         self.inner = 8.0 * UNIT * np.array([self.inside @ (1.0 + np.abs(self.exponent)), self.inside @ far])
@@ -47,7 +42,9 @@ class LineMoments:
     def blocks(self, first: int, rows: int) -> tuple[Complexes, Complexes, Floats, Floats]:
         """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""
         blocks = BLOCK * np.arange(float(first), first + rows)[:, None]
-        starts = turn_less_one(blocks * self.between * self.points.loss)
+        before = turn_less_one(blocks[0, 0] * self.between * self.points.loss)[:, None]
+        starts = turns_less_one(BLOCK * self.between * self.points.loss, rows)
+        starts = (before + (1.0 + before) * starts).T
         grown = self.whole * np.expm1(self.exponent) + (self.whole * np.exp(self.exponent)) * starts
         inside = self.inside + self.inside * starts
         turned = np.concatenate([grown, inside, self.whole[None]]) @ self.turned
@@ -60,6 +57,17 @@ class LineMoments:
         kept = log_one_plus(-share)
         kept = np.where(np.isfinite(kept), kept, -1e3)
         return log_one_plus(above).ravel(), kept.ravel(), rounding.ravel(), moved.ravel()
+
+
+def turns_less_one(angle: Floats, count: int) -> Complexes:
+    """e^{i n angle} - 1 for n = 0, 1, ..., count - 1, in columns, by doubling."""
+    found, turn, known = np.zeros((angle.size, count), dtype=complex), turn_less_one(angle)[:, None], 1
+    while known < count:
+        before = found[:, : min(known, count - known)]
+        found[:, known : 2 * known] = before + (1.0 + before) * turn
+        turn = turn * (2.0 + turn)
+        known *= 2
+    return found
 
 
 class Line(NamedTuple):
@@ -115,8 +123,8 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
 class Lines:
     """The lines of all bands; what is left out is charged."""
 
-    def __init__(self, lines: list[Line], left_out: float) -> None:
-        self.left_out, self.sizes = left_out, [line.order.size for line in lines]
+    def __init__(self, lines: list[Line], left_out: float, epsilon: float) -> None:
+        self.left_out, self.epsilon, self.sizes = left_out, epsilon, [line.order.size for line in lines]
         if not lines:
             return
         self.order, cumulant, self.rounding = (np.concatenate(column) for column in zip(*(line[:3] for line in lines)))
@@ -127,6 +135,10 @@ class Lines:
         between, self.shift, self.below, self.above = np.array([line.beside for line in lines]).T
         self.scale = np.repeat(between / math.pi, self.sizes) * np.where(place == 0, 0.5, 1.0)
         self.even, self.turns = np.where(place % 2 == 0, 2.0, 0.0), 2.0 * math.pi * self.shift / between
+
+    def near(self, _: float, slope: float, error: float, epsilon: float) -> bool:
+        """Whether lines for this epsilon would not differ."""
+        return math.isfinite(error) and abs(slope * (epsilon - self.epsilon)) < CLOSE
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
@@ -161,21 +173,55 @@ def band_lines(parts: Parts, epsilon: float) -> Lines:
     """Lines for delta at epsilon and nearby, of windowed parts; none where a band takes too many nodes."""
     chosen = chosen_bands(parts, epsilon)
     if chosen is None:
-        return Lines([], math.inf)
+        return Lines([], math.inf, epsilon)
     lines = [line_of(band, c, chosen.log_delta) for band, c in chosen.bands]
     left_out = parts.left_out + sum(math.exp(bound) for _, _, bound in [*chosen.negligible, chosen.below])
     found = [line for line in lines if line is not None]
-    return Lines(found, left_out) if len(found) == len(lines) else Lines([], math.inf)
+    return Lines(found, left_out, epsilon) if len(found) == len(lines) else Lines([], math.inf, epsilon)
+
+
+def rough_epsilon(parts: Parts, goal: float, epsilon: float) -> float:
+    """About the epsilon at which log delta is the goal, by the saddlepoint approximation of each band."""
+    for _ in range(12):
+        chosen = chosen_bands(parts, epsilon)
+        if chosen is None:
+            break
+        sizes, tilts = [], np.array([c for _, c in chosen.bands])
+        for band, c in chosen.bands:
+            value, slope = band.real(c * np.array([0.98, 1.0, 1.02]))
+            bend = max((slope[2] - slope[0]) / (0.04 * c), 0.0) + c**-2 + (1.0 + c) ** -2
+            sizes.append(value[1] - c * epsilon - math.log(c) - math.log1p(c) - 0.5 * math.log(2.0 * math.pi * bend))
+        top = max(sizes)
+        shares = np.exp(np.array(sizes) - top)
+        excess, slope = top + math.log(shares.sum()) - goal, -float(shares @ tilts / shares.sum())
+        if not math.isfinite(excess):
+            break
+        epsilon = max(far_from_root(epsilon, excess, slope), 0.0)
+        if abs(excess) < 0.5 or epsilon == 0.0:
+            break
+    return epsilon
+
+
+def far_from_root(epsilon: float, excess: float, slope: float) -> float:
+    """Newton's step; in log eps if that is shorter, as with few steps log delta is more nearly linear in it."""
+    straight, change = epsilon - excess / slope, excess / (-slope * max(epsilon, 1e-300))
+    if change < -5.0:
+        return straight
+    return min(straight, epsilon * math.exp(min(change, 1.5))) if excess > 0.0 else epsilon * math.exp(change)
+
+
+def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
+    """Nodes of a single line that settle delta at epsilon; None where it takes bands."""
+    contour = Contour(windowed, saddle(windowed, epsilon))
+    extent = contour.extent(epsilon)
+    if not math.isfinite(extent):
+        return None
+    found = contour.settle(epsilon, extent)
+    _, slope, error = found.log_delta(epsilon)
+    return found if error <= ACCURATE * (1.0 + abs(slope) * epsilon) else None
 
 
 def nodes_for(parts: Parts, epsilon: float, log_delta: float) -> Nodes | Lines:
     """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band."""
     windowed = parts.windowed(log_delta)
-    contour = Contour(windowed, saddle(windowed, epsilon))
-    extent = contour.extent(epsilon)
-    if math.isfinite(extent):
-        found = contour.settle(epsilon, extent)
-        _, slope, error = found.log_delta(epsilon)
-        if error <= ACCURATE * (1.0 + abs(slope) * epsilon):
-            return found
-    return band_lines(windowed, epsilon)
+    return one_line(windowed, epsilon) or band_lines(windowed, epsilon)

@@ -19,8 +19,8 @@ from gaussveil.typing import Floats
 
 HEIGHT = 1.5  # of a band, at most
 MOST_BANDS = 40
-DIGITS = 36.0  # e-foldings between delta and what a line leaves out
-NEGLIGIBLE = 34.0  # e-foldings below delta at which a band is only bounded
+DIGITS = 33.0  # e-foldings between delta and what a line leaves out
+NEGLIGIBLE = 32.0  # e-foldings below delta at which a band is only bounded
 WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])

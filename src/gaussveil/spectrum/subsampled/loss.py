@@ -21,7 +21,15 @@ from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
-from gaussveil.spectrum.subsampled.band_lines import Lines, nodes_for
+from gaussveil.spectrum.subsampled.band_lines import (
+    CLOSE,
+    Lines,
+    band_lines,
+    far_from_root,
+    nodes_for,
+    one_line,
+    rough_epsilon,
+)
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
@@ -32,7 +40,7 @@ FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
 NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
 LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
-CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
+COARSE = 4e-10  # relative error of an epsilon beside which balls are asked
 
 
 class SubsampledLoss(Curve):
@@ -224,23 +232,29 @@ class SubsampledLoss(Curve):
         if delta <= 0.0:
             return self.largest_loss
         goal, largest = math.log(delta), self.largest_loss
-        if delta >= 1.0:
+        if self._distance() <= delta:
             return 0.0
-        epsilon = self._first_guess(goal)
-        low, high, nodes = -math.inf, largest, None
+        epsilon, windowed = self._first_guess(goal), self._parts.windowed(goal - 2.0)
+        low, high, nodes = -math.inf, largest, one_line(windowed, epsilon)
+        if nodes is None:
+            epsilon = min(rough_epsilon(windowed, goal, epsilon), largest)
+            nodes = band_lines(windowed, epsilon) if epsilon > 0.0 else None
         for _ in range(60):
             if epsilon <= 0.0 and low < 0.0:
-                if float(self.log_delta(0.0)) <= goal:
+                at_zero = nodes.log_delta(0.0) if nodes is not None else (math.nan, math.nan, math.inf)
+                if (sum(at_zero[::2]) if _accurate(*at_zero, 0.0) else float(self.log_delta(0.0))) <= goal:
                     return 0.0
                 low = 0.0
             if not low < epsilon < high:
                 epsilon = max(0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0, 0.0)
-            if nodes is None or not _accurate(*nodes.log_delta(epsilon), epsilon):
+            found = nodes.log_delta(epsilon) if nodes is not None else (math.nan, math.nan, math.inf)
+            if not _accurate(*found, epsilon) and not (isinstance(nodes, Lines) and nodes.near(*found, epsilon)):
                 nodes = nodes_for(self._parts, epsilon, goal - 2.0)
-            value, slope, error = nodes.log_delta(epsilon)
+                found = nodes.log_delta(epsilon)
+            value, slope, error = found
             if not math.isfinite(error):
                 if value < goal - CLOSE:  # windows do not suit a delta that small
-                    epsilon, nodes = self._far_from_root(epsilon, value - goal, slope), None
+                    epsilon, nodes = far_from_root(epsilon, value - goal, slope), None
                     continue
                 if low <= 0.0 or epsilon < 1.02 * low:
                     return self._epsilon_in_balls(goal, epsilon)
@@ -249,20 +263,19 @@ class SubsampledLoss(Curve):
             excess = value + error - goal
             low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
             if excess <= 0.0 and (-excess <= TOLERANCE * (1.0 - goal) + 2.0 * error or high - low <= 4 * UNIT * high):
-                return epsilon
+                return epsilon if error < COARSE * abs(slope) * epsilon else self._epsilon_in_balls(goal, epsilon)
             if abs(excess) < CLOSE:
                 epsilon = self._near_root(nodes, goal, epsilon - excess / slope)
             else:
-                epsilon = self._far_from_root(epsilon, excess, slope)
+                epsilon = far_from_root(epsilon, excess, slope)
         raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
 
-    @staticmethod
-    def _far_from_root(epsilon: float, excess: float, slope: float) -> float:
-        """Newton's step; in log eps if that is shorter, as with few steps log delta is more nearly linear in it."""
-        straight, change = epsilon - excess / slope, excess / (-slope * max(epsilon, 1e-300))
-        if change < -5.0:
-            return straight
-        return min(straight, epsilon * math.exp(min(change, 1.5))) if excess > 0.0 else epsilon * math.exp(change)
+    def _distance(self) -> float:
+        """An upper bound of delta(0): the sum of the steps' total variation distances, and the pair's."""
+        apart = [(2.0 if step.replace else 1.0) / step.noise_multiplier for step, _ in self.steps]
+        parts = [step.sampling_rate * n * math.erf(a / math.sqrt(8.0)) for (step, n), a in zip(self.steps, apart)]
+        rest = 0.0 if self.gaussian is None else float(self.gaussian.enclose(0.0).upper)
+        return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT)
 
     def _first_guess(self, goal: float) -> float:
         """Epsilon by the saddlepoint, unless few steps count: then about where one of them alone exceeds it."""
