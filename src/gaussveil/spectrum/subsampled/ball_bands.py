@@ -48,9 +48,10 @@ def enclose_in_bands(parts: Parts, pairs: Exponent, epsilon: float) -> Enclosure
             level, total, slack = arb(chosen.log_delta), arb(0), arb(0)
             for band, c in chosen.bands:
                 total += BallBand(band, c, pairs, chosen.log_delta).value()
-            for band, c, _ in chosen.negligible:
-                slack += BallBand(band, c, pairs, chosen.log_delta).bound()
-            slack += BallBand(*chosen.below[:2], pairs, chosen.log_delta).bound(whole=True)
+            for band, tilt in chosen.negligible:
+                slack += BallBand(band, tilt.order, pairs, chosen.log_delta).bound()
+            below, tilt = chosen.below
+            slack += BallBand(below, tilt.order, pairs, chosen.log_delta).bound(whole=True)
         except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
             return None
         for step, count in parts.steps:
@@ -177,9 +178,7 @@ class BallBand:
     def value(self) -> arb:
         """The integral."""
         band, c = self.band, self.c
-        digits = max(GOAL + band.peak(c) + math.log(c) - self.log_delta, 3.0)
-        spacing = band.spacing(c, digits)
-        h, beside = spacing.between, spacing.shift
+        h, beside, _, _, digits, _ = band.spacing(c, self.log_delta, GOAL)
         nodes = math.ceil(self._height(digits) / h)
         steps = self._prepared(nodes * h, digits)
         if not sum(one.number for one in steps) * nodes < MOST_PRODUCTS:

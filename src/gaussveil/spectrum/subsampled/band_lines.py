@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussveil.spectrum.subsampled.bands import DIGITS, Band, Points, Spacing, chosen_bands
+from gaussveil.spectrum.subsampled.bands import DIGITS, Band, Chosen, Points, Spacing, chosen_bands
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.step import UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
 from gaussveil.typing import Floats
@@ -81,13 +81,12 @@ class Line(NamedTuple):
 
 def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     """Nodes on Re s = c for a delta of about e^log_delta; None where they would be too many."""
-    peak = band.peak(c)
-    digits = max(DIGITS + peak + math.log(c) - log_delta, 3.0)
-    spacing = band.spacing(c, digits)
+    spacing = band.spacing(c, log_delta, DIGITS)
+    digits, peak = spacing[4:]
     if not spacing.between > 0.0:
         return None
     foreseen = max(points.height(c, digits) for points in band.coarse) / (BLOCK * spacing.between)
-    first, rows = 0, int(min(max(0.6 * foreseen, 1.0), FIRST_ROWS))
+    first, rows = 0, int(min(max(0.6 * foreseen, 2.0), FIRST_ROWS))
     columns: list[tuple[Complexes, Complexes, Floats]] = []
     while first < MOST_BLOCKS:
         order = c + 1j * spacing.between * (BLOCK * first + np.arange(float(BLOCK * rows)))
@@ -132,7 +131,7 @@ class Lines:
         self.starts = np.cumsum([0, *self.sizes[:-1]])
         self.ends = np.ravel(np.column_stack([self.starts, self.starts + np.array(self.sizes) - BLOCK]))
         place = np.arange(self.order.size) - np.repeat(self.starts, self.sizes)
-        between, self.shift, self.below, self.above = np.array([line.beside for line in lines]).T
+        between, self.shift, self.below, self.above = np.array([line.beside[:4] for line in lines]).T
         self.scale = np.repeat(between / math.pi, self.sizes) * np.where(place == 0, 0.5, 1.0)
         self.even, self.turns = np.where(place % 2 == 0, 2.0, 0.0), 2.0 * math.pi * self.shift / between
 
@@ -169,37 +168,46 @@ class Lines:
         return value, slope, relative if foreseen and relative < SETTLED else math.inf
 
 
-def band_lines(parts: Parts, epsilon: float) -> Lines:
+def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Lines:
     """Lines for delta at epsilon and nearby, of windowed parts; none where a band takes too many nodes."""
-    chosen = chosen_bands(parts, epsilon)
+    chosen = chosen or chosen_bands(parts, epsilon)
     if chosen is None:
         return Lines([], math.inf, epsilon)
-    lines = [line_of(band, c, chosen.log_delta) for band, c in chosen.bands]
-    left_out = parts.left_out + sum(math.exp(bound) for _, _, bound in [*chosen.negligible, chosen.below])
-    found = [line for line in lines if line is not None]
-    return Lines(found, left_out, epsilon) if len(found) == len(lines) else Lines([], math.inf, epsilon)
+    left_out = parts.left_out + sum(math.exp(tilt.bound) for _, tilt in [*chosen.negligible, chosen.below])
+    found = []
+    for band, c in chosen.bands:
+        line = line_of(band, c, chosen.log_delta)
+        if line is None:
+            return Lines([], math.inf, epsilon)
+        found.append(line)
+    return Lines(found, left_out, epsilon)
 
 
-def rough_epsilon(parts: Parts, goal: float, epsilon: float) -> float:
-    """About the epsilon at which log delta is the goal, by the saddlepoint approximation of each band."""
+def lines_near(parts: Parts, goal: float, epsilon: float) -> Lines:
+    """Lines for about the epsilon at which log delta is the goal, by the saddlepoint approximation of each band."""
+    low, high = 0.0, math.inf
     for _ in range(12):
         chosen = chosen_bands(parts, epsilon)
         if chosen is None:
             break
         sizes, tilts = [], np.array([c for _, c in chosen.bands])
         for band, c in chosen.bands:
-            value, slope = band.real(c * np.array([0.98, 1.0, 1.02]))
-            bend = max((slope[2] - slope[0]) / (0.04 * c), 0.0) + c**-2 + (1.0 + c) ** -2
-            sizes.append(value[1] - c * epsilon - math.log(c) - math.log1p(c) - 0.5 * math.log(2.0 * math.pi * bend))
+            step = 0.02 * c
+            below, value, above = band.real(np.array([c - step, c, c + step]))[0]
+            force = (above - below) / (2.0 * step) - epsilon - 1.0 / c - 1.0 / (1.0 + c)
+            bend = max((above - 2.0 * value + below) / step**2, 0.0) + c**-2 + (1.0 + c) ** -2
+            value -= c * epsilon + math.log(c * (1.0 + c) * math.sqrt(2.0 * math.pi * bend)) + 0.5 * force**2 / bend
+            sizes.append(value)
         top = max(sizes)
         shares = np.exp(np.array(sizes) - top)
         excess, slope = top + math.log(shares.sum()) - goal, -float(shares @ tilts / shares.sum())
-        if not math.isfinite(excess):
-            break
+        if not abs(excess) > 0.6 * CLOSE or epsilon == 0.0:
+            return band_lines(parts, epsilon, chosen)
+        low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
         epsilon = max(far_from_root(epsilon, excess, slope), 0.0)
-        if abs(excess) < 0.5 or epsilon == 0.0:
-            break
-    return epsilon
+        if not low < epsilon < high and low > 0.0:
+            epsilon = math.sqrt(low * high)
+    return band_lines(parts, epsilon)
 
 
 def far_from_root(epsilon: float, excess: float, slope: float) -> float:

@@ -7,7 +7,7 @@ in one band; each line falls like a Gaussian, at a tilt that suits the band (der
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -103,12 +103,12 @@ class Points:
         size = self.base + order * self.loss + self.inside
         counts = size > size.max() - digits - 3.0
         terms, loss = np.exp(size[counts] - size.max()), np.abs(self.loss[counts])
-        heights = np.geomspace(1.0, 1e6, 40) / max(float(terms @ loss) / float(terms.sum()), 1e-300)
+        heights = np.geomspace(1.0, 1e6, 20) / max(float(terms @ loss) / float(terms.sum()), 1e-300)
         fallen = np.zeros(heights.size)
         for turned, window in zip(self._turned[1][1::2, counts], self._turned[2][1::2]):
             sums = np.exp(-np.multiply.outer(heights, turned)) @ terms / terms.sum()
             fallen = np.minimum(fallen, np.log(sums + 1e-300) + window)
-        return float(heights[int(np.argmax(fallen < -digits)) if fallen.min() < -digits else 39])
+        return float(heights[int(np.argmax(fallen < -digits)) if fallen.min() < -digits else 19])
 
     def range(self, order: float) -> tuple[float, float]:
         """Where terms of either moment at a real order count."""
@@ -121,6 +121,11 @@ class Points:
         return float(self.z[max(low - 1, 0)]), float(self.z[min(high + 1, self.z.size - 1)])
 
 
+@lru_cache(maxsize=256)
+def _coarse(step: Step, cap: float, ends: tuple[float, float]) -> Points:
+    return Points(step, cap, ends, 0.8 * step.edge)
+
+
 class Band:
     """Outputs, composed, the largest of which lies between two caps of each step."""
 
@@ -129,44 +134,47 @@ class Band:
         self.coarse = []
         for (step, _), cap in zip(parts.steps, self.caps):
             ends = (-REACH - (40.0 if step.backward else 0.0), cap + ENDED * step.edge)
-            self.coarse.append(Points(step, cap, ends, 0.8 * step.edge))
+            self.coarse.append(_coarse(step, cap, ends))
 
-    def real(self, orders: Floats, whole: bool = False) -> tuple[Floats, Floats]:
-        """log of the moment of the band, or of all up to its cap, at real orders, and its slopes.
+    def real(self, orders: Floats) -> tuple[Floats, Floats, Floats]:
+        """At real orders: logs of the band's moment, its slopes, and logs of the moment of all up to the cap.
 
         A slope is infinite where the windows do not end the moments.
         """
-        value, slope, kept, pull = np.zeros((4, orders.size))
+        whole, slope, kept, pull = np.zeros((4, orders.size))
         if self.parts.gaussians.energy.size:
-            value, slope, _ = np.array([self.parts.gaussians.real_moments(float(order)) for order in orders]).T
+            whole, slope, _ = np.array([self.parts.gaussians.real_moments(float(order)) for order in orders]).T
         rise = np.full(orders.size, -np.inf)
         for points, (_, count) in zip(self.coarse, self.parts.steps):
             found = points.means(orders)
             share = np.minimum(found.share, 1.0 - UNIT)
             ending = np.where(found.last > found.largest - DIGITS, found.last, -np.inf)
             rise = np.maximum(rise, ending - found.log_moment + math.log(count))
-            value = value + count * found.log_moment
+            whole = whole + count * found.log_moment
             slope = slope + count * found.mean
             kept = kept + count * np.log1p(-share)
             pull = pull + count * share * (found.inside - found.mean) / (1.0 - share)
-        slope[rise + value - orders * self.epsilon > self.log_delta - DIGITS] = np.inf
-        if whole:
-            return value, slope
+        slope[rise + whole - orders * self.epsilon > self.log_delta - DIGITS] = np.inf
         gone = np.maximum(-np.expm1(kept), 1e-300)
-        return value + np.log(gone), slope + np.exp(kept) / gone * pull
+        return whole + np.log(gone), slope + np.exp(kept) / gone * pull, whole
 
-    def saddle(self, start: float) -> float:
-        """c > 0 next to the minimum of log moment - c eps - log c(1+c)."""
-        limit = math.log(self.parts.gaussians.highest_order)
+    def saddle(self, start: float) -> tuple[Tilt, Tilt]:
+        """c > 0 next to the minimum of log moment - c eps - log c(1+c); and a tilt that suits all up to the cap."""
+        limit, below = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf)
         middle, reach = min(math.log(start), limit - 0.1), 3.0
         for _ in range(12):
             c = np.exp(np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02))
-            value, slope = self.real(c)
+            value, slope, whole = self.real(c)
+            rest = c * np.log(c) - (1.0 + c) * np.log1p(c) - c * self.epsilon
+            least = int(np.argmin(whole + rest))
+            below = min(below, Tilt(float(c[least]), float((whole + rest)[least])), key=lambda tilt: tilt.bound)
             force = c * (slope - self.epsilon) - 1.0 - c / (1.0 + c)
             spent = (force <= 0.0) & (value - c * self.epsilon < self.log_delta - 2.0 * NEGLIGIBLE)
-            if spent.any():
-                return float(c[np.argmax(spent)])
             first = int(np.argmax(np.append(~(force <= 0.0), True)))
+            place = max(first - 1, 0)
+            if spent.any():
+                place = int(np.argmax(spent))
+                break
             if first == 0:
                 middle -= 2.0 * reach
             elif first == c.size:
@@ -174,72 +182,74 @@ class Band:
                 if math.log(c[-1]) > limit - 0.03:
                     break
             elif reach < 1.0:
-                return float(c[first - 1] if force[first] > -force[first - 1] else c[first])
+                place = first - 1 if force[first] > -force[first - 1] else first
+                break
             else:
                 low, high = math.log(c[first - 1]), math.log(c[first])
                 middle, reach = 0.5 * (low + high), 0.5 * (high - low)
-        return float(c[max(first - 1, 0)])
+        return Tilt(float(c[place]), float((value + rest)[place])), below
 
-    def chernoff(self, orders: Floats, whole: bool = False) -> Floats:
-        """Logs of upper bounds on the share in delta of the band, or of all up to its cap, from moments at orders."""
-        rest = orders * np.log(orders) - (1.0 + orders) * np.log1p(orders)
-        return self.real(orders, whole)[0] - orders * self.epsilon + rest
-
-    def peak(self, c: float) -> float:
-        """log of the integrand at a real order."""
-        return float(self.real(np.array([c]))[0][0]) - c * self.epsilon - math.log(c) - math.log1p(c)
-
-    def spacing(self, c: float, digits: float) -> Spacing:
-        """The widest spacing of nodes that the lines beside the line allow for so many e-foldings."""
+    def spacing(self, c: float, log_delta: float, goal: float) -> Spacing:
+        """The widest spacing of nodes that the lines beside the line allow, for a goal of e-foldings below delta."""
         shifts = c * SHIFTS[c * (1.0 + SHIFTS) < self.parts.gaussians.highest_order]
-        values, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
+        values, _, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
         below, above = values[1 : 1 + shifts.size], values[1 + shifts.size :]
-        peak = values[0] - math.log(c) - math.log1p(c)
+        peak = float(values[0]) - math.log(c) - math.log1p(c)
+        digits = max(goal + peak - c * self.epsilon + math.log(c) - log_delta, 3.0)
         grown = np.maximum(below + shifts * self.epsilon, above - shifts * self.epsilon) - peak
         grown = np.maximum(grown - np.log((c - shifts) * (1.0 + c - shifts)), 0.0)
         between = 2.0 * math.pi * shifts / (digits + grown)
-        if not shifts.size:
-            return Spacing(0.0, 0.0, 0.0, 0.0)
-        best = int(np.argmax(between))
-        return Spacing(*(float(column[best]) for column in (between, shifts, below, above)))
+        best = int(np.argmax(between)) if shifts.size else -1
+        columns = (between, shifts, below, above) if shifts.size else np.zeros((4, 1))
+        one, two, three, four = (float(column[best]) for column in columns)
+        return Spacing(one, two, three, four, digits, peak - c * self.epsilon)
+
+
+class Tilt(NamedTuple):
+    """A real order, and the log of Chernoff's bound there: of a band's share in delta, or of all up to a cap."""
+
+    order: float
+    bound: float
 
 
 class Spacing(NamedTuple):
-    """Distance of nodes, distance of the lines beside the line, and K on both of them."""
+    """Distance of nodes, distance of the lines beside the line, and K on both of them.
+
+    Then e-foldings that the line should fall by, and the log of the integrand at its largest.
+    """
 
     between: float
     shift: float
     below: float
     above: float
+    digits: float
+    peak: float
 
 
 class Chosen(NamedTuple):
-    """Bands that count with their tilts, those that do not with log bounds, and the same of all that is below."""
+    """Bands that count with their tilts, those that do not with bounds, and the same of all that is below."""
 
     bands: list[tuple[Band, float]]
-    negligible: list[tuple[Band, float, float]]
-    below: tuple[Band, float, float]
+    negligible: list[tuple[Band, Tilt]]
+    below: tuple[Band, Tilt]
     log_delta: float
 
 
 def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     """The bands of windowed parts; None where they would be too many."""
-    found: list[tuple[Band, float, float]] = []
-    most, c, limit = -math.inf, 1.0, parts.gaussians.highest_order
+    found: list[tuple[Band, Tilt]] = []
+    most, start = -math.inf, 1.5
     caps = [parts.cap(step) for step, _ in parts.steps]
     if any(not cap <= FARTHEST for cap in caps):
         return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
-        if depth:
-            tilts = np.array([tilt for tilt in (c, 2.0 * c) if tilt < limit])
-            rest, tilt = min(zip(band.chernoff(tilts, whole=True).tolist(), tilts.tolist()))
-            if rest < most - WITHIN - NEGLIGIBLE:
-                level = most - WITHIN
-                counts = [(one, tilt) for one, tilt, bound in found if bound >= level - NEGLIGIBLE]
-                return Chosen(counts, [one for one in found if one[2] < level - NEGLIGIBLE], (band, tilt, rest), level)
-        c = band.saddle(1.5 * c)
-        found.append((band, c, float(band.chernoff(np.array([c]))[0])))
-        most = max(most, found[-1][2])
+        tilt, below = band.saddle(start)
+        level = most - WITHIN
+        if depth and below.bound < level - NEGLIGIBLE:
+            counts = [(one, at.order) for one, at in found if at.bound >= level - NEGLIGIBLE]
+            return Chosen(counts, [one for one in found if one[1].bound < level - NEGLIGIBLE], (band, below), level)
+        found.append((band, tilt))
+        most, start = max(most, tilt.bound), 1.5 * tilt.order
         caps = [lower_cap(step, cap) for (step, _), cap in zip(parts.steps, caps)]
     return None

@@ -24,11 +24,10 @@ from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_eps
 from gaussveil.spectrum.subsampled.band_lines import (
     CLOSE,
     Lines,
-    band_lines,
     far_from_root,
+    lines_near,
     nodes_for,
     one_line,
-    rough_epsilon,
 )
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
@@ -235,10 +234,11 @@ class SubsampledLoss(Curve):
         if self._distance() <= delta:
             return 0.0
         epsilon, windowed = self._first_guess(goal), self._parts.windowed(goal - 2.0)
-        low, high, nodes = -math.inf, largest, one_line(windowed, epsilon)
+        low, high = -math.inf, largest
+        nodes: Nodes | Lines | None = one_line(windowed, epsilon)
         if nodes is None:
-            epsilon = min(rough_epsilon(windowed, goal, epsilon), largest)
-            nodes = band_lines(windowed, epsilon) if epsilon > 0.0 else None
+            lines = nodes = lines_near(windowed, goal, epsilon)
+            epsilon = min(lines.epsilon, largest)
         for _ in range(60):
             if epsilon <= 0.0 and low < 0.0:
                 at_zero = nodes.log_delta(0.0) if nodes is not None else (math.nan, math.nan, math.inf)
@@ -251,7 +251,7 @@ class SubsampledLoss(Curve):
             if not _accurate(*found, epsilon) and not (isinstance(nodes, Lines) and nodes.near(*found, epsilon)):
                 nodes = nodes_for(self._parts, epsilon, goal - 2.0)
                 found = nodes.log_delta(epsilon)
-            value, slope, error = found
+            (value, slope, error), at_hand = found, nodes
             if not math.isfinite(error):
                 if value < goal - CLOSE:  # windows do not suit a delta that small
                     epsilon, nodes = far_from_root(epsilon, value - goal, slope), None
@@ -265,7 +265,7 @@ class SubsampledLoss(Curve):
             if excess <= 0.0 and (-excess <= TOLERANCE * (1.0 - goal) + 2.0 * error or high - low <= 4 * UNIT * high):
                 return epsilon if error < COARSE * abs(slope) * epsilon else self._epsilon_in_balls(goal, epsilon)
             if abs(excess) < CLOSE:
-                epsilon = self._near_root(nodes, goal, epsilon - excess / slope)
+                epsilon = self._near_root(at_hand, goal, epsilon - excess / slope)
             else:
                 epsilon = far_from_root(epsilon, excess, slope)
         raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
