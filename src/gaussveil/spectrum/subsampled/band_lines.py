@@ -42,14 +42,20 @@ class LineMoments:
     def blocks(self, first: int, rows: int) -> tuple[Complexes, Complexes, Floats, Floats]:
         """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""
         blocks = BLOCK * np.arange(float(first), first + rows)[:, None]
-        before = turn_less_one(blocks[0, 0] * self.between * self.points.loss)[:, None]
         starts = turns_less_one(BLOCK * self.between * self.points.loss, rows)
-        starts = (before + (1.0 + before) * starts).T
-        grown = self.whole * np.expm1(self.exponent) + (self.whole * np.exp(self.exponent)) * starts
-        inside = self.inside + self.inside * starts
-        turned = np.concatenate([grown, inside, self.whole[None]]) @ self.turned
-        above = turned[:rows] + grown.sum(axis=1)[:, None] + (turned[-1] - self.points.missing)
-        part = turned[rows:-1] + inside.sum(axis=1)[:, None]
+        if first:
+            before = turn_less_one(blocks[0, 0] * self.between * self.points.loss)
+            starts *= 1.0 + before
+            starts += before
+        left = np.empty((2 * rows + 1, starts.shape[1]), dtype=complex)
+        np.multiply(starts, self.inside, out=left[rows:-1])
+        left[rows:-1] += self.inside
+        np.multiply(starts, self.whole * np.exp(self.exponent), out=left[:rows])
+        left[:rows] += self.whole * np.expm1(self.exponent)
+        left[-1] = self.whole
+        turned, sums = left @ self.turned.T, left.sum(axis=1)[:, None]
+        above = turned[:rows] + sums[:rows] + (turned[-1] - self.points.missing)
+        part = turned[rows:-1] + sums[rows:-1]
         last = (blocks + (BLOCK - 1.0)) * self.between
         size, share = np.abs(1.0 + above), part / (1.0 + above)
         rounding = (self.errors[0] + last * self.errors[1]) / size
@@ -60,11 +66,13 @@ class LineMoments:
 
 
 def turns_less_one(angle: Floats, count: int) -> Complexes:
-    """e^{i n angle} - 1 for n = 0, 1, ..., count - 1, in columns, by doubling."""
-    found, turn, known = np.zeros((angle.size, count), dtype=complex), turn_less_one(angle)[:, None], 1
+    """e^{i n angle} - 1 for n = 0, 1, ..., count - 1, in rows, by doubling."""
+    found, turn, known = np.zeros((count, angle.size), dtype=complex), turn_less_one(angle), 1
     while known < count:
-        before = found[:, : min(known, count - known)]
-        found[:, known : 2 * known] = before + (1.0 + before) * turn
+        before, after = found[: min(known, count - known)], found[known : 2 * known]
+        np.multiply(before, turn, out=after)
+        after += before
+        after += turn
         turn = turn * (2.0 + turn)
         known *= 2
     return found
@@ -109,7 +117,7 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
         known = np.isfinite(value) & np.isfinite(rounding)  # else next to nothing is left of either moment
         value, rounding = np.where(known, value, -1e4), np.where(known, rounding, 1.0)
         size = (value - order * band.epsilon - np.log(order) - np.log1p(order)).real - peak
-        spent = ((size < 2.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
+        spent = ((size < 1.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
         end = BLOCK * (int(np.argmax(spent)) + 1) if spent.any() else order.size  # beyond it there is but rounding
         columns.append((order[:end], value[:end], rounding[:end]))
         if spent.any():
@@ -129,7 +137,8 @@ class Lines:
         self.order, cumulant, self.rounding = (np.concatenate(column) for column in zip(*(line[:3] for line in lines)))
         self.log_terms = cumulant - np.log(self.order) - np.log1p(self.order)
         self.starts = np.cumsum([0, *self.sizes[:-1]])
-        self.ends = np.ravel(np.column_stack([self.starts, self.starts + np.array(self.sizes) - BLOCK]))
+        places = [self.starts + np.maximum(np.array(self.sizes) - back * BLOCK, 0) for back in (2, 1)]
+        self.ends = np.ravel(np.column_stack([self.starts, *places]))  # and the last two blocks of each line
         place = np.arange(self.order.size) - np.repeat(self.starts, self.sizes)
         between, self.shift, self.below, self.above = np.array([line.beside[:4] for line in lines]).T
         self.scale = np.repeat(between / math.pi, self.sizes) * np.where(place == 0, 0.5, 1.0)
@@ -151,13 +160,17 @@ class Lines:
         size = np.abs(values)
         fine = np.add.reduceat(values.real, self.starts)
         apart = np.abs(fine - np.add.reduceat(values.real * self.even, self.starts))
-        whole, far = np.add.reduceat(size, self.starts), np.maximum.reduceat(size, self.ends)[1::2]
+        whole, far = np.add.reduceat(size, self.starts), np.maximum.reduceat(size, self.ends).reshape(-1, 3)[:, 1:]
+        falls = np.minimum(far[:, 1] / np.maximum(far[:, 0], 1e-300), 0.9)  # from block to block, and beyond the last
+        beyond = far[:, 1] * BLOCK * falls / (1.0 - falls)
         c = self.order.real[self.starts]
         # how far sums are from integrals: by those of |F| on lines beside each
         beside = np.exp(np.minimum(self.below - (c - self.shift) * epsilon - peak, 700.0)) / (c - self.shift)
         beside += np.exp(np.minimum(self.above - (c + self.shift) * epsilon - peak, 700.0)) / (c + self.shift)
         missed, wider = (0.5 * beside / np.expm1(np.minimum(self.turns * share, 700.0)) for share in (1.0, 0.5))
-        error = float(size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms))) + np.sum(8.0 * far + missed))
+        error = float(
+            size @ (self.rounding + UNIT * (16.0 + 4.0 * np.abs(terms))) + np.sum(8.0 * far[:, 1] + beyond + missed)
+        )
         total = float(fine.sum())
         if not total > 0.0:
             return math.nan, math.nan, math.inf

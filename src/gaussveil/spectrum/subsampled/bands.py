@@ -19,8 +19,9 @@ from gaussveil.typing import Floats
 
 HEIGHT = 1.5  # of a band, at most
 MOST_BANDS = 40
-DIGITS = 33.0  # e-foldings between delta and what a line leaves out
-NEGLIGIBLE = 32.0  # e-foldings below delta at which a band is only bounded
+DIGITS = 32.0  # e-foldings between delta and what a line leaves out
+ENDING = 36.0  # the same for what is not charged: sums over outputs, and outputs beyond a window's end
+NEGLIGIBLE = 31.0  # e-foldings below delta at which a band is only bounded
 WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
@@ -89,7 +90,7 @@ class Points:
         sizes = [self.base + order * self.loss + part for part in (self.whole, self.inside)]
         strips, turned, window = self._turned
         cost = np.max(np.maximum(*(size - size.max() for size in sizes)) + height * turned, axis=1) + window
-        return float(np.max(2.0 * math.pi * strips / (DIGITS + math.log(count) + cost)))
+        return float(np.max(2.0 * math.pi * strips / (ENDING + math.log(count) + cost)))
 
     @cached_property
     def _turned(self) -> tuple[Floats, Floats, Floats]:
@@ -148,13 +149,13 @@ class Band:
         for points, (_, count) in zip(self.coarse, self.parts.steps):
             found = points.means(orders)
             share = np.minimum(found.share, 1.0 - UNIT)
-            ending = np.where(found.last > found.largest - DIGITS, found.last, -np.inf)
+            ending = np.where(found.last > found.largest - ENDING, found.last, -np.inf)
             rise = np.maximum(rise, ending - found.log_moment + math.log(count))
             whole = whole + count * found.log_moment
             slope = slope + count * found.mean
             kept = kept + count * np.log1p(-share)
             pull = pull + count * share * (found.inside - found.mean) / (1.0 - share)
-        slope[rise + whole - orders * self.epsilon > self.log_delta - DIGITS] = np.inf
+        slope[rise + whole - orders * self.epsilon > self.log_delta - ENDING] = np.inf
         gone = np.maximum(-np.expm1(kept), 1e-300)
         return whole + np.log(gone), slope + np.exp(kept) / gone * pull, whole
 

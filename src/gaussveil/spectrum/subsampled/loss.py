@@ -247,11 +247,11 @@ class SubsampledLoss(Curve):
                 low = 0.0
             if not low < epsilon < high:
                 epsilon = max(0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0, 0.0)
-            found = nodes.log_delta(epsilon) if nodes is not None else (math.nan, math.nan, math.inf)
-            if not _accurate(*found, epsilon) and not (isinstance(nodes, Lines) and nodes.near(*found, epsilon)):
+            found = (math.nan, math.nan, math.inf) if nodes is None else nodes.log_delta(epsilon)
+            if nodes is None or not (_accurate(*found, epsilon) or nodes.near(*found, epsilon)):
                 nodes = nodes_for(self._parts, epsilon, goal - 2.0)
                 found = nodes.log_delta(epsilon)
-            (value, slope, error), at_hand = found, nodes
+            value, slope, error = found
             if not math.isfinite(error):
                 if value < goal - CLOSE:  # windows do not suit a delta that small
                     epsilon, nodes = far_from_root(epsilon, value - goal, slope), None
@@ -265,7 +265,7 @@ class SubsampledLoss(Curve):
             if excess <= 0.0 and (-excess <= TOLERANCE * (1.0 - goal) + 2.0 * error or high - low <= 4 * UNIT * high):
                 return epsilon if error < COARSE * abs(slope) * epsilon else self._epsilon_in_balls(goal, epsilon)
             if abs(excess) < CLOSE:
-                epsilon = self._near_root(at_hand, goal, epsilon - excess / slope)
+                epsilon = self._near_root(nodes, goal, epsilon - excess / slope)
             else:
                 epsilon = far_from_root(epsilon, excess, slope)
         raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
@@ -284,7 +284,8 @@ class SubsampledLoss(Curve):
             return found
         uses = math.log(sum(count for _, count in self.steps))
         alone = max(_single_guess(step, goal - uses) for step, _ in self.steps)
-        return found if alone <= found <= 4.0 * alone else alone
+        nearly_normal = min(step.noise_multiplier for step, _ in self.steps) > 3.5
+        return found if alone <= found <= (math.inf if nearly_normal else 4.0 * alone) else alone
 
     def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
         """The root on rigorous upper ends, by secants, where no contour settles in doubles."""

@@ -23,6 +23,7 @@ REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0
 CELLS = 256  # of the coarse look at a sum
 MOST = 8192  # points of one sum; what would need more is not settled here
+KNOWN = 4.5  # standard deviations by which a density is shifted if its log moment is above what follows
 TILTED = 3.0  # log moments beyond this are summed without subtracting what their integrals are known to be
 Complexes = Any  # NDArray[np.complex128]
 
@@ -111,13 +112,13 @@ class Step:
         weight = -order if self.backward else 1.0 + order
         if weight < 0.0 and not self.replace:  # log-concave, with variance at most 1
             mode = self._mode(weight)
-            return mode - REACH, mode + REACH
+            return _with_known(mode - REACH, mode + REACH)
         far = max(weight, abs(order)) / self.noise_multiplier
         far += math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + REACH
         far = min(far, cap + REACH)
         z = np.linspace(-far if self.replace else -REACH, far, CELLS + 1)
         first, second = self.logs(z)
-        return _inside(z, order * (first - second) + first + self._log_weight(z, cap))
+        return _with_known(*_inside(z, order * (first - second) + first + self._log_weight(z, cap)))
 
     def _mode(self, weight: float) -> float:
         """The z with z = weight A'(z), for a negative weight."""
@@ -207,6 +208,11 @@ def _inside(x: Floats, size: Floats) -> tuple[float, float]:
     """The interval that holds every x at which the size, a logarithm, is not negligible."""
     inside = np.flatnonzero(size >= size.max() - 0.5 * REACH * REACH)
     return float(x[max(inside[0] - 1, 0)]), float(x[min(inside[-1] + 1, x.size - 1)])
+
+
+def _with_known(low: float, high: float) -> tuple[float, float]:
+    """An interval that holds all of the normal density where its tilted one is near: its integrals are subtracted."""
+    return (min(low, -REACH) if low < KNOWN - REACH else low), (max(high, REACH) if high > REACH - KNOWN else high)
 
 
 def _logistic(x: float) -> float:
