@@ -42,7 +42,7 @@ def test_answers_are_never_below_the_truth(full: bool) -> None:
 
 
 def test_moments_subtract_the_whole_normal_density() -> None:
-    """Sums over the tilted outputs alone left 1e-12 of log delta out, on the unsafe side; a band's tail was one, too."""
+    """Sums over the tilted outputs alone left 1e-12 of log delta out, on the unsafe side, as did a band's tail."""
     noises = (72.518, 71.828, 85.513, 3.761)
     few = [case for case in CASES if case["noise_multiplier"] in noises]
     assert len(few) == len(noises)
