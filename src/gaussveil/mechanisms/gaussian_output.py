@@ -36,7 +36,7 @@ from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
 
 WIDER = {"with": "X", "without": "Y", "either": "either"}
-ROUNDING = 1 + 1e-12
+ROUNDING = 1 + 1e-12  # of bounds computed in floating point
 SMALLER_BOUND = "a smaller epsilon or a smaller mean_bound may help"
 
 

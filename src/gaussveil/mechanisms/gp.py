@@ -36,7 +36,7 @@ from gaussveil.calibration import mean_shift_for
 from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.containers import real_array
 from gaussveil.errors import ParameterError, ShapeError
-from gaussveil.mechanisms.gaussian_output import LiftedPlan, calibrated
+from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated
 from gaussveil.mechanisms.gp_kernels import is_positive_definite
 from gaussveil.mechanisms.records import Records, new_rows
 from gaussveil.mechanisms.release_path import Mechanism, Promise
@@ -44,7 +44,6 @@ from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
 
-ROUNDING = 1 + 1e-12
 CELL_GAP = 2.0**-14  # relative, between the certified maximum over p and the largest value found
 
 

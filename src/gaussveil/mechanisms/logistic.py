@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from gaussveil import checks
 from gaussveil.accounting import Adjacency
 from gaussveil.errors import ParameterError
-from gaussveil.mechanisms.gaussian_output import LiftedPlan, calibrated, clipped
+from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated, clipped
 from gaussveil.mechanisms.records import Records, clipped_rows, is_missing, new_rows
 from gaussveil.mechanisms.release_path import Mechanism
 from gaussveil.typing import Floats
@@ -54,7 +54,7 @@ class LogisticSensitivity:
         precision = self.regularization + self.row_norm**2 / 4
         shrinkage = self.row_norm**2 / 4 / (self.regularization * precision)
         gap = self.row_norm / self.regularization * (1 + 2 * MEAN_TOLERANCE) / math.sqrt(variance)
-        return gap * (1 + 1e-12), math.log1p(shrinkage / (variance + 1 / precision)) * (1 + 1e-12)
+        return gap * ROUNDING, math.log1p(shrinkage / (variance + 1 / precision)) * ROUNDING
 
 
 class TwoClasses(ClassifierMixin):

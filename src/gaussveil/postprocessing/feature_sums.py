@@ -1,14 +1,8 @@
 """Noisy class sums put together with the features, where only labels are protected.
 
-The sums are released as under record adjacency, as if nobody knew the features. But everybody does: each sum is one of
-public vectors, over labels that the features nearly tell wherever classes are Gaussian. Given the features, labels are
-independent draws with the shares of the classes' densities; the released sums are linear in them, with Gaussian noise
-of known covariance. EM on both: given the classes, the labels' moments about their expectation follow by one Gaussian
-conditioning (`_Sums.conditioned`), and they give the next classes.
-
-Where classes are no Gaussians, EM takes other groups for them. The sums show it: under the model the distance between
-released and expected sums is chi-square, and where it is too large the classes stay as the sums alone have them.
-Post-processing throughout: labels come in through released sums alone. Derived: docs/mechanisms/mixture.md.
+EM on both: given the features, labels are independent draws; the released sums are linear in them, with Gaussian noise
+of known covariance, so the classes' moments follow by one Gaussian conditioning. Where released and expected sums are
+too far apart for the model, the classes stay as the sums alone have them (docs/mechanisms/mixture.md).
 """
 
 from __future__ import annotations

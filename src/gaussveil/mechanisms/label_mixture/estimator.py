@@ -36,7 +36,7 @@ from gaussveil.mechanisms.label_mixture.methods import (
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import stage_budget
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.records import Records, read_records
+from gaussveil.mechanisms.mixture.records import ClassedRecords, read_records
 from gaussveil.mechanisms.mixture.stages import Surroundings, allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.noise.laplace import rational_scale
@@ -80,7 +80,7 @@ class PrivateLabelMixture(MixtureEstimator):
     classes: Sequence[Any]
     method: str = "auto"
 
-    def _records(self, X: Any, y: Any) -> Records:
+    def _records(self, X: Any, y: Any) -> ClassedRecords:
         if y is None:
             raise ParameterError("requires y to be passed, but the target y is None: pass the labels.")
         records = read_records(X, y, classes=self.classes, columns=self.columns)
@@ -93,7 +93,7 @@ class PrivateLabelMixture(MixtureEstimator):
             raise ParameterError("classes must name two labels at least: a label must have another to change to.")
         return records
 
-    def _design(self, records: Records) -> tuple[Plan, Draw]:
+    def _design(self, records: ClassedRecords) -> tuple[Plan, Draw]:
         promise, classes = self.promise, len(records.classes)
         epsilon = checks.positive("epsilon", promise.epsilon)
         method = checks.one_of("method", self.method, ("auto", *METHODS))

@@ -1,17 +1,7 @@
-"""Mixtures under label adjacency: one record's class label is replaced by another; the features are NOT protected.
+"""How classes are found where labels alone are protected: randomised answers, a noisy table by cells, or both.
 
-Four releases, functions of the labels through noise only and of the features as they are:
-
-* ``response``: K-ary randomised response on every label, then EM on the features (corrections F4). The dominating pair
-  is that of one answer: pure epsilon, exact coins.
-* ``clusters``: the features alone are cut into cells, and the table class x cell is released with discrete Laplace
-  noise of scale 2/epsilon (corrections F3): a label moves two counts by one each.
-* ``both``: such a table of few cells with a part of epsilon, and answers with the rest, which add up.
-* ``sums``: noisy class sums in stages, as under record adjacency (corrections F1, with clipped ellipsoids in place of
-  covering ones): a label moves the sums of two classes, so the squared loss is twice that of one record. The public
-  features then sharpen them (feature_sums.py).
-
-derived: docs/mechanisms/mixture.md.
+Functions of the labels through `SecretLabels` only and of the public features as they are (corrections F1, F3, F4;
+derived: docs/mechanisms/mixture.md, "Label adjacency"). The fourth way, noisy class sums, is that of all mixtures.
 """
 
 from __future__ import annotations

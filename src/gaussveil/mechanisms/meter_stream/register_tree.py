@@ -1,14 +1,8 @@
 """Registers alone: energies of nested public windows with noise that adds up as they do.
 
-The noise of the shortest windows has precision sum_l (1/u_l) (A_l - A_{l+1}) per reading, A_l the average over the
-windows of level l: days of one month are correlated so that their month is better than its days would be. With g_l(L)
-= S_l/n_l - S_{l+1}/n_{l+1}, S_l the sum of squares of L readings that begin with a window, cut by windows of n_l:
-
-    distance of an event of T readings of a kW: D^2 = a^2 sum_l g_l(T)/u_l,  variance of L readings: sum_l g_l(L) u_l.
-
-Where u falls with l the precision has no negative entry, so an event of one sign is the worst, and no way to cut T
-readings has larger squares, at any level, than the one that begins with a window: D is exact. Derived:
-docs/mechanisms/meter_stream.md, "Registers alone".
+With g_l(L) = S_l/n_l - S_{l+1}/n_{l+1}, S_l the sum of squares of L readings that begin with a window, cut by windows
+of n_l, an event of T readings of a kW has D^2 = a^2 sum_l g_l(T)/u_l, exactly where u falls with l, and L readings have
+the variance sum_l g_l(L) u_l (derived: docs/mechanisms/meter_stream.md, "Registers alone").
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gaussveil.accounting import Adjacency, Charge, PrivateDiagnostics
 from gaussveil.containers import frame, library_of, series
 from gaussveil.errors import InputError
-from gaussveil.mechanisms.mixture.records import Records, read_records
+from gaussveil.mechanisms.mixture.records import ClassedRecords, read_records
 from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.postprocessing.mixture_model import MixtureModel, Parameters
 from gaussveil.typing import Floats, Integers
@@ -32,11 +32,11 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
     model_: MixtureModel = field(init=False, repr=False)
 
     @abstractmethod
-    def _records(self, X: Any, y: Any) -> Records:
+    def _records(self, X: Any, y: Any) -> ClassedRecords:
         """What the mixture is fitted to; refuses what the schema shows to be wrong."""
 
     @abstractmethod
-    def _design(self, records: Records) -> tuple[Plan, Draw]:
+    def _design(self, records: ClassedRecords) -> tuple[Plan, Draw]:
         """What a fit to such records debits and certifies, and its draw."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -68,7 +68,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         return self._design(self._records(X, y))[0]
 
     def _said(
-        self, records: Records, charge: Charge, adjacency: Adjacency, assumptions: Sequence[str], **known: object
+        self, records: ClassedRecords, charge: Charge, adjacency: Adjacency, assumptions: Sequence[str], **known: object
     ) -> Plan:
         """A plan in the words that all mixtures share."""
         where = "stated by the caller" if records.classes_declared else "those present in the data, declared public"

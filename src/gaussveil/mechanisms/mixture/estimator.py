@@ -30,7 +30,7 @@ from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import CAPS, classes_for, rows_per_unit_for, stage_budget
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
-from gaussveil.mechanisms.mixture.records import Records, read_records
+from gaussveil.mechanisms.mixture.records import ClassedRecords, read_records
 from gaussveil.mechanisms.mixture.stages import Surroundings, allowed_shift, for_stages, sampler_error, staged
 from gaussveil.mechanisms.release_path import Plan
 from gaussveil.postprocessing.mixture_model import Parameters
@@ -87,7 +87,7 @@ class PrivateGaussianMixture(MixtureEstimator):
     unit: Any = None
     rows_per_unit: int | str | None = None
 
-    def _records(self, X: Any, y: Any) -> Records:
+    def _records(self, X: Any, y: Any) -> ClassedRecords:
         chosen: dict[str, Any] = {"classes": self.classes, "rows_per_unit": self.rows_per_unit}
         rules = [name for name, value in chosen.items() if isinstance(value, str) and value == "auto"]
         if rules:
@@ -118,7 +118,7 @@ class PrivateGaussianMixture(MixtureEstimator):
             )
         return tuple(share / sum(given) for share in given)
 
-    def _design(self, records: Records) -> tuple[Plan, Draw]:
+    def _design(self, records: ClassedRecords) -> tuple[Plan, Draw]:
         classes, dimension = len(records.classes), len(records.columns)
         rows, unit = records.source.rows_per_unit, unit_of(records.source)
         mean_shift = allowed_shift(self.promise, classes, dimension, rows)

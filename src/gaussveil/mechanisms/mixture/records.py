@@ -23,7 +23,7 @@ NO_LABEL = "\ue000 no label"  # a private character of Unicode: nobody names a c
 
 
 @dataclass(frozen=True)
-class Records:
+class ClassedRecords:
     """A source, its feature columns, its label column (None without labels) and the public classes."""
 
     source: Source
@@ -65,7 +65,7 @@ def read_records(
     columns: Sequence[str] | None,
     unit: Any = None,
     rows_per_unit: int | None = None,
-) -> Records:
+) -> ClassedRecords:
     """Accept arrays, frames and Sources; refuse what the schema shows to be wrong, before anything is spent.
 
     `labels` is an array beside the data, the name of a column, or None. `unit` may be an array beside the data too.
@@ -90,7 +90,7 @@ def read_records(
         source = source.select([*features, *(name for name in aside if name not in features)])
     if bound is not None:
         source = source.bounded(bound.column, bound.rows)
-    records = Records(source, features, label, public, declared)
+    records = ClassedRecords(source, features, label, public, declared)
     if records.group is not None:
         records.group.value_set(source.schema.field(records.group.column).type)  # refuses labels of another type
     return records

@@ -42,7 +42,7 @@ from gaussveil.typing import Floats
 WHOLE_SHARE, STEP_SHARE, STEPS = 0.10, 0.10, 3
 CLIP_MASS = 0.9  # share of the fitted Gaussian inside the ball of the Lloyd steps
 START_DRAWS = 4000
-ROUNDING_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
+STAGES_RESERVE = 1 - 2.0**-40  # for the rounding of certified deltas and of the stages' scales
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def sampler_error(classes: int, dimension: int) -> float:
 
 def allowed_shift(promise: Promise, classes: int, dimension: int, rows_per_unit: int = 1) -> float:
     """The mean shift that a promise allows one unit over all passes together."""
-    shift = mean_shift_for(promise.epsilon, promise.ideal_delta(sampler_error(classes, dimension), ROUNDING_RESERVE))
+    shift = mean_shift_for(promise.epsilon, promise.ideal_delta(sampler_error(classes, dimension), STAGES_RESERVE))
     if shift <= 4 * ROUNDING_SHIFT:
         raise ParameterError(f"epsilon and delta allow a mean shift of {shift:.3g} only: raise them.")
     if shift <= 4 * ROUNDING_SHIFT * rows_per_unit:
@@ -134,7 +134,7 @@ def allowed_shift(promise: Promise, classes: int, dimension: int, rows_per_unit:
 
 def for_stages(mean_shift: float) -> float:
     """What the stages may use: rounding to the lattice takes the rest."""
-    return (mean_shift - ROUNDING_SHIFT) * ROUNDING_RESERVE
+    return (mean_shift - ROUNDING_SHIFT) * STAGES_RESERVE
 
 
 def staged(passes: PrivatePasses, classes: int, known: Surroundings, mean_shift: float) -> Guess:
