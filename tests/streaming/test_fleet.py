@@ -46,6 +46,7 @@ def test_each_reading_counts_once_and_periods_close_by_public_rules(tmp_path: Pa
     assert all(not answer.runs for answer in gateway.answer(far))
     jump = gateway.answer(messages(("a", 4, 0.1)))
     assert [(run[0], len(run[1])) for run in jump[0].runs] == [(1, 3)]
+    assert gateway.answer([]) == []  # of a group of which nothing is a reading
     health = gateway.health()
     assert (health["late"], health["repeated"], health["unknown"], health["malformed"]) == (1, 0, 1, 3)
     assert (health["accepted"], health["substituted"], health["periods"]) == (2, 10, 4)

@@ -1,4 +1,4 @@
-"""`gaussveil stream fleet`: live private sums of many meters, over lines or MQTT."""
+"""`gaussveil stream fleet`: live private sums of many meters, over lines, MQTT or Kafka."""
 
 from __future__ import annotations
 

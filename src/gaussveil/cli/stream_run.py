@@ -1,4 +1,4 @@
-"""`gaussveil stream run`: serve private readings over lines or MQTT."""
+"""`gaussveil stream run`: serve private readings over lines, MQTT or Kafka."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gaussveil.cli.options import MetersFile, MetricsSeconds
 from gaussveil.errors import FormatError, ParameterError
 
 if TYPE_CHECKING:
-    from gaussveil.streaming.mqtt import MqttGateway
+    from gaussveil.streaming.broker import BrokerGateway
     from gaussveil.streaming.mqtt_client import Broker
 
 NEW_OBJECTS = 50_000  # between two looks for garbage
-PASSWORD = "GAUSSVEIL_MQTT_PASSWORD"
+PASSWORDS = {"--mqtt": "GAUSSVEIL_MQTT_PASSWORD", "--kafka": "GAUSSVEIL_KAFKA_PASSWORD"}
 REFUSED = {
     "malformed_payload": "that are no readings",
     "malformed_value": "without a number",
@@ -37,18 +37,20 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 class Transport:
     """Lines on stdin and stdout, or a broker; and how often the log tells of the work."""
 
-    mqtt: Annotated[str | None, typer.Option(help="Broker host:port; without it, lines on stdin and stdout.")] = None
-    user: Annotated[str | None, typer.Option(help=f"MQTT user; the password from {PASSWORD}, a file, or a prompt.")] = (
-        None
-    )
+    mqtt: Annotated[str | None, typer.Option(help="MQTT broker, host:port; without it, stdin and stdout.")] = None
+    kafka: Annotated[str | None, typer.Option(help="Or Kafka's brokers, host:port,...; needs gaussveil[kafka].")] = None
+    topic: Annotated[str | None, typer.Option(help="Kafka topic of readings, keyed by meter.")] = None
+    private_topic: Annotated[str | None, typer.Option(help="Kafka topic of private readings.")] = None
+    options: Annotated[Path | None, typer.Option(help="JSON file of librdkafka's own options, for Kafka.")] = None
+    user: Annotated[
+        str | None, typer.Option(help=f"Its password: from {' or '.join(PASSWORDS.values())}, a file, or a prompt.")
+    ] = None
     password_file: Annotated[Path | None, typer.Option(help="File with the password, for its owner only.")] = None
     tls: Annotated[bool, typer.Option("--tls", help="TLS with the system's authorities.")] = False
     ca: Annotated[Path | None, typer.Option(help="Certificate authority file; switches TLS on.")] = None
     cert: Annotated[Path | None, typer.Option(help="Client certificate; switches TLS on.")] = None
     key: Annotated[Path | None, typer.Option(help="Key of the client certificate.")] = None
-    client: Annotated[str, typer.Option(help="MQTT client name; keep it, the broker remembers it.")] = (
-        "gaussveil-gateway"
-    )
+    client: Annotated[str, typer.Option(help="MQTT client name, or Kafka group; keep it.")] = "gaussveil-gateway"
     metrics: MetricsSeconds = 60.0
 
     def broker(self) -> Broker | None:
@@ -56,26 +58,33 @@ class Transport:
         from gaussveil.streaming.monitor import LOGGER
         from gaussveil.streaming.mqtt_client import Broker
 
-        if self.mqtt is None:
+        if self.kafka is None and (self.topic, self.private_topic, self.options) != (None, None, None):
+            raise ParameterError("--topic, --private-topic and --options are for Kafka: name it with --kafka host:port")
+        if self.mqtt is None and self.kafka is None:
             if self.user is not None or self.tls or self.ca is not None or self.cert is not None:
                 raise ParameterError("--user, --tls, --ca and --cert are for a broker: name it with --mqtt host:port")
             return None
-        host, port = _address(self.mqtt, "--mqtt")
         if self.key is not None and self.cert is None:
             raise ParameterError("--key belongs to --cert: give both")
-        made = Broker(
-            host=host,
-            port=port,
-            client=self.client,
-            user=self.user,
-            password=_password(self.user, self.password_file),
-            tls=self.tls,
-            certificate_authority=None if self.ca is None else str(self.ca),
-            client_certificate=None if self.cert is None else str(self.cert),
-            client_key=None if self.key is None else str(self.key),
-        )
+        if (self.kafka is None) == (self.mqtt is None):
+            raise ParameterError("--mqtt and --kafka name one broker: give one of them")
+        option = "--mqtt" if self.kafka is None else "--kafka"
+        addresses = [_address(one, option) for one in ([self.mqtt] if self.mqtt else str(self.kafka).split(","))]
+        host, port = addresses[0]
+        given: dict[str, Any] = {
+            "host": host,
+            "port": port,
+            "client": self.client,
+            "user": self.user,
+            "password": _password(self.user, self.password_file, PASSWORDS[option]),
+            "tls": self.tls,
+            "certificate_authority": None if self.ca is None else str(self.ca),
+            "client_certificate": None if self.cert is None else str(self.cert),
+            "client_key": None if self.key is None else str(self.key),
+        }
+        made = Broker(**given) if self.kafka is None else self._cluster(given, self.kafka)
         if self.user is not None and not made.encrypted:
-            if host not in LOCAL:
+            if any(one not in LOCAL for one, _ in addresses):
                 raise ParameterError(
                     f"--user must come with TLS, since the password would travel in the clear to {host}: add --tls or "
                     "--ca"
@@ -83,13 +92,21 @@ class Transport:
             LOGGER.warning("the password travels in the clear: there is no TLS")
         return made
 
+    def _cluster(self, given: dict[str, Any], brokers: str) -> Broker:
+        from gaussveil.cli.stream_spark import given_options
+        from gaussveil.streaming.kafka import KafkaBroker
+
+        if self.topic is None or self.private_topic is None or self.topic == self.private_topic:
+            raise ParameterError("--kafka must come with --topic and --private-topic, two names: readings and answers")
+        given |= {"source": self.topic, "target": self.private_topic, "others": brokers.split(",")[1:]}
+        return KafkaBroker(**given, options=given_options([], self.options))
+
     def serve(self, gateway: Any, broker: Broker | None, listen: tuple[str, int] | None = None, **how: Any) -> None:
         """Answer until stdin ends or the process is stopped; `how` is what lines or the broker's gateway take."""
         from gaussveil.streaming.monitor import LOGGER, Monitor
-        from gaussveil.streaming.mqtt import MqttGateway
         from gaussveil.streaming.stdio import serve_lines
 
-        service = None if broker is None else MqttGateway(gateway, broker, take_over=how.get("take_over", False))
+        service = None if broker is None else _service(gateway, broker, take_over=how.get("take_over", False))
         monitor = Monitor(gateway, service)
         if listen is not None:
             port = monitor.serve(*listen)
@@ -110,7 +127,7 @@ class Transport:
 class FleetTransport(Transport):
     """The same under a name of its own."""
 
-    client: Annotated[str, typer.Option(help="MQTT client name; keep it.")] = "gaussveil-fleet"
+    client: Annotated[str, typer.Option(help="MQTT client name, or Kafka group; keep it.")] = "gaussveil-fleet"
 
 
 @with_options
@@ -138,7 +155,7 @@ def run(
 ) -> None:
     """Serve private readings until stdin ends.
 
-    Over MQTT until the process is stopped. The log goes to stderr, one JSON per line.
+    Over MQTT or Kafka until the process is stopped. The log goes to stderr, one JSON per line.
 
     Example: gaussveil stream run meter.json < readings.jsonl > private.jsonl
     """
@@ -164,19 +181,28 @@ def run(
         raise FormatError(f"{refused} lines were refused ({reasons}); all others were answered")
 
 
-def _until_stopped(service: MqttGateway) -> None:
+def _service(gateway: Any, broker: Broker, *, take_over: bool) -> BrokerGateway:
+    from gaussveil.streaming.kafka import KafkaBroker, KafkaGateway
+    from gaussveil.streaming.mqtt import MqttGateway
+
+    if isinstance(broker, KafkaBroker):
+        return KafkaGateway(gateway, broker, take_over=take_over)
+    return MqttGateway(gateway, broker, take_over=take_over)
+
+
+def _until_stopped(service: BrokerGateway) -> None:
     """Until a signal ends it."""
     from gaussveil.streaming.monitor import LOGGER
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.finish())
     service.start()
-    LOGGER.info("listening", extra={"facts": {"broker": f"{service.broker.host}:{service.broker.port}"}})
+    LOGGER.info("listening", extra={"facts": {"broker": service.broker.address}})
     service.wait()
     service.stop()
 
 
-def _password(user: str | None, file: Path | None) -> str | None:
+def _password(user: str | None, file: Path | None, variable: str) -> str | None:
     """Never from the command line, which everybody on the machine can read."""
     if user is None:
         if file is not None:
@@ -186,19 +212,18 @@ def _password(user: str | None, file: Path | None) -> str | None:
         if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise ParameterError(f"--password-file must be readable by its owner only. Run chmod 600 {file}")
         return file.read_text(encoding="utf-8").rstrip("\n")
-    if PASSWORD in os.environ:
-        return os.environ[PASSWORD]
+    if variable in os.environ:
+        return os.environ[variable]
     if sys.stdin.isatty():
-        return str(typer.prompt(f"MQTT password of {user}", hide_input=True, err=True))
-    raise ParameterError(f"--user must have a password in {PASSWORD} or --password-file")
+        return str(typer.prompt(f"password of {user}", hide_input=True, err=True))
+    raise ParameterError(f"--user must have a password in {variable} or --password-file")
 
 
 def _address(text: str, option: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 <= int(port) < 65536 or "@" in host or "/" in host:
-        raise ParameterError(
-            f"{option} must be host:port, as in localhost:1883; a user belongs in --user, its password in {PASSWORD}"
-        )
+        secret = f"; a user belongs in --user, its password in {PASSWORDS[option]}" if option in PASSWORDS else ""
+        raise ParameterError(f"{option} must be host:port, as in localhost:1883{secret}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -65,7 +65,7 @@ def spark(
 
     Example: gaussveil stream spark meter.json --input readings --out private --checkpoint checkpoint --once
     """
-    given = _options(option or [], options)
+    given = given_options(option or [], options)
     _check_ends(kafka, {"--input": source, "--topic": topic}, {"--out": out, "--private-topic": private_topic})
     source, out, checkpoint = _absolute(source), _absolute(out), _absolute(checkpoint) or ""
     _check_folders(source, out, checkpoint)
@@ -145,7 +145,8 @@ def _tell_progress(query: StreamingQuery) -> None:
         print(json_format.dumps(record), file=sys.stderr, flush=True)
 
 
-def _options(pairs: list[str], file: Path | None) -> dict[str, str]:
+def given_options(pairs: list[str], file: Path | None) -> dict[str, str]:
+    """Of a JSON file and of NAME=VALUE pairs; the latter win."""
     found: dict[str, str] = {}
     if file is not None:
         content = read_json(file)

@@ -1,4 +1,4 @@
-"""Live sums of a fleet: messages of its meters in, one private sum per period out, over lines, MQTT or Spark.
+"""Live sums of a fleet: messages of its meters in, one private sum per period out, over lines, MQTT, Kafka or Spark.
 
 - A meter counts periods from 0; of two readings of one meter and period the first counts.
 - A period is closed when a reading of the period `patience` later has arrived from any meter. Who has not sent by then
@@ -101,6 +101,8 @@ class FleetGateway(Gateway):
 
     def answer(self, messages: Sequence[Message]) -> list[Answer]:
         """The sums of periods that these messages close stand in the answer to the last of them."""
+        if not messages:
+            return []
         taken = [self._examined(message) for message in messages]
         rows, sequences, values = (np.concatenate([part[k] for part in taken]) for k in range(3))
         answers = [Answer(self.name) for _ in messages]

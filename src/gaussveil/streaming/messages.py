@@ -15,12 +15,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from gaussveil.mechanisms.meter_stream.registers import Energy
-from gaussveil.streaming.gateway import Message
+from gaussveil.streaming.gateway import Answer, Message
 from gaussveil.typing import Floats
 
 MARK = b"GVB1"
 HEAD = struct.Struct("<4sQ")
 LARGEST_BATCH = 4096
+LARGEST_PAYLOAD = HEAD.size + 8 * LARGEST_BATCH
 LARGEST_TEXT = 4096  # bytes of one JSON reading; ours have fewer than a hundred
 _JSON = json.JSONDecoder()
 
@@ -76,6 +77,22 @@ def fault(body: bytes) -> str:
     if type(record.get("seq")) is not int:
         return '"seq" must be a whole number'
     return '"kw" must be a number such as 0.4: no text, no decimal comma, no null (or --missing substitute)'
+
+
+def decode_line(body: bytes) -> Message | None:
+    """The message in a JSON object that names its meter."""
+    record = parse_record(body)
+    meter = record.get("meter") if isinstance(record, dict) else None
+    return from_record(meter, record) if isinstance(meter, str) else None
+
+
+def encode_answer(answer: Answer, *, batch: bool) -> Iterator[tuple[str, bytes]]:
+    """Payloads of private readings, "power", and of registers, "energy"."""
+    for sequence, values in answer.runs:
+        for payload in (encode_batch(sequence, values),) if batch else encode_readings(sequence, values):
+            yield "power", payload
+    for energy in answer.energies:
+        yield "energy", encode_energy(energy)
 
 
 def encode_batch(sequence: int, values: Floats) -> bytes:

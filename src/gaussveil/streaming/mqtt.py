@@ -10,20 +10,18 @@ gaussveil/<client>/lease, and ends where it finds another's.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from dataclasses import dataclass, field
 
-from gaussveil.errors import GaussveilError, ParameterError, SourceError
+from gaussveil.errors import SourceError
+from gaussveil.streaming.broker import PATIENCE, BrokerGateway
 from gaussveil.streaming.gateway import Answer, Gateway, Message
-from gaussveil.streaming.messages import decode, encode_batch, encode_energy, encode_readings, is_batch
+from gaussveil.streaming.messages import decode, encode_answer, is_batch
 from gaussveil.streaming.mqtt_client import Arrived, Broker, MqttClient
 
 GROUP = 512
 MOST_IN_FLIGHT = 1 << 14  # the protocol has 65535 numbers for them
 MOST_NAMES = 1 << 17  # of topics that are remembered
-PATIENCE = 0.25  # seconds between looks at `stop`, when nothing arrives
-LONGEST_DELAY = 30.0
 
 
 @dataclass(slots=True, eq=False)
@@ -38,21 +36,16 @@ class _Received:
     answer: Answer | None = None
 
 
-class MqttGateway:
-    """A gateway on a broker; `start`, then `stop`. Reconnects by itself and resumes its session."""
+class MqttGateway(BrokerGateway):
+    """A gateway on a broker of MQTT; it resumes its session."""
 
     def __init__(self, gateway: Gateway, broker: Broker, *, take_over: bool = False) -> None:
-        self.gateway, self.broker = gateway, broker
-        self.failure: Exception | None = None
-        self.connections = 0
-        self._delay, self._take_over = 1.0, take_over
+        super().__init__(gateway, broker, take_over=take_over)
         self._received: deque[_Received] = deque()
         self._unfinished: deque[_Received] = deque()  # answered, in the order of arrival
         self._outbox: deque[tuple[bytes, bytes, _Received]] = deque()
         self._owed: dict[int, _Received] = {}  # by number of a publication: the message it answers
         self._meters: dict[bytes, str] = {}
-        self._ready, self._stopping, self._stopped = (threading.Event() for _ in range(3))
-        self._worker = threading.Thread(target=self._work, name="gaussveil gateway", daemon=True)
         self._lease = f"gaussveil/{broker.client}/lease".encode()
         self._identity = gateway.state.identity.encode()
         self._seen_lease: bytes | None = None
@@ -70,58 +63,12 @@ class MqttGateway:
         """Messages that arrived and are not answered, and answers that the broker has not taken."""
         return len(self._received) + len(self._outbox) + self._client.in_flight
 
-    def start(self, timeout: float = 30.0) -> None:
-        """Connect, subscribe and begin to answer."""
-        self._connect()
-        self._worker.start()
-        ready = self._ready.wait(timeout)
-        if self.failure is not None or not ready:
-            self.stop()
-            raise self.failure or SourceError("the broker did not accept the subscription.")
-
-    def stop(self) -> None:
-        """Answer what has arrived, then disconnect."""
-        self._stopping.set()
-        if self._worker.is_alive():
-            self._worker.join()
-        self._stopped.set()
-
-    def finish(self) -> None:
-        """Let `wait` return; safe in a signal handler."""
-        self._stopped.set()
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Block until stopped or broken; raise what broke."""
-        self._stopped.wait(seconds)
-        if self.failure is not None:
-            raise self.failure
-
     def _connect(self) -> None:
         self._client.connect()
         self.connections, self._delay = self.connections + 1, 1.0
         self._seen_lease, self._may_answer = None, False
         self._client.subscribe({f"{self.broker.source}/+/power": 1, self._lease.decode(): 0})
         self._client.ping()
-
-    def _work(self) -> None:
-        """Everything happens in this thread: read, answer, write."""
-        done = False
-        try:
-            while not self._stopping.is_set():
-                if self._client.connected:
-                    self._exchange()
-                elif not self._stopping.wait(self._delay):
-                    self._delay = min(2 * self._delay, LONGEST_DELAY)
-                    self._reconnect()
-            done = True
-        except (OSError, GaussveilError) as error:  # the log cannot be written, or the broker refuses for good
-            self.failure = error
-        finally:
-            if not done and self.failure is None:
-                self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
-            self._client.close()
-            self._ready.set()
-            self._stopped.set()
 
     def _exchange(self) -> None:
         """Read, answer and write once; a connection that ended is dropped."""
@@ -141,11 +88,8 @@ class MqttGateway:
         except (OSError, SourceError):
             self._client.drop()
 
-    def _reconnect(self) -> None:
-        try:
-            self._connect()
-        except (OSError, SourceError, ParameterError):  # tried again after a longer delay: a broker may restart
-            return
+    def _close(self) -> None:
+        self._client.close()
 
     def _sort(self, item: Arrived) -> None:
         if item.topic == self._lease:
@@ -158,10 +102,7 @@ class MqttGateway:
     def _check_lease(self) -> None:
         """The broker has answered what came after the subscription: a retained lease would be here by now."""
         if self._seen_lease not in (None, b"", self._identity) and not self._take_over:
-            raise SourceError(
-                f"the client name {self.broker.client!r} is served with another state: two gateways would answer one "
-                "reading with two noises. Stop the other one; if its state is lost, reset and take over."
-            )
+            raise self._other_state()
         if self._seen_lease != self._identity:
             self._client.publish(self._lease, self._identity, retain=True)
             self._seen_lease = self._identity
@@ -196,15 +137,9 @@ class MqttGateway:
             self._owed[self._client.publish(topic, payload)] = received
 
     def _prepare(self, received: _Received, answer: Answer) -> None:
-        topic = f"{self.broker.target}/{answer.meter}/power".encode()
         batch = received.payload is not None and is_batch(received.payload)
-        for sequence, values in answer.runs:
-            for payload in (encode_batch(sequence, values),) if batch else encode_readings(sequence, values):
-                self._outbox.append((topic, payload, received))
-                received.unconfirmed += 1
-        for energy in answer.energies:
-            topic = f"{self.broker.target}/{answer.meter}/energy".encode()
-            self._outbox.append((topic, encode_energy(energy), received))
+        for kind, payload in encode_answer(answer, batch=batch):
+            self._outbox.append((f"{self.broker.target}/{answer.meter}/{kind}".encode(), payload, received))
             received.unconfirmed += 1
         received.answer, received.payload = answer, None
 

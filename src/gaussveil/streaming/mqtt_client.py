@@ -51,6 +51,11 @@ class Broker:
     target: str = "private"
 
     @property
+    def address(self) -> str:
+        """host:port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
     def encrypted(self) -> bool:
         """Whether the connection uses TLS."""
         return self.tls or self.certificate_authority is not None or self.client_certificate is not None

@@ -14,8 +14,8 @@ import select
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from gaussveil.streaming.gateway import Answer, Gateway, Message
-from gaussveil.streaming.messages import LARGEST_TEXT, encode_energy, encode_readings, fault, from_record, parse_record
+from gaussveil.streaming.gateway import Answer, Gateway
+from gaussveil.streaming.messages import LARGEST_TEXT, decode_line, encode_answer, fault
 from gaussveil.streaming.monitor import LOGGER
 
 GROUP_BYTES = 1 << 16
@@ -35,8 +35,10 @@ def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO, *, keep: i
             number += 1
             if not line.strip():
                 continue
-            message = _parse(gateway, line)
-            if message is not None:
+            message = decode_line(line)
+            if message is None:
+                gateway.refuse("payload")
+            else:
                 messages.append(message)
             if message is None or (gateway.missing == "refuse" and math.isnan(message.values[0])):
                 told += 1
@@ -50,22 +52,10 @@ def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO, *, keep: i
             gateway.forget_before(keep)
 
 
-def _parse(gateway: Gateway, line: bytes) -> Message | None:
-    record = parse_record(line)
-    meter = record.get("meter") if isinstance(record, dict) else None
-    message = from_record(meter, record) if isinstance(meter, str) else None
-    if message is None:
-        gateway.refuse("payload")
-    return message
-
-
 def _lines(answer: Answer) -> Iterator[bytes]:
     head = b'{"meter": %s, ' % json.dumps(answer.meter).encode()
-    for sequence, values in answer.runs:
-        for payload in encode_readings(sequence, values):
-            yield head + payload[1:]
-    for energy in answer.energies:
-        yield head + encode_energy(energy)[1:]
+    for _, payload in encode_answer(answer, batch=False):
+        yield head + payload[1:]
 
 
 def _groups(source: BinaryIO) -> Iterator[list[bytes]]:

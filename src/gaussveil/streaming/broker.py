@@ -1,0 +1,103 @@
+"""What gateways on a broker have in common: one thread that works, comes back after the broker was away, and ends."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+
+from gaussveil.errors import GaussveilError, ParameterError, SourceError
+from gaussveil.streaming.gateway import Gateway
+from gaussveil.streaming.mqtt_client import Broker
+
+PATIENCE = 0.25  # seconds between looks at `stop`, when nothing arrives
+LONGEST_DELAY = 30.0
+
+
+class BrokerGateway(ABC):
+    """A gateway on a broker; `start`, then `stop`. Reconnects by itself and goes on where it was."""
+
+    def __init__(self, gateway: Gateway, broker: Broker, *, take_over: bool = False) -> None:
+        self.gateway, self.broker = gateway, broker
+        self.failure: Exception | None = None
+        self.connections = 0
+        self._delay, self._take_over = 1.0, take_over
+        self._ready, self._stopping, self._stopped = (threading.Event() for _ in range(3))
+        self._worker = threading.Thread(target=self._work, name="gaussveil gateway", daemon=True)
+
+    @property
+    @abstractmethod
+    def connected(self) -> bool:
+        """Whether the broker is there."""
+
+    @property
+    @abstractmethod
+    def backlog(self) -> int:
+        """Messages that arrived and are not answered, and answers that the broker has not taken."""
+
+    @abstractmethod
+    def _connect(self) -> None: ...
+
+    @abstractmethod
+    def _exchange(self) -> None:
+        """Read, answer and write once; a connection that ended is dropped."""
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+    def start(self, timeout: float = 30.0) -> None:
+        """Connect, subscribe and begin to answer."""
+        self._connect()
+        self._worker.start()
+        ready = self._ready.wait(timeout)
+        if self.failure is not None or not ready:
+            self.stop()
+            raise self.failure or SourceError("the broker did not accept the subscription.")
+
+    def stop(self) -> None:
+        """Answer what has arrived, then disconnect."""
+        self._stopping.set()
+        if self._worker.is_alive():
+            self._worker.join()
+        self._stopped.set()
+
+    def finish(self) -> None:
+        """Let `wait` return; safe in a signal handler."""
+        self._stopped.set()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Block until stopped or broken; raise what broke."""
+        self._stopped.wait(seconds)
+        if self.failure is not None:
+            raise self.failure
+
+    def _other_state(self) -> SourceError:
+        return SourceError(
+            f"the client name {self.broker.client!r} is served with another state: two gateways would answer one "
+            "reading with two noises. Stop the other one; if its state is lost, reset and take over."
+        )
+
+    def _work(self) -> None:
+        """Everything happens in this thread: read, answer, write."""
+        done = False
+        try:
+            while not self._stopping.is_set():
+                if self.connected:
+                    self._exchange()
+                elif not self._stopping.wait(self._delay):
+                    self._delay = min(2 * self._delay, LONGEST_DELAY)
+                    self._reconnect()
+            done = True
+        except (OSError, GaussveilError) as error:  # the log cannot be written, or the broker refuses for good
+            self.failure = error
+        finally:
+            if not done and self.failure is None:
+                self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
+            self._close()
+            self._ready.set()
+            self._stopped.set()
+
+    def _reconnect(self) -> None:
+        try:
+            self._connect()
+        except (OSError, SourceError, ParameterError):  # tried again after a longer delay: a broker may restart
+            return
