@@ -71,18 +71,18 @@ class Transport:
         option = "--mqtt" if self.kafka is None else "--kafka"
         addresses = [_address(one, option) for one in ([self.mqtt] if self.mqtt else str(self.kafka).split(","))]
         host, port = addresses[0]
-        given: dict[str, Any] = {
-            "host": host,
-            "port": port,
-            "client": self.client,
-            "user": self.user,
-            "password": _password(self.user, self.password_file, PASSWORDS[option]),
-            "tls": self.tls,
-            "certificate_authority": None if self.ca is None else str(self.ca),
-            "client_certificate": None if self.cert is None else str(self.cert),
-            "client_key": None if self.key is None else str(self.key),
-        }
-        made = Broker(**given) if self.kafka is None else self._cluster(given, self.kafka)
+        made = Broker(
+            host=host,
+            port=port,
+            client=self.client,
+            user=self.user,
+            password=_password(self.user, self.password_file, PASSWORDS[option]),
+            tls=self.tls,
+            certificate_authority=self.ca,
+            client_certificate=self.cert,
+            client_key=self.key,
+            **(self._cluster(self.kafka) if self.kafka is not None else {}),
+        )
         if self.user is not None and not made.encrypted:
             if any(one not in LOCAL for one, _ in addresses):
                 raise ParameterError(
@@ -92,21 +92,31 @@ class Transport:
             LOGGER.warning("the password travels in the clear: there is no TLS")
         return made
 
-    def _cluster(self, given: dict[str, Any], brokers: str) -> Broker:
+    def _cluster(self, brokers: str) -> dict[str, Any]:
         from gaussveil.cli.stream_spark import given_options
-        from gaussveil.streaming.kafka import KafkaBroker
 
         if self.topic is None or self.private_topic is None or self.topic == self.private_topic:
             raise ParameterError("--kafka must come with --topic and --private-topic, two names: readings and answers")
-        given |= {"source": self.topic, "target": self.private_topic, "others": brokers.split(",")[1:]}
-        return KafkaBroker(**given, options=given_options([], self.options))
+        self._serving()  # its library is there, before anything is begun
+        ends = {"source": self.topic, "target": self.private_topic}
+        return {**ends, "others": brokers.split(",")[1:], "options": given_options([], self.options)}
+
+    def _serving(self) -> type[BrokerGateway]:
+        if self.kafka is not None:
+            from gaussveil.streaming.kafka import KafkaGateway
+
+            return KafkaGateway
+        from gaussveil.streaming.mqtt import MqttGateway
+
+        return MqttGateway
 
     def serve(self, gateway: Any, broker: Broker | None, listen: tuple[str, int] | None = None, **how: Any) -> None:
         """Answer until stdin ends or the process is stopped; `how` is what lines or the broker's gateway take."""
         from gaussveil.streaming.monitor import LOGGER, Monitor
         from gaussveil.streaming.stdio import serve_lines
 
-        service = None if broker is None else _service(gateway, broker, take_over=how.get("take_over", False))
+        taking = {"take_over": how.get("take_over", False)}
+        service = None if broker is None else self._serving()(gateway, broker, **taking)
         monitor = Monitor(gateway, service)
         if listen is not None:
             port = monitor.serve(*listen)
@@ -117,7 +127,12 @@ class Transport:
             if service is None:
                 serve_lines(gateway, sys.stdin.buffer, sys.stdout.buffer, keep=how.get("keep"))
             else:
-                _until_stopped(service)
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, lambda *_: service.finish())
+                service.start()
+                LOGGER.info("listening", extra={"facts": {"broker": service.broker.address}})
+                service.wait()
+                service.stop()
         finally:
             monitor.stop()
         gateway.state.close()
@@ -179,27 +194,6 @@ def run(
     if broker is None and (refused := health["malformed"] + health["unknown"]):
         reasons = ", ".join(f"{count} {words}" for name, words in REFUSED.items() if (count := health[name]))
         raise FormatError(f"{refused} lines were refused ({reasons}); all others were answered")
-
-
-def _service(gateway: Any, broker: Broker, *, take_over: bool) -> BrokerGateway:
-    from gaussveil.streaming.kafka import KafkaBroker, KafkaGateway
-    from gaussveil.streaming.mqtt import MqttGateway
-
-    if isinstance(broker, KafkaBroker):
-        return KafkaGateway(gateway, broker, take_over=take_over)
-    return MqttGateway(gateway, broker, take_over=take_over)
-
-
-def _until_stopped(service: BrokerGateway) -> None:
-    """Until a signal ends it."""
-    from gaussveil.streaming.monitor import LOGGER
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: service.finish())
-    service.start()
-    LOGGER.info("listening", extra={"facts": {"broker": service.broker.address}})
-    service.wait()
-    service.stop()
 
 
 def _password(user: str | None, file: Path | None, variable: str) -> str | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
 
 from gaussveil.errors import GaussveilError, ParameterError, SourceError
 from gaussveil.streaming.gateway import Gateway
@@ -13,40 +14,25 @@ PATIENCE = 0.25  # seconds between looks at `stop`, when nothing arrives
 LONGEST_DELAY = 30.0
 
 
-class BrokerGateway(ABC):
+class BrokerGateway:
     """A gateway on a broker; `start`, then `stop`. Reconnects by itself and goes on where it was."""
 
     def __init__(self, gateway: Gateway, broker: Broker, *, take_over: bool = False) -> None:
         self.gateway, self.broker = gateway, broker
         self.failure: Exception | None = None
-        self.connections = 0
+        self.connected, self.connections = False, 0
+        self.backlog = 0  # messages that arrived and are not answered, and answers that the broker has not taken
         self._delay, self._take_over = 1.0, take_over
         self._ready, self._stopping, self._stopped = (threading.Event() for _ in range(3))
         self._worker = threading.Thread(target=self._work, name="gaussveil gateway", daemon=True)
 
-    @property
-    @abstractmethod
-    def connected(self) -> bool:
-        """Whether the broker is there."""
-
-    @property
-    @abstractmethod
-    def backlog(self) -> int:
-        """Messages that arrived and are not answered, and answers that the broker has not taken."""
-
-    @abstractmethod
-    def _connect(self) -> None: ...
-
-    @abstractmethod
-    def _exchange(self) -> None:
-        """Read, answer and write once; a connection that ended is dropped."""
-
-    @abstractmethod
-    def _close(self) -> None: ...
+    _connect: Callable[[], None]
+    _exchange: Callable[[], bool]  # read, answer and write once; whether the connection is still there
+    _close: Callable[[], None]
 
     def start(self, timeout: float = 30.0) -> None:
         """Connect, subscribe and begin to answer."""
-        self._connect()
+        self._link()
         self._worker.start()
         ready = self._ready.wait(timeout)
         if self.failure is not None or not ready:
@@ -76,16 +62,21 @@ class BrokerGateway(ABC):
             "reading with two noises. Stop the other one; if its state is lost, reset and take over."
         )
 
+    def _link(self) -> None:
+        self._connect()
+        self.connected, self.connections, self._delay = True, self.connections + 1, 1.0
+
     def _work(self) -> None:
         """Everything happens in this thread: read, answer, write."""
         done = False
         try:
             while not self._stopping.is_set():
                 if self.connected:
-                    self._exchange()
+                    self.connected = self._exchange()
                 elif not self._stopping.wait(self._delay):
                     self._delay = min(2 * self._delay, LONGEST_DELAY)
-                    self._reconnect()
+                    with suppress(OSError, SourceError, ParameterError):  # a broker may restart: tried again later
+                        self._link()
             done = True
         except (OSError, GaussveilError) as error:  # the log cannot be written, or the broker refuses for good
             self.failure = error
@@ -93,11 +84,6 @@ class BrokerGateway(ABC):
             if not done and self.failure is None:
                 self.failure = SourceError("the gateway's worker broke down; see its traceback. Nothing is answered.")
             self._close()
+            self.connected = False
             self._ready.set()
             self._stopped.set()
-
-    def _reconnect(self) -> None:
-        try:
-            self._connect()
-        except (OSError, SourceError, ParameterError):  # tried again after a longer delay: a broker may restart
-            return

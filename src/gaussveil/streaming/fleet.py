@@ -14,7 +14,7 @@ import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,11 +204,8 @@ class FleetGateway(Gateway):
         if not 0 <= message.sequence < LARGEST_SEQUENCE:
             self.refuse("range")
             count = 0
-        return (
-            np.full(count, row),
-            int(bool(count)) * message.sequence + np.arange(count),
-            np.asarray(message.values[:count], np.float64),
-        )
+        numbers = int(bool(count)) * message.sequence + np.arange(count)
+        return np.full(count, row), numbers, np.asarray(message.values[:count], np.float64)
 
     def _save(self) -> None:
         record = {
@@ -232,10 +229,7 @@ class FleetGateway(Gateway):
             self.state.identity, self._confirmed = str(record["identity"]), int(record["confirmed"])
             self._rows = {str(meter): row for row, meter in enumerate(record["meters"])}
             self._newest = int(record["newest"])
-            self._open = dict(self._opened(record["open"]))
+            for period, table in record["open"].items():
+                self._open[int(period)] = np.frombuffer(base64.b64decode(table)).reshape(len(self._rows)).copy()
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{self._file} is not the state of a fleet: {type(error).__name__}") from error
-
-    def _opened(self, stored: dict[str, str]) -> Iterator[tuple[int, Floats]]:
-        for period, table in stored.items():
-            yield int(period), np.frombuffer(base64.b64decode(table)).reshape(len(self._rows)).copy()

@@ -53,30 +53,19 @@ class MqttGateway(BrokerGateway):
         self._client = MqttClient(broker)
         self._client.confirmed = self._taken
 
-    @property
-    def connected(self) -> bool:
-        """Whether the broker is there."""
-        return self._client.connected
-
-    @property
-    def backlog(self) -> int:
-        """Messages that arrived and are not answered, and answers that the broker has not taken."""
-        return len(self._received) + len(self._outbox) + self._client.in_flight
-
     def _connect(self) -> None:
         self._client.connect()
-        self.connections, self._delay = self.connections + 1, 1.0
         self._seen_lease, self._may_answer = None, False
         self._client.subscribe({f"{self.broker.source}/+/power": 1, self._lease.decode(): 0})
         self._client.ping()
 
-    def _exchange(self) -> None:
+    def _exchange(self) -> bool:
         """Read, answer and write once; a connection that ended is dropped."""
         try:
             arrived = self._client.read(PATIENCE if self._outbox or not self._received else 0)
         except (OSError, SourceError):
             self._client.drop()
-            return
+            return False
         for item in arrived:
             self._sort(item)
         if self._client.answered_pings and not self._may_answer:
@@ -87,6 +76,8 @@ class MqttGateway(BrokerGateway):
             self._client.write()
         except (OSError, SourceError):
             self._client.drop()
+        self.backlog = len(self._received) + len(self._outbox) + self._client.in_flight
+        return self._client.connected
 
     def _close(self) -> None:
         self._client.close()

@@ -12,8 +12,9 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gaussveil.errors import ParameterError, SourceError
@@ -44,11 +45,13 @@ class Broker:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     tls: bool = False
-    certificate_authority: str | None = None
-    client_certificate: str | None = None
-    client_key: str | None = None
+    certificate_authority: str | Path | None = None
+    client_certificate: str | Path | None = None
+    client_key: str | Path | None = None
     source: str = "meters"
     target: str = "private"
+    others: Sequence[str] = ()  # more brokers of a cluster of Kafka, host:port
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # librdkafka's own; may hold passwords
 
     @property
     def address(self) -> str:
