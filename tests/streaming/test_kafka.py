@@ -79,8 +79,8 @@ class Cluster:
 
     def stop(self) -> None:
         self.consumer.close()
-        self.process.kill()
-        self.process.wait()
+        with self.process:
+            self.process.kill()
 
 
 @pytest.fixture
