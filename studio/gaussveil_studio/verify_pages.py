@@ -53,7 +53,9 @@ async def verify(request: Request) -> Response:
 @router.post("/api/certificate", responses=REFUSALS, response_model=CertificateVerdict, tags=["verify"])
 @given_work
 def certificate(
-    request: Request, context: Context, file: Annotated[UploadFile, File(description="A certificate, JSON.")]
+    request: Request,
+    context: Context,
+    file: Annotated[UploadFile, File(description="A certificate, JSON, or a package.zip with one.")],
 ) -> Response:
     """Recompute a certificate from its own contents and explain it."""
     found = with_file(context, "certificate.json", file.file.read(), "verify_certificate", LIMIT_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import sqlite3
@@ -114,7 +115,6 @@ def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, s
     wide.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     page = visit("/").page
     page.click("a.tile:has-text('New release')")
-    page.wait_for_load_state()  # a file chosen before the page listens is not noticed
     page.set_input_files("#file", str(wide))
     page.wait_for_selector("#columns summary:has-text('30 homes')")
     page.wait_for_selector("#preview .hint:has-text('still empty')")  # bounds: in words, no error
@@ -468,6 +468,34 @@ def test_a_certificate_of_megabytes_verifies(studio: Running) -> None:
     found = studio.client.post("/api/certificate", files={"file": ("large.json", large.encode())})
     assert (found.status_code, found.json()["verdict"]) == (200, "verified")
     assert json.loads(large) == found.json()["certificate"]
+
+
+def test_a_package_on_verify_is_opened_and_bombs_are_not(studio: Running) -> None:
+    from gaussveil.mechanisms import GaussianRelease
+
+    text = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([1.0]).certificate.to_json()
+
+    def sent(*files: tuple[str, str | bytes], cut: int | None = None) -> Any:
+        parcel = io.BytesIO()
+        with zipfile.ZipFile(parcel, "w", zipfile.ZIP_DEFLATED) as writing:
+            for name, body in files:
+                writing.writestr(name, body)
+        return studio.client.post("/api/certificate", files={"file": ("package.zip", parcel.getvalue()[:cut])})
+
+    found = sent(("day.csv", "hour,kw"), ("package/certificate.json", text))
+    assert (found.status_code, found.json()["verdict"]) == (200, "verified")
+    assert dict(found.json()["explained"])["Package"].startswith("only its certificate")
+    altered = sent(("certificate.json", text.replace('"epsilon": 1.0', '"epsilon": 0.5')))
+    assert altered.status_code != 200 or not altered.json()["verified"]
+    refused = {
+        "one certificate.json. Got 0": sent(("day.csv", "hour,kw")),
+        "one certificate.json. Got 2": sent(("certificate.json", text), ("b/certificate.json", text)),
+        "at most 64 MiB": sent(("certificate.json", bytes((64 << 20) + 1))),
+        "cannot be unpacked": sent(("certificate.json", text), cut=200),
+    }
+    for words, reply in refused.items():
+        assert reply.status_code == 422, words
+        assert words in reply.json()["error"]["message"]
 
 
 def test_a_phone_sees_the_chart_first(visit: Come, studio: Running) -> None:

@@ -154,8 +154,11 @@
     if (!place) return;
     if (!table.value) { place.replaceChildren(); return; }
     place.textContent = "Reading the columns…";
-    const reply = await fetch(`/api/columns?table=${encodeURIComponent(table.value)}`, { headers: { "HX-Request": "true", Accept: "text/html" } });
-    place.innerHTML = await reply.text();
+    const wanted = table.value;
+    const reply = await fetch(`/api/columns?table=${encodeURIComponent(wanted)}`, { headers: { "HX-Request": "true", Accept: "text/html" } });
+    const told = await reply.text();
+    if (table.value !== wanted) return; // another table was chosen meanwhile
+    place.innerHTML = told;
     const known = place.querySelector("[data-columns]");
     columns = known ? JSON.parse(known.dataset.columns) : [];
     const rows = known && form.dataset.mechanism === "table" ? JSON.parse(known.dataset.rows) : [], homes = columns.length - 1;
@@ -243,7 +246,10 @@
     if (event.target.id === "table") describe().then(changed); else changed();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
-  if (take("file")) take("file").addEventListener("change", upload);
+  if (take("file")) {
+    take("file").addEventListener("change", upload);
+    if (take("file").files.length) upload(); // chosen before this page could listen
+  }
   button.addEventListener("click", spend);
   document.addEventListener("DOMContentLoaded", async () => {
     restore(); toSlider(); speak();
