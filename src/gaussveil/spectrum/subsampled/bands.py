@@ -26,7 +26,7 @@ WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
 SHIFTS = np.array([0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85])  # of lines beside the line, over c
-ENDED = 8.7  # edges beyond the cap at which a window ends
+ENDED = 9.2  # edges beyond the cap at which a window ends
 
 
 def lower_cap(step: Step, cap: float) -> float:
@@ -171,10 +171,13 @@ class Band:
             below = min(below, Tilt(float(c[least]), float((whole + rest)[least])), key=lambda tilt: tilt.bound)
             force = c * (slope - self.epsilon) - 1.0 - c / (1.0 + c)
             spent = (force <= 0.0) & (value - c * self.epsilon < self.log_delta - 2.0 * NEGLIGIBLE)
-            first = int(np.argmax(np.append(~(force <= 0.0), True)))
+            first = 1 + int(np.max(np.flatnonzero(force <= 0.0), initial=-1))
             place = max(first - 1, 0)
             if spent.any():
                 place = int(np.argmax(spent))
+                break
+            if first == 0 and force[0] == math.inf and np.isfinite(force).any():  # windows end from some order on
+                place = int(np.argmax(np.isfinite(force)))
                 break
             if first == 0:
                 middle -= 2.0 * reach
