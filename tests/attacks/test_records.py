@@ -81,3 +81,14 @@ def test_an_integer_beyond_all_types_is_refused_in_our_words() -> None:
         as_source(pandas.DataFrame({"home": pandas.Series(numbers, dtype=object)}))
     with pytest.raises(SchemaError, match="unit must be"):
         as_source(pa.table({"kw": [*numbers[:9], 0]}), unit=pandas.Series(numbers, dtype=object), rows_per_unit=1)
+
+
+def test_bytes_of_no_text_are_hashed_like_others() -> None:
+    """One cell that is not UTF-8, which a writer may leave in a column of text, stopped the release."""
+    words = [b"a", b"h\xff", b"h\xfe", b"a"]
+    ends = pa.array([0, 1, 3, 5, 6], pa.int32()).buffers()[1]
+    text = pa.Array.from_buffers(pa.string(), 4, [None, ends, pa.py_buffer(b"".join(words))])
+    found = hash_rows([text], bytes(32)).tolist()
+    assert found[0] == found[3] == hash_rows([pa.array(["a"])], bytes(32))[0]
+    assert len(set(found)) == 3
+    release(pa.table({"home": text, "k": [1, 1, 2, 2]}), discover("k"))

@@ -81,9 +81,8 @@ def _cells(column: pa.Array, key: bytes) -> NDArray[np.uint64]:
     cells = np.zeros((len(column), 2), dtype=np.uint64)
     if pa.types.is_string(column.type):
         encoded = column.fill_null("").dictionary_encode()
-        digests = b"".join(
-            hashlib.blake2b(text.encode(), key=key, digest_size=16).digest() for text in encoded.dictionary.to_pylist()
-        )
+        texts = encoded.dictionary.cast(pa.binary()).to_pylist()  # bytes: those of a table need not be UTF-8
+        digests = b"".join(hashlib.blake2b(text, key=key, digest_size=16).digest() for text in texts)
         cells[:] = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)[encoded.indices.to_numpy(zero_copy_only=False)]
         missing = column.is_null()
     else:
