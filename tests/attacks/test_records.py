@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gaussveil
-from gaussveil.errors import SchemaError
+from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms import Count, TableRelease
 from gaussveil.statistics import as_source
 from gaussveil.statistics.keys import Key, date_of, discover, hour_of, month_of, weekday_of
@@ -92,3 +92,12 @@ def test_bytes_of_no_text_are_hashed_like_others() -> None:
     assert found[0] == found[3] == hash_rows([pa.array(["a"])], bytes(32))[0]
     assert len(set(found)) == 3
     release(pa.table({"home": text, "k": [1, 1, 2, 2]}), discover("k"))
+
+
+def test_rows_chosen_per_home_tell_of_persons() -> None:
+    """A visitor of every home displaces the rows of many others: 50 of 50 against 0 of 50 at epsilon 1."""
+    homes = as_source(pa.table({"home": [1, 1, 2], "person": ["a", "b", "b"], "k": [1, 2, 1]})).bounded("home", 1)
+    for key in ([1, 2], discover("k")):
+        with pytest.raises(ParameterError, match="the unit must be 'home'"):
+            TableRelease(epsilon=1.0, delta=1e-5, unit="person", by={"k": key}, answers=[Count()]).release(homes)
+    release(homes, discover("k"))

@@ -209,6 +209,7 @@ class Source(ABC):
 
         `kept` is a list that one release hands to all its passes: units that fit in memory at once are read once.
         """
+        self._require_same_unit(reader.unit)
         reader.check(self.schema)
         state = self._fold_units(reader, totals, kept)
         self.watch.check(self.fingerprint())
@@ -216,11 +217,17 @@ class Source(ABC):
 
     def units_per_value(self, unit: str, column: str, per_unit: int) -> tuple[pa.Array, Integers]:
         """Values of a column and how many units have each; private, both of them."""
+        self._require_same_unit(unit)
         require_unit(self.schema, unit)
         require_unit(self.schema, column)
         found = self._units_per_value(unit, column, per_unit)
         self.watch.check(self.fingerprint())
         return found
+
+    def _require_same_unit(self, unit: str) -> None:
+        """Where rows were chosen per home, one person decides which rows of others are there."""
+        if self.view.unit not in (None, unit):
+            raise ParameterError(f"the unit must be {self.view.unit!r}, per which the rows were bounded. Got {unit!r}.")
 
     def _fold_units(self, reader: CellReader, totals: UnitTotals, kept: list[UnitCells]) -> State:
         def chunks() -> Iterator[UnitCells]:
