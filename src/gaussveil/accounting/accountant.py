@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
+from gaussveil.accounting.matrix_mechanism import RELATIONS, MatrixMechanism, shift_of
 from gaussveil.checks import one_of, real, refuse, whole
 from gaussveil.errors import ParameterError
 from gaussveil.shown import Shown
@@ -31,17 +32,8 @@ from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
-RELATIONS = ("add or remove", "replace")
 NOISE_RANGE = (1e-2, 1e6)
 FINEST = 1e-10  # relative width to which a noise multiplier is searched
-
-
-def _shift(mechanism: Any) -> float:
-    """1 / noise multiplier, rounded up."""
-    noise = mechanism.noise_multiplier
-    if noise is None:
-        refuse("noise_multiplier", "given, unless it is to be calibrated", None)
-    return math.nextafter(1.0 / real("noise_multiplier", noise, "[0.01, 1000000]"), math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +44,7 @@ class Gaussian:
 
     def source(self, relation: str) -> LossOrProfile:
         """A mean shift of 1 / noise_multiplier."""
-        return GaussianPair.mean_shift(_shift(self))
+        return GaussianPair.mean_shift(shift_of(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +62,7 @@ class DPSGD:
 
     def source(self, relation: str) -> LossOrProfile:
         """A mixture against the noise alone; against another mixture where a record is replaced."""
-        shift, rate = _shift(self), real("sampling_rate", self.sampling_rate, "(0, 1]")
+        shift, rate = shift_of(self), real("sampling_rate", self.sampling_rate, "(0, 1]")
         if self.fixed_size:
             one_of("relation", relation, RELATIONS[1:])
             return FixedSizeBatch(real("noise_multiplier", self.noise_multiplier), max(rate, 1e-9))
@@ -92,10 +84,10 @@ class Allocation:
     def source(self, relation: str) -> LossOrProfile:
         """The profile of all steps together, for an added or removed record."""
         one_of("relation", relation, RELATIONS[:1])
-        return RandomAllocation(1.0 / _shift(self) * (1.0 - 1e-15), self.steps, self.takes)
+        return RandomAllocation(1.0 / shift_of(self) * (1.0 - 1e-15), self.steps, self.takes)
 
 
-Mechanism = Gaussian | DPSGD | Allocation
+Mechanism = Gaussian | DPSGD | Allocation | MatrixMechanism
 
 
 class Accountant(Shown):
@@ -122,6 +114,8 @@ class Accountant(Shown):
             self._parts += [(part.source, part.count * steps) for part in mechanism.parts]
         elif isinstance(mechanism, PrivacyLoss | PrivacyProfile):
             self._parts.append((mechanism, steps))
+        elif isinstance(mechanism, MatrixMechanism):
+            self._parts += [(source, count * steps) for source, count in mechanism.sources(self.relation)]
         elif isinstance(mechanism, Mechanism):
             self._parts.append((mechanism.source(self.relation), steps))
         else:

@@ -28,7 +28,8 @@ def accountant(
 
     Example: gaussveil accountant --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
-    from gaussveil.accounting.accountant import DPSGD, RELATIONS, Accountant, calibrate
+    from gaussveil.accounting.accountant import DPSGD, Accountant, calibrate
+    from gaussveil.accounting.matrix_mechanism import RELATIONS
 
     relation = RELATIONS[1] if replace else RELATIONS[0]
     if sigma is not None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gaussveil.accounting.accountant import RELATIONS, Accountant
+from gaussveil.accounting.accountant import Accountant
 from gaussveil.accounting.exchange.events import charges_from_event
+from gaussveil.accounting.matrix_mechanism import RELATIONS
 from gaussveil.errors import GaussveilError, MissingDependencyError
 
 try:

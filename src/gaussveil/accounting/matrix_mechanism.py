@@ -1,0 +1,151 @@
+"""`MatrixMechanism`: noise that is correlated over training steps, as one Gaussian pair or as steps on random batches.
+
+With clipped gradients G (one row a step) and a strategy C, lower triangular, C G + s Z is released; what optimisers see
+is post-processing of it. As C is lower triangular, gradients may follow earlier outputs (Denisov, McMahan, Rush, Smith,
+Thakurta 2022, Theorem 2.1). A record that takes part in the steps of a pattern moves C G by at most the root of
+sum |X_ij| over the pattern's pairs of steps, X = C^T C (derived: docs/math/subsampled).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gaussveil.checks import one_of, real, refuse, whole
+from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
+from gaussveil.typing import Floats
+
+RELATIONS = ("add or remove", "replace")
+MOST_STEPS = 8192
+UNIT = 2.0**-53
+
+
+def shift_of(mechanism: Any, distance: float = 1.0) -> float:
+    """Distance / noise multiplier, rounded up."""
+    noise = mechanism.noise_multiplier
+    if noise is None:
+        refuse("noise_multiplier", "given, unless it is to be calibrated", None)
+    return math.nextafter(distance / real("noise_multiplier", noise, "[0.01, 1000000]"), math.inf)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixMechanism:
+    """Training with correlated noise: strategy times clipped gradients, plus independent noise.
+
+    Arguments:
+        strategy: a square, lower triangular matrix, one row and column a step.
+        noise_multiplier: standard deviation of the independent noise over the clipping norm.
+        takes: the most steps a record is in; None for as many as the separation allows.
+        separation: the least distance of two such steps.
+        periodic: the distance is always that one, as with epochs in a fixed order.
+        sampling_rate: below 1, cyclic Poisson sampling: records are divided into as many parts as the strategy has
+            bands, without regard to their values; step t draws from part t modulo the bands, each record at this rate.
+    """
+
+    strategy: Any
+    noise_multiplier: float | None = None
+    takes: int | None = 1
+    separation: int = 1
+    periodic: bool = False
+    sampling_rate: float = 1.0
+
+    def sources(self, relation: str) -> list[tuple[PrivacyLoss | PrivacyProfile, int]]:
+        """One mean shift; with sampling a schedule of steps on random batches."""
+        moved = 2.0 if one_of("relation", relation, RELATIONS) == RELATIONS[1] else 1.0
+        rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
+        if rate == 1.0:
+            return [(GaussianPair.mean_shift(shift_of(self, moved * self.sensitivity)), 1)]
+        found: list[tuple[PrivacyLoss | PrivacyProfile, int]] = []
+        for norm, count in self._rounds():
+            shift = shift_of(self, norm)
+            source: PrivacyLoss | PrivacyProfile = PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
+            if moved > 1.0:
+                source = ReplacedInBatch(math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9))
+            found.append((source, count))
+        return found
+
+    @cached_property
+    def _matrix(self) -> Floats:
+        matrix = np.asarray(self.strategy, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not 0 < matrix.shape[0] <= MOST_STEPS:
+            refuse("strategy", f"a square matrix of at most {MOST_STEPS} rows", f"shape {matrix.shape}")
+        if not np.all(np.isfinite(matrix)) or np.any(np.triu(matrix, 1)) or not np.any(matrix):
+            refuse("strategy", "finite, lower triangular and not zero", "another one")
+        return matrix
+
+    @property
+    def bands(self) -> int:
+        """Diagonals, the main one included, up to the last that is not zero."""
+        rows, columns = np.nonzero(self._matrix)
+        return int(np.max(rows - columns)) + 1
+
+    @cached_property
+    def _gram(self) -> Floats:
+        """|C^T C|, rounded up."""
+        matrix = self._matrix
+        slack = 2.0 * (matrix.shape[0] + 2) * UNIT * (np.abs(matrix).T @ np.abs(matrix))
+        return np.asarray(np.abs(matrix.T @ matrix) + slack)
+
+    def _most(self) -> int:
+        steps, apart = len(self._matrix), whole("separation", self.separation, f"[1, {MOST_STEPS}]")
+        allowed = -(-steps // apart)
+        return allowed if self.takes is None else min(whole("takes", self.takes, f"[1, {MOST_STEPS}]"), allowed)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """How far one record can move the strategy's product, at most; what is computed is rounded up."""
+        most, apart, gram = self._most(), self.separation, self._gram
+        if self.periodic:
+            patterns = [np.arange(start, len(gram), apart)[:most] for start in range(len(gram))]
+            square = max(float(gram[np.ix_(pattern, pattern)].sum()) for pattern in patterns)
+        else:
+            square = float(_best(_best(self._together, apart, most)[None], apart, most)[0])
+        return math.sqrt(square) * (1.0 + 4.0 * len(gram) * UNIT)
+
+    @property
+    def _together(self) -> Floats:
+        """|X|, without pairs of steps that no record is in both of."""
+        distance = np.abs(np.subtract.outer(np.arange(len(self._gram)), np.arange(len(self._gram))))
+        never = (distance > 0) & (distance < self.separation) if self._most() > 1 else distance > 0
+        return np.where(never, 0.0, self._gram)
+
+    @property
+    def exact(self) -> bool:
+        """Whether some records move it as far as that; elsewhere it is an upper bound."""
+        if not self.periodic:
+            together = self._together
+            return not np.any(together - np.diag(np.diag(together)))
+        return self._most() == 1 or bool(np.all(self._matrix.T @ self._matrix >= 0.0))
+
+    def _rounds(self) -> list[tuple[float, int]]:
+        """Column norms of a schedule that no part of the records exceeds, each with its count; rounded up.
+
+        Columns a band apart have no row in common, so a part's steps are independent draws, each with its own norm.
+        """
+        if self.takes != 1 or self.separation != 1 or self.periodic:
+            refuse("takes, separation and periodic", "left as they are with sampling", "others")
+        norms, bands = np.sqrt(np.diag(self._gram)), self.bands
+        padded = np.zeros(-(-norms.size // bands) * bands)
+        padded[: norms.size] = norms
+        worst = np.sort(padded.reshape(-1, bands), axis=0).max(axis=1)
+        counts: dict[float, int] = {}
+        for norm in worst[worst > 0.0].tolist():
+            rounded = float(f"{norm * (1.0 + 1e-12):.12e}") * (1.0 + 1e-12)
+            counts[rounded] = counts.get(rounded, 0) + 1
+        return list(counts.items())
+
+
+def _best(values: Floats, apart: int, most: int) -> Floats:
+    """Largest sum of at most so many entries of each row that are so far apart; no entry is negative."""
+    size = values.shape[1]
+    found = np.zeros((len(values), size + apart))
+    for _ in range(most):
+        taken = values + found[:, apart : apart + size]
+        found[:, :size] = np.maximum.accumulate(taken[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(found[:, 0])
