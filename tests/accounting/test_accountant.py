@@ -128,3 +128,18 @@ def test_an_epsilon_far_below_the_loss_has_a_delta_of_one() -> None:
     accountant = Accountant().add(DPSGD(noise_multiplier=0.36, sampling_rate=0.43), steps=1112)
     assert accountant.epsilon(1e-6) > 1500
     assert accountant.delta(400.0) == 1.0
+
+
+def test_renyi_divergences_agree_with_another_accountant() -> None:
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
+
+    orders = [2, 4, 8, 32]
+    step = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
+    theirs = RdpAccountant(orders).compose(step, 1000).compose(dp_event.GaussianDpEvent(20.0))
+    run = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), 1000).add(Gaussian(noise_multiplier=20.0))
+    for order, wanted in zip(orders, theirs._rdp):
+        assert run.renyi(order) == pytest.approx(wanted, rel=1e-7)
+    assert Accountant().add(Gaussian(noise_multiplier=2.0)).renyi(3.0) == pytest.approx(3 / 8, rel=1e-12)
+    with pytest.raises(ParameterError, match="order must be"):
+        run.renyi(1.0)

@@ -186,6 +186,13 @@ class Accountant(Shown):
         """Smallest Gaussian-DP curve above this one, down to `smallest_delta`, with its regret."""
         return self.loss.mu(smallest_delta)
 
+    def renyi(self, order: float) -> float:
+        """Renyi divergence of an order above 1, in the worse direction; of pairs and steps on random batches."""
+        real("order", order, "(1, inf)")
+        if not isinstance(self.loss, PrivacyLoss | SubsampledLoss):
+            raise ParameterError("Renyi divergences are known of Gaussian pairs and steps on random batches only.")
+        return float(max(np.max(side.renyi(order)) for side in (self.loss, self.loss.reversed())))
+
     def _curve(self) -> PrivacyLoss | Curve:
         return self.loss
 

@@ -28,13 +28,13 @@ from gaussveil.spectrum.profiles import (
     PrivacyProfile,
     RandomisedResponse,
 )
+from gaussveil.spectrum.renyi_bounds import ZeroConcentrated
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_NODES = 4000
 REASONS = {  # why kinds of events cannot be read
-    "ZCDpEvent": "only a Renyi curve is known of it, which is not exact for any pair of distributions",
     "RepeatAndSelectDpEvent": "only a Renyi curve is known of repeated selection",
     "TruncatedSubsampledGaussianDpEvent": "batches cut at a size have no dominating pair of Gaussians",
     "SampledWithReplacementDpEvent": "a record may be drawn more than once, which no pair here describes",
@@ -55,7 +55,7 @@ def _library() -> ModuleType:
 def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charge, int]]:
     """Read a dp_accounting event as charges and counts, for add/remove adjacency or for a replaced record.
 
-    Events that only a Renyi curve is known of (zCDP, repeat and select), truncated batches and batches drawn with
+    Zero-concentrated privacy is read as the bound it is. Repeat and select, truncated batches and batches drawn with
     replacement have no pair that dominates them here and are refused, as is what is not private.
     """
     library = _library()
@@ -87,6 +87,8 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
     moved = 2.0 if replace else 1.0  # a replaced record moves a sum twice as far
     if isinstance(event, library.GaussianDpEvent):
         return GaussianPair.mean_shift(moved / _scale(event.noise_multiplier))
+    if isinstance(event, library.ZCDpEvent):
+        return ZeroConcentrated(float(event.rho), float(event.xi))
     if isinstance(event, library.LaplaceDpEvent):
         return Laplace(moved / _scale(event.noise_multiplier))
     if isinstance(event, library.DiscreteLaplaceDpEvent):

@@ -88,6 +88,12 @@ class SubsampledLoss(Curve):
         """K(s) = log E_X[exp(s L)] at a real order; s times the Renyi divergence of order 1 + s."""
         return self._parts.real_moments(float(order))[0]
 
+    def renyi(self, order: float) -> float:
+        """Renyi divergence of an order above 1, its rounding included."""
+        with np.errstate(all="ignore"):
+            found = self.cumulant(order - 1.0) / (order - 1.0)
+        return found * (1.0 + 1e-11) if math.isfinite(found) else math.inf
+
     def log_delta(self, epsilon: Any) -> Any:
         """log of delta(epsilon), its error bound included."""
         levels = epsilon_array(epsilon, np.zeros(()))
