@@ -121,7 +121,13 @@ def test_the_command() -> None:
     found = json.loads(CliRunner().invoke(app, [*words, "--certified"]).stdout)
     assert found["delta_lower"] <= found["delta"] <= found["delta_upper"]
     assert math.isclose(found["noise_multiplier"], 20.0)
-    assert CliRunner().invoke(app, ["accountant"]).exit_code != 0
+    promise = ["--epsilon", "1", "--delta", "1e-6"]
+    words = ["accountant", "--steps", "5", *promise, "--l2-sensitivity", "2", "--json"]
+    found = json.loads(CliRunner().invoke(app, words).stdout)
+    assert found["sigma"] / 2 >= found["noise_multiplier"] == calibrate(Gaussian(), steps=5, epsilon=1, delta=1e-6)
+    for given in ([], ["--sigma", "1"], ["--epsilon", "1"], ["--noise-multiplier", "1", *promise]):
+        with pytest.raises(ParameterError, match="two of noise"):
+            CliRunner().invoke(app, ["accountant", *given], catch_exceptions=False)
 
 
 def test_an_epsilon_far_below_the_loss_has_a_delta_of_one() -> None:

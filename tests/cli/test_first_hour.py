@@ -175,3 +175,9 @@ def test_who_has_read_enough_is_no_error(days: Path, tmp_path: Path) -> None:
     line = f"set -o pipefail; {program} curve {pair} --points 5000 --json | head -1"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_claim_in_two_options_is_told_the_one(run: Run, tmp_path: Path) -> None:
+    code, _, told = run("check", tmp_path / "pair.json", "--epsilon", 1, "--delta", 1e-6)
+    assert code == 2
+    assert "--claim EPSILON,DELTA" in told

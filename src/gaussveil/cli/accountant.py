@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, nextafter
 from typing import Annotated
 
 import typer
@@ -19,7 +20,9 @@ def accountant(
     delta: Annotated[float | None, typer.Option(help="Target delta; prints epsilon.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target epsilon; prints delta, or with --delta noise.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Instead of --noise-multiplier: the standard deviation.")] = None,
-    l2_sensitivity: Annotated[float, typer.Option(help="With --sigma: how far one record moves the value.")] = 1.0,
+    l2_sensitivity: Annotated[
+        float, typer.Option(help="How far one record moves the value: sigma over it is the multiplier.")
+    ] = 1.0,
     replace: Annotated[bool, typer.Option("--replace", help="One record is replaced instead of added.")] = False,
     certified: Annotated[bool, typer.Option("--certified", help="With --epsilon: add rigorous ends.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -37,17 +40,17 @@ def accountant(
             raise ParameterError(
                 "--sigma and --noise-multiplier, which is sigma over --l2-sensitivity, exclude each other."
             )
-        noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else float("inf")
-    if delta is None and epsilon is None:
-        raise ParameterError("--delta or --epsilon must be given; both, without noise, to find the noise.")
+        noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else inf
     asked: dict[str, object] = {"sampling_rate": sampling_rate, "steps": steps, "relation": relation}
-    if noise_multiplier is None or (delta is not None and epsilon is not None):
-        if delta is None or epsilon is None:
-            raise ParameterError("--epsilon and --delta must both be given where noise is to be found.")
+    if [noise_multiplier, epsilon, delta].count(None) != 1:
+        raise ParameterError("two of noise, --epsilon and --delta must be given: the third is computed.")
+    if epsilon is not None and delta is not None:
         found = calibrate(
             DPSGD(sampling_rate=sampling_rate), steps=steps, epsilon=epsilon, delta=delta, relation=relation
         )
-        answer = {"epsilon": epsilon, "delta": delta, "noise_multiplier": found}
+        answer: dict[str, object] = {"epsilon": epsilon, "delta": delta, "noise_multiplier": found}
+        if l2_sensitivity != 1.0:
+            answer["sigma"] = nextafter(found * l2_sensitivity, inf)
     else:
         run = Accountant(relation).add(DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate), steps)
         answer = {"noise_multiplier": noise_multiplier}

@@ -53,5 +53,7 @@ def refuse_former(words: Sequence[str]) -> None:
     for option in options:
         if option in FORMER:
             raise ParameterError(f"{option} is called {FORMER[option]} now")
+    if words[:1] in (["check"], ["audit"]) and {"--epsilon", "--delta"} & {*options}:
+        raise ParameterError("--epsilon and --delta of a claim are one option: --claim EPSILON,DELTA, as in 1,1e-6")
     if words[:1] in (["forecast"], ["demo"]) and "--unit" in options:
         raise ParameterError("--unit is called --in now: a unit is whose row it is, power is measured in kW")
