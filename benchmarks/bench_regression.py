@@ -95,7 +95,7 @@ def sketched(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed
     return in_units(one, sketch.released_.ridge_regression(design.shape[1]).value)
 
 
-def ours(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed: int) -> Any:
+def our_model(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed: int) -> PrivateLinearRegression:
     model = PrivateLinearRegression(
         epsilon=epsilon,
         delta=DELTA,
@@ -105,11 +105,11 @@ def ours(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed: in
         unit=np.repeat(np.arange(one.rows), one.rows_per_unit) if one.rows_per_unit > 1 else None,
         rows_per_unit=one.rows_per_unit if one.rows_per_unit > 1 else None,
     )
-    return model.fit(rows, target).fits_[0]
+    return model.fit(rows, target)
 
 
 def our_coefficients(one: Regression, rows: Matrix, target: Matrix, epsilon: float, seed: int) -> Matrix:
-    return np.asarray(ours(one, rows, target, epsilon, seed).coefficients)
+    return np.asarray(our_model(one, rows, target, epsilon, seed).fits_[0].coefficients)
 
 
 def compared(place: int) -> list[tuple[Row, float]]:

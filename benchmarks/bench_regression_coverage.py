@@ -10,9 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bench_regression import EPSILONS, drawn_how_often, ours
-from regression_sets import Regression, loads_of_homes, regressions
+from bench_regression import DELTA, EPSILONS, drawn_how_often
+from gaussveil import PrivateLinearRegression
+from gaussveil.mechanisms import regress
+from gaussveil.mechanisms.regression.moments import NoisyMoments
+from regression_draws import SampleSums, quick_moments
+from regression_sets import Matrix, Regression, loads_of_homes, regressions
 from side_by_side import side_by_side
 
 COVERED = 1000 if os.environ.get("FULL") else 200
@@ -20,6 +25,7 @@ ENOUGH = 50  # units per feature from which on coverage is judged
 BLOCK = 25  # draws of one set, in one process
 DOUBTED = 0.05  # of all intervals: if fewer are trusted there is nothing to judge
 Row = dict[str, Any]
+Slopes = NDArray[np.bool_]  # trusted, held
 
 
 def run() -> list[Row]:
@@ -30,11 +36,12 @@ def run() -> list[Row]:
         for drawn in (drawn_how_often(one, COVERED),)
         for begin in range(0, drawn, BLOCK)
     ]
-    inside: dict[tuple[str, float], list[bool]] = {}
-    for (name, _), found in zip(blocks, side_by_side(covered, blocks)):
-        for epsilon, each in zip(EPSILONS, found):
-            inside.setdefault((name, epsilon), []).extend(each)
-    return [coverage(one, epsilon, inside[one.name, epsilon]) for one in sets for epsilon in EPSILONS]
+    found: dict[tuple[str, float], list[Slopes]] = {}
+    for (name, _), block in zip(blocks, side_by_side(released, blocks)):
+        for best, moments in block:
+            for epsilon, each in zip(EPSILONS, moments):
+                found.setdefault((name, epsilon), []).append(judged(each, best))
+    return [row for one in sets for epsilon in EPSILONS for row in coverage(one, epsilon, found[one.name, epsilon])]
 
 
 @lru_cache(maxsize=1)
@@ -42,29 +49,50 @@ def judged_sets() -> list[Regression]:
     return [*regressions(), loads_of_homes()]
 
 
-def covered(block: tuple[str, tuple[int, ...]]) -> list[list[bool]]:
-    """By epsilon, whether each slope that is trusted lies inside its 95 % interval, data and noise drawn anew."""
+def released(block: tuple[str, tuple[int, ...]]) -> list[tuple[Matrix, list[NoisyMoments]]]:
+    """The population's slopes and what is released of one draw of the data at every epsilon; noise drawn anew too.
+
+    With RESUME it is kept: intervals are computed from it anew.
+    """
     name, seeds = block
     one = next(one for one in judged_sets() if one.name == name)
-    inside: list[list[bool]] = [[] for _ in EPSILONS]
+    low, high = (np.append(ends, end) for ends, end in zip((one.low, one.high), one.target))
+    found = []
     for seed in seeds:
         rows, target, best = one.draw(seed)
-        for found, epsilon in zip(inside, EPSILONS):
-            fit = ours(one, rows, target, epsilon, seed)
-            low, high = fit.interval[1:].T
-            found += ((low <= best[1:]) & (best[1:] <= high))[np.asarray(fit.informed[1:])].tolist()
-    return inside
+        sample = SampleSums(np.vstack((rows.T, target)), one.rows_per_unit)
+        models = [PrivateLinearRegression(epsilon=each, delta=DELTA) for each in EPSILONS]
+        found.append((best[1:], [quick_moments(model, sample, low, high, seed, targets=1) for model in models]))
+    return found
 
 
-def coverage(one: Regression, epsilon: float, inside: list[bool]) -> Row:
-    """Share of the slopes inside."""
-    draws = drawn_how_often(one, COVERED)
-    judged = len(inside) / (draws * one.size)
-    share = float(np.mean(inside)) if judged > DOUBTED else None
+def judged(moments: NoisyMoments, best: Matrix) -> Slopes:
+    """Of every slope whether its interval is trusted, and whether it holds."""
+    fit = regress(moments)
+    low, high = fit.interval[1:].T
+    return np.stack((np.asarray(fit.informed[1:]), (low <= best) & (best <= high)))
+
+
+def coverage(one: Regression, epsilon: float, found: list[Slopes]) -> list[Row]:
+    """Share of the trusted intervals that hold, of all columns and of the worst: averages hide faults."""
+    draws = len(found)
+    trusted, held = np.sum([(each[0], each[0] & each[1]) for each in found], axis=0)
+    judged = float(np.sum(trusted)) / (draws * one.size)
     note = f"{draws} draws; {1 - judged:.1%} of the intervals are marked as not to be trusted and left out"
-    met = share is None or 0.93 <= share <= 0.97
+    share = float(np.sum(held) / np.sum(trusted)) if judged > DOUBTED else None
     row = {"name": f"{one.name}, epsilon {epsilon:g}: coverage of 95 % intervals", "ours": share, "peer": 0.95}
-    return row | {"ratio": None if share is None else share / 0.95, "goal": 1.0, "met": met, "note": note}
+    met = share is None or 0.93 <= share <= 0.97
+    rows = [row | {"ratio": None if share is None else share / 0.95, "goal": 1.0, "met": met, "note": note}]
+    if judged > DOUBTED:
+        # two and a half deviations of chance, for the column that has least to spare
+        spare = [(h / t - 0.93) / np.sqrt(0.93 * 0.07 / t) if t else np.inf for t, h in zip(trusted, held)]
+        worst = int(np.argmin(spare))
+        least = float(held[worst] / trusted[worst])
+        name = f"{one.name}, epsilon {epsilon:g}: coverage of the worst column's trusted intervals"
+        note = f"column {worst + 1}, trusted in {trusted[worst] / draws:.1%} of the draws; .93 less 2.5 deviations"
+        row = {"name": name, "ours": least, "peer": 0.95, "ratio": least / 0.95, "goal": 1.0}
+        rows.append(row | {"met": bool(spare[worst] >= -2.5), "note": note})
+    return rows
 
 
 if __name__ == "__main__":

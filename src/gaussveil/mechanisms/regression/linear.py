@@ -28,7 +28,6 @@ from gaussveil.mechanisms.regression.moments import (
     block_energies,
     block_entries,
     block_scales,
-    noise_edge,
 )
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.typing import Floats, Integers
@@ -39,6 +38,8 @@ LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
 CARES = 10.0 ** np.arange(0, -4, -0.5)  # for slopes, beside the mean
 ROUNDS = 2
 UNTRUSTED = 0.1  # of its prior variance left to a slope: the prior still speaks
+BARELY = 0.25  # of what may be left: from there on trust may be owed to noise, and intervals are stretched
+STRETCH = 1.5  # of its variance, for a slope that is only just trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +128,22 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
         residual = min(max((variance - explained) / freedom, (1 - known) / 2 * variance, 1e-12), 1.0)
     sampling = moments.rows_per_unit * residual  # of the rows of one unit nothing is known: they may be all alike
     prior = variance * count / np.maximum(np.diag(inner), 0.01 * nominal)
-    fits = [(slopes, np.diag(spread), 0.0)]
-    for unsure in (spread, np.zeros(len(chosen)), prior):
+
+    def fitted(second: Floats) -> tuple[Floats, Floats]:
         # the noise of C b; an entry off the diagonal of a symmetric matrix enters two rows
-        last = fits[-1][0]
-        known_noise = np.diag(cross_error + matrix_noise @ (last**2 + unsure))
-        known_noise += matrix_noise * np.outer(last, last) * (1 - np.eye(len(chosen)))
-        fits.append(_conditioned(matrix, cross, known_noise + positive * sampling * weight, prior))
-    (estimates, covariance, _), (_, wide, _) = fits[-2:]
-    values, vectors = np.linalg.eigh(matrix)
-    hidden = np.sum(vectors[:, values <= noise_edge(matrix_noise)] ** 2, axis=1)
-    informed = (hidden < UNTRUSTED) & (np.diag(covariance) < UNTRUSTED * prior)
-    # what cannot be trusted is as wide as slopes of the prior's size would make it
-    covariance = covariance + (wide - covariance) * np.outer(~informed, ~informed)
+        known_noise = np.diag(cross_error + matrix_noise @ np.diag(second))
+        known_noise += matrix_noise * second * (1 - np.eye(len(chosen)))
+        return _conditioned(matrix, cross, known_noise + positive * sampling * weight, prior)[:2]
+
+    second = np.outer(slopes, slopes) + np.diag(spread)
+    estimates, covariance = fitted(second)
+    # trust must not hang on the slopes found, which noise makes small where it makes the matrix large: what slopes of
+    # the prior's size would leave in doubt decides, and is the width of what is not trusted
+    wide = fitted(second + np.diag(prior))[1]
+    doubt = np.diag(wide) / (UNTRUSTED * prior)
+    informed = doubt < 1
+    stretch = np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0))
+    covariance = np.where(np.outer(~informed, ~informed), wide, covariance * np.outer(stretch, stretch))
     return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed)
 
 
@@ -173,29 +177,32 @@ def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floa
     return (found + found.T) / 2, left
 
 
-def _conditioned(matrix: Floats, cross: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats, float]:
-    """Mean and covariance of slopes N(0, prior) given `cross`, their matrix times them with this noise; likelihood."""
-    spread = np.diag(prior)
-    values, vectors = np.linalg.eigh(noise + matrix @ spread @ matrix)
-    values = np.maximum(values, 1e-15 * max(float(values[-1]), 1e-300))
-    gain, scores = spread @ matrix @ vectors / np.sqrt(values), vectors.T @ cross / np.sqrt(values)
-    return gain @ scores, spread - gain @ gain.T, -0.5 * float(np.sum(scores**2 + np.log(values)))
+def _conditioned(matrix: Floats, cross: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean and covariance of slopes N(0, prior) given `cross`, their matrix times them with this noise; likelihood.
+
+    Stacks of `noise` and `prior` give stacks.
+    """
+    spread = prior[..., None] * matrix
+    values, vectors = np.linalg.eigh(noise + matrix @ spread)
+    values = np.maximum(values, 1e-15 * np.maximum(values[..., -1:], 1e-300))
+    gain, scores = spread @ vectors / np.sqrt(values)[..., None, :], cross @ vectors / np.sqrt(values)
+    covariance = prior[..., None] * np.eye(len(cross)) - gain @ np.swapaxes(gain, -1, -2)
+    return (gain @ scores[..., None])[..., 0], covariance, -0.5 * np.sum(scores**2 + np.log(values), axis=-1)
 
 
 def _posterior(
     inner: Floats, cross: Floats, error: Floats, cross_error: Floats, sampling: Floats, priors: Floats
 ) -> tuple[Floats, Floats]:
     """Mean and variances of the slopes over all priors; the noise is that of `inner` times the prior's slopes."""
-    found = []
-    for prior in priors:
-        noise = np.diag(cross_error + prior * error.sum(axis=1)) + sampling
-        found.append(_conditioned(inner, cross, noise, np.full(len(cross), prior)))
+    each = priors[:, None] * np.ones(len(cross))
+    noise = (cross_error + each * error.sum(axis=1))[..., None] * np.eye(len(cross)) + sampling
+    means, covariances, chance = _conditioned(inner, cross, noise, each)
     # SHARES are odds u/(1 - u), the share u that features explain uniform
-    chance = np.array([one[2] for one in found]) + np.log(SHARES / (1 + SHARES) ** 2)
+    chance = chance + np.log(SHARES / (1 + SHARES) ** 2)
     chance = np.exp(chance - np.max(chance))
     chance /= np.sum(chance)
-    slopes = chance @ np.stack([one[0] for one in found])
-    return slopes, chance @ np.stack([one[0] ** 2 + np.diag(one[1]) for one in found]) - slopes**2
+    slopes = chance @ means
+    return slopes, chance @ (means**2 + np.diagonal(covariances, axis1=1, axis2=2)) - slopes**2
 
 
 def _in_units(
