@@ -13,6 +13,10 @@ Marked places in README.md and docs/**/*.md:
     | ... |
     <!-- /table -->
 
+    <!-- table:class.as-printed-paper-curves/rho=0.686/epsilon=0.1,1 -->
+    the rows that have one of these values in each of these columns
+    <!-- /table -->
+
     <!-- errata:NDIS -->
     one paragraph per record of that paper in studies/gaussveil_studies/errata/claims.toml
     <!-- /errata -->
@@ -44,7 +48,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 STORE = Path("docs/numbers.json")
 NUMBER = re.compile(r"(<!-- number:([\w./-]+) -->)(.*?)(<!-- /number -->)")
-TABLE = re.compile(r"(<!-- table:([\w.-]+) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- table:([\w.-]+)((?:/[\w.,=-]+)*) -->\n)(.*?)(<!-- /table -->)", re.DOTALL)
 ERRATA = re.compile(r"(<!-- errata:([\w-]+) -->\n)(.*?)(<!-- /errata -->)", re.DOTALL)
 OPENING = re.compile(r"<!-- (?:number|table):")
 COMPUTED = "computed"
@@ -117,9 +121,19 @@ def cell(store: Store, key: str) -> str | None:
     return rows[0][columns[0]] if len(rows) == len(columns) == 1 else None
 
 
-def markdown(table: dict[str, Any]) -> str:
+def chosen(table: dict[str, Any], conditions: str) -> list[list[str]]:
+    """The rows that meet conditions such as /rho=1/epsilon=0.1,1."""
+    rows: list[list[str]] = table["rows"]
+    places = [slug(heading) for heading in table["columns"]]
+    for condition in conditions.split("/")[1:]:
+        column, _, values = condition.partition("=")
+        rows = [row for row in rows if column in places and row[places.index(column)] in values.split(",")]
+    return rows
+
+
+def markdown(table: dict[str, Any], conditions: str = "") -> str:
     """A table of the store as Markdown."""
-    lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
+    lines = [table["columns"], ["---"] * len(table["columns"]), *chosen(table, conditions)]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
@@ -137,7 +151,9 @@ def filled(text: str, store: Store, problems: list[str]) -> str:
         if found[2] not in store["tables"]:
             problems.append(f"unknown table {found[2]}")
             return found[0]
-        return found[1] + markdown(store["tables"][found[2]]) + found[4]
+        if not chosen(store["tables"][found[2]], found[3]):
+            problems.append(f"no row of the table {found[2]} has {found[3]}")
+        return found[1] + markdown(store["tables"][found[2]], found[3]) + found[5]
 
     marked = len(OPENING.findall(text))
     if marked != len(NUMBER.findall(text)) + len(TABLE.findall(text)):

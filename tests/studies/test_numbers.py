@@ -128,6 +128,21 @@ def test_figures_that_are_gone_are_forgotten_unless_something_was_missing(script
     assert script.kept(repository) == {"numbers": {"ndis.b": "2"}, "tables": {}}
 
 
+def test_a_table_may_be_shown_in_part(script: ModuleType) -> None:
+    rows = [["a", "1", "5"], ["b", "1", "6"], ["c", "2", "7"], ["d", "3", "8"]]
+    store = {"numbers": {}, "tables": {"t": {"columns": ["name", "The rho", "y"], "rows": rows}}}
+    problems: list[str] = []
+    text = "<!-- table:t/the-rho=1,3/y=6,8 -->\n<!-- /table -->"
+    shown = script.filled(text, store, problems)
+    assert "| b | 1 | 6 |" in shown
+    assert "| d | 3 | 8 |" in shown
+    assert "| a |" not in shown
+    assert not problems
+    for mark in ("t/the-rho=4", "t/eta=1"):
+        script.filled(f"<!-- table:{mark} -->\n<!-- /table -->", store, problems)
+    assert len(problems) == 2
+
+
 def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, repository: Path) -> None:
     claim = {"key": "a", "claim": "c", "printed": "1", "ours": "0.35", "verdict": "loose", "because": "b"}
     body = {
@@ -154,7 +169,7 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
 
 def written_by_hand(text: str) -> str:
     """A page without its code and its marked places."""
-    for pattern in (r"^```.*?^```$", r"<!-- (number|table):[\w./-]+ -->.*?<!-- /\1 -->", r"`[^`\n]*`"):
+    for pattern in (r"^```.*?^```$", r"<!-- (number|table):[\w./,=-]+ -->.*?<!-- /\1 -->", r"`[^`\n]*`"):
         text = re.sub(pattern, "", text, flags=re.MULTILINE | re.DOTALL)
     return text
 
