@@ -159,6 +159,11 @@ def test_the_shell_completes_commands_and_options() -> None:
     [
         (("query", "in.csv"), "--epsilon and --delta and --unit must be given: see"),
         (("mixture", "in.csv", "--epsilon", 1), "--delta and --out and --radius must be given"),
+        (("regress", "in.csv", "--columns", "a", "--columns", "b"), "--columns must be given once, several values"),
+        (
+            ("pca", "in.csv", "--epsilon", 1, "--epsilon=2", "--between", "a:0,1", "--between", "b:0,1"),
+            "--epsilon must be",
+        ),
         (("release", "vector", "in.csv", "--sensitivity", 1), "--sensitivity is called --l2-sensitivity now"),
         (("sketch", "in.csv", "--components=8"), "--components is called --n-components now"),
         (("forecast", "in.csv", "--unit", "kW"), "--unit is called --in now"),

@@ -23,12 +23,19 @@ FORMER = {
 
 
 class AllMissing(TyperCommand):
-    """A command that names every required option that is not there, not the first alone."""
+    """A command that names every required option that is not there, not the first alone, and any given twice."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As click does, with all that is missing in one sentence."""
         if not ctx.resilient_parsing and not {"--help", "--version"} & set(args):
-            given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            once = [_spoken(one) for one in order if one.param_type_name == "option" and _takes_one(one)]
+            if twice := dict.fromkeys(option for option in once if once.count(option) > 1):
+                told = (
+                    f"{' and '.join(twice)} must be given once, several values separated by commas where it takes them"
+                )
+                print_error(ParameterError.code, told)
+                raise typer.Exit(BAD_INPUT)
             known = {
                 **(ctx.default_map or {}),
                 **{name: value for name, value in given.items() if value not in (None, ())},
@@ -41,6 +48,11 @@ class AllMissing(TyperCommand):
                 print_error(ParameterError.code, told)
                 raise typer.Exit(BAD_INPUT)
         return super().parse_args(ctx, args)
+
+
+def _takes_one(option: Any) -> bool:
+    """Whether a second value would silently take the place of the first."""
+    return not (option.multiple or option.is_flag or option.count)
 
 
 def _spoken(parameter: Any) -> str:
