@@ -2,7 +2,8 @@
 
 One source serves both: C for the CPU, where LANES nodes or matrices go side by side so that the machine's vectors are
 full, and CUDA for the GPU, where each thread has one pair and LANES is 1. contour.py and reduction.py hold the same
-loops over whole arrays; tests compare them. No products and sums are fused: spread_at relies on exact products. */
+loops over whole arrays; tests compare them. Products and sums are fused on aarch64 alone; base_block, which needs a
+product's rounding error, minds it. */
 
 #ifdef __CUDACC__
 
@@ -18,15 +19,28 @@ typedef long long Bits;
 #define AS_LANES(bits) __longlong_as_double(bits)
 #define SPLAT(number) (number)
 #define MAKE(type) type
+#define GROUP 1
+#define ROWS LANES
+typedef Lanes Wide;
+#define ORDINALS 0.0
 
 #else
 
 #include <math.h>
 #include <stdlib.h>
+#ifdef __aarch64__
+#include <arm_neon.h>
+#define GV_ONCE static __attribute__((noinline))
+#else
+#define GV_ONCE static inline /* callees that stay apart would miss the wider vectors of target_clones */
+#endif
 #define GV static inline
-#define GV_ONCE static inline
 #define CONSTANT static const
+#ifdef __aarch64__
+#define LANES 2
+#else
 #define LANES 8
+#endif
 typedef double Lanes __attribute__((vector_size(8 * LANES), may_alias));
 typedef long long Bits __attribute__((vector_size(8 * LANES), may_alias));
 #define LANE(block, lane) (block)[lane]
@@ -34,10 +48,23 @@ typedef long long Bits __attribute__((vector_size(8 * LANES), may_alias));
 #define AS_LANES(bits) ((Lanes)(bits))
 #define SPLAT(number) ((number) - (Lanes){0})
 #define MAKE(type) (type)
+#define ROWS 8 /* matrices that are reduced side by side */
+typedef double Wide __attribute__((vector_size(8 * ROWS), may_alias));
+typedef long long WideBits __attribute__((vector_size(8 * ROWS), may_alias));
+/* Blocks as wide as the machine's vectors, so that they stay in registers, and so many at a time that no one waits. */
+#ifdef __aarch64__
+#define GROUP 4
+#define ORDINALS ((Lanes){0.0, 1.0})
+#else
+#define GROUP 1
+#define ORDINALS ((Lanes){0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0})
+#endif
 
 #endif
 
 #define EACH(lane) for (int lane = 0; lane < LANES; lane++)
+#define EACH_BLOCK(g) for (int g = 0; g < GROUP; g++)
+#define NODES (GROUP * LANES) /* of a group of blocks */
 #define BLOCKS(count) (((count) + LANES - 1) / LANES)
 #define SIGN_BIT ((long long)(1ULL << 63))
 
@@ -57,19 +84,65 @@ GV Lanes absolute(Lanes x) { return AS_LANES(AS_BITS(x) & ~SIGN_BIT); }
 GV Lanes signed_as(Lanes size, Lanes of) { return AS_LANES((AS_BITS(size) & ~SIGN_BIT) | (AS_BITS(of) & SIGN_BIT)); }
 
 #ifdef __CUDACC__
-GV Lanes blend(int mask, Lanes chosen, Lanes otherwise) { return mask ? chosen : otherwise; }
+GV Lanes blend(Bits mask, Lanes chosen, Lanes otherwise) { return mask ? chosen : otherwise; }
+GV Bits less(Lanes a, Lanes b) { return -(Bits)(a < b); }
+GV Bits equal(Lanes a, Lanes b) { return -(Bits)(a == b); }
+GV int everywhere(Bits mask) { return mask != 0; }
 GV double total(Lanes block) { return block; }
+GV double even_total(Lanes block) { return block; }
 GV Lanes exp_block(Lanes x) { return exp(x); }
+GV int are_small(Lanes angle) { return 1; }
 GV void waves(Lanes x, Lanes *cosine, Lanes *sine) { sincos(x, sine, cosine); }
+GV void large_waves(Lanes x, Lanes *cosine, Lanes *sine) { waves(x, cosine, sine); }
 GV Lanes log_block(Lanes x, Lanes excess) { return x < 0.25 ? log(x) : log1p(excess); }
 GV Lanes angle_block(Lanes along, Lanes spread) { return atan2(along, spread); }
 #else
 GV Lanes blend(Bits mask, Lanes chosen, Lanes otherwise) {
     return (Lanes)((mask & (Bits)chosen) | (~mask & (Bits)otherwise));
 }
+
+/* Comparisons of blocks wider than the machine's vectors are compiled number by number: they go piece by piece. */
+#ifdef __aarch64__
+#define PIECE 2
+#else
+#define PIECE 4
+#endif
+#define PIECES (LANES / PIECE)
+typedef double Piece __attribute__((vector_size(8 * PIECE), may_alias));
+typedef long long PieceBits __attribute__((vector_size(8 * PIECE), may_alias));
+typedef union {
+    Lanes all;
+    Bits bits;
+    Piece at[PIECES];
+    PieceBits mask[PIECES];
+} Pieces;
+
+GV Bits less(Lanes a, Lanes b) {
+    Pieces x = {a}, y = {b};
+    for (int piece = 0; piece < PIECES; piece++) x.mask[piece] = x.at[piece] < y.at[piece];
+    return x.bits;
+}
+GV Bits equal(Lanes a, Lanes b) {
+    Pieces x = {a}, y = {b};
+    for (int piece = 0; piece < PIECES; piece++) x.mask[piece] = x.at[piece] == y.at[piece];
+    return x.bits;
+}
+GV int everywhere(Bits mask) {
+    Pieces x = {.bits = mask};
+    for (int piece = 1; piece < PIECES; piece++) x.mask[0] &= x.mask[piece];
+    long long all = -1;
+    for (int lane = 0; lane < PIECE; lane++) all &= x.mask[0][lane];
+    return all != 0;
+}
+
 GV double total(Lanes block) {
     double sum = 0.0;
     EACH(k) sum += block[k];
+    return sum;
+}
+GV double even_total(Lanes block) {
+    double sum = 0.0;
+    for (int k = 0; k < LANES; k += 2) sum += block[k];
     return sum;
 }
 
@@ -77,7 +150,7 @@ GV double total(Lanes block) {
 
 /* e^x to an ulp or two; beyond +-700, where nothing of weight is, as at +-700. */
 GV Lanes exp_block(Lanes x) {
-    x = blend(x < -700.0, SPLAT(-700.0), blend(x > 700.0, SPLAT(700.0), x));
+    x = blend(less(x, SPLAT(-700.0)), SPLAT(-700.0), blend(less(SPLAT(700.0), x), SPLAT(700.0), x));
     Lanes shifted = x * 1.4426950408889634 + TO_INTEGER, count = shifted - TO_INTEGER;
     Lanes r = (x - count * 0.693147180369123816490) - count * 1.90821492927058770002e-10;
     Lanes sum = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
@@ -94,15 +167,10 @@ GV Lanes exp_block(Lanes x) {
     return (1.0 + (r + r * r * sum)) * (Lanes)(((Bits)shifted << 52) + 0x3ff0000000000000LL);
 }
 
-/* Cosine and sine to an ulp or two; large angles by the library. */
+/* Cosine and sine to an ulp or two of small angles; large ones by the library. */
+GV int are_small(Lanes angle) { return everywhere(less(absolute(angle), SPLAT(1e5))); }
+GV void large_waves(Lanes x, Lanes *cosine, Lanes *sine) { EACH(k) (*cosine)[k] = cos(x[k]), (*sine)[k] = sin(x[k]); }
 GV void waves(Lanes x, Lanes *cosine, Lanes *sine) {
-    Bits large = (x > 1e5) | (x < -1e5) | (x != x);
-    long long any = 0;
-    EACH(k) any |= large[k];
-    if (any) {
-        EACH(k) (*cosine)[k] = cos(x[k]), (*sine)[k] = sin(x[k]);
-        return;
-    }
     Lanes shifted = x * 0.63661977236758134 + TO_INTEGER, count = shifted - TO_INTEGER;
     Lanes r = ((x - count * 1.57079632673412561417) - count * 6.07710050630396597660e-11) -
               count * 2.02226624879595063154e-21;
@@ -127,15 +195,6 @@ GV void waves(Lanes x, Lanes *cosine, Lanes *sine) {
     *cosine = (Lanes)((Bits)wide ^ ((quarter + 1) << 62 & SIGN_BIT));
     *sine = (Lanes)((Bits)high ^ (quarter << 62 & SIGN_BIT));
 }
-
-/* Comparisons are slow in blocks wider than the machine's vectors: functions with many go piece by piece. */
-#ifdef __aarch64__
-#define PIECE 2
-#else
-#define PIECE LANES
-#endif
-typedef double Piece __attribute__((vector_size(8 * PIECE), may_alias));
-typedef long long PieceBits __attribute__((vector_size(8 * PIECE), may_alias));
 
 GV Piece either(PieceBits mask, Piece chosen, Piece otherwise) {
     return (Piece)((mask & (PieceBits)chosen) | (~mask & (PieceBits)otherwise));
@@ -187,23 +246,37 @@ GV Piece angle_piece(Piece along, Piece spread) {
 }
 
 GV Lanes log_block(Lanes x, Lanes excess) {
-    int inside = 1;
-    EACH(k) inside &= (x[k] > 1e-300) & (x[k] < 1e300);
-    if (!inside) {
+    if (!everywhere(less(SPLAT(1e-300), x) & less(x, SPLAT(1e300)))) {
         EACH(k) x[k] = x[k] < 0.25 ? log(x[k]) : log1p(excess[k]);
         return x;
     }
-    for (int piece = 0; piece < LANES / PIECE; piece++)
-        ((Piece *)&x)[piece] = log_piece(((Piece *)&x)[piece], ((Piece *)&excess)[piece]);
-    return x;
+    Pieces found = {x}, beyond = {excess};
+    for (int piece = 0; piece < PIECES; piece++) found.at[piece] = log_piece(found.at[piece], beyond.at[piece]);
+    return found.all;
 }
 
 GV Lanes angle_block(Lanes along, Lanes spread) {
-    for (int piece = 0; piece < LANES / PIECE; piece++)
-        ((Piece *)&along)[piece] = angle_piece(((Piece *)&along)[piece], ((Piece *)&spread)[piece]);
-    return along;
+    Pieces found = {along}, wide = {spread};
+    for (int piece = 0; piece < PIECES; piece++) found.at[piece] = angle_piece(found.at[piece], wide.at[piece]);
+    return found.all;
 }
 #endif
+
+/* 1 + gap * centre, the product's rounding error included. */
+GV Lanes base_block(Lanes gap, Lanes centre) {
+#if defined(__aarch64__) && !defined(__CUDACC__)
+    Pieces factor = {gap}, other = {centre};
+    for (int piece = 0; piece < PIECES; piece++) {
+        Piece product = factor.at[piece] * other.at[piece];
+        __asm__("" : "+w"(product)); /* rounded once, never fused */
+        Piece error = (Piece)vfmaq_f64((float64x2_t)(-product), (float64x2_t)factor.at[piece], (float64x2_t)other.at[piece]);
+        factor.at[piece] = (1.0 + product) + error;
+    }
+    return factor.all;
+#else
+    return spread_at_block(gap, centre);
+#endif
+}
 
 GV Lanes sqrt_block(Lanes x) {
     EACH(k) LANE(x, k) = sqrt(LANE(x, k));
@@ -221,7 +294,10 @@ typedef struct {
 typedef struct {
     int count; /* of terms; filled up to whole blocks with terms without weight */
     double *gap, *log_ratio, *ratio, *multiplicity, *energy, *base; /* base: room for 1 + centre * gap */
-    double lowest, highest, threshold, drift;
+    double lowest, highest, threshold, drift, magnitude; /* drift: of log_ratio; magnitude: without signs */
+    double equal_energy; /* of the terms of equal variances */
+    double mean_sum, log_sum; /* at the centre: sums of energy / |base| and of multiplicity log base */
+    int direct;               /* a mean part so large that its sum deserves a quotient for each term */
     int many; /* so many coordinates that small logarithms need all their digits */
     int few;  /* multiplicities so small that multiplying is the fastest way to add logarithms */
 } Row;
@@ -231,6 +307,7 @@ typedef struct {
 #define MOST_FEW 4.0
 #define SMALL 1e-280 /* squared moduli of products must stay between these */
 #define GREAT 1e280
+#define MOST_MEAN 8.0 /* of a mean part whose sum may be a quotient of products */
 #define PI 3.141592653589793
 
 CONSTANT double BOTH_POLES[] = {0.0, -1.0};
@@ -240,15 +317,17 @@ GV Row load(const double *gap, const double *log_ratio, const double *multiplici
             double threshold, double *room) {
     int column = BLOCKS(terms) * LANES, equal = -1;
     Row row = {0, room, room + column, room + 2 * column, room + 3 * column, room + 4 * column, room + 5 * column,
-               gap[0], gap[0], threshold, 0.0, 0, 1};
+               gap[0], gap[0], threshold, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 1};
     double drift = 0.0, lost = 0.0, coordinates = 0.0;
     for (int term = 0; term < terms; term++) {
         double part = multiplicity[term] * log_ratio[term] - lost, sum = drift + part;
         lost = (sum - drift) - part; /* the sum may have thousands of terms and is multiplied by s */
         drift = sum;
+        row.magnitude += fabs(multiplicity[term] * log_ratio[term]);
         coordinates += multiplicity[term];
         row.lowest = smaller(row.lowest, gap[term]);
         row.highest = larger(row.highest, gap[term]);
+        if (gap[term] == 0.0) row.equal_energy += energy[term];
         if (gap[term] == 0.0 && log_ratio[term] == 0.0) {
             if (equal >= 0) {
                 row.multiplicity[equal] += multiplicity[term];
@@ -277,11 +356,23 @@ GV Row load(const double *gap, const double *log_ratio, const double *multiplici
 
 #define COLUMN(row, name, block) (((const Lanes *)(row)->name)[block])
 
-GV double cumulant(const Row *row, double order) {
-    double sum = 0.0;
-    for (int term = 0; term < row->count; term++)
-        sum += cumulant_term(order, row->gap[term], row->log_ratio[term], row->multiplicity[term], row->energy[term]);
-    return sum;
+/* 1 + centre * gap of each term, with sums of them. */
+GV void set_base(Row *row, double centre) {
+    Lanes mean = SPLAT(0.0), logs = SPLAT(0.0);
+    for (int block = 0; block < BLOCKS(row->count); block++) {
+        Lanes gap = COLUMN(row, gap, block), base = base_block(gap, SPLAT(centre)), size = absolute(base);
+        ((Lanes *)row->base)[block] = base;
+        mean += COLUMN(row, energy, block) / blend(less(size, SPLAT(1e-300)), SPLAT(1e-300), size);
+        logs += COLUMN(row, multiplicity, block) * log_block(base, centre * gap);
+    }
+    row->mean_sum = total(mean), row->log_sum = total(logs);
+    row->direct = !(0.5 * fabs(centre * (1 + centre)) * row->mean_sum < MOST_MEAN && row->mean_sum < 1e20);
+}
+
+/* K - order * threshold at the order whose base is set. */
+GV double exponent_at(const Row *row, double order) {
+    double found = 0.5 * (order * (1 + order) * row->mean_sum - row->log_sum) - order * row->drift;
+    return found == found ? found : INFINITY;
 }
 
 /* K' and K'' at a real order. */
@@ -323,116 +414,180 @@ GV_ONCE Numbers saddle(const Row *row, Region region) {
 /* --- the integrand at a block of nodes */
 
 typedef struct {
-    Lanes mean_real, mean_imag; /* sums of energy / (1 + s g) */
+    Lanes mean_real, mean_imag; /* sums of energy / (1 + s g), the conjugate */
     Lanes log_modulus, angle;   /* of the factors' squares, but for those in the product */
-    Lanes real, imag;           /* a product of factors */
+    Lanes real, imag, square;   /* a product of factors, and its squared modulus */
     Bits turns;                 /* of it around zero */
+    Lanes pole_real, pole_imag, pole_square; /* the product of s - pole; one where it is in the logarithms */
+    Lanes inverse;                           /* 1 / (square * pole_square) */
 } Sums;
 
-typedef struct {
-    double gap, base, multiplicity, energy;
-    int pole;
-} Factor;
-
-/* A term, or after them a pole, which is a factor of multiplicity two. */
-GV Factor factor_of(const Row *row, Region region, double centre, int place) {
-    if (place < row->count)
-        return MAKE(Factor){row->gap[place], row->base[place], row->multiplicity[place], row->energy[place], 0};
-    return MAKE(Factor){1.0, centre - region.poles[place - row->count], 2.0, 0.0, 1};
+/* Add logarithm and angle of factors spread + i along. */
+GV void add_logarithm(double multiplicity, Lanes spread, Lanes along, Lanes excess, Lanes *logs, Lanes *angles) {
+    *logs += multiplicity * log_block(spread * spread + along * along, excess);
+    *angles += multiplicity * angle_block(along, spread);
 }
 
-/* Add logarithm and angle of the factors start..stop-1, one by one. */
-GV void add_logarithms(const Row *row, Region region, double centre, Lanes offset, Lanes imag, int start, int stop,
+/* Add logarithms, angles and mean parts of the terms start..stop-1, one by one. */
+GV_ONCE void add_terms(const Row *row, double centre, Lanes offset, Lanes imag, int start, int stop, int logarithms,
                        Sums *sums) {
     Lanes logs = SPLAT(0.0), angles = SPLAT(0.0); /* of these, so that rounding grows with their number, not with all */
     for (int place = start; place < stop; place++) {
-        Factor factor = factor_of(row, region, centre, place);
-        if (factor.gap == 0.0 || factor.multiplicity == 0.0) continue;
-        Lanes spread = factor.base + offset * factor.gap, along = imag * factor.gap;
+        double gap = row->gap[place], multiplicity = row->multiplicity[place], energy = row->energy[place];
+        if (gap == 0.0) continue;
+        Lanes spread = row->base[place] + offset * gap, along = imag * gap;
         Lanes modulus = spread * spread + along * along, excess = modulus - 1.0;
-        if (row->many && !factor.pole) { /* terms that count thousands of times need all digits of small logarithms */
-            Lanes across = (centre + offset) * factor.gap;
+        if (energy != 0.0) {
+            Lanes weight = energy / modulus;
+            sums->mean_real += weight * spread;
+            sums->mean_imag += weight * along;
+        }
+        if (!logarithms || multiplicity == 0.0) continue;
+        if (row->many) { /* terms that count thousands of times need all digits of small logarithms */
+            Lanes across = (centre + offset) * gap;
             excess = across * (2.0 + across) + along * along;
         }
-        logs += factor.multiplicity * log_block(modulus, excess);
-        angles += factor.multiplicity * angle_block(along, spread);
+        add_logarithm(multiplicity, spread, along, excess, &logs, &angles);
     }
     sums->log_modulus += logs;
     sums->angle += angles;
 }
 
 /* Move the product into the logarithms. */
-GV void take_logarithm(Sums *sums) {
-    Lanes modulus = sums->real * sums->real + sums->imag * sums->imag;
-    EACH(k) {
-        LANE(sums->log_modulus, k) += log(LANE(modulus, k));
-        LANE(sums->angle, k) +=
-            atan2(LANE(sums->imag, k), LANE(sums->real, k)) + 2 * PI * (double)LANE(sums->turns, k);
-    }
+GV_ONCE void take_logarithm(Sums *sums) {
+    add_logarithm(1.0, sums->real, sums->imag, sums->square - 1.0, &sums->log_modulus, &sums->angle);
+    EACH(k) LANE(sums->angle, k) += 2 * PI * (double)LANE(sums->turns, k);
 }
 
-/* Sums over terms and poles at a block of nodes. A product, its turns around zero counted, takes a few operations for
-   each factor instead of a logarithm and an angle; where it leaves the range of doubles, logarithms are taken. */
-GV_ONCE Sums sums_at(const Row *row, Region region, double centre, Lanes offset, Lanes imag) {
-    Sums sums = {SPLAT(0.0), SPLAT(0.0), SPLAT(0.0), SPLAT(0.0), SPLAT(1.0), SPLAT(0.0), AS_BITS(SPLAT(0.0))};
-    int factors = row->count + region.pole_count;
-    for (int start = 0; start < factors; start += TOGETHER) {
-        int stop = start + TOGETHER < factors ? start + TOGETHER : factors;
-        if (start > 0) take_logarithm(&sums);
-        sums.real = SPLAT(1.0), sums.imag = SPLAT(0.0), sums.turns = AS_BITS(SPLAT(0.0));
-        for (int place = start; place < stop; place++) {
-            Factor factor = factor_of(row, region, centre, place);
-            Lanes spread = factor.base + offset * factor.gap, along = imag * factor.gap;
-            if (factor.energy != 0.0) {
-                Lanes weight = factor.energy / (spread * spread + along * along);
-                sums.mean_real += weight * spread;
-                sums.mean_imag += weight * along;
-            }
-            if (!row->few || factor.gap == 0.0) continue;
-            for (int times = (int)factor.multiplicity; times > 0; times--) {
-                Lanes real = sums.real, before = sums.imag;
-                sums.real = real * spread - before * along;
-                sums.imag = real * along + before * spread;
-                /* The sign bit tells the half plane also of zeros: two angles of pi make a whole turn. */
-                if (factor.gap > 0)
-                    sums.turns -= (~AS_BITS(before) & AS_BITS(sums.imag)) >> 63;
-                else
-                    sums.turns += (AS_BITS(before) & ~AS_BITS(sums.imag)) >> 63;
-            }
+GV int in_range(Lanes x) { return everywhere(less(SPLAT(SMALL), x) & less(x, SPLAT(GREAT))); }
+
+/* The product of s - pole, or their logarithms where it leaves the range. */
+GV void multiply_poles(Region region, double centre, Lanes offset, Lanes imag, Sums *sums) {
+    Lanes real = centre - region.poles[0] + offset, across = imag;
+    for (int pole = 1; pole < region.pole_count; pole++) {
+        Lanes spread = centre - region.poles[pole] + offset, before = real;
+        real = before * spread - across * imag;
+        across = before * imag + across * spread;
+    }
+    Lanes square = real * real + across * across;
+    if (!in_range(square)) {
+        for (int pole = 0; pole < region.pole_count; pole++) {
+            Lanes spread = centre - region.poles[pole] + offset;
+            add_logarithm(2.0, spread, imag, spread * spread + imag * imag - 1.0, &sums->log_modulus, &sums->angle);
         }
-        Lanes modulus = sums.real * sums.real + sums.imag * sums.imag;
-        int fits = row->few;
-        EACH(k) fits &= (LANE(modulus, k) > SMALL) & (LANE(modulus, k) < GREAT);
-        if (fits) continue;
-        sums.real = SPLAT(1.0), sums.imag = SPLAT(0.0), sums.turns = AS_BITS(SPLAT(0.0));
-        add_logarithms(row, region, centre, offset, imag, start, stop, &sums);
+        real = square = SPLAT(1.0), across = SPLAT(0.0);
     }
-    return sums;
+    sums->pole_real = real, sums->pole_imag = across, sums->pole_square = square;
 }
 
-/* log |integrand|. */
-GV Lanes log_sizes(const Row *row, Region region, double centre, Lanes offset, Lanes imag) {
-    Sums sums = sums_at(row, region, centre, offset, imag);
-    Lanes modulus = sums.real * sums.real + sums.imag * sums.imag;
-    EACH(k) LANE(sums.log_modulus, k) += log(LANE(modulus, k));
-    return log_size_block(centre + offset, imag, SPLAT(row->drift), sums.log_modulus, sums.mean_real, sums.mean_imag);
+/* Multiply the factors of the terms start..stop-1, each as often as it counts: a few operations instead of a logarithm
+   and an angle. The mean parts' sum is a fraction with the product as its denominator. 0 where it leaves the range. */
+GV int multiply_terms(const Row *row, const Lanes *offset, const Lanes *imag, int start, int stop, Sums *sums) {
+    Lanes real[GROUP], across[GROUP], upper_real[GROUP], upper_imag[GROUP];
+    Bits turns[GROUP], inside = ~AS_BITS(SPLAT(0.0));
+    EACH_BLOCK(g) real[g] = SPLAT(1.0), across[g] = upper_real[g] = upper_imag[g] = SPLAT(0.0);
+    EACH_BLOCK(g) turns[g] = AS_BITS(SPLAT(0.0));
+    for (int place = start; place < stop; place++) {
+        double gap = row->gap[place], energy = row->direct ? 0.0 : row->energy[place], base = row->base[place];
+        if (gap == 0.0) continue;
+        Bits falling = AS_BITS(SPLAT(gap)) >> 63, turn = falling | 1; /* angles fall where the gap is below zero */
+        for (int times = (int)row->multiplicity[place]; times > 0; times--, energy = 0.0) EACH_BLOCK(g) {
+            Lanes spread = base + offset[g] * gap, along = imag[g] * gap;
+            Lanes before_real = real[g], before = across[g], before_upper = upper_real[g];
+            upper_real[g] = energy * before_real + before_upper * spread - upper_imag[g] * along;
+            upper_imag[g] = energy * before + before_upper * along + upper_imag[g] * spread;
+            real[g] = before_real * spread - before * along;
+            across[g] = before_real * along + before * spread;
+            /* The sign bit tells the half plane also of zeros: two angles of pi make a whole turn. */
+            Bits crossed = (AS_BITS(before) ^ AS_BITS(across[g])) & ~(AS_BITS(before) ^ falling);
+            turns[g] += (crossed >> 63) & turn;
+        }
+    }
+    Lanes square[GROUP], both[GROUP];
+    EACH_BLOCK(g) {
+        square[g] = real[g] * real[g] + across[g] * across[g], both[g] = square[g] * sums[g].pole_square;
+        inside &= less(SPLAT(SMALL), square[g]) & less(square[g], SPLAT(GREAT));
+        inside &= less(SPLAT(SMALL), both[g]) & less(both[g], SPLAT(GREAT));
+    }
+    if (!everywhere(inside)) return 0;
+    EACH_BLOCK(g) {
+        Lanes inverse = 1.0 / both[g], mean = inverse * sums[g].pole_square;
+        sums[g].mean_real += (upper_real[g] * real[g] + upper_imag[g] * across[g]) * mean;
+        sums[g].mean_imag += (upper_real[g] * across[g] - upper_imag[g] * real[g]) * mean;
+        sums[g].real = real[g], sums[g].imag = across[g], sums[g].square = square[g];
+        sums[g].turns = turns[g], sums[g].inverse = inverse;
+    }
+    return 1;
+}
+
+/* Sums over terms and poles at a group of blocks; logarithms where a product leaves the range of doubles. */
+GV void sums_at(const Row *row, Region region, double centre, const Lanes *offset, const Lanes *imag, Sums *sums) {
+    EACH_BLOCK(g) {
+        sums[g].mean_real = SPLAT(row->equal_energy);
+        sums[g].mean_imag = sums[g].log_modulus = sums[g].angle = SPLAT(0.0);
+        multiply_poles(region, centre, offset[g], imag[g], sums + g);
+    }
+    int fits = 0;
+    for (int start = 0; start < row->count; start += TOGETHER) {
+        int stop = start + TOGETHER < row->count ? start + TOGETHER : row->count;
+        if (fits) EACH_BLOCK(g) take_logarithm(sums + g);
+        fits = row->few && multiply_terms(row, offset, imag, start, stop, sums);
+        if (!fits || row->direct)
+            EACH_BLOCK(g) add_terms(row, centre, offset[g], imag[g], start, stop, !fits, sums + g);
+    }
+    if (fits) return;
+    EACH_BLOCK(g) {
+        sums[g].real = sums[g].square = SPLAT(1.0), sums[g].imag = SPLAT(0.0), sums[g].turns = AS_BITS(SPLAT(0.0));
+        sums[g].inverse = 1.0 / sums[g].pole_square;
+    }
+}
+
+/* log |integrand| at a group of blocks. */
+GV_ONCE void log_sizes(const Row *row, Region region, double centre, const Lanes *offset, const Lanes *imag, Lanes *size) {
+    Sums sums[GROUP];
+    sums_at(row, region, centre, offset, imag, sums);
+    EACH_BLOCK(g) {
+        Sums *at = sums + g;
+        Lanes poles = at->pole_square * at->pole_square, together = at->square * poles;
+        if (in_range(together) && in_range(poles))
+            at->log_modulus += log_block(together, together - 1.0);
+        else
+            at->log_modulus += log_block(at->square, at->square - 1.0) +
+                               2.0 * log_block(at->pole_square, at->pole_square - 1.0);
+        size[g] = log_size_block(centre + offset[g], imag[g], SPLAT(row->drift), at->log_modulus, at->mean_real,
+                                 at->mean_imag);
+    }
 }
 
 /* The integrand relative to e^peak: what is in logarithms by polar coordinates, over the root of the product. */
-GV void relative_values(const Row *row, Region region, double centre, double peak, Lanes offset, Lanes imag,
-                        Lanes *cosine, Lanes *sine) {
-    Sums sums = sums_at(row, region, centre, offset, imag);
-    Lanes real = centre + offset, drift = SPLAT(row->drift);
-    Lanes size = exp_block(log_size_block(real, imag, drift, sums.log_modulus, sums.mean_real, sums.mean_imag) - peak);
-    Lanes across, along;
-    waves(log_phase_block(real, imag, drift, sums.angle, sums.mean_real, sums.mean_imag), &across, &along);
-    Lanes modulus = sqrt_block(sums.real * sums.real + sums.imag * sums.imag);
-    Lanes main = sqrt_block(0.5 * (modulus + absolute(sums.real))), other = 0.5 * sums.imag / main;
-    Lanes root_real = blend(sums.real >= 0, main, absolute(other));
-    Lanes root_imag = blend(sums.real >= 0, other, signed_as(main, sums.imag));
-    size = AS_LANES(AS_BITS(size / modulus) ^ (sums.turns << 63)); /* each turn is half a turn of the root */
-    *cosine = size * (across * root_real + along * root_imag);
-    *sine = size * (along * root_real - across * root_imag);
+GV_ONCE void relative_values(const Row *row, Region region, double centre, double peak, const Lanes *offset,
+                             const Lanes *imag, Lanes *cosine, Lanes *sine) {
+    Sums sums[GROUP];
+    Lanes phase[GROUP], drift = SPLAT(row->drift);
+    int small = 1;
+    sums_at(row, region, centre, offset, imag, sums);
+    EACH_BLOCK(g) {
+        phase[g] = log_phase_block(centre + offset[g], imag[g], drift, sums[g].angle, sums[g].mean_real,
+                                   sums[g].mean_imag);
+        small &= are_small(phase[g]);
+    }
+    EACH_BLOCK(g) { /* the roots and quotients first: waiting for them is time for the rest */
+        const Sums *at = sums + g;
+        Lanes across, along, modulus = sqrt_block(at->square);
+        Lanes main = sqrt_block(0.5 * (modulus + absolute(at->real))), other = 0.5 * at->imag / main;
+        Lanes size = exp_block(log_size_block(centre + offset[g], imag[g], drift, at->log_modulus, at->mean_real,
+                                              at->mean_imag) - peak) * (modulus * at->inverse);
+        waves(phase[g], &across, &along);
+        if (!small) large_waves(phase[g], &across, &along);
+        Bits leftwards = AS_BITS(at->real) >> 63;
+        Lanes root_real = blend(leftwards, absolute(other), main);
+        Lanes root_imag = blend(leftwards, signed_as(main, at->imag), other);
+        Lanes below_real = root_real * at->pole_real - root_imag * at->pole_imag;
+        Lanes below_imag = root_real * at->pole_imag + root_imag * at->pole_real;
+        size = AS_LANES(AS_BITS(size) ^ (at->turns << 63)); /* each turn is half a turn of the root */
+        cosine[g] = size * (across * below_real + along * below_imag);
+        sine[g] = size * (along * below_real - across * below_imag);
+    }
 }
 
 /* How much log |integrand| may still grow straight up from a place. */
@@ -448,30 +603,45 @@ GV double growth_above(const Row *row, double offset, double imag) {
 
 /* --- the trapezoid rule */
 
-/* sinh u, cosh u, and the nodes' offset and imaginary part: `place` for a block. */
-GV Blocks places(Lanes position, Lanes bend, double width) {
-    Lanes grow = 0.5 * exp_block(position), fall = 0.25 / grow;
+/* sinh u, cosh u, and the nodes' offset and imaginary part, from e^u / 2 and e^-u / 2: `place` for a block. */
+GV Blocks places(Lanes grow, Lanes fall, Lanes bend, double width) {
     Lanes rise = grow - fall, swing = grow + fall;
     return MAKE(Blocks){{rise, swing, width * (bend * (swing - 1.0)), width * rise}};
+}
+
+/* Numbers of a block of nodes from `first` on, at most `count`, and their weights. */
+GV void number_nodes(int first, int skip, int count, Lanes *number, Lanes *weight) {
+    Lanes counted = (double)first + (double)skip * ORDINALS;
+    Bits beyond = less(SPLAT((double)count), counted);
+    *number = blend(beyond, SPLAT((double)count), counted);
+    *weight = blend(beyond, SPLAT(0.0), blend(equal(counted, SPLAT(0.0)), SPLAT(0.5), SPLAT(1.0)));
 }
 
 /* The bend with the shortest contour, and its length; `reach` where none falls off. */
 GV Numbers choose_bend(const Row *row, Region region, double centre, double width, double reach, double peak) {
     int count = 0;
     while (count < PROBES_COUNT && PROBES[count] <= reach) count++;
-    double level[BENDS_COUNT * PROBES_COUNT + LANES], offset[BENDS_COUNT * PROBES_COUNT + LANES];
-    double imag[BENDS_COUNT * PROBES_COUNT + LANES];
-    for (int first = 0; first < BENDS_COUNT * count; first += LANES) {
-        Lanes position = SPLAT(0.0), bend = SPLAT(0.0);
-        EACH(k) {
-            int probe = first + k < BENDS_COUNT * count ? first + k : first;
-            LANE(position, k) = PROBES[probe % count], LANE(bend, k) = BENDS[probe / count];
+    double level[BENDS_COUNT * PROBES_COUNT + NODES], offset[BENDS_COUNT * PROBES_COUNT + NODES];
+    double imag[BENDS_COUNT * PROBES_COUNT + NODES];
+    for (int first = 0, bend = 0, spot = 0; first < BENDS_COUNT * count; first += NODES) {
+        Lanes swing[GROUP], aside[GROUP], above[GROUP], size[GROUP];
+        EACH_BLOCK(g) {
+            Lanes position, bends;
+            EACH(k) {
+                LANE(position, k) = PROBES[spot], LANE(bends, k) = BENDS[bend];
+                if (++spot == count) spot = 0, bend = bend + 1 < BENDS_COUNT ? bend + 1 : 0;
+            }
+            Lanes grow = 0.5 * exp_block(position);
+            Blocks at = places(grow, 0.25 / grow, bends, width);
+            swing[g] = at.at[1], aside[g] = at.at[2], above[g] = at.at[3];
         }
-        Blocks at = places(position, bend, width);
-        Lanes size = log_sizes(row, region, centre, at.at[2], at.at[3]);
-        EACH(k) {
-            level[first + k] = LANE(size, k) - peak + log(LANE(at.at[1], k));
-            offset[first + k] = LANE(at.at[2], k), imag[first + k] = LANE(at.at[3], k);
+        log_sizes(row, region, centre, aside, above, size);
+        EACH_BLOCK(g) {
+            Lanes found = size[g] - peak + log_block(swing[g], swing[g] - 1.0);
+            EACH(k) {
+                int probe = first + g * LANES + k;
+                level[probe] = LANE(found, k), offset[probe] = LANE(aside[g], k), imag[probe] = LANE(above[g], k);
+            }
         }
     }
     Numbers found = {{BENDS[0], reach}};
@@ -494,16 +664,11 @@ GV Numbers choose_bend(const Row *row, Region region, double centre, double widt
 }
 
 /* log |integral|, slope and error by the first rule that settles; else Chernoff's bound and an infinite error. */
-GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) {
-    double magnitude = 0.0, mean_sum = 0.0, log_poles = 0.0;
-    for (int term = 0; term < row->count; term++) {
-        row->base[term] = spread_at(row->gap[term], centre);
-        magnitude += row->multiplicity[term] * fabs(row->log_ratio[term]);
-        mean_sum += row->energy[term] / larger(fabs(1 + centre * row->gap[term]), 1e-300);
-    }
+GV_ONCE Numbers integrate(const Row *row, Region region, double centre, double width) {
+    double log_poles = 0.0;
     for (int pole = 0; pole < region.pole_count; pole++) log_poles += log(fabs(centre - region.poles[pole]));
-    double rounding = exponent_rounding(row->threshold, centre, magnitude, mean_sum);
-    double peak = LANE(log_sizes(row, region, centre, SPLAT(0.0), SPLAT(0.0)), 0); /* at the crossing itself */
+    double rounding = exponent_rounding(row->threshold, centre, row->magnitude, row->mean_sum);
+    double peak = exponent_at(row, centre) - log_poles; /* log |integrand| at the crossing itself */
     double fine = 0.0, lever = 0.0, moment = 0.0, last = 0.0;
     Numbers way = {{0.0, 0.0}};
     for (int rule = 0; rule < TRAPEZOID_RULES_COUNT; rule++) {
@@ -518,34 +683,46 @@ GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) 
             fine = lever = moment = 0.0;
         }
         double step = way.at[1] / count;
-        Lanes values = SPLAT(0.0), evens = values, levers = values, even_levers = values, moments = values,
-              even_moments = values;
-        for (int first = start; first <= count; first += skip * LANES) {
-            Lanes position = SPLAT(0.0), weight = SPLAT(0.0), even = SPLAT(0.0), cosine, sine;
-            EACH(k) {
-                int number = first + skip * k;
-                LANE(position, k) = step * (number < count ? number : count);
-                LANE(weight, k) = number == 0 ? 0.5 : number <= count ? 1.0 : 0.0;
-                LANE(even, k) = number % 2 ? 0.0 : 2.0;
+        double onwards = exp(skip * NODES * step), back = 1 / onwards;
+        Lanes grow[GROUP], fall[GROUP], offset[GROUP], imag[GROUP], cosine[GROUP], sine[GROUP];
+        Blocks at[GROUP];
+        Lanes sums[3][2]; /* values, levers, moments at nodes of even and of odd numbers (in blocks also by lanes) */
+        for (int sum = 0; sum < 3; sum++) sums[sum][0] = sums[sum][1] = SPLAT(0.0);
+        for (int first = start, group = 0; first <= count; first += skip * NODES, group++) {
+            int last_group = first + skip * NODES >= count;
+            EACH_BLOCK(g) {
+                Lanes number, weight;
+                if (group % 8 == 0 || last_group) {
+                    number_nodes(first + g * skip * LANES, skip, count, &number, &weight);
+                    grow[g] = 0.5 * exp_block(step * number), fall[g] = 0.25 / grow[g];
+                } else
+                    grow[g] *= onwards, fall[g] *= back;
+                at[g] = places(grow[g], fall[g], SPLAT(way.at[0]), width);
+                offset[g] = at[g].at[2], imag[g] = at[g].at[3];
             }
-            Blocks at = places(position, SPLAT(way.at[0]), width);
-            relative_values(row, region, centre, peak, at.at[2], at.at[3], &cosine, &sine);
-            Blocks part =
-                node_block(SPLAT(way.at[0]), at.at[0], at.at[1], centre + at.at[2], at.at[3], cosine, sine);
-            values += weight * part.at[0];
-            evens += even * weight * part.at[0];
-            levers += position * position * (weight * part.at[0]);
-            even_levers += position * position * (even * weight * part.at[0]);
-            moments += weight * part.at[1];
-            even_moments += even * weight * part.at[1];
-            if (first + skip * LANES >= count) EACH(k) {
-                int number = first + skip * k;
-                if (number == count) last = fabs(LANE(part.at[0], k));
-                if (number == count || number == count - 1) tail = larger(tail, fabs(LANE(part.at[0], k)));
+            relative_values(row, region, centre, peak, offset, imag, cosine, sine);
+            EACH_BLOCK(g) {
+                Lanes number, weight;
+                int place = first + g * skip * LANES;
+                number_nodes(place, skip, count, &number, &weight);
+                Blocks part = node_block(SPLAT(way.at[0]), at[g].at[0], at[g].at[1], centre + offset[g], imag[g], cosine[g],
+                                         sine[g]);
+                Lanes value = weight * part.at[0], position = step * number;
+                sums[0][place % 2] += value;
+                sums[1][place % 2] += position * position * value;
+                sums[2][place % 2] += weight * part.at[1];
+                if (last_group) EACH(k) {
+                    int here = place + skip * k;
+                    if (here == count) last = fabs(LANE(part.at[0], k));
+                    if (here == count || here == count - 1) tail = larger(tail, fabs(LANE(part.at[0], k)));
+                }
             }
         }
-        fine += total(values), lever += total(levers), moment += total(moments);
-        if (skip == 1) coarse = total(evens), coarse_lever = total(even_levers), coarse_moment = total(even_moments);
+        fine += total(sums[0][0] + sums[0][1]), lever += total(sums[1][0] + sums[1][1]);
+        moment += total(sums[2][0] + sums[2][1]);
+        if (skip == 1)
+            coarse = 2 * even_total(sums[0][0]), coarse_lever = 2 * even_total(sums[1][0]),
+            coarse_moment = 2 * even_total(sums[2][0]);
         Numbers found = verdict(region.direction, fine, coarse, lever, coarse_lever, moment, coarse_moment, tail,
                                 rounding, peak, centre, width, step);
         if (!isinf(found.at[2])) return found;
@@ -557,10 +734,12 @@ GV_ONCE Numbers integrate(Row *row, Region region, double centre, double width) 
 GV Numbers log_hockey_stick(Row *row) {
     Region region = {BOTH_POLES, 2, 0.0, 1.0, INFINITY};
     Numbers at = saddle(row, region);
-    if (!looks_large(row->threshold, at.at[0], at.at[1], cumulant(row, at.at[0])))
+    set_base(row, at.at[0]);
+    if (!looks_large(row->threshold, at.at[0], at.at[1], exponent_at(row, at.at[0]) + at.at[0] * row->threshold))
         return integrate(row, region, at.at[0], at.at[1]);
     region.direction = -1.0, region.limit = 1.0;
     at = saddle(row, region);
+    set_base(row, at.at[0]);
     Numbers missing = integrate(row, region, at.at[0], at.at[1]);
     return from_complement(missing.at[0], missing.at[1], missing.at[2]);
 }
@@ -569,6 +748,7 @@ GV Numbers log_hockey_stick(Row *row) {
 GV Numbers log_tail(Row *row, double pole, double direction) {
     Region region = {&pole, 1, pole, direction, INFINITY};
     Numbers at = saddle(row, region);
+    set_base(row, at.at[0]);
     return integrate(row, region, at.at[0], at.at[1]);
 }
 
@@ -598,30 +778,36 @@ GV int moments_by_rule(const Moments *job, long long index, const Row *row, Regi
     double centre = at.at[0], width = at.at[1];
     Numbers way = choose_bend(row, region, centre, width, rule[1], peak);
     double step = way.at[1] / count, highest = 0.0, tail = 0.0;
-    Lanes values = SPLAT(0.0), evens = values, weighed = values, even_weighed = values, sizes = values;
+    Lanes sizes = SPLAT(0.0), values[2] = {sizes, sizes}, weighed[2] = {sizes, sizes}; /* of even and odd numbers */
     for (int place = 0; place < terms; place++) first[place] = SPLAT(0.0);
     for (int place = 0; place < terms * size; place++) plain[place] = tilted[place] = SPLAT(0.0);
-    for (int start = 0; start <= count; start += LANES) {
-        Lanes position = SPLAT(0.0), weight = SPLAT(0.0), even = SPLAT(0.0), cosine, sine;
-        EACH(k) {
-            int number = start + k;
-            position[k] = step * (number < count ? number : count);
-            weight[k] = number == 0 ? 0.5 : number <= count ? 1.0 : 0.0;
-            even[k] = number % 2 ? 0.0 : 2.0;
+    for (int start = 0; start <= count; start += NODES) {
+        Lanes offset[GROUP], rises[GROUP], cosines[GROUP], sines[GROUP];
+        Blocks nodes[GROUP];
+        EACH_BLOCK(g) {
+            Lanes number, weight;
+            number_nodes(start + g * LANES, 1, count, &number, &weight);
+            Lanes grow = 0.5 * exp_block(step * number);
+            nodes[g] = places(grow, 0.25 / grow, SPLAT(way.at[0]), width);
+            offset[g] = nodes[g].at[2], rises[g] = nodes[g].at[3];
         }
-        Blocks node = places(position, SPLAT(way.at[0]), width);
-        relative_values(row, region, centre, peak, node.at[2], node.at[3], &cosine, &sine);
+        relative_values(row, region, centre, peak, offset, rises, cosines, sines);
+        EACH_BLOCK(g) {
+        int place = start + g * LANES;
+        Lanes number, weight, cosine = cosines[g], sine = sines[g];
+        Blocks node = nodes[g];
+        number_nodes(place, 1, count, &number, &weight);
         Lanes lead = way.at[0] * node.at[0], swing = node.at[1], order = centre + node.at[2], rise = node.at[3];
         Lanes value_real = weight * (cosine * lead - sine * swing), value_imag = weight * (cosine * swing + sine * lead);
-        values += value_imag, evens += even * value_imag;
+        values[place % 2] += value_imag;
         Lanes product_real = order * (1.0 + order) - rise * rise, product_imag = rise * (1.0 + 2.0 * order);
         Lanes w_real = value_real * product_real - value_imag * product_imag;
         Lanes w_imag = value_real * product_imag + value_imag * product_real;
         Lanes modulus = sqrt_block(w_real * w_real + w_imag * w_imag);
-        weighed += w_imag, even_weighed += even * w_imag, sizes += modulus;
+        weighed[place % 2] += w_imag, sizes += modulus;
         EACH(k) {
             highest = larger(highest, modulus[k]);
-            if (start + k == count || start + k == count - 1) tail = larger(tail, modulus[k]);
+            if (place + k == count || place + k == count - 1) tail = larger(tail, modulus[k]);
         }
         for (int i = 0; i < terms; i++) {
             Lanes spread = 1.0 + gap[i] * order, along = gap[i] * rise;
@@ -637,8 +823,9 @@ GV int moments_by_rule(const Moments *job, long long index, const Row *row, Regi
                 plain[i * size + j % size] += lean_real[i] * imag[j] + lean_imag[i] * real[j];
                 tilted[i * size + j % size] += far_real[i] * imag[j] + far_imag[i] * real[j];
             }
+        }
     }
-    double sum = total(values), fine = total(weighed), scale = sum > 0 ? 1 / sum : 1.0;
+    double sum = total(values[0] + values[1]), fine = total(weighed[0] + weighed[1]), scale = sum > 0 ? 1 / sum : 1.0;
     for (int i = 0; i < terms; i++) {
         job->first[index * terms + i] = scale * total(first[i]);
         for (int j = 0; j <= i % size; j++) {
@@ -648,8 +835,8 @@ GV int moments_by_rule(const Moments *job, long long index, const Row *row, Regi
         }
     }
     job->log_value[index] = smaller(peak + log((sum > 0 ? sum : 1.0) * step * width / PI), 0.0);
-    return sum > 0 && fabs(sum - total(evens)) <= GRADIENT_HALF_RULE * sum && tail <= GRADIENT_TAIL * highest &&
-           fabs(fine - total(even_weighed)) <= GRADIENT_HALF_RULE * total(sizes);
+    return sum > 0 && fabs(sum - 2 * even_total(values[0])) <= GRADIENT_HALF_RULE * sum && tail <= GRADIENT_TAIL * highest &&
+           fabs(fine - 2 * even_total(weighed[0])) <= GRADIENT_HALF_RULE * total(sizes);
 }
 
 GV void moments_row(const Moments *job, long long index, Lanes *room) {
@@ -658,8 +845,8 @@ GV void moments_row(const Moments *job, long long index, Lanes *room) {
     Row row = load(job->gap + at, job->log_ratio + at, job->multiplicity + at, job->energy + at, job->terms,
                    job->threshold[index], (double *)room);
     Numbers crossing = saddle(&row, region);
-    for (int term = 0; term < row.count; term++) row.base[term] = spread_at(row.gap[term], crossing.at[0]);
-    double peak = LANE(log_sizes(&row, region, crossing.at[0], SPLAT(0.0), SPLAT(0.0)), 0);
+    set_base(&row, crossing.at[0]);
+    double peak = exponent_at(&row, crossing.at[0]) - log(fabs(crossing.at[0] * (1 + crossing.at[0])));
     int settled = 0;
     for (int rule = 0; rule < TRAPEZOID_RULES_COUNT && !settled; rule++)
         settled = moments_by_rule(job, index, &row, region, crossing, peak, TRAPEZOID_RULES + 2 * rule,
@@ -669,17 +856,37 @@ GV void moments_row(const Moments *job, long long index, Lanes *room) {
 
 #endif
 
-/* --- the reduction of LANES pairs of matrices: LAPACK's work for small matrices, without eigenvectors
+/* --- the reduction of ROWS pairs of matrices: LAPACK's work for small matrices, without eigenvectors
 
    What the terms need of the eigenvectors is one product with a vector, so the reflections and rotations that
    diagonalise the whitened difference are applied to that vector alone. Rows that need anything special (an error
    message, singular values) are left to reduction.py. */
 
+#define EACH_ROW(lane) for (int lane = 0; lane < ROWS; lane++)
+#ifdef __CUDACC__
+#define WIDE_SPLAT(number) (number)
+#else
+#define WIDE_SPLAT(number) ((number) - (Wide){0})
+#endif
+
+GV Wide wide_sqrt(Wide x) {
+    EACH_ROW(k) LANE(x, k) = sqrt(LANE(x, k));
+    return x;
+}
+GV Wide wide_size(Wide x) {
+    EACH_ROW(k) LANE(x, k) = fabs(LANE(x, k));
+    return x;
+}
+GV Wide wide_signed(Wide size, Wide of) {
+    EACH_ROW(k) LANE(size, k) = copysign(LANE(size, k), LANE(of, k));
+    return size;
+}
+
 #define AT(matrix, i, j) (matrix)[(i) * size + (j)]
 #define SWEEPS 60 /* of rotations for one eigenvalue; two or three are usual */
 
 /* The scaled symmetric part of one lane, lower triangle; 0 where the matrix is not symmetric. */
-GV int symmetric(const double *cov, int size, const Lanes *scale, Lanes *into, int lane) {
+GV int symmetric(const double *cov, int size, const Wide *scale, Wide *into, int lane) {
     int same = 1;
     for (int row = 0; row < size; row++)
         for (int column = 0; column <= row; column++) {
@@ -692,19 +899,19 @@ GV int symmetric(const double *cov, int size, const Lanes *scale, Lanes *into, i
 }
 
 /* Lower factors in place; lanes singular to working precision are left. */
-GV void cholesky(Lanes *cov, int size, Lanes *inverse_pivots, int *left) {
+GV void cholesky(Wide *cov, int size, Wide *inverse_pivots, int *left) {
     for (int column = 0; column < size; column++) {
-        Lanes pivot = AT(cov, column, column);
+        Wide pivot = AT(cov, column, column);
         for (int inner = 0; inner < column; inner++) pivot -= AT(cov, column, inner) * AT(cov, column, inner);
-        EACH(k) {
+        EACH_ROW(k) {
             int fails = !definite(LANE(pivot, k) / LANE(AT(cov, column, column), k), size);
             left[k] |= fails;
             if (fails) LANE(pivot, k) = 1.0;
         }
-        AT(cov, column, column) = sqrt_block(pivot);
-        Lanes inverse = inverse_pivots[column] = 1.0 / AT(cov, column, column);
+        AT(cov, column, column) = wide_sqrt(pivot);
+        Wide inverse = inverse_pivots[column] = 1.0 / AT(cov, column, column);
         for (int row = column + 1; row < size; row++) {
-            Lanes entry = AT(cov, row, column);
+            Wide entry = AT(cov, row, column);
             for (int inner = 0; inner < column; inner++) entry -= AT(cov, row, inner) * AT(cov, column, inner);
             AT(cov, row, column) = entry * inverse;
         }
@@ -712,42 +919,43 @@ GV void cholesky(Lanes *cov, int size, Lanes *inverse_pivots, int *left) {
 }
 
 /* rows <- factor^-1 rows, in place. */
-GV void solve_rows(const Lanes *factor, int size, const Lanes *inverse_pivots, Lanes *rows) {
+GV void solve_rows(const Wide *factor, int size, const Wide *inverse_pivots, Wide *rows) {
     for (int row = 0; row < size; row++)
         for (int column = 0; column < size; column++) {
-            Lanes entry = AT(rows, row, column);
+            Wide entry = AT(rows, row, column);
             for (int inner = 0; inner < row; inner++) entry -= AT(factor, row, inner) * AT(rows, inner, column);
             AT(rows, row, column) = entry * inverse_pivots[row];
         }
 }
 
 /* rows <- factor^-1 rows', in place, where the result is symmetric. */
-GV void solve_mirrored(const Lanes *factor, int size, const Lanes *inverse_pivots, Lanes *rows) {
+GV void solve_mirrored(const Wide *factor, int size, const Wide *inverse_pivots, Wide *rows) {
     for (int row = 0; row < size; row++)
         for (int column = row; column < size; column++) {
-            Lanes entry = AT(rows, column, row);
+            Wide entry = AT(rows, column, row);
             for (int inner = 0; inner < row; inner++) entry -= AT(factor, row, inner) * AT(rows, column, inner);
             AT(rows, column, row) = entry * inverse_pivots[row];
         }
 }
 
 /* Householder reflections that make symmetric matrices (lower triangles) tridiagonal, applied to the vectors too. */
-GV void tridiagonal(Lanes *matrix, int size, Lanes *vector, Lanes *beside, Lanes *mirror, Lanes *image) {
+GV void tridiagonal(Wide *matrix, int size, Wide *vector, Wide *beside, Wide *mirror, Wide *image) {
     for (int start = 1; start < size - 1; start++) {
-        Lanes square = SPLAT(0.0), overlap = SPLAT(0.0), along = SPLAT(0.0), head = AT(matrix, start, start - 1);
+        Wide square = WIDE_SPLAT(0.0), overlap = WIDE_SPLAT(0.0), along = WIDE_SPLAT(0.0), head = AT(matrix, start, start - 1);
         for (int row = start; row < size; row++) {
             mirror[row] = AT(matrix, row, start - 1);
-            image[row] = SPLAT(0.0);
+            image[row] = WIDE_SPLAT(0.0);
             if (row > start) square += mirror[row] * mirror[row];
         }
-        Lanes length = sqrt_block(square + head * head);
-        Lanes edge = blend(square == 0.0, head, -signed_as(length, head));
+        Wide length = wide_sqrt(square + head * head);
+        Wide edge = wide_signed(length, head), factor = 1.0 / (length * (length + wide_size(head)));
+        edge = -edge;
         /* 2 / |mirror|^2, or nothing where nothing is to be done */
-        Lanes factor = blend(square == 0.0, SPLAT(0.0), 1.0 / (length * (length + absolute(head))));
+        EACH_ROW(k) if (LANE(square, k) == 0.0) LANE(edge, k) = LANE(head, k), LANE(factor, k) = 0.0;
         mirror[start] = head - edge;
         beside[start - 1] = edge;
         for (int row = start; row < size; row++) {
-            Lanes value = AT(matrix, row, row) * mirror[row];
+            Wide value = AT(matrix, row, row) * mirror[row];
             for (int column = start; column < row; column++) {
                 value += AT(matrix, row, column) * mirror[column];
                 image[column] += AT(matrix, row, column) * mirror[row];
@@ -770,7 +978,7 @@ GV void tridiagonal(Lanes *matrix, int size, Lanes *vector, Lanes *beside, Lanes
     if (size > 1) beside[size - 2] = AT(matrix, size - 1, size - 2);
 }
 
-/* Implicit QL sweeps over a tridiagonal matrix until nothing is left beside the diagonal, applied to a vector too. Lanes
+/* Implicit QL sweeps over a tridiagonal matrix until nothing is left beside the diagonal, applied to a vector too. Wide
    take their rotations in turn: a square root and a quotient are waited for in each, and other lanes fill the wait. */
 typedef struct {
     double *diagonal, *beside, *vector;
@@ -851,7 +1059,7 @@ GV void sort_together(double *values, double *companion, int size) {
     }
 }
 
-#define REDUCTION_ROOM(size) ((2 * (size) + 7) * (size)*LANES)
+#define REDUCTION_ROOM(size) ((2 * (size) + 7) * (size)*ROWS)
 
 typedef struct {
     const double *mean_x, *cov_x, *mean_y, *cov_y;
@@ -861,15 +1069,15 @@ typedef struct {
     int size;
 } Reductions;
 
-/* Variance gaps, logs of ratios and mean gaps of LANES pairs; `left` where the array library has to look. */
-GV void reduce_lanes(const Reductions *job, long long first, Lanes *room) {
-    int size = job->size, left[LANES];
-    Lanes *factor = room, *difference = factor + size * size, *scale = difference + size * size;
-    Lanes *inverse_pivots = scale + size, *beside = inverse_pivots + size, *mirror = beside + size;
-    Lanes *image = mirror + size, *shift = image + size, unit = SPLAT(1.0), inverse_unit = SPLAT(1.0);
-    long long rows[LANES];
-    EACH(k) rows[k] = first + k < job->rows ? first + k : job->rows - 1;
-    EACH(k) {
+/* Variance gaps, logs of ratios and mean gaps of ROWS pairs; `left` where the array library has to look. */
+GV void reduce_lanes(const Reductions *job, long long first, Wide *room) {
+    int size = job->size, left[ROWS];
+    Wide *factor = room, *difference = factor + size * size, *scale = difference + size * size;
+    Wide *inverse_pivots = scale + size, *beside = inverse_pivots + size, *mirror = beside + size;
+    Wide *image = mirror + size, *shift = image + size, unit = WIDE_SPLAT(1.0), inverse_unit = WIDE_SPLAT(1.0);
+    long long rows[ROWS];
+    EACH_ROW(k) rows[k] = first + k < job->rows ? first + k : job->rows - 1;
+    EACH_ROW(k) {
         const double *cov_x = job->cov_x + rows[k] * size * size, *cov_y = job->cov_y + rows[k] * size * size;
         const double *mean_x = job->mean_x + rows[k] * size, *mean_y = job->mean_y + rows[k] * size;
         left[k] = 0;
@@ -882,14 +1090,14 @@ GV void reduce_lanes(const Reductions *job, long long first, Lanes *room) {
         left[k] |= !symmetric(cov_y, size, scale, factor, k);
         left[k] |= !symmetric(cov_x, size, scale, difference, k);
     }
-    Lanes largest = SPLAT(0.0);
+    Wide largest = WIDE_SPLAT(0.0);
     for (int row = 0; row < size; row++)
         for (int column = 0; column <= row; column++) {
-            Lanes entry = AT(difference, row, column) = AT(factor, row, column) - AT(difference, row, column);
-            largest = blend(absolute(entry) > largest, absolute(entry), largest);
+            Wide entry = AT(difference, row, column) = AT(factor, row, column) - AT(difference, row, column);
+            EACH_ROW(k) LANE(largest, k) = larger(LANE(largest, k), fabs(LANE(entry, k)));
         }
     /* A power of two keeps squares of the entries within the range of doubles and changes no digit. */
-    EACH(k) {
+    EACH_ROW(k) {
         int exponent = 0;
         if (LANE(largest, k) > 0 && LANE(largest, k) < INFINITY) frexp(LANE(largest, k), &exponent);
         LANE(unit, k) = ldexp(1.0, exponent), LANE(inverse_unit, k) = ldexp(1.0, -exponent);
@@ -905,8 +1113,8 @@ GV void reduce_lanes(const Reductions *job, long long first, Lanes *room) {
     solve_rows(factor, size, inverse_pivots, difference);
     solve_mirrored(factor, size, inverse_pivots, difference);
     tridiagonal(difference, size, shift, beside, mirror, image);
-    Sweep sweeps[LANES];
-    EACH(k) {
+    Sweep sweeps[ROWS];
+    EACH_ROW(k) {
         Sweep *at = sweeps + k;
         *at = MAKE(Sweep){job->gap + rows[k] * size, (double *)mirror + k * size, job->mean_gap + rows[k] * size};
         at->state = rows[k] == first + k; /* lanes beyond the last row repeat it */
@@ -920,12 +1128,12 @@ GV void reduce_lanes(const Reductions *job, long long first, Lanes *room) {
     }
     for (int working = 1; working;) {
         working = 0;
-        EACH(k) if (sweeps[k].state > 0) {
+        EACH_ROW(k) if (sweeps[k].state > 0) {
             rotate(sweeps + k, size);
             working = 1;
         }
     }
-    for (int k = 0; k < LANES && first + k < job->rows; k++) {
+    for (int k = 0; k < ROWS && first + k < job->rows; k++) {
         double *gap = sweeps[k].diagonal, *mean_gap = sweeps[k].vector;
         left[k] |= sweeps[k].state < 0;
         for (int row = 0; row < size; row++) gap[row] *= LANE(unit, k);
@@ -975,14 +1183,14 @@ extern "C" __global__ void reductions(Reductions job) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default"), flatten))
 #else
-#define WIDE __attribute__((flatten))
+#define WIDE
 #endif
 
 const char *gaussveil_revision(void) { return REVISION; }
 
 /* 0, or 1 where memory is lacking. */
 WIDE int gaussveil_integrals(const Integrals *job) {
-    double *room = aligned_alloc(sizeof(Lanes), sizeof(double) * ROW_ROOM(job->terms));
+    double *room = aligned_alloc(sizeof(Wide), sizeof(double) * ROW_ROOM(job->terms));
     if (!room) return 1;
     for (long long index = 0; index < job->rows; index++) integral_row(job, index, room);
     free(room);
@@ -990,7 +1198,7 @@ WIDE int gaussveil_integrals(const Integrals *job) {
 }
 
 WIDE int gaussveil_moments(const Moments *job) {
-    Lanes *room = aligned_alloc(sizeof(Lanes), sizeof(double) * MOMENT_ROOM(job->terms));
+    Lanes *room = aligned_alloc(sizeof(Wide), sizeof(double) * MOMENT_ROOM(job->terms));
     if (!room) return 1;
     for (long long index = 0; index < job->rows; index++) moments_row(job, index, room);
     free(room);
@@ -998,9 +1206,9 @@ WIDE int gaussveil_moments(const Moments *job) {
 }
 
 WIDE int gaussveil_reductions(const Reductions *job) {
-    Lanes *room = aligned_alloc(sizeof(Lanes), sizeof(double) * REDUCTION_ROOM(job->size));
+    Wide *room = aligned_alloc(sizeof(Wide), sizeof(double) * REDUCTION_ROOM(job->size));
     if (!room) return 1;
-    for (long long first = 0; first < job->rows; first += LANES) reduce_lanes(job, first, room);
+    for (long long first = 0; first < job->rows; first += ROWS) reduce_lanes(job, first, room);
     free(room);
     return 0;
 }
