@@ -39,7 +39,7 @@ typedef Lanes Wide;
 #ifdef __aarch64__
 #define LANES 2
 #else
-#define LANES 8
+#define LANES 4
 #endif
 typedef double Lanes __attribute__((vector_size(8 * LANES), may_alias));
 typedef long long Bits __attribute__((vector_size(8 * LANES), may_alias));
@@ -56,8 +56,8 @@ typedef long long WideBits __attribute__((vector_size(8 * ROWS), may_alias));
 #define GROUP 4
 #define ORDINALS ((Lanes){0.0, 1.0})
 #else
-#define GROUP 1
-#define ORDINALS ((Lanes){0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0})
+#define GROUP 2
+#define ORDINALS ((Lanes){0.0, 1.0, 2.0, 3.0})
 #endif
 
 #endif
@@ -101,37 +101,11 @@ GV Lanes blend(Bits mask, Lanes chosen, Lanes otherwise) {
     return (Lanes)((mask & (Bits)chosen) | (~mask & (Bits)otherwise));
 }
 
-/* Comparisons of blocks wider than the machine's vectors are compiled number by number: they go piece by piece. */
-#ifdef __aarch64__
-#define PIECE 2
-#else
-#define PIECE 4
-#endif
-#define PIECES (LANES / PIECE)
-typedef double Piece __attribute__((vector_size(8 * PIECE), may_alias));
-typedef long long PieceBits __attribute__((vector_size(8 * PIECE), may_alias));
-typedef union {
-    Lanes all;
-    Bits bits;
-    Piece at[PIECES];
-    PieceBits mask[PIECES];
-} Pieces;
-
-GV Bits less(Lanes a, Lanes b) {
-    Pieces x = {a}, y = {b};
-    for (int piece = 0; piece < PIECES; piece++) x.mask[piece] = x.at[piece] < y.at[piece];
-    return x.bits;
-}
-GV Bits equal(Lanes a, Lanes b) {
-    Pieces x = {a}, y = {b};
-    for (int piece = 0; piece < PIECES; piece++) x.mask[piece] = x.at[piece] == y.at[piece];
-    return x.bits;
-}
+GV Bits less(Lanes a, Lanes b) { return (Bits)(a < b); }
+GV Bits equal(Lanes a, Lanes b) { return (Bits)(a == b); }
 GV int everywhere(Bits mask) {
-    Pieces x = {.bits = mask};
-    for (int piece = 1; piece < PIECES; piece++) x.mask[0] &= x.mask[piece];
     long long all = -1;
-    for (int lane = 0; lane < PIECE; lane++) all &= x.mask[0][lane];
+    EACH(k) all &= mask[k];
     return all != 0;
 }
 
@@ -196,18 +170,17 @@ GV void waves(Lanes x, Lanes *cosine, Lanes *sine) {
     *sine = (Lanes)((Bits)high ^ (quarter << 62 & SIGN_BIT));
 }
 
-GV Piece either(PieceBits mask, Piece chosen, Piece otherwise) {
-    return (Piece)((mask & (PieceBits)chosen) | (~mask & (PieceBits)otherwise));
-}
-GV Piece size_of(Piece x) { return (Piece)((PieceBits)x & ~SIGN_BIT); }
-
 /* log x for x in the range of doubles, to an ulp or two; next to one from x - 1, which has digits that x lost. */
-GV Piece log_piece(Piece x, Piece excess) {
-    PieceBits power = ((PieceBits)x - 0x3fe6a09e667f3bcdLL) >> 52; /* the rest is between the roots of 1/2 and 2 */
-    Piece rest = either(power == 0, excess, (Piece)((PieceBits)x - (power << 52)) - 1.0);
-    Piece count = (Piece)(power + 0x4338000000000000LL) - TO_INTEGER;
-    Piece share = rest / (2.0 + rest), square = share * share;
-    Piece sum = square * (2.0 / 23.0) + 2.0 / 21.0;
+GV Lanes log_block(Lanes x, Lanes excess) {
+    if (!everywhere(less(SPLAT(1e-300), x) & less(x, SPLAT(1e300)))) {
+        EACH(k) x[k] = x[k] < 0.25 ? log(x[k]) : log1p(excess[k]);
+        return x;
+    }
+    Bits power = ((Bits)x - 0x3fe6a09e667f3bcdLL) >> 52; /* the rest is between the roots of 1/2 and 2 */
+    Lanes rest = blend(power == 0, excess, (Lanes)((Bits)x - (power << 52)) - 1.0);
+    Lanes count = (Lanes)(power + 0x4338000000000000LL) - TO_INTEGER;
+    Lanes share = rest / (2.0 + rest), square = share * share;
+    Lanes sum = square * (2.0 / 23.0) + 2.0 / 21.0;
     sum = sum * square + 2.0 / 19.0;
     sum = sum * square + 2.0 / 17.0;
     sum = sum * square + 2.0 / 15.0;
@@ -222,57 +195,37 @@ GV Piece log_piece(Piece x, Piece excess) {
 }
 
 /* atan2 to an ulp or two: the angle in an eighth of the circle, and from there to all. */
-GV Piece angle_piece(Piece along, Piece spread) {
-    Piece high = size_of(along), wide = size_of(spread);
-    PieceBits steep = high > wide;
-    Piece most = either(steep, high, wide), least = either(steep, wide, high);
-    PieceBits near = least > 0.41421356237309503 * most; /* the diagonal */
-    Piece below = either(near, least + most, most);
-    Piece x = either(near, least - most, least) / either(below == 0.0, 1.0 + 0.0 * below, below), square = x * x;
-    Piece over = -0.87506086000319041 * square - 16.157537187333651;
+GV Lanes angle_block(Lanes along, Lanes spread) {
+    Lanes high = absolute(along), wide = absolute(spread);
+    Bits steep = less(wide, high);
+    Lanes most = blend(steep, high, wide), least = blend(steep, wide, high);
+    Bits near = less(0.41421356237309503 * most, least); /* the diagonal */
+    Lanes below = blend(near, least + most, most);
+    Lanes x = blend(near, least - most, least) / blend(equal(below, SPLAT(0.0)), SPLAT(1.0), below), square = x * x;
+    Lanes over = -0.87506086000319041 * square - 16.157537187333651;
     over = over * square - 75.008557923147047;
     over = over * square - 122.88666844901361;
     over = over * square - 64.850219049420254;
-    Piece under = square + 24.858464901423063;
+    Lanes under = square + 24.858464901423063;
     under = under * square + 165.02700983169885;
     under = under * square + 432.88106049129027;
     under = under * square + 485.3903996359137;
     under = under * square + 194.55065714826140;
-    Piece angle = x + x * square * (over / under);
-    angle = either(near, 0.78539816339744828 + (angle + 3.061616997868383e-17), angle);
-    angle = either(steep, 1.5707963267948966 - (angle - 6.123233995736766e-17), angle);
-    angle = either(spread < 0.0, 3.1415926535897931 - (angle - 1.2246467991473532e-16), angle);
-    return (Piece)(((PieceBits)angle & ~SIGN_BIT) | ((PieceBits)along & SIGN_BIT));
+    Lanes angle = x + x * square * (over / under);
+    angle = blend(near, 0.78539816339744828 + (angle + 3.061616997868383e-17), angle);
+    angle = blend(steep, 1.5707963267948966 - (angle - 6.123233995736766e-17), angle);
+    angle = blend(less(spread, SPLAT(0.0)), 3.1415926535897931 - (angle - 1.2246467991473532e-16), angle);
+    return signed_as(angle, along);
 }
 
-GV Lanes log_block(Lanes x, Lanes excess) {
-    if (!everywhere(less(SPLAT(1e-300), x) & less(x, SPLAT(1e300)))) {
-        EACH(k) x[k] = x[k] < 0.25 ? log(x[k]) : log1p(excess[k]);
-        return x;
-    }
-    Pieces found = {x}, beyond = {excess};
-    for (int piece = 0; piece < PIECES; piece++) found.at[piece] = log_piece(found.at[piece], beyond.at[piece]);
-    return found.all;
-}
-
-GV Lanes angle_block(Lanes along, Lanes spread) {
-    Pieces found = {along}, wide = {spread};
-    for (int piece = 0; piece < PIECES; piece++) found.at[piece] = angle_piece(found.at[piece], wide.at[piece]);
-    return found.all;
-}
 #endif
 
 /* 1 + gap * centre, the product's rounding error included. */
 GV Lanes base_block(Lanes gap, Lanes centre) {
 #if defined(__aarch64__) && !defined(__CUDACC__)
-    Pieces factor = {gap}, other = {centre};
-    for (int piece = 0; piece < PIECES; piece++) {
-        Piece product = factor.at[piece] * other.at[piece];
-        __asm__("" : "+w"(product)); /* rounded once, never fused */
-        Piece error = (Piece)vfmaq_f64((float64x2_t)(-product), (float64x2_t)factor.at[piece], (float64x2_t)other.at[piece]);
-        factor.at[piece] = (1.0 + product) + error;
-    }
-    return factor.all;
+    Lanes product = gap * centre;
+    __asm__("" : "+w"(product)); /* rounded once, never fused */
+    return (1.0 + product) + (Lanes)vfmaq_f64((float64x2_t)-product, (float64x2_t)gap, (float64x2_t)centre);
 #else
     return spread_at_block(gap, centre);
 #endif
