@@ -74,7 +74,7 @@ def autodp() -> Callable[..., float]:
 
 
 PEERS: dict[str, Callable[[], Callable[..., float]]] = {
-    "dp_accounting PLD": lambda: dp_accounting_pld(1e-4),
+    "dp_accounting PLD, default": lambda: dp_accounting_pld(1e-4),
     "dp_accounting PLD, fine": lambda: dp_accounting_pld(1e-5),
     "dp_accounting RDP": dp_accounting_rdp,
     "Opacus prv": lambda: opacus("prv"),

@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 REFERENCES = HERE.parent / "tests" / "reference" / "training.json"
 PEERS_PYTHON = os.environ.get("PEERS_PYTHON") or str(HERE.parent / ".venv-peers-train" / "bin" / "python")
 PEERS = (
-    "dp_accounting PLD",
+    "dp_accounting PLD, default",
     "dp_accounting PLD, fine",
     "dp_accounting RDP",
     "Opacus prv",
@@ -69,13 +69,13 @@ def run() -> list[Row]:
         if answers is None:
             rows.append(row(f"{SECONDS}, {peer}", seconds, None, "not installed"))
             continue
-        found = Errors.of(answers, truths)
+        theirs = Errors.of(answers, truths)
         taken = statistics.median(took for _, took in answers)
         rows += [
-            row(f"{SECONDS}, {peer}", seconds, taken, found.describe()),
-            row(f"{ABOVE}, {peer}", ours.above, found.above),
-            row(f"{BELOW}, {peer}", ours.under, found.under),
-            row(f"{NONE}, {peer}", ours.silent, found.silent, f"within {LIMIT_S} s"),
+            row(f"{SECONDS}, {peer}", seconds, taken, theirs.describe()),
+            row(f"{ABOVE}, {peer}", ours.above, theirs.above),
+            row(f"{BELOW}, {peer}", ours.under, theirs.under),
+            row(f"{NONE}, {peer}", ours.silent, theirs.silent, f"within {LIMIT_S} s"),
         ]
     return rows
 
