@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from gaussveil.spectrum.condensed import condensed
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
+from gaussveil.spectrum.enclosures.hyperbola import MOST_NODES, MOST_TERMS, Exponent, chosen, error_bound
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
 from gaussveil.spectrum.terms import Terms
 
@@ -31,6 +32,9 @@ NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
 FIRST_WORK, WORK_PER_TERM, MOST_WORK = 2e5, 600, 1.5e6  # ten times what ordinary pairs need; at most some ten seconds
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
+SECTIONS, CUTS = 6, 100  # of the search for the saddle, to 1e-9 of its logarithm
+CLOSE = 1e-15  # relative error of the trapezoid rule that is aimed at
+ROOM = 40.0  # how far, in log F, the strip of a hyperbola may climb on the real axis
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
 
 
@@ -101,6 +105,8 @@ class BallIntegral:
             if best.log_upper < deep or not (level.is_finite() and 0.0 < width < math.inf):
                 return best, best.log_upper < deep
         best = UNKNOWN
+        if exact and (scaled := self._trapezoid(c, opening, width, float(level))) is not None:
+            return from_scaled(scaled, level), True
         for path in self._paths(c, opening, width, float(level)):
             scaled = self._integral(path, c, width, level)
             if scaled is None:
@@ -131,38 +137,39 @@ class BallIntegral:
             largest += value * count
         return bool(largest <= self.epsilon)
 
-    def _openings(self, log_odds: float) -> tuple[float, float, NDArray[np.float64]]:
+    def _openings(self, log_odds: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """c, its odds of the domain's end, and all 1 + c g, without cancellation next to that end 1/limit."""
         if self.limit == 0.0:
-            c = math.exp(log_odds)
-            return c, 0.0, 1.0 + c * self.gap
-        odds = math.exp(min(log_odds + math.log(self.limit), 300.0))
-        c = math.exp(log_odds) / (1.0 + odds) if odds < 1.0 > self.limit else odds / (1.0 + odds) / self.limit
+            c = np.exp(log_odds)
+            return c, 0.0 * c, 1.0 + np.multiply.outer(c, self.gap)
+        odds = np.exp(np.minimum(log_odds + math.log(self.limit), 300.0))
+        small = (odds < 1.0) & (self.limit < 1.0)
+        c = np.where(small, np.exp(log_odds) / (1.0 + odds), odds / (1.0 + odds) / self.limit)
         ratio = -self.gap / self.limit
-        return c, odds, np.where(self.gap < 0.0, (1.0 - ratio) + ratio / (1.0 + odds), 1.0 + c * self.gap)
+        near = (1.0 - ratio) + np.multiply.outer(1.0 / (1.0 + odds), ratio)
+        return c, odds, np.where(self.gap < 0.0, near, 1.0 + np.multiply.outer(c, self.gap))
 
-    def _slope(self, c: float, opening: NDArray[np.float64]) -> float:
-        if c == 0.0:  # it left the range of doubles; the slope falls without end there
-            return -math.inf
+    def _slope(self, c: NDArray[np.float64], opening: NDArray[np.float64]) -> NDArray[np.float64]:
+        steep = 1.0 / c + 1.0 / (1.0 + c)
         if self.room < math.inf:
-            falling = self.number * self.gap / opening + self.shift * (1.0 - self.gap) / (self.gap * opening**2)
-            return self.room - 1.0 / c - 1.0 / (1.0 + c) - 0.5 * float(np.sum(falling))
-        value = -0.5 * self.log_ratio - self.epsilon - 1.0 / c - 1.0 / (1.0 + c) + 0.5 * self.flat * (2.0 * c + 1.0)
-        value -= 0.5 * float(np.sum(self.number * self.gap / opening))
-        return value + 0.5 * float(np.sum(self.shift * (c * (1.0 + opening) + 1.0) / opening**2))
+            falling = (1.0 / opening) @ (self.number * self.gap)
+            falling += opening**-2.0 @ (self.shift * (1.0 - self.gap) / self.gap)
+            return np.asarray(self.room - steep - 0.5 * falling)
+        value = -0.5 * self.log_ratio - self.epsilon - steep + 0.5 * self.flat * (2.0 * c + 1.0)
+        value -= 0.5 * (1.0 / opening) @ (self.number * self.gap)
+        value += 0.5 * ((c[:, None] * (1.0 + opening) + 1.0) / opening**2) @ self.shift
+        return np.where(c > 0.0, value, -math.inf)  # the slope falls without end where c leaves the range of doubles
 
     def _saddle(self) -> tuple[arb, NDArray[np.float64], float] | None:
         """Approximate minimiser c of K(c) - c eps - log c(1+c), all 1 + c g, and the width of the saddle."""
         scale = math.log(self.limit) if self.limit > 0.0 else 0.0
         low, high = -300.0 - max(scale, 0.0), 300.0 - min(scale, 0.0)
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            c_float, odds, opening = self._openings(middle)
-            if self._slope(c_float, opening) < 0.0:
-                low = middle
-            else:
-                high = middle
-        c_float, odds, opening = self._openings(low)
+        for _ in range(SECTIONS):
+            places = np.linspace(low, high, CUTS + 2)
+            falls = int(np.sum(np.logical_and.accumulate(self._slope(*self._openings(places[1:-1])[::2]) < 0.0)))
+            low, high = float(places[falls]), float(places[falls + 1])
+        (c_float,), (odds,), (opening,) = (one.tolist() for one in self._openings(np.array([low])))
+        opening = np.array(opening)
         c = arb(c_float)
         if self.limit > 0.0 and odds > 1.0:
             c = (arb(odds) / (1 + arb(odds)) / arb(self.limit)).mid()
@@ -208,6 +215,42 @@ class BallIntegral:
         value = s * (-0.5 * self.log_ratio - self.epsilon) - np.log(s) - np.log1p(s) - 0.5 * np.log(w) @ self.number
         result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (self.flat + (1.0 / w) @ self.shift)
         return result
+
+    def _trapezoid(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> arb | None:
+        """Ball for delta e^-level along a hyperbola, for few exact terms; None where it is not tight."""
+        numbers = [
+            number for spectrum, _ in self.spectra for gap, _, energy in spectrum.terms for number in (gap, energy)
+        ]
+        doubles = all(float(number.rad()) <= 2.0**-60 * abs(float(number)) for number in numbers) and np.all(self.gap)
+        if not (doubles and 0 < self.gap.size <= MOST_TERMS and self.room == math.inf):
+            return None
+        sizes = float(abs(self.log_ratio) / 2 + self.epsilon)
+        exponent = Exponent(-0.5 * self.log_ratio - self.epsilon, sizes, self.flat, self.gap, self.number, self.shift)
+        with np.errstate(all="ignore"):
+            above = float(np.min(np.where(self.gap < 0, -opening / self.gap, math.inf)))
+            most = np.array([0.9 * float(c), min(0.9 * above, 20 * width)])
+            shares = np.linspace(0.0, 1.0, 49)[:, None]
+            grown = self._log_size(shares * most * [-1, 1] + 0j, c, opening).real - level
+            room = most * np.max(np.where(grown < ROOM, shares, 0.0), axis=0)
+            line = chosen(
+                exponent, lambda s: self._log_size(s - float(c), c, opening).real - level, float(c), tuple(room)
+            )
+        if line.nodes > MOST_NODES:
+            return None
+        error = error_bound(line, exponent, level, self.limit, CLOSE * width)
+        if math.isinf(error):
+            return None
+        turns = [acb(-arb(line.angle), arb(line.step) * number).sin_cos() for number in range(line.nodes + 1)]
+        balls = [sine * line.rho + line.b for sine, _ in turns]
+        places = line.at(line.angle, line.step * np.arange(line.nodes + 1))
+        cumulant = CompositionCumulant(self.spectra, places)
+        self._budget.left -= (5 + len(cumulant.hulls)) * line.nodes * max(1.0, ctx.prec / 128)
+        total, share = arb(0), arb(0.5)
+        for s, (_, cosine), value in zip(balls, turns, cumulant.values(places, balls)):
+            total += ((value - s * self.epsilon - level).exp() * cosine / (s * (s + 1))).real * share
+            share = arb(1)
+        value = (total * line.rho * line.step + arb(0, error / 2)) / arb.pi()
+        return value if value > 0 and value.rad() <= TIGHT / 2 * value else None
 
     def _paths(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> list[_Path]:
         """Candidate pieces, cheapest first: doublings of length, height above the saddle, oscillations."""

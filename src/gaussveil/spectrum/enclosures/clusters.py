@@ -6,15 +6,15 @@ last power is a geometric series (derived: docs/math/spectrum). Other terms that
 
 from __future__ import annotations
 
-import cmath
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from flint import acb, acb_poly, arb, arb_mat
+from flint import acb, acb_poly, arb, arb_mat, arb_poly
 
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.typing import Floats
@@ -22,7 +22,9 @@ from gaussveil.typing import Floats
 CLOSE = 0.25  # q up to which a series is used
 BITS = 80  # of what a series leaves out, against its second term
 SMALL_POWERS = 8  # of offsets, in one matrix
-FEWEST = 8  # terms that make a cluster worth its series, and factors that share a logarithm
+FEWEST = 8  # terms that make a cluster worth its series
+TOGETHER = 12  # factors that share a logarithm
+NEAREST = 1e2  # 1 + |s g| over |1 + s g|, above which factors are taken one by one: products would lose digits
 NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
 
 
@@ -39,18 +41,30 @@ class Bundle:
     def __init__(self, terms: Sequence[Term]) -> None:
         self.hulls = [Term(+term.gap, term.multiplicity, term.energy) for term in terms]  # at the working precision
         self._energies = [None if term.energy.is_zero() else acb(term.energy) for term in terms]
-        self._gaps = [float(term.gap) for term in terms]
+        self._gaps = np.array([float(term.gap) for term in terms])
+        # All 1 + s g multiplied, and the sum of e / (1 + s g) times that, as polynomials of s.
+        self._product, self._mixed = arb_poly([1]), arb_poly([0])
+        for gap, _, energy in self.hulls if len(terms) > 1 else ():
+            factor = arb_poly([1, gap])
+            self._product, self._mixed = self._product * factor, self._mixed * factor + self._product * energy
 
-    def values(self, s: acb) -> Parts:
-        """Both sums at a ball that is nearly a point; not finite on a cut."""
+    def values(self, s: acb, angle: float | None = None) -> Parts:
+        """Both sums at a ball that is nearly a point, of which `angles` may be known; not finite on a cut."""
+        if angle is None and len(self.hulls) > 1 and s.imag > 0:
+            angle = float(self.angles(np.array([complex(s)]))[0])
+        if angle is not None and not math.isnan(angle):
+            product = self._product(s)
+            return Parts(_log_at(product, angle), self._mixed(s) / product)
         factors = [s * gap + 1 for gap, _, _ in self.hulls]
         quadratic = sum((e / w for e, w in zip(self._energies, factors) if e is not None), acb(0))
-        angle = self._angle(s) if len(factors) > 1 else None
-        if angle is None:
-            return Parts(
-                sum((w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)), acb(0)), quadratic
-            )
-        return Parts(_log_at(math.prod(factors, start=acb(1)), angle), quadratic)
+        return Parts(sum((w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)), acb(0)), quadratic)
+
+    def angles(self, places: Floats) -> Floats:
+        """Sums of the angles of all 1 + s g at places of the upper half plane; NaN next to a branch point, or alone."""
+        factors = 1 + np.multiply.outer(places, self._gaps)
+        far = np.abs(np.multiply.outer(places, self._gaps)) + 1 < NEAREST * np.abs(factors)
+        sums = np.sum(np.angle(factors), axis=-1)
+        return np.where(np.all(far, axis=-1) & (len(self.hulls) > 1), sums, math.nan)
 
     def slopes(self, s: acb) -> Parts:
         """Derivatives of both sums."""
@@ -60,15 +74,6 @@ class Bundle:
             step = gap / w
             logs, quadratic = logs + multiplicity * step, quadratic - energy * step / w
         return Parts(logs, quadratic)
-
-    def _angle(self, s: acb) -> float | None:
-        """Sum of the angles of all 1 + s g in doubles; None off the upper half plane, or next to a branch point."""
-        if not s.imag > 0:
-            return None
-        place = complex(s)
-        factors = [1 + place * gap for gap in self._gaps]
-        far = all(1 + abs(place) * abs(gap) < 1e6 * abs(w) for gap, w in zip(self._gaps, factors))
-        return math.fsum(map(cmath.phase, factors)) if far else None
 
 
 class Cluster:
@@ -95,7 +100,7 @@ class Cluster:
         """The terms one by one, for places that are too close to them."""
         return Bundle(self._members)
 
-    def values(self, s: acb) -> Parts:
+    def values(self, s: acb, _: float | None = None) -> Parts:
         """As of a bundle."""
         w = s * self.centre + 1
         u = s / w
@@ -107,6 +112,10 @@ class Cluster:
         logs = self.logs(u) + _around_zero(self.spread * size * size * rest / (self.degree + 1))
         quadratic = self.quadratic(u) + _around_zero(self.energy * rest * q * q)
         return Parts(logs + w.log(analytic=True) * self.number, quadratic / w)
+
+    def angles(self, places: Floats) -> Floats:
+        """None are needed."""
+        return np.full(len(places), math.nan)
 
     def slopes(self, s: acb) -> Parts:
         """As of a bundle."""
@@ -148,7 +157,7 @@ def _log_at(z: acb, angle: float) -> acb:
     turns = (angle - float(found.imag)) / math.pi
     if not abs(turns - round(turns)) < 0.1 or bool(round(turns) % 2) != behind:
         return acb("nan", "nan")
-    return found + acb(0, arb.pi() * round(turns))
+    return found + acb(0, arb.pi() * round(turns)) if round(turns) else found
 
 
 def _around_zero(size: arb) -> acb:
@@ -179,7 +188,7 @@ def clustered(terms: Sequence[Term], gaps: Floats, path: Floats) -> list[Bundle 
     alone = {row: not bool(terms[row].multiplicity == 1) for row in left}  # a ball may be neither
     once = [terms[row] for row in left if not alone[row]]
     found += [Bundle([terms[row]]) for row in left if alone[row]]
-    return found + [Bundle(once[start : start + FEWEST]) for start in range(0, len(once), FEWEST)]
+    return found + [Bundle(once[start : start + TOGETHER]) for start in range(0, len(once), TOGETHER)]
 
 
 class CompositionCumulant:
@@ -203,11 +212,16 @@ class CompositionCumulant:
         self._across = _norm((one.residual_gap, count) for one, count in rough)
         self._energy = sum((one.energy * count for one, count in rough), arb(0))
 
-    def value(self, s: acb) -> acb:
+    def values(self, places: Floats, balls: Sequence[acb]) -> Iterator[acb]:
+        """K at many places of the upper half plane and the balls around them."""
+        angles = np.array([group.angles(places) for group in self.groups]).T.tolist()
+        return map(self.value, balls, angles)
+
+    def value(self, s: acb, angles: Sequence[float | None] = ()) -> acb:
         """K on a ball that is nearly a point; not finite on a cut or where the residual is large."""
         logs, quadratic = acb(0), acb(self._flat)
-        for group in self.groups:
-            part = group.values(s)
+        for group, angle in zip_longest(self.groups, angles):
+            part = group.values(s, angle)
             logs, quadratic = logs + part.logs, quadratic + part.quadratic
         value = (s * (s + 1) * quadratic - s * self._log_ratio - logs) / 2
         if not self._rough:
