@@ -18,10 +18,10 @@ import numpy as np
 from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
-from gaussveil.spectrum.condensed import condensed
+from gaussveil.spectrum.acceleration import compiled_contour
+from gaussveil.spectrum.condensed import LONG, condensed
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
-from gaussveil.spectrum.enclosures.hyperbola import MOST_NODES, MOST_TERMS, Exponent, chosen, error_bound
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
 from gaussveil.spectrum.terms import Terms
 
@@ -32,9 +32,8 @@ NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
 FIRST_WORK, WORK_PER_TERM, MOST_WORK = 2e5, 600, 1.5e6  # ten times what ordinary pairs need; at most some ten seconds
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
-SECTIONS, CUTS = 6, 100  # of the search for the saddle, to 1e-9 of its logarithm
-CLOSE = 1e-15  # relative error of the trapezoid rule that is aimed at
-ROOM = 40.0  # how far, in log F, the strip of a hyperbola may climb on the real axis
+AIM = 40.0  # -log of the relative error that a trapezoid rule is asked for
+SECTIONS, CUTS = 5, 120  # of the search for the saddle, to 1e-7 of its logarithm
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
 
 
@@ -168,11 +167,10 @@ class BallIntegral:
             places = np.linspace(low, high, CUTS + 2)
             falls = int(np.sum(np.logical_and.accumulate(self._slope(*self._openings(places[1:-1])[::2]) < 0.0)))
             low, high = float(places[falls]), float(places[falls + 1])
-        (c_float,), (odds,), (opening,) = (one.tolist() for one in self._openings(np.array([low])))
-        opening = np.array(opening)
-        c = arb(c_float)
+        c_float, odds, opening = (one[0] for one in self._openings(np.array([low])))
+        c = arb(float(c_float))
         if self.limit > 0.0 and odds > 1.0:
-            c = (arb(odds) / (1 + arb(odds)) / arb(self.limit)).mid()
+            c = (arb(float(odds)) / (1 + arb(float(odds))) / arb(self.limit)).mid()
         for spectrum, _ in self.spectra:
             if any(not 1 + c * (term.gap - spectrum.gap_error) > 0 for term in spectrum.terms):
                 return None
@@ -216,40 +214,30 @@ class BallIntegral:
         result: NDArray[np.complex128] = value + 0.5 * s * (1.0 + s) * (self.flat + (1.0 / w) @ self.shift)
         return result
 
+    @np.errstate(all="ignore")
     def _trapezoid(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> arb | None:
-        """Ball for delta e^-level along a hyperbola, for few exact terms; None where it is not tight."""
-        numbers = [
-            number for spectrum, _ in self.spectra for gap, _, energy in spectrum.terms for number in (gap, energy)
-        ]
-        doubles = all(float(number.rad()) <= 2.0**-60 * abs(float(number)) for number in numbers) and np.all(self.gap)
-        if not (doubles and 0 < self.gap.size <= MOST_TERMS and self.room == math.inf):
+        """Ball for delta e^-level along a hyperbola that kernel.c chooses; None where it is not tight."""
+        native, terms = compiled_contour(self.gap, 1), [term for spectrum, _ in self.spectra for term in spectrum.terms]
+        sharp = all(float(one.rad()) <= 2.0**-60 * abs(float(one)) for gap, _, energy in terms for one in (gap, energy))
+        if native is None or not (sharp and np.all(self.gap) and 0 < len(terms) < LONG and self.room == math.inf):
             return None
-        sizes = float(abs(self.log_ratio) / 2 + self.epsilon)
-        exponent = Exponent(-0.5 * self.log_ratio - self.epsilon, sizes, self.flat, self.gap, self.number, self.shift)
-        with np.errstate(all="ignore"):
-            above = float(np.min(np.where(self.gap < 0, -opening / self.gap, math.inf)))
-            most = np.array([0.9 * float(c), min(0.9 * above, 20 * width)])
-            shares = np.linspace(0.0, 1.0, 49)[:, None]
-            grown = self._log_size(shares * most * [-1, 1] + 0j, c, opening).real - level
-            room = most * np.max(np.where(grown < ROOM, shares, 0.0), axis=0)
-            line = chosen(
-                exponent, lambda s: self._log_size(s - float(c), c, opening).real - level, float(c), tuple(room)
-            )
-        if line.nodes > MOST_NODES:
+        slope, place = -0.5 * self.log_ratio - self.epsilon, float(c)
+        above = float(np.min(np.where(self.gap < 0, -opening / self.gap, math.inf)))
+        ways = place, 0.9 * place, min(0.9 * above, 20 * width), self.limit, AIM
+        rule = (slope, abs(self.log_ratio) / 2 + self.epsilon, self.flat, level, *ways)
+        b, rho, angle, _, step, last, error = native.hyperbola((self.gap, self.number, self.shift), *rule)
+        if not error < TIGHT * width / 4:
             return None
-        error = error_bound(line, exponent, level, self.limit, CLOSE * width)
-        if math.isinf(error):
-            return None
-        turns = [acb(-arb(line.angle), arb(line.step) * number).sin_cos() for number in range(line.nodes + 1)]
-        balls = [sine * line.rho + line.b for sine, _ in turns]
-        places = line.at(line.angle, line.step * np.arange(line.nodes + 1))
+        turns = [acb(-arb(angle), arb(step) * number).sin_cos() for number in range(int(last) + 1)]
+        balls = [sine * rho + b for sine, _ in turns]
+        places = np.array([complex(ball) for ball in balls])
         cumulant = CompositionCumulant(self.spectra, places)
-        self._budget.left -= (5 + len(cumulant.hulls)) * line.nodes * max(1.0, ctx.prec / 128)
-        total, share = arb(0), arb(0.5)
-        for s, (_, cosine), value in zip(balls, turns, cumulant.values(places, balls)):
-            total += ((value - s * self.epsilon - level).exp() * cosine / (s * (s + 1))).real * share
-            share = arb(1)
-        value = (total * line.rho * line.step + arb(0, error / 2)) / arb.pi()
+        self._budget.left -= (5 + len(cumulant.hulls)) * len(balls) * max(1.0, ctx.prec / 128)
+        heights = [
+            ((value - s * self.epsilon - level).exp() * cosine / (s * (s + 1))).real
+            for s, (_, cosine), value in zip(balls, turns, cumulant.values(places, balls))
+        ]
+        value = ((sum(heights, arb(0)) - heights[0] / 2) * rho * step + arb(0, error / 2)) / arb.pi()
         return value if value > 0 and value.rad() <= TIGHT / 2 * value else None
 
     def _paths(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> list[_Path]:

@@ -113,10 +113,6 @@ class Cluster:
         quadratic = self.quadratic(u) + _around_zero(self.energy * rest * q * q)
         return Parts(logs + w.log(analytic=True) * self.number, quadratic / w)
 
-    def angles(self, places: Floats) -> Floats:
-        """None are needed."""
-        return np.full(len(places), math.nan)
-
     def slopes(self, s: acb) -> Parts:
         """As of a bundle."""
         w = s * self.centre + 1
@@ -214,8 +210,8 @@ class CompositionCumulant:
 
     def values(self, places: Floats, balls: Sequence[acb]) -> Iterator[acb]:
         """K at many places of the upper half plane and the balls around them."""
-        angles = np.array([group.angles(places) for group in self.groups]).T.tolist()
-        return map(self.value, balls, angles)
+        known = [group.angles(places) if isinstance(group, Bundle) else 0 * places.real for group in self.groups]
+        return map(self.value, balls, np.transpose(known).tolist())
 
     def value(self, s: acb, angles: Sequence[float | None] = ()) -> acb:
         """K on a ball that is nearly a point; not finite on a cut or where the residual is large."""

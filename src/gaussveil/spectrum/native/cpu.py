@@ -10,7 +10,7 @@ import ctypes
 
 import numpy as np
 
-from gaussveil.spectrum.native.source import FOLDER, Integrals, Moments, Reductions, revision
+from gaussveil.spectrum.native.source import FOLDER, Hyperbolas, Integrals, Moments, Reductions, revision
 from gaussveil.spectrum.rules import Region
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
@@ -77,6 +77,14 @@ def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
     arrays = (*inputs, gap, log_ratio, mean_gap, left)
     _run(_LIBRARY.gaussveil_reductions, Reductions(*(array.ctypes.data for array in arrays), rows, size))
     return gap, log_ratio, mean_gap, left
+
+
+def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[float]:
+    """b, rho, angle, half the strip's width, step, last node and error of a trapezoid rule (kernel.c)."""
+    inputs, found = [np.ascontiguousarray(column) for column in columns], np.empty(7)
+    job = Hyperbolas(*(one.ctypes.data for one in (*inputs, found)), len(inputs[0]), *numbers)
+    _run(_LIBRARY.gaussveil_hyperbola, job)
+    return found.tolist()
 
 
 def _run(entry: ctypes._FuncPointer, job: ctypes.Structure) -> None:

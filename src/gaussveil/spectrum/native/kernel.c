@@ -1166,4 +1166,170 @@ WIDE int gaussveil_reductions(const Reductions *job) {
     return 0;
 }
 
+/* --- the trapezoid rule along a hyperbola, with a proven bound on its error (derived: docs/math/spectrum)
+
+On s(u) = b + rho sin(iu - angle), u -> u + iv turns the angle by v. With f(u) = F(s(u)) s'(u) analytic between the two
+hyperbolas a turn of `half` away, h sum f(nh) is off by at most (M- + M+) / (e^(2 pi half/h) - 1), M the integrals of
+|f| along them (Trefethen, Weideman 2014, Theorem 5.1). Those, and the sum over all nodes left out, are bounded cell by
+cell: log |F| at the middle, its slope along the cell, a bound on |(log F)''| all over it, and roundings a thousandfold.
+
+log F = slope s + s(1+s)/2 (flat + sum e/(1+sg)) - sum m/2 log(1+sg) - log s(1+s). */
+
+#include <complex.h>
+
+typedef struct {
+    const double *gap, *number, *shift;
+    double *found;                      /* b, rho, angle, half, step, nodes, error */
+    long long terms;
+    double slope, size, flat, level;    /* size: of what the slope is the difference of; level: log F(c) */
+    double c, below, above, limit, goal; /* goal: -log of the relative error aimed at */
+} Hyperbolas;
+
+typedef struct {
+    double b, rho, angle, half, step, nodes;
+} Line;
+
+#define SLACK 1e-12
+#define CLIMB 40.0 /* how far, in log F, outer hyperbolas may climb on the real axis */
+#define DEEPEST 6
+
+static double complex line_at(const Line *line, double turn, double u) {
+    return line->b + line->rho * (CMPLX(0, cos(turn) * sinh(u)) - sin(turn) * cosh(u));
+}
+
+static double log_height(const Hyperbolas *job, double complex s) {
+    double complex sum = job->flat;
+    double logs = 0;
+    for (int j = 0; j < job->terms; j++) {
+        double complex w = 1 + s * job->gap[j];
+        sum += job->shift[j] / w, logs += job->number[j] * log(cabs(w));
+    }
+    return creal(job->slope * s + s * (1 + s) / 2 * sum) - logs / 2 - log(cabs(s)) - log(cabs(1 + s)) - job->level;
+}
+
+/* Slope of log F far from all branch points, less that of the flat part. */
+static double far_slope(const Hyperbolas *job) {
+    double value = job->slope;
+    for (int j = 0; j < job->terms; j++) value += job->shift[j] / job->gap[j] / 2;
+    return value;
+}
+
+/* At least log |F| - level on a cell, infinite if nothing is known; `bend` is what of it is due to the cell's size. */
+static double highest(const Hyperbolas *job, const Line *line, double turn, double low, double high, double *bend) {
+    double sine = sin(turn), cosine = cos(turn), rho = line->rho, top = cosh(high);
+    double blur = SLACK * (fabs(line->b) + rho * top);
+    double complex ends[2] = {line_at(line, turn, low), line_at(line, turn, high)};
+    double complex s = (ends[0] + ends[1]) / 2, chord = (ends[1] - ends[0]) / 2;
+    double wide = fabs(sine) * rho * (top - cosh(low)) / 2 + blur, tall = cosine * rho * (sinh(high) - sinh(low)) / 2 + blur;
+    double reach = hypot(wide, tall), near = cabs(s) - reach, beside = cabs(1 + s) - reach;
+    double complex sum = job->flat, twice = s * (1 + s) / 2;
+    double complex rise = job->slope + job->flat * (s + 0.5) - 1 / s - 1 / (1 + s);
+    double logs = 0, curve = job->flat + 1 / (near * near) + 1 / (beside * beside), rounding = fabs(job->level) + 4;
+    int known = near > 0 && beside > 0;
+    for (int j = 0; j < job->terms; j++) {
+        double g = job->gap[j], m = job->number[j], e = job->shift[j];
+        double complex w = 1 + s * g;
+        double size = cabs(w), steep = 1 + cabs(s * g), least = size - reach * fabs(g) - SLACK * steep;
+        known = known && least > 0;
+        sum += e / w, logs += m * log(size);
+        rise += (e * (s * (1 + w) + 1) / (w * w) - m * g / w) / 2;
+        curve += m * g * g / (least * least) / 2 + e * (1 - g) / (least * least * least);
+        rounding += cabs(twice) * e * steep / (size * size) + m * (fabs(log(size)) + steep / size);
+    }
+    rounding += cabs(s) * job->size + cabs(twice) * job->flat + fabs(log(cabs(s)));
+    double value = creal(job->slope * s + twice * sum) - logs / 2 - log(cabs(s)) - log(cabs(1 + s)) - job->level;
+    /* Along the chord, and off it by at most |s''| / 8 times the cell's length squared; or in any direction. */
+    double along = fabs(creal(rise * chord)) + cabs(rise) * (rho * top * (high - low) * (high - low) / 8 + 2 * blur);
+    double across = fabs(creal(rise)) * wide + fabs(cimag(rise)) * tall;
+    *bend = curve * reach * reach / 2;
+    value += (along < across ? along : across) + *bend + SLACK * rounding;
+    if (!(known && value < 1e300)) return *bend = INFINITY;
+    return value;
+}
+
+/* Bound on the integral of |f| e^-level over a cell and `spacing` more, divided where it is too wide; the last height. */
+static double cell(const Hyperbolas *job, const Line *line, double turn, double low, double high, double spacing,
+                   int depth, double *last) {
+    double bend, value = highest(job, line, turn, low, high, &bend);
+    if (bend > 1 && value > -2 * job->goal && depth < DEEPEST) {
+        double middle = (low + high) / 2;
+        double left = cell(job, line, turn, low, middle, spacing, depth + 1, last);
+        return left + cell(job, line, turn, middle, high, spacing, depth + 1, last);
+    }
+    *last = exp(value) * line->rho * cosh(high);
+    return *last * (high - low + spacing);
+}
+
+/* Bound on the integral of |f| e^-level over u >= start, or on the sum over nodes `spacing` apart times that. */
+static double bound(const Hyperbolas *job, const Line *line, double turn, double start, double spacing) {
+    double b = line->b, rho = line->rho, flat = job->flat, sine = sin(turn), fall = cos(2 * turn);
+    double least = INFINITY, third = 0, sizes = job->size + flat * (fabs(b) + 1);
+    for (int j = 0; j < job->terms; j++) {
+        double g = job->gap[j], size = fabs(g);
+        least = size < least ? size : least;
+        third += job->shift[j] * (1 - g) / (size * size * size), sizes += job->shift[j] / size;
+    }
+    /* Beyond `end` = cosh u each factor of |f| falls, but for the parts 1/(1+sg), e^(1/2) at most. */
+    double far = sine * (flat * (b + 0.5) + far_slope(job)), end = 4 * (1 / least + fabs(b) + 1) / rho;
+    if (!(end > 4 * third / rho)) end = 4 * third / rho;
+    if (flat && !(end > 2 * fabs(far) / (flat * rho * fall))) end = 2 * fabs(far) / (flat * rho * fall);
+    if (!(end > 4)) end = 4;
+    if (!(end < 1e20 && far + flat * rho * fall * end >= SLACK * fabs(sine) * sizes && (!flat || fall > 0)))
+        return INFINITY;
+    double total = 0, last = INFINITY, u = start, stop = acosh(end);
+    for (double length = 0.03; u < stop || u == start; u += length, length = length < 0.5 ? 1.1 * length : length)
+        total += cell(job, line, turn, u, u + length * (1 + SLACK), spacing, 0, &last);
+    /* There |s(s+1)| >= (rho sinh u)^2 / 2 and |s'| <= rho cosh u: at most 18 times the last height is left. */
+    return total + 24 * last;
+}
+
+static double error_bound(const Hyperbolas *job, const Line *line) {
+    double low = line->angle - line->half, high = line->angle + line->half;
+    double gain = 2 * M_PI * line->half / line->step * (1 - SLACK);
+    int inside = line->b - line->rho * sin(high) > 0 && (line->b - line->rho * sin(low)) * job->limit < 1;
+    if (!(inside && gain > 1 && low > -1.5 && high < 1.5 && line->rho > 0)) return INFINITY;
+    double outer = bound(job, line, low, 0, 0) + bound(job, line, high, 0, 0);
+    double rest = bound(job, line, line->angle, line->nodes * line->step, line->step);
+    return 2 * (outer / expm1(gain) + rest) * (1 + SLACK);
+}
+
+/* How far from c, up to `most`, log F climbs by less than CLIMB. */
+static double room_beside(const Hyperbolas *job, double most) {
+    int share = 1;
+    while (share < 48 && log_height(job, job->c + most * (share + 1) / 48) < CLIMB) share++;
+    return fabs(most) * share / 48;
+}
+
+/* A hyperbola with the fewest nodes, in floating point: a bad choice costs precision, never soundness. */
+static Line chosen_line(const Hyperbolas *job, double turn) {
+    double side = far_slope(job) >= 0 ? 1 : -1;
+    double low = job->flat ? -0.65 : 0, high = job->flat ? 0.65 : turn;
+    Line line = {0, 0, side * (low + high) / 2, (high - low) / 2, 0, 0};
+    double down = sin(line.angle + line.half) - sin(line.angle), up = sin(line.angle) - sin(line.angle - line.half);
+    line.rho = fmin(room_beside(job, -job->below) / down, room_beside(job, job->above) / up);
+    line.b = job->c + line.rho * sin(line.angle);
+    double outer = 0, last = 0.1;
+    for (double u = 0; u < 12; u += 0.1 + u / 50) {
+        for (int way = -1; way <= 1; way += 2)
+            outer = fmax(outer, log_height(job, line_at(&line, line.angle + way * line.half, u)) + log(cosh(u)));
+        if (!(log_height(job, line_at(&line, line.angle, u)) + log(cosh(u)) < -job->goal)) last = u + 0.1 + u / 50;
+    }
+    line.step = 2 * M_PI * line.half / (job->goal + outer);
+    line.nodes = ceil(last / line.step);
+    return line;
+}
+
+int gaussveil_hyperbola(const Hyperbolas *job) {
+    static const double turns[] = {1.2, 0.9, 0.65};
+    Line best = {0, 0, 0, 0, 0, INFINITY};
+    for (int i = 0; i < (job->flat ? 1 : 3); i++) {
+        Line line = chosen_line(job, turns[i]);
+        if (line.nodes < best.nodes) best = line;
+    }
+    double error = best.nodes < 300 ? error_bound(job, &best) : INFINITY;
+    double found[] = {best.b, best.rho, best.angle, best.half, best.step, best.nodes, error};
+    for (int i = 0; i < 7; i++) job->found[i] = found[i];
+    return 0;
+}
+
 #endif

@@ -55,3 +55,14 @@ class Reductions(ctypes.Structure):
         ("rows", ctypes.c_longlong),
         ("size", ctypes.c_int),
     ]
+
+
+class Hyperbolas(ctypes.Structure):
+    """A contour of one loss as kernel.c reads it."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("gap", "number", "shift", "found")),
+        ("terms", ctypes.c_longlong),
+        *((name, ctypes.c_double) for name in ("slope", "size", "flat", "level")),
+        *((name, ctypes.c_double) for name in ("c", "below", "above", "limit", "goal")),
+    ]
