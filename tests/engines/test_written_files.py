@@ -226,6 +226,9 @@ def test_no_cell_of_a_sheet_splits_a_unit_or_stops_a_release(tmp_path: Path) -> 
     rows = cells("home", "meter") + cells(7, 1) + cells("7", 2) + cells("b", 1e19) + cells("c", -1e300)
     found = open(sheet(tmp_path / "t.xlsx", rows)).table().to_pydict()
     assert found == {"home": ["7", "7", "b", "c"], "meter": [1, 2, None, None]}
+    odd = cells("kw", "id") + cells(0.5, 1) + cells(1.5, 2) + cells(2, 3) + cells(0.25, 4) + cells("out of order", "x")
+    found = open(sheet(tmp_path / "odd.xlsx", odd)).table().to_pydict()
+    assert found == {"kw": [0.5, 1.5, 2.0, 0.25, None], "id": ["1", "2", "3", "4", "x"]}
 
 
 def test_only_the_head_is_looked_at(tmp_path: Path) -> None:

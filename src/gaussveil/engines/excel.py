@@ -49,6 +49,10 @@ def _column(cells: Sequence[Any]) -> pa.Array:
     Whole numbers too large to be told apart are missing: one of them must not decide whether a table can be read.
     """
     values = [None if cell == "" else cell for cell in cells]
+    for fits in (_is_fraction, _is_time):  # where most are, one other cell must not make text of them: it is missing
+        if 2 * sum(map(fits, values)) > sum(value is not None for value in values):
+            kind = float if fits is _is_fraction else datetime.date
+            values = [value if isinstance(value, kind) else None for value in values]
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float} and all(float(value).is_integer() for value in values if value is not None):
         return pa.array([None if value is None or abs(value) >= 2**63 else int(value) for value in values], pa.int64())
@@ -60,3 +64,11 @@ def _column(cells: Sequence[Any]) -> pa.Array:
         return pa.array(values)
     whole = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     return pa.array([None if value is None else str(value) for value in whole], pa.string())
+
+
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, float) and not value.is_integer()
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime.date)
