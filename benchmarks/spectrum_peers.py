@@ -47,7 +47,7 @@ def gx2(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def davies(case: dict[str, Any]) -> dict[str, Any]:
-    """Davies' own algorithm in C as fastlmmclib carries it, to 1e-12; None where it reports a fault."""
+    """Davies' own algorithm in C as fastlmmclib carries it; None where it reports a fault."""
     import numpy as np
     from fastlmmclib.quadform import qf
 
@@ -57,7 +57,7 @@ def davies(case: dict[str, Any]) -> dict[str, Any]:
     ]
 
     def tails() -> list[list[tuple[float, int, Any]]]:
-        return [[qf(*call, lim=1_000_000, acc=1e-12) for call in both if call[1].size] for both in calls]
+        return [[qf(*call, lim=1_000_000, acc=case["accuracy"]) for call in both if call[1].size] for both in calls]
 
     found, runs, start = tails(), 0, time.process_time()
     while runs < case["repeats"] or time.process_time() - start < 1.0:  # clocks of CPU time may tick every 10 ms
