@@ -2,13 +2,15 @@
 
 Bands, tilts, spacings and heights are chosen in doubles and cost width at worst. Proven are: the moments' sums (as on
 one line, with windows), the sum over nodes by the moments on two lines beside it, what lies beyond the last node by
-|prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| M_j(c)^(T_j - 1) prod M_i(c)^T_i, and what windows and bands leave out.
+|prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| U_j^(T_j - 1) prod U_i^T_i with U above |M| and |M - m|, and what windows
+and bands leave out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from flint import acb, acb_mat, arb, ctx
@@ -93,6 +95,19 @@ class BandStep:
     def cells(self, order: float) -> list[Cells]:
         """Bounds of both moments at a real order."""
         return [Cells(self.step, order, self.low, self.cut, window) for window in self.windows]
+
+    def falls(self, height: float, log_whole: float, log_kept: float) -> float:
+        """log of a bound on |M| and |M - m| at all greater heights, over e^log_whole; logs of both at c are given."""
+        if self.count == 1:
+            return 0.0
+        whole, below = self._outer
+        kept = below.falls(height, log_kept) + log_kept - log_whole
+        return min(max(whole.falls(height, log_whole), kept) + UP, 0.0)
+
+    @cached_property
+    def _outer(self) -> list[Cells]:
+        below = Window(self.windows[1].low, -math.inf, self.step.edge)
+        return [Cells(self.step, self.c, self.low, self.cut, window) for window in (self.windows[0], below)]
 
     def weigh(self) -> None:
         """Losses and both weights at the points."""
@@ -226,13 +241,20 @@ class BallBand:
         for one, points in zip(self._prepared(0.0, digits), self.band.coarse):
             log_moment, share = (float(found[0]) for found in points.means(np.array([self.c]))[:2])
             level += one.count * log_moment
-            looks.append((one.cells(self.c)[1], log_moment + math.log(share), math.log(one.count * share)))
+            looks.append((one, one.cells(self.c)[1], log_moment, share))
         low = high = 1.0 / max(float(np.abs(points.loss).max()) for points in self.band.coarse)
         fallen, steps = False, 0
-        while not fallen or high > 1.08 * low:
+        while not fallen or high > 1.15 * low:
             height = math.sqrt(low * high) if fallen else 2.0 * high
-            worst = max(cells.falls(height, log_moment) + factor for cells, log_moment, factor in looks)
-            small = worst + level - math.log(height) < -GOAL
+            worst = level - math.log(height)
+            worst += max(
+                cells.falls(height, log_moment + math.log(share)) + math.log(one.count * share)
+                for one, cells, log_moment, share in looks
+            )
+            small = worst < -GOAL
+            for one, _, log_moment, share in looks if not small else ():
+                worst += (one.count - 1) * one.falls(height, log_moment, log_moment + math.log1p(-min(share, 1 - UP)))
+            small = worst < -GOAL
             low, high = (low, height) if small else (height, high if fallen else height)
             fallen, steps = fallen or small, steps + 1
             if steps > 60:
@@ -241,12 +263,16 @@ class BallBand:
 
     def _beyond(self, steps: list[BandStep], height: float) -> arb:
         """(1/pi) times the sum of |F| h beyond the last node: bounds of |m| fall, as does a Gaussian pair's |e^K|."""
-        found, product = arb(0), self._level(self.c).exp()
+        found, product, falls = arb(0), self._level(self.c).exp(), arb(0)
         for one in steps:
-            whole, inside = (arb(moment.abs_upper()) for moment in one.real(self.c))
+            moments = one.real(self.c)
+            whole, inside = (arb(moment.abs_upper()) for moment in moments)
             log_moment = float(inside.log().upper()) + UP
             fallen = arb(log_moment) + arb(one.cells(self.c)[1].falls(height, log_moment))
             found += one.count * fallen.exp() / whole
             product *= whole**one.count
+            kept = arb((whole - arb(moments[1].abs_lower())).abs_upper())  # M - m, at most
+            logs = (float(value.log().upper()) + UP for value in (whole, kept))
+            falls += (one.count - 1) * arb(one.falls(height, *logs))
         growing = self.pairs(acb(self.c, height)).real - self.pairs(acb(self.c)).real
-        return arb((found * product * growing.exp() / height / arb.pi()).abs_upper())
+        return arb((found * product * (growing + falls).exp() / height / arb.pi()).abs_upper())

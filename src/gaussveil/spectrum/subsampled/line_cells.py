@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +35,29 @@ class Window(NamedTuple):
         above, below = log_ndtr((self.cap - edges[:-1]) / self.edge), log_ndtr((edges[1:] - self.low) / self.edge)
         return np.asarray(np.minimum(above, below)) + UP
 
+    def least(self, edges: Floats) -> Floats:
+        """log of a lower bound between neighbouring edges; none is known of a band."""
+        if self.low > -math.inf:
+            return np.full(edges.size - 1, -np.inf)
+        return np.asarray(log_ndtr((self.cap - edges[1:]) / self.edge)) - UP
+
+    def beside(self, edges: Floats, strip: float) -> Floats:
+        """log of how much larger it may be at a distance from the real outputs, between neighbouring edges.
+
+        |W(z + id)| <= e^(d^2/(2 w^2)) W(z), and below a cap alone <= W(z) + (d/w) phi((cap - z)/w) e^(d^2/(2 w^2)).
+        """
+        over = 0.5 * (strip / self.edge) ** 2 * (1.0 + UP)
+        if self.low > -math.inf:
+            return np.full(edges.size - 1, over)
+        u = (self.cap - edges[1:]) / self.edge
+        ratio = np.exp(np.minimum(over - 0.5 * u * u - log_ndtr(u) + UP, 700.0)) / math.sqrt(2.0 * math.pi)
+        return np.asarray(np.minimum(over, np.log1p(strip / self.edge * ratio) + UP))
+
 
 class Cells:
     """Upper ends of |e^{base + s L} phi| beside the real outputs in [low, cut], at orders of real part c.
 
-    With a window Phi((cap - z)/w), less that of a lower cap if there is one, as a factor: beside the real outputs it is
-    at most e^(d^2/(2 w^2)) times what it is on them, for it is a Gaussian mean of outputs below the cap.
+    With a window Phi((cap - z)/w), less that of a lower cap if there is one, as a factor.
     """
 
     def __init__(self, step: Step, c: float, low: float, cut: float, window: Window | None = None) -> None:
@@ -60,11 +78,11 @@ class Cells:
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
         mass = level - 0.5 * near * near + math.log((cut - low) / CELLS)
         under = under - 0.5 * far * far + math.log((cut - low) / CELLS / math.sqrt(2.0 * math.pi))
-        self.bend = 1.0
+        self.bend, self.window, self.edges = 1.0, window, np.append(edges[0], edges)
         top, bottom = 0.0, 0.0
         if window is not None:
             self.bend += window.edge**-2 * (1.0 + UP)
-            mass, under = mass + window.most(edges), np.full(CELLS, -np.inf)
+            mass, under = mass + window.most(edges), under + window.least(edges)
             top, bottom = float(window.most(edges[-1:].repeat(2))[0]), float(window.most(edges[:1].repeat(2))[0])
         self.under = np.append(-np.inf, under)
         self.left = left - 0.5 * low * low - math.log(-low) + bottom
@@ -82,6 +100,12 @@ class Cells:
         most = -low / noise - step.floor if step.replace else max(-step.floor, abs(float(here[0])))
         self.ends = np.append(most, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])))
 
+    def _grown(self, strip: float) -> Any:
+        """log of what density and window grow by at a distance from the real outputs."""
+        return 0.5 * strip * strip * (1.0 + UP) + (
+            0.0 if self.window is None else self.window.beside(self.edges, strip)
+        )
+
     def _shrunk(self, turn: float, shares: Sequence[Any]) -> Any:
         """-log |1 - p + p e^{i turn}|, at most, summed over what the shares p (1-p) are of."""
         return sum(-0.5 * np.log1p(-2.0 * share * (1.0 - math.cos(turn))) for share in shares)
@@ -93,7 +117,7 @@ class Cells:
     def beside(self, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
         """log of the integral of |f| |L - mean|^power at a distance from the real outputs, for |Im s| <= height."""
         turn = strip / self.step.noise_multiplier
-        logs = self.mass + 0.5 * self.bend * strip * strip + self.negative * self._shrunk(turn, self.shares[-1:])
+        logs = self.mass + self._grown(strip) + self.negative * self._shrunk(turn, self.shares[-1:])
         logs = logs + height * self._turned(turn)
         if power:
             away = self.ends + abs(mean) + self._shrunk(turn, self.shares) + self._turned(turn)
@@ -118,24 +142,32 @@ class Cells:
             rest += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
         return _log_sum(np.array([self.beside(strip, height, power, mean) + damping, ending, rest]))
 
+    @cached_property
+    def _paths(self) -> tuple[Floats, Floats, Floats]:
+        """For each of some paths: density's growth, the rest of what a cell may change by, and the side at the cut."""
+        shares, noise = [p * (1.0 - p) for p in self.at_cut[-1:]], self.step.noise_multiplier
+        strips, grown, side = PATHS * noise, [], []
+        for turn, strip in zip(PATHS, strips):
+            window = 0.0 if self.window is None else self.window.beside(self.edges, strip)
+            grown.append(self.negative * self._shrunk(turn, self.shares[-1:]) + window)
+            ending = self.negative * float(self._shrunk(turn, shares)) + 0.5 * (self.bend - 1.0) * strip * strip
+            side.append(ending + self.top + math.log(strip))
+        return 0.5 * strips * strips * (1.0 + UP), np.array(grown), np.array(side)
+
     def falls(self, height: float, log_moment: float) -> float:
         """log of a bound on |M| at all greater heights, over M(c): the best of some paths beside the real outputs."""
-        noise, found = self.step.noise_multiplier, 0.0
-        shares = [p * (1.0 - p) for p in self.at_cut[-1:]]
-        for turn in PATHS:
-            strip = turn * noise
-            shrunk = self.negative * self._shrunk(turn, self.shares[-1:])
-            falling = shrunk - height * math.sin(turn) * sum(self.least)
-            side = self.top + math.log(strip) + self.negative * float(self._shrunk(turn, shares)) - log_moment
-            direct = _log_sum(np.append(self.mass + falling - log_moment, side))
-            change = np.expm1(falling)
-            parts = change * np.exp(np.where(change < 0.0, self.under, self.mass) - log_moment)
-            total = float(parts[parts > 0.0].sum() * (1.0 + UP) + parts[parts < 0.0].sum() * (1.0 - UP))
-            total += math.exp(min(side, 700.0)) * (1.0 + UP)
-            if -0.9 < total < 0.0:  # M(c) less what falls, which keeps its digits where little does
-                direct = min(direct, math.log1p(total))
-            found = min(found, 0.5 * self.bend * strip * strip * (1.0 + UP) + direct)
-        return found
+        density, grown, side = self._paths
+        falling = grown - np.multiply.outer(height * np.sin(PATHS), sum(self.least))
+        logs = np.column_stack([self.mass + falling, side]) - log_moment
+        top = logs.max(axis=1)
+        direct = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) + UP
+        change = np.expm1(np.minimum(falling, 700.0))
+        sure, most = (np.exp(np.minimum(part - log_moment, 700.0)) for part in (self.under, self.mass))
+        total = np.minimum(change, 0.0) @ sure * (1.0 - UP) + np.maximum(change, 0.0) @ most * (1.0 + UP)
+        total += np.exp(np.minimum(side - log_moment, 700.0)) * (1.0 + UP)
+        kept = (total > -0.9) & (total < 0.0)  # M(c) less what falls, which keeps its digits where little does
+        direct = np.where(kept, np.minimum(direct, np.log1p(np.where(kept, total, 0.0))), direct)
+        return min(0.0, float(np.min(np.where(np.isfinite(direct), density + direct, 0.0))))
 
 
 def _spread(low: Floats, high: Floats) -> Floats:
