@@ -251,8 +251,7 @@ class BallBand:
                 cells.falls(height, log_moment + math.log(share)) + math.log(one.count * share)
                 for one, cells, log_moment, share in looks
             )
-            small = worst < -GOAL
-            for one, _, log_moment, share in looks if not small else ():
+            for one, _, log_moment, share in looks:
                 worst += (one.count - 1) * one.falls(height, log_moment, log_moment + math.log1p(-min(share, 1 - UP)))
             small = worst < -GOAL
             low, high = (low, height) if small else (height, high if fallen else height)

@@ -113,13 +113,9 @@ class Points:
 
     def range(self, order: float) -> tuple[float, float]:
         """Where terms of either moment at a real order count."""
-        exponent, ends = self.base + order * self.loss, []
-        for weights in (self.whole, self.inside):
-            size = exponent + weights
-            places = np.flatnonzero(size >= size.max() - 0.5 * REACH * REACH)
-            ends.append((places[0], places[-1]))
-        low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-        return float(self.z[max(low - 1, 0)]), float(self.z[min(high + 1, self.z.size - 1)])
+        sizes = [self.base + order * self.loss + part for part in (self.whole, self.inside)]
+        places = np.flatnonzero(np.maximum(*(size - size.max() for size in sizes)) >= -0.5 * REACH * REACH)
+        return float(self.z[max(places[0] - 1, 0)]), float(self.z[min(places[-1] + 1, self.z.size - 1)])
 
 
 @lru_cache(maxsize=256)
@@ -203,10 +199,9 @@ class Band:
         grown = np.maximum(below + shifts * self.epsilon, above - shifts * self.epsilon) - peak
         grown = np.maximum(grown - np.log((c - shifts) * (1.0 + c - shifts)), 0.0)
         between = 2.0 * math.pi * shifts / (digits + grown)
-        best = int(np.argmax(between)) if shifts.size else -1
-        columns = (between, shifts, below, above) if shifts.size else np.zeros((4, 1))
-        one, two, three, four = (float(column[best]) for column in columns)
-        return Spacing(one, two, three, four, digits, peak - c * self.epsilon)
+        columns = np.array([between, shifts, below, above])
+        best = columns[:, np.argmax(between)].tolist() if shifts.size else [0.0] * 4
+        return Spacing(*best, digits, peak - c * self.epsilon)
 
 
 class Tilt(NamedTuple):

@@ -131,10 +131,6 @@ class Nodes(NamedTuple):
     rounding: Floats
     left_out: float = 0.0
 
-    def near(self, *_: float) -> bool:
-        """No: another line may be more accurate."""
-        return False
-
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """log delta, its slope in epsilon, and a bound on its error (infinite where nothing settled)."""
         exponent = self.cumulant - self.order * epsilon

@@ -254,7 +254,8 @@ class SubsampledLoss(Curve):
             if not low < epsilon < high:
                 epsilon = max(0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0, 0.0)
             found = (math.nan, math.nan, math.inf) if nodes is None else nodes.log_delta(epsilon)
-            if nodes is None or not (_accurate(*found, epsilon) or nodes.near(*found, epsilon)):
+            near = isinstance(nodes, Lines) and nodes.near(*found, epsilon)
+            if nodes is None or not (near or _accurate(*found, epsilon)):
                 nodes = nodes_for(self._parts, epsilon, goal - 2.0)
                 found = nodes.log_delta(epsilon)
             value, slope, error = found

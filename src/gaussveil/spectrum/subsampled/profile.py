@@ -19,17 +19,13 @@ class ReplacedInBatch(PrivacyProfile):
     """
 
     name: ClassVar[str] = "poisson-subsampled-replace"
+    relative_error: ClassVar[float] = 0.0  # values are upper ends
     noise_multiplier: float
     rate: float
 
     def __post_init__(self) -> None:
         _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
         _set(self, "rate", _number("rate", self.rate, low=1e-9, high=1.0))
-
-    @property
-    def relative_error(self) -> float:
-        """Zero: the values are upper ends."""
-        return 0.0
 
     def _divergence(self, epsilon: Floats) -> Any:
         return cached_loss(((Step(self.noise_multiplier, self.rate, replace=True), 1),)).delta(epsilon)
