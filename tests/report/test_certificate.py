@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from markupsafe import escape
@@ -8,6 +10,9 @@ from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charg
 from gaussveil.report.certificate import certificate_report
 from gaussveil.report.html import render
 from gaussveil.spectrum import GaussianPair
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 def certificate(charge: Charge, guarantee: Guarantee | None = None) -> Certificate:
@@ -94,3 +99,22 @@ def test_an_altered_certificate_is_shown_as_such(gaussian: Certificate) -> None:
     page = render(certificate_report(altered, verify(altered)))
     assert "does not verify" in page
     assert "Problem" in page
+
+
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("width", [375, 1280])
+def test_a_phone_sees_the_claim_and_that_there_is_more(gaussian: Certificate, browser: Browser, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_content(render(certificate_report(gaussian)))
+    past, frame, chart, shade = page.evaluate(
+        """() => {
+            const root = document.documentElement, frame = document.querySelector("figure");
+            const chart = frame.querySelector("svg").getBoundingClientRect().width, own = getComputedStyle(frame);
+            const shade = own.overflowX + own.backgroundAttachment;
+            return [root.scrollWidth - root.clientWidth, frame.clientWidth, chart, shade];
+        }"""
+    )
+    assert past == 0
+    assert chart <= (1.31 if width == 375 else 1.0) * frame  # the ring stands before three quarters of the chart
+    assert shade.startswith("auto") == ("local" in shade) == (chart > frame)
+    page.close()
