@@ -79,7 +79,7 @@ def fleets() -> dict[str, str]:
     for name, length in WINDOWS.items():
         for homes in (100, 1_000, 10_000):
             share = 100 * methods["ours"][name] / (homes * HOME_KW * length)
-            found[f"fleet-{homes}-{name.replace(' ', '')}"] = f"{share:.2g}"
+            found[f"fleet-{homes}-{name.replace(' ', '')}"] = f"{float(f'{share:.2g}'):g}"
         for method, errors in methods.items():
             found[f"fleet-{method.replace(' ', '')}-{name.replace(' ', '')}"] = f"{errors[name]:.0f}"
     return found
