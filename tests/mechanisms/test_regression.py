@@ -252,8 +252,12 @@ def test_noise_above_the_signal_is_said() -> None:
         np.repeat(ROWS[:500, :1], 3, axis=1),
         np.full((30, 3), 1e300),
         np.full((30, 3), np.nan),
+        ROWS[:1],
+        ROWS[:12].reshape(2, 18),
+        np.where(ROWS[:40] > 0, np.inf, ROWS[:40]),
+        np.full((30, 3), 5e-324),
     ],
-    ids=["none", "few", "constant", "collinear", "clipped", "missing"],
+    ids=["none", "few", "constant", "collinear", "clipped", "missing", "one", "wide", "infinite", "tiny"],
 )
 def test_no_table_is_refused(rows: Any) -> None:
     target = np.arange(len(rows), dtype=float)

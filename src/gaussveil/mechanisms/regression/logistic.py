@@ -31,6 +31,7 @@ from gaussveil.statistics.statistic import State
 from gaussveil.typing import Floats
 
 STEPS, STEP = 20, 5.0  # gradient steps, each this multiple of the inverse curvature bound
+MOMENTUM, CLEAR = 0.8, 90.0  # kept of the last step (Nesterov), half of it where rows are so many deviations of noise
 LIFT = 0.3  # the constant column of the intercept
 KNOTS = np.linspace(-16.0, 16.0, 4097)
 LENGTH = math.sqrt(1 + LIFT**2) * (1 + 2.0**-40)  # no row or gradient is longer
@@ -150,11 +151,16 @@ def gradient_steps(
     look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE), group)
     centre = units[:, 0] + units[:, 1] * look.middle
     scale = units[:, 1] * (norm or math.sqrt(look.square))
-    point, share = np.zeros(size + 1), (1 - LOOK_SHARE) / STEPS
+    (point, speed), share = np.zeros((2, size + 1)), (1 - LOOK_SHARE) / STEPS
+    noise = LENGTH / (math.sqrt(share) * left)
+    clear = (look.rows / (CLEAR * noise)) ** 2
+    momentum = MOMENTUM * clear / (1 + clear)
     for _ in range(STEPS):
-        statistic = LogisticRows(centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), coefficients=tuple(point))
+        ahead = tuple((point + momentum * speed).tolist())
+        statistic = LogisticRows(centre=tuple(centre.tolist()), scale=tuple(scale.tolist()), coefficients=ahead)
         draws.spend_row(share * left**2)
         sums = draws.table.source.aggregate(statistic, columns=draws.table.features, group=group)
-        slope = draws.noisy(noise_design(LENGTH / (math.sqrt(share) * left), sums.shape, size + 1), sums)
-        point = point + STEP / (look.rows / 4) * slope
+        slope = draws.noisy(noise_design(noise, sums.shape, size + 1), sums)
+        speed = momentum * speed + STEP / (look.rows / 4) * slope
+        point = point + speed
     return point, np.stack((centre, scale), axis=1)
