@@ -10,6 +10,9 @@ EXTRAS := standard,dev,docs,exchange,postgres,spark,studio
 # Peers that benchmarks import beside us, and peers that need an environment of their own.
 PEERS_INSIDE := clarabel cvxpy opendp
 PEERS_OUTSIDE := autodp dp-accounting fastlmmclib gx2 prv-accountant
+# The newest PyTorch that runs on the CPU alone: later ones bring gigabytes of CUDA on aarch64, too.
+PEERS_TRAIN := autodp==0.2.3.1 dp-accounting==0.6.0 jax==0.10.2 jax-privacy==2.0.0 opacus==1.6.0 prv-accountant==0.2.0 pytest \
+	"torch==2.6.0; platform_machine == 'aarch64'" "torch>=2.6; platform_machine != 'aarch64'"
 # More than cores: those that drive the browser and Spark mostly wait.
 WORKERS ?= 3
 
@@ -117,5 +120,5 @@ $(PEERS_STAMP): $(DEV_STAMP)
 
 $(TRAIN_STAMP):
 	$(PYTHON) -m venv .venv-peers-train
-	.venv-peers-train/bin/python -m pip install --quiet . autodp dp-accounting jax-privacy==2.0.0 opacus==1.6.0 prv-accountant pytest torch
+	.venv-peers-train/bin/python -m pip install --quiet . $(PEERS_TRAIN)
 	touch $@

@@ -67,7 +67,7 @@ def run() -> list[Row]:
     for peer in PEERS:
         answers = ask(peer, cases)
         if answers is None:
-            rows.append(row(f"{SECONDS}, {peer}", seconds, None, "not installed"))
+            rows.append(row(f"{SECONDS}, {peer}", seconds, None, "not run"))
             continue
         theirs = Errors.of(answers, truths)
         taken = statistics.median(took for _, took in answers)
@@ -105,13 +105,13 @@ class Errors(NamedTuple):
 
 
 def ask(peer: str, cases: list[Any]) -> list[Any] | None:
-    if not Path(PEERS_PYTHON).exists():
-        return None
     task = json.dumps({"peer": peer, "cases": cases, "limit": LIMIT_S})
     stored = Path(ANSWERS, f"{hashlib.sha256(task.encode()).hexdigest()[:16]}.json") if ANSWERS else None
     if stored is not None and stored.exists():
         known: list[Any] = json.loads(stored.read_text(encoding="utf-8"))
         return known
+    if not Path(PEERS_PYTHON).exists():
+        return None
     done = subprocess.run(
         [PEERS_PYTHON, str(HERE / "accountant_peers.py")], input=task, capture_output=True, text=True, check=False
     )

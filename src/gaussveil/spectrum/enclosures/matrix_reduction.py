@@ -224,13 +224,12 @@ def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> a
         columns = rows.transpose()
         gram, gap = (rows * cov_y * columns).mid().table(), (rows * difference * columns).mid().table()
         change, measure = _step(gram, gap, bits)
-        if measure < least:
-            least, best, vain = measure, rows, 0
-        else:
-            vain += 1
+        least, best, vain = (measure, rows, 0) if measure < least else (least, best, vain + 1)
         if change is None or vain == 3:
             return best
         rows = (change * rows).mid()
+        if measure < 2.0 ** (-16 - bits / 2):  # the next one would be its square, below rounding
+            return rows
     return best
 
 
