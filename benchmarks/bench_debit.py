@@ -5,8 +5,8 @@ before in the process; "new" one whose charge was never seen, so that its delta 
 next to nothing; ordinary ones, in 4, 8 and 12 dimensions, one of 1e-6, at the very epsilon that they are certified for.
 The peer is the budget of processor time that the debit was given: 4 ms for a mean shift, 8 ms for a pair.
 
-The account of 10^5 releases is filled by the library's own debits, thousands of them prepared and committed together; what is measured at each
-size are single releases with commits of their own.
+The account of 10^5 releases is filled by the library's own debits, thousands of them prepared and committed together;
+what is measured at each size are single releases with commits of their own.
 """
 
 from __future__ import annotations
