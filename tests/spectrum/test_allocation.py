@@ -110,3 +110,14 @@ def test_one_step_is_never_below_the_mean_shift(sigma, exchanged):
 def test_passes_cost_more_than_one_pass():
     law = RandomAllocation(1.0, 20, 1)
     assert law.lower(0.5, 4) > law.lower(0.5)
+
+
+@pytest.mark.parametrize(("sigma", "steps", "takes"), [(0.1, 10, 2), (0.12, 20, 3), (0.1, 100, 1), (0.06, 5, 2)])
+def test_little_noise_is_answered_and_bracketed(sigma: float, steps: int, takes: int) -> None:
+    """Sums of likelihood ratios leave the grid; at worst the steps are known, and a few large outputs show them."""
+    known = GaussianPair.mean_shift(np.sqrt(takes) / sigma)
+    for law in (RandomAllocation(sigma, steps, takes), RandomAllocation(sigma, steps, takes, True)):
+        for epsilon in (1.0, 40.0, 200.0):
+            upper = float(law.delta(epsilon))
+            assert law.lower(epsilon) <= upper * (1 + 1e-9)
+            assert upper <= float(known.delta(epsilon)) * (1 + 1e-6)

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from gaussveil.spectrum.curve import UNIT, Curve
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT, Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.discrete.masses import LossMasses
 from gaussveil.spectrum.discrete.tilted_convolution import Plan, _chernoff, _tilted_convolution
+from gaussveil.spectrum.loss import PrivacyLoss
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number, _set
 from gaussveil.typing import Floats
@@ -25,6 +26,7 @@ from gaussveil.typing import Floats
 CELLS, SKETCH = 2**15, 2048  # of the grid, and of the one on which windows and orders are chosen
 REACH, SPREAD = 14.5, 1.0  # deviations beyond which outputs are charged to delta; width of epsilons that share a grid
 ROUNDING = 1e-12  # of a mass
+LITTLE = 0.3  # noise multiplier below which losses are too large for a grid, and random steps hide little
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,16 @@ class RandomAllocation(PrivacyProfile):
     backward: bool = False
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=0.1, high=1e3))
+        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=0.05, high=1e3))
         _set(self, "takes", _integer("takes", self.takes, low=1))
         _set(self, "steps", _integer("steps", self.steps, low=self.takes))
 
     @property
     def infinity(self) -> float:
         """What outputs beyond the grids are charged, at any epsilon."""
-        curve = None if self.takes == 1 else _blocks(replace(self, backward=False))
-        return 4.0 * self.steps * float(scipy.special.ndtr(-REACH)) if curve is None else curve.infinity
+        if self.takes > 1:
+            return float(getattr(_blocks(replace(self, backward=False)), "infinity", 0.0))
+        return 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
 
     def reversed(self) -> RandomAllocation:
         """The record is added instead of removed."""
@@ -78,12 +81,15 @@ class RandomAllocation(PrivacyProfile):
             near = int(np.searchsorted(levels[order], levels[order[0]] + SPREAD, side="right"))
             found[order[:near]] = _upper(self, levels[order[:near]])
             order = order[near:]
-        return np.reshape(found, np.shape(epsilon))
+        known = GaussianPair.mean_shift(1.0 / self.noise_multiplier * (1.0 + 8.0 * UNIT)).delta(levels)  # of the step
+        return np.reshape(np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR)), np.shape(epsilon))
 
 
 @lru_cache(maxsize=16)
-def _blocks(law: RandomAllocation) -> Curve:
-    """One allocation in each of `takes` blocks of steps."""
+def _blocks(law: RandomAllocation) -> Curve | PrivacyLoss:
+    """One allocation in each of `takes` blocks of steps; with little noise as if steps were known, which is more."""
+    if law.noise_multiplier < LITTLE:
+        return GaussianPair.mean_shift(math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * UNIT))
     return compose_pessimistic([replace(law, steps=law.steps // law.takes, takes=1)], [law.takes])
 
 

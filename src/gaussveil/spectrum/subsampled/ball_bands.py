@@ -2,8 +2,7 @@
 
 Bands, tilts, spacings and heights are chosen in doubles and cost width at worst. Proven are: the moments' sums (as on
 one line, with windows), the sum over nodes by the moments on two lines beside it, what lies beyond the last node by
-|prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| U_j^(T_j - 1) prod U_i^T_i with U above |M| and |M - m|, and what windows
-and bands leave out.
+|prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| U_j^(T_j - 1) prod U_i^T_i with U above |M|, |M - m|, and what is not in.
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ def windows(z: Floats, cap: float, step: Step) -> tuple[Floats, Floats]:
 
 
 class Means(NamedTuple):
-    """At each order: log of the moment up to the cap, the band's share of it, both mean losses, the band's last term
-    and its largest, as logarithms."""
+    """At each order: log moment up to the cap, the band's share, mean losses, logs of the band's end and top."""
 
     log_moment: Floats
     share: Floats
@@ -200,8 +199,8 @@ class Band:
         grown = np.maximum(grown - np.log((c - shifts) * (1.0 + c - shifts)), 0.0)
         between = 2.0 * math.pi * shifts / (digits + grown)
         columns = np.array([between, shifts, below, above])
-        best = columns[:, np.argmax(between)].tolist() if shifts.size else [0.0] * 4
-        return Spacing(*best, digits, peak - c * self.epsilon)
+        widest, shift, low, high = columns[:, np.argmax(between)].tolist() if shifts.size else [0.0] * 4
+        return Spacing(widest, shift, low, high, digits, peak - c * self.epsilon)
 
 
 class Tilt(NamedTuple):
@@ -212,10 +211,7 @@ class Tilt(NamedTuple):
 
 
 class Spacing(NamedTuple):
-    """Distance of nodes, distance of the lines beside the line, and K on both of them.
-
-    Then e-foldings that the line should fall by, and the log of the integrand at its largest.
-    """
+    """Distances of nodes and of lines beside the line, K on these, e-foldings to fall by, log of the integrand at c."""
 
     between: float
     shift: float

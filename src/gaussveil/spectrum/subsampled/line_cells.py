@@ -55,10 +55,7 @@ class Window(NamedTuple):
 
 
 class Cells:
-    """Upper ends of |e^{base + s L} phi| beside the real outputs in [low, cut], at orders of real part c.
-
-    With a window Phi((cap - z)/w), less that of a lower cap if there is one, as a factor.
-    """
+    """Upper ends of |e^{base + s L} phi| beside outputs in [low, cut], times a window, at orders of real part c."""
 
     def __init__(self, step: Step, c: float, low: float, cut: float, window: Window | None = None) -> None:
         self.step, self.cut = step, cut
