@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,13 @@ def real_array(name: str, value: Any) -> NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise ParameterError(f"{name} must hold real numbers only. Got dtype {array.dtype}.")
     return array
+
+
+def reading_of(cell: Any) -> Any:
+    """One number of a list that will be clipped: None is NaN, and a whole number of any size some float."""
+    if isinstance(cell, int):
+        return float(min(max(cell, -(2**1000)), 2**1000))
+    return math.nan if cell is None else cell
 
 
 def like(value: Any, numbers: NDArray[np.float64]) -> Any:

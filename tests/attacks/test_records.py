@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gaussveil
-from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms import Count, TableRelease
+from gaussveil import Ledger
+from gaussveil.accounting import Account
+from gaussveil.errors import GaussveilError, ParameterError, SchemaError
+from gaussveil.mechanisms import (
+    Count,
+    PrivateGaussianProcessRegressor,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    TableRelease,
+)
 from gaussveil.statistics import as_source
 from gaussveil.statistics.keys import Key, date_of, discover, hour_of, month_of, weekday_of
 from gaussveil.statistics.row_hash import hash_rows
@@ -101,3 +111,44 @@ def test_rows_chosen_per_home_tell_of_persons() -> None:
         with pytest.raises(ParameterError, match="the unit must be 'home'"):
             TableRelease(epsilon=1.0, delta=1e-5, unit="person", by={"k": key}, answers=[Count()]).release(homes)
     release(homes, discover("k"))
+
+
+def test_identifiers_given_beside_the_rows_are_neither_shown_nor_stored() -> None:
+    homes = np.array([f"meter-{number}" for number in range(40)])
+    rows, values = np.random.default_rng(1).uniform(-1, 1, (2, 40))
+    made = PrivateLinearRegression(unit=homes, rows_per_unit=1, bounds=(-1, 1), target_bounds=(-1, 1))
+    made.fit(rows[:, None], values)
+    assert "meter-7" not in repr(made)
+    stored = pickle.dumps(made)
+    assert b"meter-7" not in stored
+    loaded = pickle.loads(stored)
+    assert np.array_equal(loaded.coef_, made.coef_)
+    with pytest.raises(GaussveilError):  # and not every row a unit of its own
+        loaded.fit(rows[:, None], values)
+
+
+def test_features_whose_distances_overflow_are_left_out_of_a_process() -> None:
+    made = PrivateGaussianProcessRegressor(
+        n_max=8, query_points=[[0.0]], observation_variance=0.1, epsilon=1.0, delta=1e-5
+    )
+    made.fit([[0.0], [1e200], [-1e300]], [1.0, 1.0, -1.0])
+    assert np.isfinite(made.values_).all()
+    assert any("2^300" in line for line in made.certificate_.assumptions)
+
+
+def test_labels_of_another_type_are_refused_before_the_debit(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "ledger.db")
+    ledger.open_account("winter", epsilon=2.0, delta=1e-5)
+    source = as_source(pa.table({"x": [0.5, 1.0], "label": [True, False]}))
+    made = PrivateLogisticRegression(
+        classes=["yes", "no"], target="label", bounds=(-1, 1), account=Account(tmp_path / "ledger.db", "winter")
+    )
+    with pytest.raises(SchemaError, match="declared labels"):
+        made.fit(source)
+    assert not ledger.entries("winter")
+
+
+def test_two_labels_are_among_the_public_knowledge() -> None:
+    rows = np.random.default_rng(2).uniform(-1, 1, (50, 2))
+    made = PrivateLogisticRegression(bounds=(-1, 1)).fit(rows, rows[:, 0] > 0)
+    assert any("the two labels" in line for line in made.certificate_.assumptions)

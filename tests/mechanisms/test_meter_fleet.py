@@ -157,3 +157,11 @@ def test_a_feeders_forecast_is_the_mean_season_and_says_its_noise() -> None:
             fleet.forecast(**wrong)
     with pytest.raises(AssumptionError, match="energies"):
         made(purpose="registers").forecast("1h")
+
+
+def test_no_size_of_one_reading_refuses_the_others() -> None:
+    fleet, stream = made(), MeterStream.design(sample_period="15min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
+    for large in (2**64, -(2**70), 10**400, None):
+        assert np.isfinite(fleet.push_many([[0.5, large], [large, 1]])).all()
+        assert np.isfinite(fleet.push([0.5, large]))
+        assert np.isfinite(stream.push_many([0.5, large])).all()

@@ -111,9 +111,9 @@ class Accountant(Shown):
         if isinstance(mechanism, Charge):
             if mechanism.sampler_error:
                 raise ParameterError("charges must have no sampler error to be added here: charge them to an account.")
-            self._parts += [(part.source, part.count * steps) for part in mechanism.parts]
+            self._parts += [(self._checked(part.source), part.count * steps) for part in mechanism.parts]
         elif isinstance(mechanism, PrivacyLoss | PrivacyProfile):
-            self._parts.append((mechanism, steps))
+            self._parts.append((self._checked(mechanism), steps))
         elif isinstance(mechanism, MatrixMechanism):
             self._parts += [(source, count * steps) for source, count in mechanism.sources(self.relation)]
         elif isinstance(mechanism, Mechanism):
@@ -122,6 +122,15 @@ class Accountant(Shown):
             refuse("mechanism", "a DPSGD, a Gaussian, a privacy loss, a profile or a charge", mechanism)
         self._loss = None
         return self
+
+    def _checked(self, source: LossOrProfile) -> LossOrProfile:
+        """Refuse random batches that were accounted for other neighbours than this relation's."""
+        kind = source.neighbours if isinstance(source, PrivacyProfile) else None
+        if kind is not None and kind != ("replace" if self.relation == RELATIONS[1] else "add-remove"):
+            raise ParameterError(
+                f"random batches must be accounted for the relation {self.relation!r}. Got a profile for {kind!r}."
+            )
+        return source
 
     @property
     def charges(self) -> list[tuple[Charge, int]]:

@@ -28,7 +28,7 @@ from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger.database import LOGGER
 from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
-from gaussveil.accounting.ledger.rules import check_edges
+from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
 from gaussveil.spectrum import PrivacyLoss
 
@@ -153,7 +153,7 @@ def transaction(
         checks.refuse("release_id", "text and not empty", release_id)
     if account is None:
         charge.require_unchanged()  # a debit does the same
-    check_edges(draft.adjacency, charge)
+    check_neighbours(draft.adjacency, charge)
     known: dict[str, object] = {"delta_upper": _certified_delta(charge, draft), "gaussveil_version": _VERSION}
     with ExitStack() as connection:
         ledger, debit = None, None

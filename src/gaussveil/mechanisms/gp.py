@@ -44,6 +44,7 @@ from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
 
+LARGEST_FEATURE = 2.0**300  # beyond it distances overflow
 CELL_GAP = 2.0**-14  # relative, between the certified maximum over p and the largest value found
 
 
@@ -210,6 +211,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         plan, bounds = self.plan(columns), self.sensitivity(columns)
         kernel, points = self._kernel(columns), self._points(columns)
         used = records.usable()
+        used = used[np.abs(used.rows).max(axis=1, initial=0.0) <= LARGEST_FEATURE]
         with np.errstate(over="ignore", invalid="ignore"):
             used = used[np.asarray(kernel.diag(used.rows)) <= bounds.kernel_bound * ROUNDING]
         used = used.first(bounds.n_max)
@@ -224,7 +226,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
                 f"there are at most {bounds.n_max} records: the owner states it without the data; of more, those of "
                 "the smallest public hash are used",
                 "kernel, observation variance, label bound and query points were fixed without the data",
-                f"records with k(x, x) above {bounds.kernel_bound:g} are left out",
+                f"records with k(x, x) above {bounds.kernel_bound:g}, or a feature beyond 2^300, are left out",
             ),
             {
                 "kernel": str(kernel),

@@ -147,9 +147,16 @@ class Mechanism(ABC):
 
     def __repr__(self) -> str:
         """The parameters that somebody chose: those that are not the defaults."""
-        known = [(one, repr(getattr(self, one.name))) for one in dataclasses.fields(self) if one.init]
+        given = {one: getattr(self, one.name) for one in dataclasses.fields(self) if one.init}
+        known = [(one, repr(_unit(value) if one.name == "unit" else value)) for one, value in given.items()]
         chosen = ", ".join(f"{one.name}={value}" for one, value in known if value != repr(one.default))
         return f"{type(self).__name__}({chosen})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if "unit" in state:  # whose rows these were is the owner's alone; a fit by the copy finds no such column
+            state["unit"] = _unit(state["unit"])
+        return state
 
     @property
     def promise(self) -> Promise:
@@ -197,6 +204,11 @@ class Mechanism(ABC):
 
     def __sklearn_clone__(self) -> Self:
         return dataclasses.replace(self)
+
+
+def _unit(unit: Any) -> Any:
+    """A column's name; words instead of identifiers."""
+    return unit if isinstance(unit, str | None) else "identifiers, not shown"
 
 
 def inherited(certificate: Certificate) -> Guarantee:

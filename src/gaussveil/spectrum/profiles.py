@@ -33,6 +33,7 @@ class PrivacyProfile(Curve):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    neighbours: ClassVar[str | None] = None  # the one adjacency whose neighbours the profile speaks of; None: any
 
     def __init_subclass__(cls) -> None:
         _REGISTRY[cls.name, cls.version] = cls
@@ -204,6 +205,7 @@ class PoissonSubsampled(PrivacyProfile):
     """
 
     name: ClassVar[str] = "poisson-subsampled"
+    neighbours: ClassVar[str | None] = "add-remove"
     base: Divergence
     rate: float
     backward: bool = False

@@ -184,7 +184,7 @@ class FleetGateway(Gateway):
         """Released sums are kept: any window may be asked for."""
 
     def health(self) -> dict[str, int]:
-        """What happened so far; public figures only."""
+        """What happened so far, in counts; the owner's alone, as they tell how many readings were missing."""
         reasons = {f"malformed_{reason}": self.counters[f"malformed_{reason}"] for reason in REASONS}
         return {
             "meters": len(self._rows),

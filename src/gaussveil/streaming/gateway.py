@@ -138,7 +138,7 @@ class Gateway:
         self.counters[f"malformed_{reason}"] += 1
 
     def health(self) -> dict[str, int]:
-        """What happened so far; public figures only."""
+        """What happened so far, in counts; the owner's alone, as they tell how many readings were missing."""
         reasons = {reason: self.counters[f"malformed_{reason}"] for reason in REASONS}
         arrays = self.state.arrays
         left = min(limit - int(reached) for limit, reached in zip(self._limit, arrays.next))

@@ -109,7 +109,9 @@ def to_minutes(columns: Columns, name: str) -> tuple[NDArray[np.int64], bool]:
         raise SchemaError(f"column '{name}' must hold time stamps or ISO 8601 text; its type is {column.type}")
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise SchemaError(f"column '{name}', row {row}: the time is missing ({column.null_count} such rows)")
+        raise SchemaError(
+            f"column '{name}', row {row}: the time is missing or misspelt ({column.null_count} such rows)"
+        )
     aware = column.type.tz is not None
     per_minute = 60 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
     ticks = pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False)

@@ -9,7 +9,7 @@ from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.certificates.parameter_checks import PAIR_ALONE, parameter_problems
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.ledger.rules import check_edges
+from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
 from gaussveil.spectrum.work import limited_work
 
@@ -58,7 +58,7 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
     """
     problems = []
     try:
-        check_edges(certificate.adjacency, certificate.charge)
+        check_neighbours(certificate.adjacency, certificate.charge)
     except AssumptionError as error:
         problems.append(str(error))
     lower, upper, unproven, rests_on = 0.0, 1.0, [], PAIR_ALONE  # until it is known better

@@ -19,6 +19,7 @@ from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_cost
 from gaussveil.errors import AssumptionError, BudgetExceededError
+from gaussveil.spectrum.profiles import PrivacyProfile
 
 Spent = Sequence[tuple[Charge, int]]
 
@@ -73,16 +74,22 @@ def check_adjacency(terms: Terms, adjacency: Adjacency, charge: Charge) -> None:
             f"the account {terms.name!r} is kept for neighbours where {terms.adjacency}, "
             f"the release is for neighbours where {adjacency}; open an account for that adjacency"
         )
-    check_edges(adjacency, charge)
+    check_neighbours(adjacency, charge)
 
 
-def check_edges(adjacency: Adjacency, charge: Charge) -> None:
-    """Raise if a charge carries label edges that the adjacency does not have."""
+def check_neighbours(adjacency: Adjacency, charge: Charge) -> None:
+    """Raise if a charge carries label edges, or random batches, that are not of the adjacency."""
     if charge.edges is not None and charge.edges != adjacency.edge_count:
         raise AssumptionError(
             f"the charge carries losses on {charge.edges} label edges, the adjacency has "
             f"{adjacency.edge_count or 'none'}; give one loss per ordered edge, in the adjacency's order"
         )
+    for part in charge.parts:
+        if isinstance(part.source, PrivacyProfile) and part.source.neighbours not in (None, adjacency.kind):
+            raise AssumptionError(
+                f"the charge counts random batches for neighbours of the kind {part.source.neighbours!r}, "
+                f"the release is for neighbours where {adjacency}; account for the batches under that adjacency"
+            )
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ def admit_planned(terms: Terms, slots: Sequence[Slot], charge: Charge) -> str:
 def check_plan(budget: Budget, plan: Spent, adjacency: Adjacency) -> None:
     """Raise unless the whole plan, composed exactly, stays within the budget."""
     for charge, _ in plan:
-        check_edges(adjacency, charge)
+        check_neighbours(adjacency, charge)
     total = Composition.of(plan, symmetric=adjacency.symmetric, adaptive=True).delta_upper(budget.epsilon)
     if total > budget.delta:
         raise BudgetExceededError(

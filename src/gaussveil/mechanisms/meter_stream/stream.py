@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.accounting.canonical import parse_json
-from gaussveil.containers import library_of, like, real_array
+from gaussveil.containers import library_of, like, reading_of, real_array
 from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_stream.design import (
@@ -217,7 +217,7 @@ class MeterStream(Mechanism):
         """One value per reading."""
         readings = ordered_vector("readings", readings, order)
         if isinstance(readings, list | tuple):
-            readings = [math.nan if reading is None else reading for reading in readings]
+            readings = [reading_of(one) for one in readings]
         values = real_array("readings", readings).astype(np.float64)
         if values.ndim != 1:
             raise ParameterError(f"readings must be one vector. Got {values.ndim} axes.")
@@ -225,8 +225,7 @@ class MeterStream(Mechanism):
 
     def _steps(self, values: Floats) -> Integers:
         """What is released with noise, on the lattice."""
-        low, high = self.design_.limits
-        return to_steps(values, self.design_.filter.input_grid, low, high, self.design_.substitute)
+        return to_steps(values, self.design_.filter.input_grid, *self.design_.limits, self.design_.substitute)
 
     def _open_with(self, first: Floats) -> Floats:
         """The first block is drawn inside the transaction, like every other release."""
@@ -239,6 +238,8 @@ class MeterStream(Mechanism):
         return self._publish(stream_plan(self.design_, self.spectrum_, REPEATED_EVENTS, self.released_as), make).value
 
     def _push(self, values: Floats) -> Floats:
+        if self._process != os.getpid():
+            raise AssumptionError("an open stream cannot go on in a forked process: it would answer readings twice.")
         steps = self._steps(values)
         outputs, source = [np.empty(0, np.int64)], self._source
         for part in self._registers.cuts(self._index, steps):  # a register draws between two readings, block or not
@@ -282,6 +283,7 @@ class MeterStream(Mechanism):
         self._registers.start(self._index, self._source)
 
     def _prepare(self) -> FilterBank:
+        self._process = os.getpid()
         self._bank = FilterBank([self.design_.filter])
         self._registers = register_bank(self.design_)
         return self._bank
@@ -361,9 +363,7 @@ class MeterStream(Mechanism):
 def _released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release[Any]:
     if isinstance(history, Release):
         if history.certificate.mechanism != "spectral":
-            raise ParameterError(
-                "history must be a release of PrivateSpectrum, or readings with a spectrum to release."
-            )
+            raise ParameterError("history must be a PrivateSpectrum's release, or readings with a spectrum to release.")
         return history
     if history is None or spectrum is None:
         raise ParameterError(

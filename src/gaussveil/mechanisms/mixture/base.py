@@ -106,7 +106,8 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
     def score_samples(self, X: Any) -> Floats:
         """Log density of every row under the released mixture, of its known columns where some are missing."""
-        return self.model_.log_density(self._rows(X))
+        rows = self._rows(X)
+        return self.model_.log_density(rows)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy where labels are given, else the mean log-likelihood."""
@@ -116,7 +117,8 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the classes, in the order of `classes_`."""
-        return self.model_.probabilities(self._rows(X))
+        rows = self._rows(X)
+        return self.model_.probabilities(rows)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of every row."""

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy
@@ -107,6 +107,7 @@ class Draws(NoisySums):
 class BoundedMechanism(Mechanism):
     """Base of the estimators on bounded rows."""
 
+    public: ClassVar[str] = "columns, their types, the bounds and row_norm"
     epsilon: Any = 1.0
     delta: Any = 1e-6
     bounds: Any = "auto"
@@ -149,7 +150,7 @@ class BoundedMechanism(Mechanism):
             released=released,
             adjacency=Adjacency.add_remove(table.unit),
             assumptions=(
-                "columns, their types, the bounds and row_norm are public knowledge"
+                f"{self.public} are public knowledge"
                 + (", but for bounds that were searched inside the budget" if searched else ""),
                 f"of each {table.unit} at most {rows} {'row is' if rows == 1 else 'rows are'} used",
             ),

@@ -103,6 +103,7 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
     """
 
     mechanism = "logistic-regression"
+    public = "columns, their types, the two labels, the bounds and row_norm"
     classes: Any = None
     target: str = "label"
 
@@ -120,6 +121,7 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
                 labels = column_or_1d(np.asarray(y), warn=True)
                 classes = public_classes(self.classes, labels)
             table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
+        group.value_set(table.source.schema.field(group.column).type)  # refuses before anything is debited
         table = table.without_targets()
         size = len(table.features)
         norm = self._given_norm()

@@ -177,7 +177,7 @@ class TableRelease(Mechanism):
             released=f"{', '.join(one.name for one in request.answers)} by {', '.join(request.keys) or 'nothing'}",
             adjacency=Adjacency.add_remove(request.unit),
             assumptions=(
-                "names of columns, keys and answers, and every bound, were chosen without looking at the data",
+                "names and types of columns, keys, answers and every bound were chosen without looking at the data",
                 "each unit is bounded by gaussveil.statistics.unit_cells as the parameters say; nothing is believed",
             ),
             parameters=_parameters(noise),

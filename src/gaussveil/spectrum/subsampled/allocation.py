@@ -37,6 +37,7 @@ class RandomAllocation(PrivacyProfile):
     """
 
     name: ClassVar[str] = "random-allocation"
+    neighbours: ClassVar[str | None] = "add-remove"
     affordable_nodes: ClassVar[int] = 2**14
     relative_error: ClassVar[float] = 0.0  # values are upper ends
     noise_multiplier: float

@@ -20,6 +20,7 @@ class FixedSizeBatch(PrivacyProfile):
     """
 
     name: ClassVar[str] = "fixed-size-batch"
+    neighbours: ClassVar[str | None] = "replace"
     noise_multiplier: float
     rate: float
 

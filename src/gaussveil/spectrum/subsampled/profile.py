@@ -19,6 +19,7 @@ class ReplacedInBatch(PrivacyProfile):
     """
 
     name: ClassVar[str] = "poisson-subsampled-replace"
+    neighbours: ClassVar[str | None] = "replace"
     relative_error: ClassVar[float] = 0.0  # values are upper ends
     noise_multiplier: float
     rate: float
