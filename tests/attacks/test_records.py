@@ -23,6 +23,7 @@ from gaussveil.mechanisms import (
     PrivateLogisticRegression,
     TableRelease,
 )
+from gaussveil.mechanisms.regression.rows import WeightedRows
 from gaussveil.statistics import as_source
 from gaussveil.statistics.keys import Key, date_of, discover, hour_of, month_of, weekday_of
 from gaussveil.statistics.row_hash import hash_rows
@@ -152,3 +153,8 @@ def test_two_labels_are_among_the_public_knowledge() -> None:
     rows = np.random.default_rng(2).uniform(-1, 1, (50, 2))
     made = PrivateLogisticRegression(bounds=(-1, 1)).fit(rows, rows[:, 0] > 0)
     assert any("the two labels" in line for line in made.certificate_.assumptions)
+
+
+def test_target_at_the_end_of_a_range_without_width_counts_as_nothing() -> None:
+    statistic = WeightedRows(centre=(0.0, 1.0), scale=(1.0, 0.0), row_norm=1.0, targets=1)
+    assert np.isfinite(statistic.weighted(np.array([[0.5, 0.5, np.inf], [1.0, 2.0, 1.0]]))).all()

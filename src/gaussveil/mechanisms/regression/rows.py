@@ -118,7 +118,7 @@ class WeightedRows(Statistic[ExactSum]):
             rows = np.concatenate((one, standard[:size], within, one))
             rows[:-1] *= weight
             rows[-1] = np.sqrt(1.0 - weight**2)
-        rows[:, ~np.isfinite(norm)] = 0.0
+        rows[:, ~np.isfinite(norm + rows.sum(axis=0))] = 0.0  # a range of no width divides by zero
         return rows
 
     def partial(self, block: Block) -> State:
