@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_regression import DELTA, EPSILONS, drawn_how_often
+from bench_regression import DELTA, EPSILONS
 from gaussveil import PrivateLinearRegression
 from gaussveil.mechanisms import regress
 from gaussveil.mechanisms.regression.moments import NoisyMoments
@@ -30,12 +30,7 @@ Slopes = NDArray[np.bool_]  # trusted, held
 
 def run() -> list[Row]:
     sets = [one for one in judged_sets() if one.rows >= ENOUGH * one.size]
-    blocks = [
-        (one.name, tuple(range(begin, min(begin + BLOCK, drawn))))
-        for one in sets
-        for drawn in (drawn_how_often(one, COVERED),)
-        for begin in range(0, drawn, BLOCK)
-    ]
+    blocks = [(one.name, tuple(range(begin, begin + BLOCK))) for one in sets for begin in range(0, COVERED, BLOCK)]
     found: dict[tuple[str, float], list[Slopes]] = {}
     for (name, _), block in zip(blocks, side_by_side(released, blocks)):
         for best, moments in block:

@@ -21,6 +21,7 @@ from gaussveil.statistics.fixed_point import scaled
 from regression_sets import Matrix
 
 UNIT = 2.0**-24
+BLOCK = 4096  # rows at a time, to stay in the cache
 
 
 @dataclass
@@ -33,8 +34,10 @@ class SampleSums:
 
     def aggregate(self, statistic: Any, columns: Any, group: Any = None) -> ExactSum:
         if statistic not in self.sums:
-            rows = statistic.weighted(self.values[: len(columns)])
-            self.sums[statistic] = ExactSum(scaled(np.rint(rows @ rows.T / UNIT).astype(np.int64), 0), UNIT)
+            values = self.values[: len(columns)]
+            blocks = (statistic.weighted(values[:, at : at + BLOCK]) for at in range(0, values.shape[1], BLOCK))
+            gram = sum(rows @ rows.T for rows in blocks)
+            self.sums[statistic] = ExactSum(scaled(np.rint(gram / UNIT).astype(np.int64), 0), UNIT)
         return self.sums[statistic]
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from gaussveil.accounting import Ledger, verify
 from gaussveil.errors import GaussveilError, SchemaError
 from gaussveil.mechanisms import (
+    PrivateBayesianLogisticRegression,
     PrivateCovariance,
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -382,6 +383,16 @@ def test_logistic_sources_take_named_classes() -> None:
     model = PrivateLogisticRegression(bounds=(-1, 1), classes=["low", "high"], epsilon=2.0).fit(as_source(frame))
     assert model.score(frame[["a", "b", "c"]], frame["label"]) > 0.75
     assert verify(model.certificate_).private
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateBayesianLogisticRegression])
+def test_a_label_of_any_kind_is_foreign_and_left_out(kind: type) -> None:
+    labels = pd.Series(np.where(TARGET > 0.1, "high", "low"), dtype=object)
+    for place, odd in enumerate([["high"], {"a": 1}, ("low", []), np.ones(2), 7, None, b"low"]):
+        labels.at[place] = odd
+    found = kind(classes=["low", "high"], generator=SeededGenerator(1)).fit(ROWS, labels)
+    left = kind(classes=["low", "high"], generator=SeededGenerator(1)).fit(ROWS[7:], labels[7:])
+    assert np.array_equal(found.coef_, left.coef_)
 
 
 def test_diabetes_is_fitted_with_searched_bounds() -> None:

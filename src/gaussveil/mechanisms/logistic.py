@@ -183,7 +183,14 @@ def public_classes(classes: Any, labels: NDArray[Any] | None) -> NDArray[Any]:
 def class_signs(labels: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """+1 for the second class, -1 for the first, NaN for any other label or none."""
     sign = dict(zip(classes.tolist(), (-1.0, 1.0)))
-    return np.asarray([math.nan if is_missing(label) else sign.get(label, math.nan) for label in labels.tolist()])
+
+    def signed(label: Any) -> float:
+        try:
+            return math.nan if is_missing(label) else sign.get(label, math.nan)
+        except TypeError:  # not hashable, so neither of the two
+            return math.nan
+
+    return np.asarray([signed(label) for label in labels.tolist()])
 
 
 def minimiser(signed: Floats, regularization: float, tolerance: float) -> Floats:

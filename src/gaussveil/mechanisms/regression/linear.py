@@ -38,8 +38,8 @@ LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
 CARES = 10.0 ** np.arange(0, -4, -0.5)  # for slopes, beside the mean
 ROUNDS = 2
 UNTRUSTED = 0.1  # of its prior variance left to a slope: the prior still speaks
-BARELY = 0.25  # of what may be left: from there on trust may be owed to noise, and intervals are stretched
-STRETCH = 1.5  # of its variance, for a slope that is only just trusted
+BARELY = 0.4  # of what may be left: from there on trust may be owed to noise that makes a slope look small
+STRETCH = 3.0  # of its variance, away from zero, for a slope that is only just trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,8 @@ class LinearFit:
     count: float
     informed: tuple[bool, ...]
     """Of which coefficients the release tells enough: the intervals of others are not to be trusted."""
+    inward: Floats
+    """How far each interval reaches towards zero, over how far away from it."""
     rows_per_unit: int = 1
 
     @property
@@ -72,7 +74,10 @@ class LinearFit:
     @property
     def interval(self) -> Floats:
         """95 % intervals, one row per coefficient."""
-        return self.along(np.eye(len(self.names)))
+        reach, negative = NORMAL_95 * self.std_error, self.estimates < 0
+        low = self.estimates - reach * np.where(negative, 1.0, self.inward)
+        high = self.estimates + reach * np.where(negative, self.inward, 1.0)
+        return np.stack((np.minimum(low, self.coefficients), np.maximum(high, self.coefficients)), axis=1)
 
     def along(self, design: Floats) -> Floats:
         """95 % intervals of combinations of the coefficients, one row each; what is reported lies inside."""
@@ -144,7 +149,8 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
     informed = doubt < 1
     stretch = np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0))
     covariance = np.where(np.outer(~informed, ~informed), wide, covariance * np.outer(stretch, stretch))
-    return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed)
+    inward = np.where(informed, 1 / stretch, 1.0)
+    return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed, inward)
 
 
 def above_zero(estimate: float, deviation: float) -> float:
@@ -214,6 +220,7 @@ def _in_units(
     spread: Floats,
     residual: float,
     informed: Any,
+    inward: Floats,
 ) -> LinearFit:
     means, noise, count = moments.means, moments.variance, moments.count
     scale, unit = moments.scale[chosen], moments.scale[place]
@@ -245,6 +252,7 @@ def _in_units(
         unit * math.sqrt(residual),
         count,
         told,
+        np.concatenate(([1.0], inward)),
         moments.rows_per_unit,
     )
 
