@@ -230,6 +230,46 @@ def test_every_column_that_is_not_there_is_named_with_its_option(run: Run, tmp_p
     )
 
 
+PROMISED = ("--epsilon", "1", "--delta", "1e-6", "--out", "out.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("regress", "in.csv", "--target", "Leistng", "--columns", "zähler,Tag", *PROMISED),
+            "no column for --target Leistng (Leistung?) and --columns zähler (Zähler?) and --columns Tag; its columns",
+        ),
+        (("logistic", "in.csv", "--unit", "home", *PROMISED), "--unit home and --target label; its columns are Zähler"),
+        (("regress", "in.csv", "--target", "Leistung", "--unit", "Zähler", *PROMISED), "--rows-per-unit must be given"),
+        (("forecast", "none.csv", "--home", "1", *PROMISED), "no file matches 'none.csv': check the path"),
+    ],
+)
+def test_mistakes_are_answered_before_anything_heavy_is_loaded(
+    tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "in.csv").write_bytes(GERMAN.encode("cp1252"))
+    script = (
+        "import sys\nfrom gaussveil.cli.main import main\ntry: main()\nfinally: print(*{'duckdb', 'numpy', 'scipy', "
+        "'sklearn', 'flint', 'pyarrow'} & sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=300
+    )
+    assert (done.returncode, done.stdout.strip()) == (2, "")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_times_with_a_zone_say_whose_clock_it_is(run: Run, tmp_path: Path) -> None:
+    lines = [f"m{k},2024-05-01T{k % 24:02d}:30:00+02:00" for k in range(100)]
+    (tmp_path / "zoned.csv").write_text("\n".join(["meter,time", *lines, ""]), encoding="utf-8")
+    words = ("query", tmp_path / "zoned.csv", "--unit", "meter", "--by", "hour(time)", "--count")
+    words = (*words, "--epsilon", 1, "--delta", 1e-6, "--force", "--out", tmp_path / "out.csv")
+    assert "'time' on the clock of UTC (to change: --time-zone)" in run(*words)[2]
+    assert "clock" not in run(*words, "--time-zone", "Europe/Zurich")[2]
+
+
 def test_an_edited_epsilon_does_not_verify(run: Run, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("north,south\n1.5,2.5\n", encoding="utf-8")
     words = ("--epsilon", 1, "--delta", 1e-6, "--l2-sensitivity", 1, "--because", "public")

@@ -117,14 +117,16 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
     [
         (("--mean", "kw"), "between must be given"),
         (("--count", "--by", "hours"), "--by must be"),
-        (("--count", "--by", "hour(nothing)"), "'nothing' is missing"),
-        (("--mean", "kwh", "--between", "0,1", "--by", "hour(when)"), "columns 'when', 'kwh' are missing"),
+        (("--count", "--by", "hour(nothing)"), "no column for --by nothing; its columns are"),
+        (("--mean", "kwh", "--between", "0,1", "--by", "hour(when)"), "--mean kwh (kw?) and --by when; its"),
         (("--mean", "zone", "--between", "0,1"), "'zone' must hold numbers"),
         (("--histogram", "kw"), "--histogram must be"),
         (("--quantile", "kw:0.5"), "between must be given for Quantile"),
         (("--mean", "kw", "--between", "low,high"), "must hold numbers"),
         (("--mean", "kw", "--between", "1,2,3"), "LOW,HIGH"),
-        ((), "answers must be a list"),
+        ((), "query must ask for something: --count"),
+        (("--count", "--by", "zone=north,south"), "--by must separate values by |"),
+        (("--count", "--by", "hour(time)", "--time-zone", "Europe/Zurich"), "leave time_zone (--time-zone) out"),
     ],
 )
 def test_mistakes_are_one_line_and_cost_nothing(

@@ -61,7 +61,7 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_engine_has_the_same_integers(readings: Path, opener: Any) -> None:
-    keys = (value_of("zone", ["a", "b", "\u03b6"]), hour_of("time", tz="Europe/Zurich"))
+    keys = (value_of("zone", ["a", "b", "\u03b6"]), hour_of("time", time_zone="Europe/Zurich"))
     reader = CellReader("meter", keys, (Feature("kw", 0.0, 5.0),), (Bins("kw", (0.0, 1.0, 3.0, 9.0)),))
     here = as_source(pq.read_table(readings)).fold_units(reader, Everything(), [])
     there = opener(readings).fold_units(reader, Everything(), [])
@@ -79,7 +79,7 @@ def test_every_engine_counts_the_same_units_of_a_value(readings: Path, opener: A
 
 def test_every_engine_releases_the_same_answers(readings: Path, opener: Any) -> None:
     """One seed, one answer: keys that are found, counts, means, quantiles, learnt profiles and ranges."""
-    hours = {"hour": hour_of("time", tz="Europe/Zurich")}
+    hours = {"hour": hour_of("time", time_zone="Europe/Zurich")}
     requests = (
         {"by": {"zone": discover("zone", per_unit=4)}, "answers": [Count(), Mean("kw", between=(0, 5))]},
         {"by": hours, "answers": [Quantile("kw", 0.5, between=(0, 9)), Mean("kw", bounds="auto")]},

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gaussveil.engines import open
-from gaussveil.engines.csv_files import read_dialect
+from gaussveil.engines.csv_files import HEAD_LINES, read_dialect
+from gaussveil.engines.excel import _column as column_of
 from gaussveil.errors import FormatError, MissingDependencyError, ParameterError, SchemaError, SourceError
 from gaussveil.statistics import Source
 
@@ -229,6 +230,34 @@ def test_no_cell_of_a_sheet_splits_a_unit_or_stops_a_release(tmp_path: Path) -> 
     odd = cells("kw", "id") + cells(0.5, 1) + cells(1.5, 2) + cells(2, 3) + cells(0.25, 4) + cells("out of order", "x")
     found = open(sheet(tmp_path / "odd.xlsx", odd)).table().to_pydict()
     assert found == {"kw": [0.5, 1.5, 2.0, 0.25, None], "id": ["1", "2", "3", "4", "x"]}
+
+
+def test_times_of_a_sheet_stay_times_at_midnight() -> None:
+    """Such a cell is a date without a clock, and a later one that is no time at all is missing."""
+    clock = [date(2024, 3, 30), datetime(2024, 3, 30, 1), ""]
+    assert column_of(clock * 2 + ["gestern"]).to_pylist() == [
+        datetime(2024, 3, 30),
+        datetime(2024, 3, 30, 1),
+        None,
+    ] * 2 + [None]
+    assert str(column_of([date(2024, 3, 30)]).type) == "date32[day]"
+
+
+def test_only_the_first_rows_of_a_sheet_decide_its_types() -> None:
+    first = {"int64": 7.0, "double": 0.5, "timestamp[us]": datetime(2024, 3, 30, 1), "bool": True, "string": "a"}
+    for kind, cell in first.items():
+        found = column_of([cell] * HEAD_LINES + [*first.values()])
+        assert str(found.type) == kind
+        assert found[HEAD_LINES - 1].is_valid
+        assert found.null_count == {"double": 3, "string": 0}.get(kind, 4)
+
+
+@pytest.mark.parametrize("number", ["2.601,2", "12'601.25", "1 234 567,5", "1.234"])
+def test_marks_of_thousands_are_told(tmp_path: Path, number: str) -> None:
+    """Such numbers are text: what 1.234 is depends on who wrote it."""
+    (tmp_path / "t.csv").write_text("a;b;c\n" + f"x;{number};0,5\n" * 3)
+    words = read_dialect([str(tmp_path / "t.csv")], {"decimal": ","}).words()
+    assert words.endswith("'b' as text, since its numbers hold marks of thousands: write them without")
 
 
 def test_only_the_head_is_looked_at(tmp_path: Path) -> None:

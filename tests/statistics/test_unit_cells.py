@@ -142,7 +142,7 @@ def test_clocks_are_read_in_their_zone_across_the_change_of_the_hour() -> None:
     instants = ["2024-10-27T00:30", "2024-10-27T01:30", "2024-03-31T00:30", "2024-03-31T01:30", "2024-12-31T23:30"]
     times = pa.array(np.array(instants, dtype="datetime64[us]"))
     zoned = times.cast(pa.timestamp("us", "UTC"))
-    zurich = {"tz": "Europe/Zurich"}
+    zurich = {"time_zone": "Europe/Zurich"}
     assert hour_of("t", **zurich).codes(zoned).tolist() == [2, 2, 1, 3, 0]
     assert hour_of("t").codes(zoned).tolist() == [0, 1, 0, 1, 23]
     elsewhere = zoned.cast(pa.timestamp("us", "Asia/Tokyo"))  # an engine's own zone plays no part
@@ -173,7 +173,7 @@ def test_dates_and_clocks_in_two_columns_are_read_each_for_what_it_tells() -> No
     for key, kind in (
         (hour, pa.float64()),
         (hour, pa.date32()),
-        (hour_of("day+clock", tz="Europe/Zurich"), pa.string()),
+        (hour_of("day+clock", time_zone="Europe/Zurich"), pa.string()),
     ):
         with pytest.raises(SchemaError, match="times of day"):
             key.check(pa.schema({"clock": kind}))
@@ -207,7 +207,7 @@ def test_mistakes_are_found_in_the_schema(reader: CellReader, words: str) -> Non
 
 def test_public_keys_are_checked_when_they_are_made() -> None:
     for make in (
-        lambda: hour_of("t", tz="Mars/Olympus"),
+        lambda: hour_of("t", time_zone="Mars/Olympus"),
         lambda: date_of("t", "yesterday", "today"),
         lambda: date_of("t", "2024-01-02", "2024-01-01"),
         lambda: bin_of("x", [1, 1]),

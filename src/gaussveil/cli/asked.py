@@ -14,6 +14,7 @@ from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_files
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
+from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.statistics import Source
@@ -90,6 +91,10 @@ class AskedByUnit(Asked):
 
     unit: options.UnitColumn = None
     rows_per_unit: options.RowsPerUnit = None
+
+    def __post_init__(self) -> None:
+        if (self.unit is None) != (self.rows_per_unit is None):
+            raise ParameterError("--unit and --rows-per-unit must be given together: whose row it is, how many of each")
 
     @property
     def promise(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gaussveil.cli.asked import Asked, with_options
+from gaussveil.cli.columns import KEY
 from gaussveil.cli.files import release_facts, release_files, release_lines
 from gaussveil.cli.options import parse_numbers, parse_ranges
 from gaussveil.cli.output import digits, print_table, tell
@@ -20,6 +21,7 @@ from gaussveil.errors import ParameterError
 
 if TYPE_CHECKING:
     from gaussveil.mechanisms import TableRelease
+    from gaussveil.statistics import Source
 
 Texts = list[str] | None
 ROOM_PER_GROUP = 512
@@ -59,11 +61,13 @@ def query(
 ) -> None:
     """Answer questions about a table so that all rows of one unit stay hidden: one charge, one certificate.
 
-    Without --out nothing is read or spent: the plan tells how wide the noise of every answer would be.
+    Without --out no row is read and nothing is spent: the plan tells how wide the noise of every answer would be.
 
     Example: gaussveil query readings.parquet --unit household --by "hour(time)" --mean kw --between 0,10 --count
     --epsilon 1 --delta 1e-6 --out profile.csv
     """
+    if not (count or total or mean or variance or share or histogram or cdf or quantile):
+        raise ParameterError("query must ask for something: --count, --mean kw --between 0,10, --quantile kw:0.5, ...")
     from gaussveil import mechanisms as offered
 
     ranges = parse_ranges(between or [])
@@ -104,7 +108,9 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
 
     noise = table.plan().noise
     with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _without_pandas():
-        release = table.release(asked.table())
+        source = asked.table()
+        _tell_clocks(source, table.by or {})
+        release = table.release(source)
         body = pa.BufferOutputStream()
         writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
         writer(release.value, body)
@@ -117,8 +123,16 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     rows, keys = release.value.num_rows, noise.request.discovered
     facts = release_facts(out, release.certificate) | {"groups": rows, "report": report and str(report)}
     shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]
-    lines = release_lines(out, release.certificate, f"{rows} groups{''.join(shown)}")
+    counted = "1 group" if rows == 1 else f"{rows} groups"
+    lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
     tell(facts, lines, json=asked.json)
+
+
+def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
+    """Say which clock hours and days are read on, where times carry a zone and none was asked for."""
+    zoned = {field.name for field in source.schema if getattr(field.type, "tz", None)}
+    if on := [repr(key.column) for key in by.values() if key.column in zoned and getattr(key, "time_zone", "") is None]:
+        print(f"{', '.join(dict.fromkeys(on))} on the clock of UTC (to change: --time-zone)", file=sys.stderr)
 
 
 @contextmanager
@@ -150,15 +164,15 @@ def _tell_plan(plan: Any, json: bool) -> None:
         print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))
 
 
-def _key(text: str, tz: str | None) -> tuple[str, Any]:
+def _key(text: str, time_zone: str | None) -> tuple[str, Any]:
     from gaussveil import statistics as offered
 
-    if found := re.fullmatch(r"\s*(hour|weekday|month|date|bin|discover)\((.*)\)\s*", text):
+    if found := KEY.fullmatch(text):
         function, (column, *rest) = found[1], [part.strip() for part in found[2].split(",")]
         if function in ("hour", "weekday", "month") and not rest:
-            return function, getattr(offered, f"{function}_of")(column, tz=tz)
+            return function, getattr(offered, f"{function}_of")(column, time_zone=time_zone)
         if function == "date" and len(rest) == 2:
-            return function, offered.date_of(column, *rest, tz=tz)
+            return function, offered.date_of(column, *rest, time_zone=time_zone)
         if function == "bin":
             return column, offered.bin_of(column, parse_numbers("--by", ",".join(rest)))
         if function == "discover" and not rest:
@@ -168,6 +182,8 @@ def _key(text: str, tz: str | None) -> tuple[str, Any]:
         raise ParameterError(
             f"--by must be such as hour(time), bin(kw, 0, 1, 5), zone=north|south or discover(zone). Got {text!r}."
         )
+    if "," in values and "|" not in values:
+        raise ParameterError(f"--by must separate values by |, as in zone=north|south. Got {text!r}.")
     listed: list[Any] = [value.strip() for value in values.split("|")]
     if all(re.fullmatch(r"[+-]?\d+", value) for value in listed):
         listed = [int(value) for value in listed]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gaussveil.cli.columns import HOUSEHOLD, READINGS, readings_named
 from gaussveil.cli.tables import Engine, local_file, open_table
 from gaussveil.errors import SchemaError, SourceError
 
 if TYPE_CHECKING:
     from gaussveil.timeseries import Readings
 
-HOUSEHOLD = "household"
 TABLES = (".parquet", ".csv", ".csv.gz")
 HIGHEST_MEDIAN_KW = 50.0  # no town of homes draws more; watts taken for kilowatts do
 
@@ -55,32 +55,10 @@ class HomesTable:
         from gaussveil.timeseries import read_readings
 
         table, stated = read_table(address, engine), vars(self)
-        found = _columns_named(table, {f"--{name}": stated[name] for name in ("household", "time", "power")})
-        readings = read_readings(table, **{**stated, **dict(zip(("household", "time", "power"), found))})
+        found = readings_named([str(name) for name in table.schema.names], {name: stated[name] for name in READINGS})
+        readings = read_readings(table, **{**stated, **found})
         _check_unit(readings, self.measured_in)
         return readings
-
-
-def _columns_named(table: Any, wanted: dict[str, str]) -> list[str]:
-    """The columns of these names, or the only ones that differ by case alone; all that are missing in one message."""
-    names = [str(name) for name in table.schema.names]
-    found = {option: _alike(names, name) for option, name in wanted.items()}
-    if "+" in wanted["--time"] and found["--time"] is None:
-        parts = [_alike(names, part.strip()) for part in wanted["--time"].split("+", 1)]
-        found["--time"] = "+".join(part for part in parts if part) if all(parts) else None
-    if found["--household"] is None and wanted["--household"] == HOUSEHOLD:  # a column per household instead
-        found = {"--time": found["--time"]}
-    if missing := [f"{option} {wanted[option]}" for option, name in found.items() if name is None]:
-        more = ", ..." if len(names) > 12 else ""
-        raise SchemaError(
-            f"the table has no column for {' and '.join(missing)}; its columns are {', '.join(names[:12])}{more}"
-        )
-    return [found.get(option) or name for option, name in wanted.items()]
-
-
-def _alike(names: list[str], wanted: str) -> str | None:
-    alike = [name for name in names if name.lower() == wanted.lower()]
-    return wanted if wanted in names else alike[0] if len(alike) == 1 else None
 
 
 def _check_unit(readings: Readings, unit: str) -> None:

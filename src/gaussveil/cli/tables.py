@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gaussveil.cli.columns import require_named
 from gaussveil.cli.output import waiting
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import printable
@@ -89,6 +90,8 @@ def with_file_options(command: Callable[..., None]) -> Callable[..., None]:
         os.environ.update(said)
         own = command.__name__ in OWN_PROGRESS or given.get("json") or given.get("json_output")
         try:
+            if isinstance(address := given.get("source", given.get("history", given.get("data"))), str | Path):
+                require_named(local_file(str(address)), given)
             with waiting(sys.stderr.isatty() and not own):
                 command(**given)
         finally:

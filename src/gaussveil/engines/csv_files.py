@@ -35,6 +35,7 @@ _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "-"))
 _NUMBER = re.compile(r"\s*[+-]?((\d+[.]?\d*|[.]\d+)([eE][+-]?\d+)?|inf(inity)?)\s*", re.IGNORECASE)
 _COMMA_NUMBER = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
 _FRACTION = {".": re.compile(r"[+-]?\d*[.]\d+([eE][+-]?\d+)?"), ",": _COMMA_NUMBER}
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(([.]\d{3})+(,\d+)?|(,\d{3})+([.]\d+)?|(['\u2019 ]\d{3})+([.,]\d+)?)")
 _WHOLE = re.compile(r"\s*[+-]?(?!0\d{4})\d{1,18}\s*")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ]\d\d:\d\d(:\d\d([.]\d{1,9})?)?(?P<zone>Z|[+-]\d\d(:?\d\d)?)?)?")
 _OTHER_TIME = re.compile(
@@ -63,7 +64,7 @@ class Dialect:
     skipped: int = 0  # empty lines before the header
     comment: str = ""
     columns: tuple[Column, ...] = ()
-    unclear: tuple[str, ...] = ()  # columns of days that may be months
+    unclear: tuple[tuple[str, str], ...] = ()  # columns that stay text, and why
 
     def typed(self, types: Mapping[str, str]) -> list[Column]:
         """The columns, with declared types; those of columns that are not there are refused."""
@@ -81,7 +82,7 @@ class Dialect:
         if self.encoding != "utf-8":
             words.append(f"letters in {self.encoding}")
         words += [f"{column.name!r} as {column.form}" for column in self.columns if column.form]
-        words += [f"{name!r} as text, since days may be months: give the time format" for name in self.unclear]
+        words += [f"{name!r} as text, since {why}" for name, why in self.unclear]
         return ", ".join(words)
 
 
@@ -139,7 +140,8 @@ def _form(lines: Sequence[str], given: Mapping[str, str], encoding: str) -> tupl
     return Dialect(separator, decimal, encoding, begin - comments, comment), rows
 
 
-def _columns(form: Dialect, rows: Sequence[Sequence[str]], time_format: str | None) -> Dialect:
+def column_names(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The names in the first line; refused where it names none, or two columns alike."""
     if not rows:
         raise SourceError("a CSV file must name its columns in the first line; it is empty.")
     names = [name.strip() or f"column{place}" for place, name in enumerate(rows[0])]
@@ -151,11 +153,19 @@ def _columns(form: Dialect, rows: Sequence[Sequence[str]], time_format: str | No
             "the first line of a CSV file must name the columns; it has one cell, most others have more: remove the "
             "lines above the names, or give the separator."
         )
+    return names
+
+
+def _columns(form: Dialect, rows: Sequence[Sequence[str]], time_format: str | None) -> Dialect:
+    names = column_names(rows)
     columns, unclear = [], []
     for place, name in enumerate(names):
         cells = {row[place].strip() for row in rows[1:] if len(row) > place}
         kind, shape = _kind([cell for cell in cells if cell.lower() not in _MISSING], form.decimal, time_format)
-        unclear += [name] if kind == "VARCHAR" and shape else []
+        if kind == "VARCHAR" and shape:
+            unclear.append((name, "days may be months: give the time format"))
+        elif kind == "VARCHAR" and 2 * sum(map(bool, map(_THOUSANDS.fullmatch, cells))) > len(cells):
+            unclear.append((name, "its numbers hold marks of thousands: write them without"))
         columns.append(Column(name, kind, None if kind == "VARCHAR" else shape))
     if time_format and not any(column.form == time_format for column in columns):
         raise SourceError(f"time_format must fit a column of the table; none holds times such as {time_format!r}.")

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pyarrow as pa
 
-from gaussveil.engines.csv_files import require_header
+from gaussveil.engines.csv_files import HEAD_LINES, require_header
 from gaussveil.engines.location import Location
 from gaussveil.engines.whole_files import MOST_CELLS
 from gaussveil.errors import FormatError, MissingDependencyError, SchemaError, SourceError
@@ -44,31 +45,37 @@ def read_excel(location: Location) -> pa.Table:
 
 
 def _column(cells: Sequence[Any]) -> pa.Array:
-    """Numbers, times or truth values where all cells are; else text, in which 7 typed as a number is 7 typed as text.
+    """Numbers, times or truth values where the first rows hold them, which count as public as in a CSV file; else text.
 
-    Whole numbers too large to be told apart are missing: one of them must not decide whether a table can be read.
+    Where most are fractions or times, cells that are not are missing, and so are later ones that do not fit: no cell
+    decides whether a table can be read. In text 7 typed as a number is 7 typed as text.
     """
-    values = [None if cell == "" else cell for cell in cells]
-    for fits in (_is_fraction, _is_time):  # where most are, one other cell must not make text of them: it is missing
-        if 2 * sum(map(fits, values)) > sum(value is not None for value in values):
-            kind = float if fits is _is_fraction else datetime.date
-            values = [value if isinstance(value, kind) else None for value in values]
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} and all(float(value).is_integer() for value in values if value is not None):
-        return pa.array([None if value is None or abs(value) >= 2**63 else int(value) for value in values], pa.int64())
-    if kinds <= {int, float}:
-        return pa.array(values, pa.float64())
-    if kinds == {datetime.datetime} or kinds == {datetime.datetime, datetime.date}:
-        return pa.array(values, pa.timestamp("us"))
-    if kinds in ({datetime.date}, {bool}):
-        return pa.array(values)
-    whole = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
-    return pa.array([None if value is None else str(value) for value in whole], pa.string())
+    head = [cell for cell in cells[:HEAD_LINES] if cell != ""]
+    if 2 * sum(map(_is_fraction, head)) > len(head) or (all(map(_is_number, head)) and not all(map(_is_whole, head))):
+        return pa.array([float(cell) if _is_number(cell) else None for cell in cells], pa.float64())
+    if 2 * sum(map(_is_time, head)) > len(head):  # a cell at midnight is a date
+        clock = any(isinstance(cell, datetime.datetime) for cell in head)
+        times = [numpy.datetime64(cell, "us") if _is_time(cell) else None for cell in cells]
+        return pa.array(times, pa.timestamp("us")).cast(pa.timestamp("us") if clock else pa.date32(), safe=False)
+    if all(map(_is_whole, head)):
+        return pa.array([int(cell) if _is_whole(cell) and abs(cell) < 2**63 else None for cell in cells], pa.int64())
+    if all(isinstance(cell, bool) for cell in head):
+        return pa.array([cell if isinstance(cell, bool) else None for cell in cells], pa.bool_())
+    whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
+    return pa.array([None if cell == "" else str(cell) for cell in whole], pa.string())
 
 
-def _is_fraction(value: Any) -> bool:
-    return isinstance(value, float) and not value.is_integer()
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
-def _is_time(value: Any) -> bool:
-    return isinstance(value, datetime.date)
+def _is_whole(cell: Any) -> bool:
+    return _is_number(cell) and float(cell).is_integer()
+
+
+def _is_fraction(cell: Any) -> bool:
+    return _is_number(cell) and not float(cell).is_integer()
+
+
+def _is_time(cell: Any) -> bool:
+    return isinstance(cell, datetime.date)

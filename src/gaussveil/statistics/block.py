@@ -188,9 +188,7 @@ def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:
     require_columns(schema, names)
     for name in names:
         if not is_number(kind := schema.field(name).type):
-            raise SchemaError(
-                f"column {name!r} must hold numbers. Got {kind}: convert it, or name columns without it (--columns)."
-            )
+            raise SchemaError(f"column {name!r} must hold numbers. Got {kind}: convert or leave it out (--columns).")
 
 
 def is_number(kind: pa.DataType) -> bool:

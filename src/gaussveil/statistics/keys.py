@@ -1,7 +1,7 @@
 """Public keys: how a row of a table finds its group, by lists and functions that are known without the data.
 
 A row whose cell is missing, or whose value is not among the public ones, belongs to no group and is left out. Clocks
-of columns with a time zone are read in UTC unless `tz` names another zone; clocks without one are taken as they are.
+of columns with a time zone are read in UTC unless `time_zone` names another; clocks without one are taken as they are.
 DAY+CLOCK names a column of dates and one of times of day.
 """
 
@@ -80,20 +80,26 @@ class Listed(Key):
 
 @dataclass(frozen=True)
 class _OnClock(Key):
-    tz: str | None = None
+    time_zone: str | None = None
 
     def __post_init__(self) -> None:
-        if self.tz is not None and self.tz not in zoneinfo.available_timezones():
-            raise ParameterError(f"tz must be the name of a time zone such as Europe/Zurich. Got {self.tz!r}.")
+        if self.time_zone is not None and self.time_zone not in zoneinfo.available_timezones():
+            raise ParameterError(f"time_zone must be a name such as 'Europe/Zurich'. Got {self.time_zone!r}.")
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column without dates, and a time zone for clocks that have none."""
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
         if not (pa.types.is_timestamp(kind) or (pa.types.is_date(kind) and not self._needs_time)):
-            raise SchemaError(f"column {self.column!r} must hold dates with times. Got {kind}: convert it first.")
-        if self.tz is not None and getattr(kind, "tz", None) is None:
-            raise SchemaError(f"tz is for columns with a time zone; {self.column!r} has none: leave tz out.")
+            raise SchemaError(
+                f"column {self.column!r} must hold dates with times. Got {kind}: say how they are written "
+                "(time_format, --time-format), or convert it."
+            )
+        if self.time_zone is not None and getattr(kind, "tz", None) is None:
+            raise SchemaError(
+                f"time_zone is for times that carry a zone; the clock of {self.column!r} is taken as it is: leave "
+                "time_zone (--time-zone) out."
+            )
 
     @property
     def _needs_time(self) -> bool:
@@ -101,7 +107,7 @@ class _OnClock(Key):
 
     def _local(self, cells: pa.Array) -> pa.Array:
         zone = getattr(cells.type, "tz", None)
-        return cells if zone is None else cells.cast(pa.timestamp(cells.type.unit, self.tz or "UTC"))
+        return cells if zone is None else cells.cast(pa.timestamp(cells.type.unit, self.time_zone or "UTC"))
 
 
 @dataclass(frozen=True)
@@ -139,8 +145,8 @@ class TimeOfDay(ClockPart):
         """Refuse a column that holds neither, and a time zone: where the day is another column none is applied."""
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
-        if self.tz is not None or not str(kind).startswith(("time32", "time64", "string", "large_string")):
-            raise SchemaError(f"column {self.column!r} must hold times of day such as 7:30, tz left out. Got {kind}.")
+        if self.time_zone is not None or not str(kind).startswith(("time32", "time64", "string", "large_string")):
+            raise SchemaError(f"column {self.column!r} must hold times such as 7:30, time_zone left out. Got {kind}.")
 
     def codes(self, cells: pa.Array) -> Integers:
         """What the clock says; text that is no time of day belongs to no group."""
@@ -244,23 +250,23 @@ class Discovered:
         checks.whole("per_unit", self.per_unit)
 
 
-def hour_of(column: str, *, tz: str | None = None) -> Key:
+def hour_of(column: str, *, time_zone: str | None = None) -> Key:
     """Hour of the day, 0 to 23; of two columns, DAY+CLOCK, the second one's."""
     _, two, clock = column.partition("+")
-    return TimeOfDay(clock.strip(), tz, "hour") if two else ClockPart(column, tz, "hour")
+    return TimeOfDay(clock.strip(), time_zone, "hour") if two else ClockPart(column, time_zone, "hour")
 
 
-def weekday_of(column: str, *, tz: str | None = None) -> Key:
+def weekday_of(column: str, *, time_zone: str | None = None) -> Key:
     """Day of the week; Monday is 0."""
-    return ClockPart(_day(column), tz, "weekday")
+    return ClockPart(_day(column), time_zone, "weekday")
 
 
-def month_of(column: str, *, tz: str | None = None) -> Key:
+def month_of(column: str, *, time_zone: str | None = None) -> Key:
     """Month, 1 to 12."""
-    return ClockPart(_day(column), tz, "month")
+    return ClockPart(_day(column), time_zone, "month")
 
 
-def date_of(column: str, first: str | datetime.date, last: str | datetime.date, *, tz: str | None = None) -> Key:
+def date_of(column: str, first: str | datetime.date, last: str | datetime.date, *, time_zone: str | None = None) -> Key:
     """Day between two public days, both included."""
     try:
         ends = [datetime.date.fromisoformat(str(day)[:10]) for day in (first, last)]
@@ -268,7 +274,7 @@ def date_of(column: str, first: str | datetime.date, last: str | datetime.date, 
         raise ParameterError(f"first and last must be days such as 2024-03-31. Got {first!r} and {last!r}.") from None
     if ends[0] > ends[1] or (ends[1] - ends[0]).days > 36_600:
         raise ParameterError(f"last must be a day within 100 years after first. Got {first!r} and {last!r}.")
-    return Dates(_day(column), tz, *ends)
+    return Dates(_day(column), time_zone, *ends)
 
 
 def bin_of(column: str, edges: Iterable[float]) -> Key:

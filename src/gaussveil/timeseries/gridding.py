@@ -81,7 +81,7 @@ def fill(
     if bad.any():
         home, column = np.argwhere(bad)[0]
         where = f"column '{power}', household number {home}" if power else f"column '{names[home]}'"
-        rule = "choose a rule with gaps=" if gaps == "refuse" else f"the run is longer than max_gap={max_gap}"
+        rule = "choose a rule with gaps (--gaps)" if gaps == "refuse" else f"the run is longer than max_gap={max_gap}"
         raise SchemaError(f"{where}, time number {column}: reading missing ({int(reported.sum())} in all); {rule}")
     filled = grid.copy()
     for home in np.flatnonzero(missing.any(axis=1)):

@@ -38,7 +38,7 @@ class TableOffer(RehearsedOffer):
         if not column:
             raise ParameterError("choose the column to group by, or one number for all together")
         if by != "values":
-            return {by: getattr(statistics, f"{by}_of")(column, tz=self.order["time_zone"])}
+            return {by: getattr(statistics, f"{by}_of")(column, time_zone=self.order["time_zone"])}
         listed = self.order["by_values"]
         if not listed:
             raise ParameterError("list the values to group by: they must be public, so they are never looked up")

@@ -174,7 +174,8 @@ class TableRelease(Mechanism):
         noise = TableNoise(request, mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)), key_error)
         return TablePlan(
             charge=Charge(GaussianPair.mean_shift(noise.mean_shift), sampler_error=sampler),
-            released=f"{', '.join(one.name for one in request.answers)} by {', '.join(request.keys) or 'nothing'}",
+            released=", ".join(one.name for one in request.answers)
+            + f" by {', '.join(request.keys)}" * bool(request.keys),
             adjacency=Adjacency.add_remove(request.unit),
             assumptions=(
                 "names and types of columns, keys, answers and every bound were chosen without looking at the data",

@@ -1,0 +1,98 @@
+"""The columns that options name, held against a file's own before anything heavy is imported: all mistakes at once."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gaussveil.cli.options import listed
+from gaussveil.errors import SchemaError, SourceError
+
+HOUSEHOLD = "household"
+READINGS = (HOUSEHOLD, "time", "power")
+KEY = re.compile(r"\s*(hour|weekday|month|date|bin|discover)\((.*)\)\s*")
+
+
+def require_named(path: Path | None, given: Mapping[str, Any]) -> None:
+    """Refuse options that name columns which the table lacks, and a file that is not there; a plan needs none."""
+    named = list(_named(given))
+    if not named and HOUSEHOLD not in given:
+        return
+    names = None if path is None else _header(path, planned=given.get("out") is None or bool(given.get("dry_run")))
+    if names is not None and HOUSEHOLD in given:
+        readings_named(names, {name: given[name] for name in READINGS})
+    elif names is not None:
+        _refuse_missing(names, [(option, name) for option, name in named if not _has(names, name)])
+
+
+def readings_named(names: Sequence[str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The columns of readings, or the only ones that differ by case alone; all that are missing in one message."""
+    found = {option: _alike(names, name) for option, name in wanted.items()}
+    if "+" in wanted["time"] and found["time"] is None:
+        parts = [_alike(names, part.strip()) for part in wanted["time"].split("+", 1)]
+        found["time"] = "+".join(part for part in parts if part) if all(parts) else None
+    if found[HOUSEHOLD] is None and wanted[HOUSEHOLD] == HOUSEHOLD:  # a column per household instead
+        found = {"time": found["time"]}
+    _refuse_missing(names, [(option, wanted[option]) for option, name in found.items() if name is None])
+    return {option: found.get(option) or name for option, name in wanted.items()}
+
+
+def _refuse_missing(names: Sequence[str], missing: Sequence[tuple[str, str]]) -> None:
+    if missing:
+        told = [f"--{option} {name}{_meant(names, name)}" for option, name in dict.fromkeys(missing)]
+        more = ", ..." if len(names) > 12 else ""
+        raise SchemaError(
+            f"the table has no column for {' and '.join(told)}; its columns are {', '.join(names[:12])}{more}"
+        )
+
+
+def _meant(names: Sequence[str], name: str) -> str:
+    close = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 1, 0.7)
+    return "".join(f" ({one}?)" for one in names if one.lower() in close)
+
+
+def _named(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every option that names a column, with its name."""
+    for option in ("unit", "label"):
+        yield from ((option, name) for name in [given.get(option)] if name)
+    for option in ("target", "columns"):
+        yield from ((option, name) for name in listed(given.get(option)))
+    for option, spoken in (("mean", "mean"), ("total", "sum"), ("variance", "variance")):
+        yield from ((spoken, name) for name in given.get(option) or ())
+    for option in ("share", "histogram", "cdf", "quantile", "between"):
+        yield from ((option, text.rpartition(":")[0]) for text in given.get(option) or () if ":" in text)
+    for text in given.get("by") or ():
+        if (found := KEY.fullmatch(text)) or "=" in text:
+            yield "by", (found[2].partition(",") if found else text.partition("="))[0].strip()
+
+
+def _has(names: Sequence[str], name: str) -> bool:
+    return name in names or ("+" in name and all(part.strip() in names for part in name.split("+", 1)))
+
+
+def _alike(names: Sequence[str], wanted: str) -> str | None:
+    alike = [name for name in names if name.lower() == wanted.lower()]
+    return wanted if wanted in names else alike[0] if len(alike) == 1 else None
+
+
+def _header(path: Path, *, planned: bool) -> list[str] | None:
+    """The names in a file of one's own that are found at once; None where an engine has to look."""
+    kind = path.name.lower()
+    if not kind.endswith((".csv", ".csv.gz", ".parquet")) or not path.is_file():
+        if not planned and not re.search(r"[*?#\[]", str(path)) and not path.exists():
+            raise SourceError(f"no file matches {str(path)!r}: check the path.")
+        return None
+    if kind.endswith(".parquet"):
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        try:
+            return list(pyarrow.parquet.read_schema(path).names)
+        except (pa.ArrowException, OSError):  # the engine says what is wrong with it
+            return None
+    from gaussveil.engines.csv_files import column_names, given_form, read_form
+
+    return column_names(read_form(str(path), given_form())[1])
