@@ -31,7 +31,13 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 88
 add_module_names = False
-autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": False,
+    "show-inheritance": True,
+    # what scikit-learn writes into every estimator, in a markup of its own
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, set_transform_request",
+}
 # Names of types that other libraries document, and those that exist for the type checker only.
 nitpicky = False
 

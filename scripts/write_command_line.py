@@ -57,7 +57,7 @@ def row(parameter: Any) -> str:
     )
     words = plain(parameter.help or "")
     given = parameter.default if parameter.show_default is not False else None
-    empty = given is None or given is False or given == [] or callable(given)
+    empty = given is None or given is False or given in ("", []) or callable(given)
     note = "required" if parameter.required else "" if empty else f"`{getattr(given, 'value', given)}`"
     return f"| {name} | {words} | {note} |"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -136,7 +137,7 @@ def test_what_a_notebook_shows_says_something_and_can_be_drawn(tmp_path: Path) -
     assert "array of shape (3,)" in repr(made)
     model = PrivateGaussianMixture(epsilon=1, delta=1e-6, radius=5, classes=3)
     assert repr(model) == "PrivateGaussianMixture(epsilon=1, delta=1e-06, radius=5, classes=3)"
-    for thing in (pair, made, made.certificate, plan, account, gaussveil.Accountant().add(pair)):
+    for thing in (pair, made, made.certificate, plan, release.plan(3), account, gaussveil.Accountant().add(pair)):
         assert thing is not None
         assert len(repr(thing)) < 300
         assert "<table" in thing._repr_html_()
@@ -145,6 +146,12 @@ def test_what_a_notebook_shows_says_something_and_can_be_drawn(tmp_path: Path) -
         assert drawn[0] > drawn[-1]
     exported = vars(gaussveil)["__all__"]
     assert all(name in exported or name.startswith("__") for name in dir(gaussveil))
+
+
+def test_keywords_are_spelt_out() -> None:
+    promised = [name for name in inspect.signature(gaussveil.calibrate).parameters if name != "mechanism"]
+    assert [name for name in inspect.signature(gaussveil.noise_for).parameters if name != "mechanism"] == promised
+    assert gaussveil.noise_for(steps=4, epsilon=1.0, delta=1e-6) > gaussveil.noise_for(epsilon=1.0, delta=1e-6)
 
 
 def test_mistakes_in_python_are_sentences() -> None:

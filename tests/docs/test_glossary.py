@@ -69,6 +69,7 @@ def test_the_reference_tells_every_command_and_option(tmp_path: Path) -> None:
     )
     sections = dict(re.findall(r"^## (.+?)$(.*?)(?=^## |\Z)", page.read_text("utf-8"), re.MULTILINE | re.DOTALL))
     assert sections.keys() == COMMANDS.keys()
+    assert "``" not in page.read_text("utf-8")
     for name, command in COMMANDS.items():
         options = [one.opts[-1] for one in command.params if one.param_type_name == "option" and not one.hidden]
         assert [option for option in options if f"`{option}`" not in sections[name]] == []

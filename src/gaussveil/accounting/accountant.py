@@ -242,8 +242,19 @@ def calibrate(
     return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
 
 
-def noise_for(mechanism: Mechanism | None = None, **promise: Any) -> float:
+def noise_for(
+    mechanism: Mechanism | None = None,
+    *,
+    steps: int = 1,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    true_positive_rate: float | None = None,
+    at: float | None = None,
+    advantage: float | None = None,
+    relation: str = RELATIONS[0],
+) -> float:
     """`calibrate` of a single Gaussian release, or of the mechanism given, in the language of attacks or of epsilon."""
+    promise: dict[str, Any] = {name: value for name, value in locals().items() if name != "mechanism"}
     return calibrate(mechanism if mechanism is not None else Gaussian(), **promise)
 
 

@@ -36,6 +36,7 @@ from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.mechanisms.source_rows import ordered_table
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.lattice import Shape, checked_shape, to_lattice
+from gaussveil.shown import Shown
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.typing import Floats
 
@@ -43,8 +44,8 @@ SAMPLER_RESERVE = 1e-32  # per coordinate; designs need about 3e-33, and the tra
 RELATIONS = {"add-remove": Adjacency.add_remove, "replace": Adjacency.replace_one}
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class GaussianPlan(Shown):
     """Everything about a release that does not depend on the data: public before anything is drawn."""
 
     epsilon: float
@@ -69,6 +70,17 @@ class GaussianPlan:
         """Standard deviation of the noise: one number if white, else one per coordinate of the covariance."""
         covariance = self.noise.covariance
         return math.sqrt(covariance) if isinstance(covariance, float) else np.sqrt(np.diagonal(covariance))
+
+    def _curve(self) -> PrivacyLoss:
+        return self.pair
+
+    def _claim(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def _facts(self) -> dict[str, str]:
+        largest = float(np.max(self.standard_deviation))
+        told = {"epsilon": f"{self.epsilon:g}", "delta": f"{self.delta:g}", "largest noise sd": f"{largest:.4g}"}
+        return told | ({"beside": self.comparison} if self.comparison else {})
 
     def draw(self, value: ArrayLike, generator: Generator | None = None) -> Floats:
         """The value with noise, without a record of it: for studies and audits. Releases go through `release`."""
