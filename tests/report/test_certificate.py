@@ -45,6 +45,7 @@ def test_the_page_says_what_the_certificate_says(gaussian: Certificate) -> None:
         "at most one row per home",
         "bandwidth",
         "every statement holds",
+        "both directions (X: with the home, Y: without it)",
         str(escape(verify(gaussian).rests_on)),
         gaussian.release_id,
         "not signed",

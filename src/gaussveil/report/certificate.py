@@ -107,7 +107,10 @@ def _curve(certificate: Certificate) -> tuple[Section, ...]:
     return (
         Section(
             heading="Privacy curve",
-            paragraphs=("Exact, both directions, before the sampler's error is charged. The ring marks the claim.",),
+            paragraphs=(
+                f"Exact, both directions ({certificate.orientation}), before the sampler's error is charged. The ring "
+                "marks the claim.",
+            ),
             figure=svg(figure, "curve", description),
         ),
     )
