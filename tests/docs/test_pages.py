@@ -27,6 +27,12 @@ def test_the_examples_of_the_page_run(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_no_line_begins_with_a_mark() -> None:
+    """Markdown takes such a line for a block of HTML and breaks the paragraph before it."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert [str(page) for page in pages if "\n<!-- number" in page.read_text(encoding="utf-8")] == []
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_an_example_is_said_to_print_is_compared(page: Path) -> None:
     """A figure or a word of Python behind a print must be a promise, `# -> value`, which the run holds it to."""
