@@ -14,27 +14,28 @@ else
   PIP_CONSTRAINT="$PWD/constraints.txt" "$venv/bin/python" -m build --outdir "$work/dist" .
 fi
 ls "$work/dist"
-"$venv/bin/python" -m venv "$work/twine"
-"$work/twine/bin/python" -m pip install --quiet --disable-pip-version-check twine
-"$work/twine/bin/twine" check --strict "$work"/dist/*
 
-wheel=$(ls "$work"/dist/*.whl)
-install() { # environment, then what to install into it
+install() { # environment, which is made where it is not there yet, then what to install into it
   local environment=$1
   shift
-  if [ -x "$venv/bin/uv" ]; then
-    "$venv/bin/uv" pip install --quiet --python "$environment/bin/python" -c constraints.txt "$@"
+  if [ -x "$venv/bin/uv" ]; then # it needs no pip inside: making one takes longer than all that is installed
+    [ -e "$environment" ] || "$venv/bin/python" -m venv --without-pip "$environment"
+    "$venv/bin/uv" pip install --quiet --python "$environment/bin/python" "$@"
   else
-    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$@"
+    [ -e "$environment" ] || "$venv/bin/python" -m venv "$environment"
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
   fi
 }
 
+install "$work/twine" twine
+"$work/twine/bin/twine" check --strict "$work"/dist/*
+wheel=$(ls "$work"/dist/*.whl)
+
 # The light core alone, then with everything the README's examples need; the verifier alone in an environment of its
 # own, since it must not need the package whose word it checks.
-for name in core standard verifier; do "$venv/bin/python" -m venv "$work/$name"; done
-install "$work/core" "$wheel"
-install "$work/standard" "$wheel[standard]"
-install "$work/verifier" ./verifier
+install "$work/core" -c constraints.txt "$wheel"
+install "$work/standard" -c constraints.txt "$wheel[standard]"
+install "$work/verifier" -c constraints.txt ./verifier
 
 "$venv/bin/python" scripts/sample_certificate.py "$work/certificate.json" "$work/owner.key"
 "$work/verifier/bin/gaussveil-verifier" "$work/certificate.json" --public-key "$work/owner.key.pub"
@@ -46,5 +47,5 @@ install "$work/verifier" ./verifier
 # The studies are a package of their own: one sentence without it, all of them with it.
 if "$work/standard/bin/gaussveil" study list 2>"$work/refusal"; then exit 1; fi
 grep "study needs gaussveil_studies: pip install gaussveil-studies" "$work/refusal"
-install "$work/standard" ./studies
+install "$work/standard" -c constraints.txt ./studies
 "$work/standard/bin/gaussveil" study list
