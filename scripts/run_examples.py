@@ -5,7 +5,8 @@ usage: python scripts/run_examples.py WORK_FOLDER PAGE
 The ```python fences of a page are one program, run in order; where a fence promises values by comments `# -> value` it
 must print as many lines, each beginning with its value. A ```console fence runs each line after `$ ` that calls
 gaussveil, which must end with 0 or with the code that a comment `# exit 1` names. All happens inside WORK_FOLDER,
-away from the source tree, so what a Python fence writes a console fence can read.
+away from the source tree, so what a Python fence writes a console fence can read. The tests run pages by `forked`,
+where commands need no processes of their own.
 """
 
 from __future__ import annotations
@@ -17,22 +18,42 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMISE = re.compile(r"# -> (.*)$", re.MULTILINE)
 
 
-def run(line: str) -> None:
-    """Run a shell example; stop where it fails."""
+def outside(words: list[str]) -> int:
+    """Run a command as a user does, in a process of its own."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    expected = re.search(r"# exit (\d)$", line)
-    done = subprocess.run(
-        shlex.split(line, comments=True), env=environment, capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
     print(done.stdout, end="")
-    if done.returncode != (int(expected.group(1)) if expected else 0):
-        sys.exit(f"example failed with {done.returncode}: {line}\n{done.stderr}")
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+    return done.returncode
+
+
+def inside(words: list[str]) -> int:
+    """Run a command in this process, by what its script calls."""
+    from gaussveil.command import main as gaussveil
+
+    with patch.object(sys, "argv", words):
+        try:
+            gaussveil()
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def run(line: str, command: Callable[[list[str]], int]) -> None:
+    """Run a shell example; stop where it fails."""
+    expected = re.search(r"# exit (\d)$", line)
+    ended = command(shlex.split(line, comments=True))
+    if ended != (int(expected.group(1)) if expected else 0):
+        sys.exit(f"example failed with {ended}: {line}")
 
 
 def commands(text: str) -> list[str]:
@@ -40,7 +61,7 @@ def commands(text: str) -> list[str]:
     return re.findall(r"^\$ (gaussveil .*)$", re.sub(r"\\\n\s*", " ", text), re.MULTILINE)
 
 
-def run_page(page: Path, folder: Path) -> int:
+def run_page(page: Path, folder: Path, command: Callable[[list[str]], int]) -> int:
     """Run every example of a page in its order and return how many there were."""
     fences = FENCE.findall(page.read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +70,7 @@ def run_page(page: Path, folder: Path) -> int:
     for kind, text in fences:
         if kind == "console":
             for line in commands(text):
-                run(line)
+                run(line, command)
             continue
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
@@ -65,12 +86,21 @@ def run_page(page: Path, folder: Path) -> int:
     return len(fences)
 
 
-def main(folder: Path, page: Path) -> None:
+def main(folder: Path, page: Path, command: Callable[[list[str]], int] = outside) -> None:
     """Run a page; one without examples is a mistake in the call."""
-    count = run_page(page, folder)
+    count = run_page(page, folder, command)
     if not count:
         sys.exit(f"{page} has no example")
     print(f"{page.name}: {count} examples run")
+
+
+def forked(folder: Path, page: Path, said: Path) -> None:
+    """Run a page and its commands in this process, which somebody forked for it; what it says goes to a file."""
+    with said.open("w", encoding="utf-8", buffering=1) as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+        main(folder, page, inside)
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
