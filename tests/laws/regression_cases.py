@@ -140,7 +140,7 @@ class SharedRows(OneBlock):
     def aggregate(self, statistic: Statistic[Any], columns: Any = (), **_: Any) -> Any:
         assert self.codes is not None
         self.shared = OneBlock(self.values[:, :200], self.codes[:200]).aggregate(statistic)
-        return super().aggregate(statistic)
+        return super().aggregate(statistic) if len(self.codes) > 200 else self.shared
 
 
 def logistic_steps(name: str) -> dict[str, Any]:

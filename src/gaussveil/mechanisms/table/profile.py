@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import scipy
@@ -205,14 +206,21 @@ def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float
     The whole histogram is matched, so empty octaves far away do not lead astray. Where the quantile is more than twice
     as large with a chance of `DOUBT`, half of that is taken: a false octave would promise far too little noise.
     """
-    centres = np.linspace(OCTAVES[0], OCTAVES[-1], 8 * (len(OCTAVES) - 1) + 1)
-    middle, width = (one.ravel() for one in np.meshgrid(centres, WIDTHS))
-    upper = scipy.special.ndtr((OCTAVES[:, None] - middle) / width)
-    shapes = np.diff(upper, axis=0, prepend=0.0)
-    shapes[-1] += 1 - upper[-1]
-    match = np.maximum(histogram @ shapes, 0.0) / np.linalg.norm(shapes, axis=0)
+    middle, width, shapes, lengths = _log_normal_laws()
+    match = np.maximum(histogram @ shapes, 0.0) / lengths
     found = np.clip(middle + width * scipy.special.ndtri(quantile), OCTAVES[0], OCTAVES[-1])
     rising = np.argsort(found)
     chances = np.cumsum(np.exp((match[rising] ** 2 - np.max(match) ** 2) / (2 * noise**2)))
     most = found[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])]
     return float(2.0 ** max(found[np.argmax(match)], most - 1))
+
+
+@cache
+def _log_normal_laws() -> tuple[Floats, Floats, Floats, Floats]:
+    """Middles and widths of laws in octaves, their histograms as columns, and the l2 norms of those."""
+    centres = np.linspace(OCTAVES[0], OCTAVES[-1], 8 * (len(OCTAVES) - 1) + 1)
+    middle, width = (one.ravel() for one in np.meshgrid(centres, WIDTHS))
+    upper = scipy.special.ndtr((OCTAVES[:, None] - middle) / width)
+    shapes = np.diff(upper, axis=0, prepend=0.0)
+    shapes[-1] += 1 - upper[-1]
+    return middle, width, shapes, np.linalg.norm(shapes, axis=0)
