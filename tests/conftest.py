@@ -26,7 +26,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # What takes longest begins first, so that no worker is left alone with it at the end.
-LONGEST = ("browser", "spark", "laws", "studies", "mechanisms", "spectrum", "cli", "docs", "attacks", "accounting")
+LONGEST = (
+    "browser",
+    "spark",
+    "studio",
+    "laws",
+    "studies",
+    "mechanisms",
+    "spectrum",
+    "cli",
+    "docs",
+    "attacks",
+    "accounting",
+)
 ALONE = "docs/test_pages.py"  # its tests have nothing in common: each goes wherever there is room
 
 

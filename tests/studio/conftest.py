@@ -1,6 +1,7 @@
 """A real studio: the installed command in a process of its own, on a free port, with a real ledger and real tables.
 
-All tests of this room belong to the xdist group "browser": one studio and one Chromium serve them all.
+Tests of this room belong to the xdist groups "browser", where pages are visited, and "studio", where programs ask: one
+studio serves each of them all.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.xdist_group("studio")
 
 REQUESTS, ALL_REQUESTS, PARTS = 300, 10_000, 4
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.xdist_group("studio")
 
 
 def settings_in(folder: Path, **more: Any) -> Settings:

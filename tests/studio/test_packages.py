@@ -34,7 +34,7 @@ from .conftest import write_tables
 if TYPE_CHECKING:
     from gaussveil_studio.context import Studio
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.xdist_group("studio")
 
 KEY = "c" * 32
 HIDDEN = "zephyr"  # the household, or the label, that no file but the list of labels may name

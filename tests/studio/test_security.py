@@ -23,7 +23,7 @@ from gaussveil_studio.settings import Settings, is_loopback, require_protection
 if TYPE_CHECKING:
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.xdist_group("studio")
 
 CURVE = {"variance_ratio": [1.2], "mean_shift": [0.5], "points": 3}
 
