@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -260,7 +262,9 @@ def draw(everything: list[Series]) -> None:
             axes.loglog(series.sizes, guide, linestyle=":", linewidth=1.0, color=SERIES[1])
             axes.set_title(f"{series.name}: slope {slope(series):.2f}", fontsize=8)
             axes.set_ylabel("CPU seconds")
-        figure.savefig(PICTURES / f"growth-{platform.machine()}.svg", metadata={"Date": None})
+        picture = PICTURES / f"growth-{platform.machine()}.svg"
+        figure.savefig(picture, metadata={"Date": None})
+    subprocess.run([sys.executable, str(PICTURES.parent / "draw_pictures.py"), str(picture)], check=True)
 
 
 if __name__ == "__main__":

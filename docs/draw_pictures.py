@@ -1,14 +1,17 @@
-"""Draw the pictures of the pages on mechanisms into docs/images: `make images`. Seeded, so the same bytes each time.
+"""Draw the pictures of the pages into docs/images: `make images`. Seeded, so the same bytes each time.
 
-Everything shown beside a release (true values, fits without privacy) is simulated here, so nothing private is shown.
+With names of files: give these pictures dark colours too, and draw nothing. Everything shown beside a release (true
+values, fits without privacy) is simulated here, so nothing private is shown.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from sklearn.gaussian_process.kernels import RBF
@@ -33,6 +36,37 @@ def canvas(panels: int = 1, size: tuple[float, float] = (6.4, 3.2)) -> tuple[Fig
     """An empty figure with its axes side by side."""
     figure = Figure(figsize=size, layout="constrained")
     return figure, list(np.atleast_1d(figure.subplots(1, panels)))
+
+
+def average_day() -> Figure:
+    """The README's first job: the released average day of 400 homes, the interval of every hour, and the true one."""
+    town = gaussveil.simulate_households(400, 7, step_minutes=60, seed=7)
+    readings = pa.table(
+        {
+            "meter_id": np.repeat(town.households, town.count).tolist(),
+            "time": np.tile(town.times.astype("datetime64[us]"), len(town)),
+            "kw": town.values.ravel(),
+        }
+    )
+    answers = [gaussveil.Mean("kw", bounds="auto"), gaussveil.Count()]
+    by = {"hour": gaussveil.hour_of("time")}
+    asked = gaussveil.TableRelease(
+        unit="meter_id", epsilon=1, delta=1e-6, by=by, answers=answers, generator=SeededGenerator(7)
+    )
+    released = asked.release(readings).value
+    low, mean, high = (np.asarray(released.column(f"mean_kw{end}")) for end in ("_low", "", "_high"))
+    figure, (axes,) = canvas()
+    hours = np.arange(24)
+    axes.fill_between(hours, low, high, color=SERIES[0], alpha=0.18, linewidth=0)
+    axes.plot(hours, mean, color=SERIES[0], label="released")
+    truth = town.values.reshape(len(town), -1, 24).mean(axis=(0, 1))
+    axes.plot(hours, truth, color=INK, linestyle=(0, (3, 1.6)), linewidth=1.4, label="true, which nobody else sees")
+    axes.set_xlabel("hour")
+    axes.set_title(
+        "mean kW of 400 homes   band: 95 % interval, without what clipping to learnt bounds took", color=FAINT
+    )
+    legend_above(figure, axes)
+    return figure
 
 
 def table() -> Figure:
@@ -306,6 +340,7 @@ def follow_the_page(path: Path) -> None:
 
 
 PICTURES = (
+    average_day,
     table,
     gaussian,
     random_projection,
@@ -321,7 +356,9 @@ PICTURES = (
 )
 
 if __name__ == "__main__":
-    for picture in PICTURES:
+    for name in sys.argv[1:]:
+        follow_the_page(Path(name))
+    for picture in () if sys.argv[1:] else PICTURES:
         with house_style():
             drawn = picture()
             for axes in drawn.axes:

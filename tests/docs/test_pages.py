@@ -53,6 +53,12 @@ def test_the_examples_of_the_page_run(page: Path, tmp_path: Path, server: Any, m
     assert process.exitcode == 0, said.read_text(encoding="utf-8")
 
 
+def test_every_picture_has_dark_colours_too() -> None:
+    pictures = [path for path in (ROOT / "docs").rglob("*.svg") if "_build" not in path.parts]
+    assert len(pictures) > 10
+    assert [str(path) for path in pictures if "prefers-color-scheme: dark" not in path.read_text("utf-8")] == []
+
+
 def test_no_line_begins_with_a_mark() -> None:
     """Markdown takes such a line for a block of HTML and breaks the paragraph before it."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
