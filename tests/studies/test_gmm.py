@@ -5,7 +5,17 @@ from pathlib import Path
 import numpy as np
 
 from gaussveil_studies.gmm.label_parts import excess_over_plain
-from gaussveil_studies.gmm.releases import EPSILONS, FIGURES, LABEL_RELEASES, TARGETS, by_record, compare, summary
+from gaussveil_studies.gmm.releases import (
+    EPSILONS,
+    FIGURES,
+    LABEL_RELEASES,
+    TARGETS,
+    by_label,
+    by_label_drawn,
+    by_record,
+    compare,
+    summary,
+)
 from gaussveil_studies.gmm.settings import iris, mnist, profiles, synthetic
 from gaussveil_studies.gmm.uses import accuracy, households
 
@@ -67,3 +77,19 @@ def test_real_profiles_and_digits(real_data: Path, full: bool) -> None:
     (home,) = households(load, (2.0,))
     assert home["unit"] == "home"
     assert np.isfinite(home["fitted_released"])
+
+
+def test_labels_drawn_for_studies_are_the_library_s_up_to_rounding(real_data: Path) -> None:
+    """One case per method: answers, answers beside a table, cells, sums the features agree with, sums they do not."""
+    cases = [
+        (iris(), 4.0),
+        (synthetic(0, 500), 0.5),
+        (profiles(real_data), 0.5),
+        (synthetic(0, 2000), 4.0),
+        (mnist(real_data), 4.0),
+    ]
+    for setting, epsilon in cases:
+        ours, drawn = by_label(setting, epsilon, 3), by_label_drawn(setting, epsilon, 3)
+        for name in ("weights", "means", "covariances"):
+            assert np.allclose(getattr(ours, name), getattr(drawn, name), rtol=1e-6, atol=1e-6)
+        assert np.isclose(ours.joint_divergence(setting.fitted), drawn.joint_divergence(setting.fitted), rtol=1e-3)

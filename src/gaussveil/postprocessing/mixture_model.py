@@ -78,7 +78,10 @@ class MixtureModel:
             raise ShapeError(f"values must have {len(self.columns)} columns. Got shape {rows.shape}.")
         with np.errstate(divide="ignore"):
             result = np.broadcast_to(np.log(self.weights), (len(rows), len(self.classes))).copy()
-        patterns, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
+        all_known = ~np.isnan(rows)
+        patterns, which = all_known[:1], np.zeros(len(rows))
+        if not all_known.all():
+            patterns, which = np.unique(all_known, axis=0, return_inverse=True)
         for place, known in enumerate(patterns):
             chosen = which.ravel() == place
             part = rows[np.ix_(chosen, known)]

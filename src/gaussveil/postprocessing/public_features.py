@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -18,6 +20,7 @@ from gaussveil.typing import Floats, Integers
 WELL_SHAPED = 2.0  # records of a class per squared column
 FEATURE_STARTS, MOST_FITTED, FEATURE_ROUNDS = 5, 20_000, 200  # of a mixture of the features alone
 MOST_REMEMBERED = 1 << 20  # bytes of features
+Found = TypeVar("Found")
 LARGEST_EXPONENT = 400  # squares of features and of their inverses stay far inside the range of floats
 
 
@@ -40,6 +43,10 @@ def standardised(rows: Floats) -> Floats:
 
 def nearest_clusters(rows: Floats, count: int) -> Integers:
     """So many K-means cells of the standardised features, none of them empty."""
+    return _once(_nearest_clusters, rows, count)
+
+
+def _nearest_clusters(rows: Floats, count: int) -> Integers:
     standard = standardised(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -49,16 +56,23 @@ def nearest_clusters(rows: Floats, count: int) -> Integers:
 
 def components(rows: Floats, count: int) -> Floats:
     """Shares of every record in the components of the likeliest mixture found for the features alone (N x count)."""
+    return _once(_components, rows, count)
+
+
+def _once(search: Callable[[Floats, int], Found], rows: Floats, count: int) -> Found:
+    """What a search finds; of few features it is remembered."""
     if rows.nbytes > MOST_REMEMBERED:
-        return _components(rows, count)
-    return _remembered(rows.tobytes(), rows.shape, count)
+        return search(rows, count)
+    found: Found = _remembered(search, rows.tobytes(), rows.shape, count)
+    return found
 
 
 @lru_cache(maxsize=16)
-def _remembered(content: bytes, shape: tuple[int, int], count: int) -> Floats:
+def _remembered(search: Callable[[Floats, int], Any], content: bytes, shape: tuple[int, int], count: int) -> Any:
     """Features that no adjacency protects: a second release of other labels need not search again."""
-    found = _components(np.frombuffer(content).reshape(shape), count)
-    found.flags.writeable = False
+    found = search(np.frombuffer(content).reshape(shape), count)
+    if isinstance(found, np.ndarray):
+        found.flags.writeable = False
     return found
 
 
@@ -85,6 +99,10 @@ def hardened(parts: Floats) -> Integers:
 
 def scatter_within(rows: Floats, classes: int) -> float:
     """Share of the features' scatter that lies within so many clusters."""
+    return _once(_scatter_within, rows, classes)
+
+
+def _scatter_within(rows: Floats, classes: int) -> float:
     standard = standardised(rows)
     total = float(np.sum(standard**2))
     if total == 0:

@@ -6,13 +6,15 @@ afterwards is plain. They are yardsticks of the study, not mechanisms to use.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.cluster import KMeans
 
 from gaussveil.noise import SeededGenerator, discrete_laplace, randomised_response, response_probabilities
 from gaussveil.postprocessing.mixture_model import MixtureModel
-from gaussveil.typing import Floats
+from gaussveil.typing import Floats, Integers
 from gaussveil_studies.gmm.settings import Setting
 
 EM_ROUNDS = 100
@@ -22,13 +24,20 @@ LEAST_SHARE = 1e-6  # of all records in every class: both divergences stay finit
 
 def counted_by_cluster(setting: Setting, epsilon: float, seed: int, cells_per_class: int = 1) -> MixtureModel:
     """F3: counts of class x K-means cluster with Laplace(2 / epsilon) noise; a cluster's records share its classes."""
-    standard = setting.rows / setting.rows.std(axis=0)
-    cells = KMeans(cells_per_class * setting.classes, n_init=3, random_state=0).fit_predict(standard)
+    cells = _cells(setting, cells_per_class)
     table = np.zeros((setting.classes, int(cells.max()) + 1), dtype=np.int64)
     np.add.at(table, (setting.codes, cells), 1)
     noisy = np.maximum(table + discrete_laplace(2 / epsilon, table.shape, SeededGenerator(seed)), 0).astype(np.float64)
     noisy[:, noisy.sum(axis=0) == 0] = 1.0
     return _moments(setting, (noisy / noisy.sum(axis=0))[:, cells].T)
+
+
+@lru_cache(maxsize=64)
+def _cells(setting: Setting, cells_per_class: int) -> Integers:
+    """Clusters of the features, which are public: one search serves all draws."""
+    standard = setting.rows / setting.rows.std(axis=0)
+    found = KMeans(cells_per_class * setting.classes, n_init=3, random_state=0).fit_predict(standard)
+    return np.asarray(found, dtype=np.int64)
 
 
 def counted_finely(setting: Setting, epsilon: float, seed: int) -> MixtureModel:

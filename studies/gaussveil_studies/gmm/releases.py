@@ -18,6 +18,7 @@ from gaussveil.mechanisms import PrivateGaussianMixture, PrivateLabelMixture
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.mixture_model import MixtureModel
 from gaussveil.typing import Floats
+from gaussveil_studies.gmm.label_draws import drawn_by_label
 from gaussveil_studies.gmm.plain_labels import answered, counted_by_cluster, counted_finely
 from gaussveil_studies.gmm.settings import Setting, iris, mnist, profiles, synthetic
 from gaussveil_studies.published.gmm_kl import (
@@ -72,6 +73,11 @@ def by_label(setting: Setting, epsilon: float, seed: int, method: str = "auto") 
     return mixture.fit(setting.rows, setting.codes).model_
 
 
+def by_label_drawn(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
+    """The same models up to rounding, for studies of many draws."""
+    return drawn_by_label(setting, epsilon, DELTA, seed)
+
+
 def as_printed(setting: Setting, epsilon: float, seed: int) -> MixtureModel:
     """Algorithm 1 of the paper. Not private."""
     design = _printed_design(setting, epsilon)
@@ -122,7 +128,7 @@ def real_cases(options: Options, profile_draws: int, mnist_draws: int) -> list[C
 
 RELEASES: dict[str, Release] = {
     "record": by_record,
-    "label": by_label,
+    "label": by_label_drawn,
     "F3, plain": counted_by_cluster,
     "F3, plain, four clusters a class": counted_finely,
     "F4, plain": answered,
