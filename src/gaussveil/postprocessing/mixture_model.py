@@ -79,7 +79,7 @@ class MixtureModel:
         with np.errstate(divide="ignore"):
             result = np.broadcast_to(np.log(self.weights), (len(rows), len(self.classes))).copy()
         all_known = ~np.isnan(rows)
-        patterns, which = all_known[:1], np.zeros(len(rows))
+        patterns, which = all_known[:1], np.zeros(len(rows), dtype=np.intp)
         if not all_known.all():
             patterns, which = np.unique(all_known, axis=0, return_inverse=True)
         for place, known in enumerate(patterns):
