@@ -257,35 +257,48 @@ def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
     return store, not absent
 
 
-def from_full(root: Path, path: Path) -> tuple[str, Store]:
-    """A study's name and figures at the papers' size, from the full.json it wrote; titles are the quick form's."""
+def from_full(root: Path, path: Path) -> tuple[str, Store, bool]:
+    """A study's name, its figures at the papers' size from the full.json it wrote, and whether those are all it has.
+
+    Titles are the quick form's. Steps that were not run keep what is stored of them, and the page says which were.
+    """
+    from gaussveil_studies.catalogue import study_named
     from gaussveil_studies.study import shown
 
     body = json.loads(path.read_text(encoding="utf-8"))
-    name, made, titles = body["study"], body["made"], kept(root)["tables"]
+    name, made, stored = body["study"], body["made"], kept(root)["tables"]
     if body["size"] != "full" or body["missing"]:
-        raise ValueError(f"{path}: is not a whole run of `gaussveil study {name} --full`")
+        raise ValueError(f"{path}: is no run of `gaussveil study {name} --full` with all its data")
+    known = [step.name for step in study_named(name).steps]
+    steps = [step for step in known if step in body["steps"]]
+    verdict = f"{name}.verdict"
     claims = [claim for claim in body["verdict"] if claim["ours"]]
     numbers = {f"{name}.{claim['key']}": claim["ours"] for claim in claims}
     numbers |= {f"{name}.{claim['key']}.printed": claim["printed"] for claim in claims}
-    rows = [
+    found = [
         [claim[column] for column in ("claim", "printed", "ours", "verdict", "because")] for claim in body["verdict"]
     ]
+    told = f"seed {body['seed']}, commit {made['commit'][:7]}, {made['machine']}."
+    if steps != known:
+        told += f" So far of {', '.join(steps)}; the rest is of the quick form."
+        new = {row[0]: row for row in found}
+        before = [new.pop(row[0], row) for row in stored.get(verdict, {"rows": []})["rows"]]
+        found = [*before, *new.values()]
     tables = {
-        f"{name}.verdict": {
-            **titles.get(f"{name}.verdict", {}),
-            "full": f"seed {body['seed']}, commit {made['commit'][:7]}, {made['machine']}.",
+        verdict: {
+            **stored.get(verdict, {}),
+            "full": told,
             "columns": ["claim", "as printed", "ours", "verdict", "why"],
-            "rows": rows,
+            "rows": found,
         }
     }
-    for key, found in body["tables"].items():
+    for key, rows in body["tables"].items():
         tables[f"{name}.{key}"] = {
-            **titles.get(f"{name}.{key}", {}),
-            "columns": list(found[0]) if found else [],
-            "rows": [[shown(value) for value in row.values()] for row in found],
+            **stored.get(f"{name}.{key}", {}),
+            "columns": list(rows[0]) if rows else [],
+            "rows": [[shown(value) for value in row.values()] for row in rows],
         }
-    return name, {"numbers": numbers, "tables": tables}
+    return name, {"numbers": numbers, "tables": tables}, steps == known
 
 
 def keep(root: Path, new: Store, *, instead_of: str | None) -> None:
@@ -322,8 +335,8 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     if options == ["--full"]:
-        for name, new in [from_full(root, Path(path)) for path in wanted]:
-            keep(root, new, instead_of=f"{name}.")
+        for name, new, whole in [from_full(root, Path(path)) for path in wanted]:
+            keep(root, new, instead_of=f"{name}." if whole else None)
     elif not options:
         named = os.environ.get("GAUSSVEIL_DATA")
         stored = kept(root)["tables"]

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from gaussveil_studies.study import Outcome
+    from gaussveil_studies.study import Outcome, Study
 
 PIPED_WIDTH = 160  # of tables that go to a file or a pipe
 COLOURS = {"refuted": "red", "false": "red", "agrees": "green", "reproduced": "green", "differs": "yellow"}
@@ -29,6 +30,7 @@ def answer(
     name: str,
     data: Path | None,
     out: Path,
+    steps: Sequence[str] | None = None,
     *,
     full: bool,
     tiny: bool,
@@ -64,7 +66,7 @@ def answer(
     from gaussveil_studies.study_run import default_cache, run_study
     from gaussveil_studies.trials import cores
 
-    wanted = study_named(name)
+    wanted = _with_steps(study_named(name), steps)
     size = Size.FULL if full else Size.TINY if tiny else Size.QUICK
     kept = None if no_cache else cache or default_cache()
     pieces = kept / "pieces" / name if kept is not None and full else None
@@ -81,6 +83,15 @@ def answer(
         return
     _print(outcome)
     print_line(f"\nreport, tables and pictures: {page}")
+
+
+def _with_steps(study: Study, steps: Sequence[str] | None) -> Study:
+    known = [step.name for step in study.steps]
+    if steps is None:
+        return study
+    if unknown := [step for step in steps if step not in known]:
+        raise ParameterError(f"--steps must be among {', '.join(known)}. Got {unknown[0]!r}.")
+    return replace(study, steps=tuple(step for step in study.steps if step.name in steps))
 
 
 def _data_from_environment() -> Path | None:

@@ -67,6 +67,7 @@ def as_json(outcome: Outcome) -> dict[str, object]:
         "study": outcome.study.name,
         "size": outcome.size.value,
         "seed": outcome.seed,
+        "steps": list(outcome.parts),
         "missing": list(outcome.missing),
         "verdict": [{"key": claim.key, **dict(zip(COLUMNS, claim_cells(claim)))} for claim in outcome.claims],
         "tables": {

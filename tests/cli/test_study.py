@@ -128,12 +128,20 @@ def test_the_list_names_every_study(run: Run) -> None:
         (("ndis", "--full", "--tiny"), "exclude each other"),
         (("ndis", "--data", "nowhere"), "is no folder"),
         (("ndis", "--resume"), "--resume continues a run with --full"),
+        (("ndis", "--steps", "figurs"), "--steps must be among"),
     ],
 )
 def test_mistakes_are_named(run: Run, arguments: tuple[str, ...], words: str) -> None:
     code, _, err = run("study", *arguments)
     assert code == 2
     assert words in err
+
+
+def test_a_study_can_be_run_in_part(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("study", "gmm", "--tiny", "--no-cache", "--steps", "refutations", "--out", tmp_path, "--json")
+    answer = json.loads(out)
+    assert (code, answer["steps"]) == (0, ["refutations"])
+    assert list(answer["tables"]) == ["refutations-wishart"]
 
 
 def test_without_its_package_the_command_says_what_to_install(

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from gaussveil_studies.catalogue import study_named
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -149,6 +151,7 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
         "study": "ndis",
         "size": "full",
         "seed": 7,
+        "steps": [step.name for step in study_named("ndis").steps],
         "missing": [],
         "made": {"commit": "0123456789", "machine": "some"},
         "verdict": [claim],
@@ -162,9 +165,17 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
     assert store["tables"]["ndis.t"] == {"columns": ["n", "x"], "rows": [["2", "0.123"]]}
     assert "study ndis --full`: seed 7, commit 0123456, some." in script.results(store)
     path.write_text(json.dumps(body | {"missing": ["profiles"]}), encoding="utf-8")
-    with pytest.raises(ValueError, match="not a whole run"):
+    with pytest.raises(ValueError, match="with all its data"):
         script.main(["--full", str(path)], repository)
     assert script.kept(repository) == store
+    part = body | {"steps": body["steps"][:1], "verdict": [claim | {"ours": "0.36"}], "tables": {"u": [{"n": 3}]}}
+    path.write_text(json.dumps(part), encoding="utf-8")
+    assert script.main(["--full", str(path)], repository) == 0
+    some = script.kept(repository)
+    assert some["numbers"]["ndis.a"] == "0.36"
+    assert [row[2] for row in some["tables"]["ndis.verdict"]["rows"]] == ["0.36"]
+    assert {"ndis.t", "ndis.u"} <= set(some["tables"])
+    assert f"So far of {body['steps'][0]}; the rest is of the quick form." in script.results(some)
 
 
 def written_by_hand(text: str) -> str:

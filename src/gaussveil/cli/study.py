@@ -19,6 +19,7 @@ def study(
     out: Annotated[Path, typer.Option(help="Folder in which study-NAME is made.", file_okay=False)] = Path("out"),
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' own sizes, or within minutes.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True, help="As small as it gets, for tests.")] = False,
+    steps: Annotated[str | None, typer.Option(help="Only these steps of a study, separated by commas.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all draws: studies are repeatable, releases never.")] = 0,
     cache: Annotated[Path | None, typer.Option(help="Folder of results kept by content.", file_okay=False)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compute everything anew, keep nothing.")] = False,
@@ -41,10 +42,11 @@ def study(
     Example: gaussveil study list
     """
     size: dict[str, Any] = {"full": full, "tiny": tiny, "seed": seed, "resume": resume, "workers": workers}
+    chosen = None if steps is None else steps.split(",")
     try:
         from gaussveil_studies.command import answer
 
-        answer(name, data, out, **size, cache=cache, no_cache=no_cache, install_peers=install_peers, json=json)
+        answer(name, data, out, chosen, **size, cache=cache, no_cache=no_cache, install_peers=install_peers, json=json)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         install = "pip install gaussveil-studies (in a checkout: pip install ./studies)"
