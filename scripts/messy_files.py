@@ -1,4 +1,4 @@
-"""The same readings of forty homes as people have them: eleven files, each answered by one query and one forecast.
+"""The same readings of forty homes as people have them: thirteen files, each answered by a query or a forecast.
 
 usage: python scripts/messy_files.py WORK_FOLDER (run by try_jobs.sh in a clean environment)
 """
@@ -10,24 +10,73 @@ import gzip
 import io
 import subprocess
 import sys
-from datetime import datetime, timedelta
+import zipfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 HOMES, HOURS = 40, 24 * 8
 START = datetime(2024, 3, 25)
 
 
+def rows() -> list[tuple[str, datetime, float]]:
+    """One row per home and hour."""
+    hours = [(home, hour) for home in range(HOMES) for hour in range(HOURS)]
+    powers = [0.3 + 0.1 * (home % 7) + 0.5 * (hour % 24 > 17) for home, hour in hours]
+    return [(f"Zähler {home:03}", START + timedelta(hours=hour), kw) for (home, hour), kw in zip(hours, powers)]
+
+
 def table(separator: str, decimal: str, form: str, names: tuple[str, ...], *, quoted: bool = False) -> str:
-    """One row per home and hour; a form with a + is written in two columns."""
+    """The rows as text; a form with a + is written in two columns."""
     out = io.StringIO()
     writer = csv.writer(out, delimiter=separator, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL)
     writer.writerow(names)
-    for home in range(HOMES):
-        for hour in range(HOURS):
-            moment = START + timedelta(hours=hour)
-            power = f"{0.3 + 0.1 * (home % 7) + 0.5 * (hour % 24 > 17):.3f}".replace(".", decimal)
-            writer.writerow([f"Zähler {home:03}", *moment.strftime(form).split("+"), power])
+    for home, moment, power in rows():
+        writer.writerow([home, *moment.strftime(form).split("+"), f"{power:.3f}".replace(".", decimal)])
     return out.getvalue()
+
+
+def zoned(names: tuple[str, ...]) -> str:
+    """The rows on the clock of Zurich, which changes on one of these days."""
+    zone = ZoneInfo("Europe/Zurich")
+    lines = [
+        f"{home},{moment.replace(tzinfo=UTC).astimezone(zone).isoformat()},{kw:.3f}" for home, moment, kw in rows()
+    ]
+    return "\n".join([",".join(names), *lines, ""])
+
+
+def workbook(names: tuple[str, ...]) -> bytes:
+    """The rows as a sheet of Excel, where a time is a number of days and its style makes it one."""
+    kinds = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    text = '<c t="inlineStr"><is><t>{}</t></is></c>'.format
+    cells = [
+        f'{text(home)}<c s="1"><v>{(moment - datetime(1899, 12, 30)) / timedelta(1):.10f}</v></c><c><v>{power}</v></c>'
+        for home, moment, power in rows()
+    ]
+    sheet = "".join(f"<row>{row}</row>" for row in ("".join(map(text, names)), *cells))
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="rels" ContentType='
+        '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType='
+        f'"{kinds}.sheet.main+xml"/><Override PartName="/xl/s.xml" ContentType="{kinds}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="a" Type='
+        f'"{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="Lastgang" sheetId="1" '
+        'r:id="a"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="a" Type='
+        f'"{office}/worksheet" Target="s.xml"/><Relationship Id="b" Type="{office}/styles" Target="styles.xml"/>'
+        "</Relationships>",
+        "xl/styles.xml": f'<styleSheet xmlns="{main}"><cellXfs count="2"><xf numFmtId="0"/>'
+        '<xf numFmtId="22"/></cellXfs></styleSheet>',
+        "xl/s.xml": f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>',
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, body in parts.items():
+            archive.writestr(name, '<?xml version="1.0" encoding="UTF-8"?>' + body)
+    return buffer.getvalue()
 
 
 def main(folder: Path) -> None:
@@ -45,6 +94,8 @@ def main(folder: Path) -> None:
         "slashes.csv": table(",", ".", "%d/%m/%Y %H:%M", names).encode(),
         "iso.csv": table(",", ".", "%Y-%m-%dT%H:%M", names).encode(),
         "lines.csv": german.replace("\r\n", "\n").encode(),
+        "zones.csv": zoned(names).encode(),
+        "sheet.xlsx": workbook(names),
     }
     promise = ["--epsilon", "1", "--delta", "1e-5"]
     asked = ["--unit", names[0], "--by", "hour(Zeit)", "--mean", "Leistung", "--between", "0,5"]

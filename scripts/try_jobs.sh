@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The jobs of docs/how-to and eleven messy files, done in a clean environment with a wheel: scripts/try_jobs.sh WHEEL
+# The jobs of docs/how-to and thirteen messy files, done in a clean environment with a wheel: scripts/try_jobs.sh WHEEL
 # [PYTHON]. Says which jobs run; ends with 1 where one does not.
 set -uo pipefail
 
