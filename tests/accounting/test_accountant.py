@@ -79,7 +79,7 @@ def test_the_ledger_takes_the_same(tmp_path: Path) -> None:
     run = Accountant().add(STEP, steps=50)
     ((charge, count),) = run.charges
     again = Accountant().add(charge, count)
-    assert again.delta(1.0) == run.delta(1.0)
+    assert run.delta(1.0) <= again.delta(1.0) <= run.delta(1.0) * (1 + 1e-12)  # 1 / noise multiplier is rounded up
     ledger = Ledger.create(tmp_path / "ledger.sqlite")
     adjacency = Adjacency.add_remove()
     ledger.open_account("run", epsilon=1.0, delta=1e-5, adjacency=adjacency, rule="planned", plan=[charge * count])

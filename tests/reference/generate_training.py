@@ -32,9 +32,9 @@ DIGITS = 100.0  # e-foldings aimed at
 PRODUCTS = 1.5e6  # of one straight line
 
 
-def draw(index: int) -> tuple[float, float, int, float]:
+def draw(index: int, seed: int = SEED) -> tuple[float, float, int, float]:
     """Noise multiplier, rate, steps and log of the delta aimed at; all of them log-uniform."""
-    rng = random.Random(f"{SEED}/{index}")
+    rng = random.Random(f"{seed}/{index}")
     noise = float(f"{math.exp(rng.uniform(math.log(0.3), math.log(100.0))):.5g}")
     rate = float(f"{math.exp(rng.uniform(math.log(1e-5), 0.0)):.5g}")
     return noise, rate, round(math.exp(rng.uniform(0.0, math.log(1e7)))), -rng.uniform(math.log(10), math.log(1e30))
@@ -249,9 +249,9 @@ def rays(noise: float, rate: float, steps: int, epsilon: float, _: float, finer:
             raise ArithmeticError("too many digits are lost")
 
 
-def reference(index: int, only_lines: bool) -> dict[str, Any]:
+def reference(index: int, only_lines: bool, seed: int = SEED) -> dict[str, Any]:
     """One case, with its epsilon rounded to six digits."""
-    noise, rate, steps, goal = draw(index)
+    noise, rate, steps, goal = draw(index, seed)
     epsilon = float(f"{max(level(noise, rate, steps, goal), 1e-9):.6g}")
     mp.mp.dps = 75
     way, found = "closed form", []
@@ -278,6 +278,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "training.json")
     parser.add_argument("--only-lines", action="store_true", help="leave out what takes minutes")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the settings drawn")
     chosen = parser.parse_args()
     what: dict[str, Any] = {"what": __doc__.splitlines()[0], "cases": []}
     stored = json.loads(chosen.out.read_text(encoding="utf-8")) if chosen.out.exists() else what
@@ -287,9 +288,9 @@ def main() -> None:
             continue
         start = time.process_time()
         try:
-            case = reference(index, chosen.only_lines)
+            case = reference(index, chosen.only_lines, chosen.seed)
         except (ArithmeticError, ValueError, MemoryError) as error:
-            print(index, draw(index), "not found:", error, flush=True)
+            print(index, draw(index, chosen.seed), "not found:", error, flush=True)
             continue
         print(f"{case} in {time.process_time() - start:.1f} s", file=sys.stderr, flush=True)
         if case.pop("agreement") < AGREE:

@@ -24,13 +24,15 @@ from gaussveil.shown import Shown
 from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
 from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
+from gaussveil.spectrum.enclosures.interval import exp_up, log_down
 from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
 from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
-from gaussveil.spectrum.subsampled.composed import composed, lower_end
+from gaussveil.spectrum.subsampled.composed import SMALLEST_RATE, composed, lower_end
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
-from gaussveil.spectrum.subsampled.loss import SubsampledLoss
+from gaussveil.spectrum.subsampled.loss import SubsampledLoss, stored
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
+from gaussveil.spectrum.subsampled.step import Step
 
 NOISE_RANGE = (1e-2, 1e6)
 FINEST = 1e-10  # relative width to which a noise multiplier is searched
@@ -60,7 +62,7 @@ class DPSGD:
     sampling_rate: float
     fixed_size: bool = False
 
-    def source(self, relation: str) -> LossOrProfile:
+    def source(self, relation: str) -> LossOrProfile | Step:
         """A mixture against the noise alone; against another mixture where a record is replaced."""
         shift, rate = shift_of(self), real("sampling_rate", self.sampling_rate, "(0, 1]")
         if self.fixed_size:
@@ -69,7 +71,9 @@ class DPSGD:
         if rate == 1.0:
             return GaussianPair.mean_shift(shift if relation == RELATIONS[0] else 2.0 * shift)
         if relation == RELATIONS[0]:
-            return PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
+            exact = rate >= SMALLEST_RATE  # a profile holds 1 / noise_multiplier, rounded up
+            noise = real("noise_multiplier", self.noise_multiplier)
+            return Step(noise, rate) if exact else PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
         return ReplacedInBatch(real("noise_multiplier", self.noise_multiplier), max(rate, 1e-9))
 
 
@@ -99,7 +103,7 @@ class Accountant(Shown):
 
     def __init__(self, relation: str = RELATIONS[0]) -> None:
         self.relation = one_of("relation", relation, RELATIONS)
-        self._parts: list[tuple[LossOrProfile, int]] = []
+        self._parts: list[tuple[LossOrProfile | Step, int]] = []
         self._loss: PrivacyLoss | Curve | None = None
 
     def _brief(self) -> dict[str, str]:
@@ -135,7 +139,7 @@ class Accountant(Shown):
     @property
     def charges(self) -> list[tuple[Charge, int]]:
         """What an account is charged for the same: charges with their counts."""
-        return [(Charge(source), count) for source, count in self._parts]
+        return [(Charge(stored(one) if isinstance(one, Step) else one), count) for one, count in self._parts]
 
     @property
     def loss(self) -> PrivacyLoss | Curve:
@@ -157,7 +161,7 @@ class Accountant(Shown):
         if isinstance(loss, PrivacyLoss):
             return float(self.enclose(epsilon).upper)
         if isinstance(loss, SubsampledLoss):
-            return math.exp(loss.log_dp_delta(epsilon))
+            return float(exp_up(loss.log_dp_delta(epsilon)))
         sides = (loss, loss.reversed())
         return float(np.max([side.delta(epsilon) * (1.0 + side.relative_error) for side in sides]))
 
@@ -165,11 +169,13 @@ class Accountant(Shown):
         """Rigorous ends of delta(epsilon); where there is a grid the lower one is that of the parts that have one."""
         real("epsilon", epsilon, "[0, inf)")
         ends = []
-        if not isinstance(self.loss, PrivacyLoss | SubsampledLoss):
+        if isinstance(self.loss, SubsampledLoss):
+            return self.loss.dp_enclose(epsilon)
+        if not isinstance(self.loss, PrivacyLoss):
             lower = lower_end(self._parts, epsilon)
             ends = [[lower, 0.0, math.log(lower) if lower else -math.inf, -math.inf]]
         for side in (self.loss, self.loss.reversed()):
-            if isinstance(side, PrivacyLoss | SubsampledLoss):
+            if isinstance(side, PrivacyLoss):
                 found = side.enclose(epsilon)
                 ends.append(
                     [float(np.max(end)) for end in (found.lower, found.upper, found.log_lower, found.log_upper)]
@@ -185,7 +191,7 @@ class Accountant(Shown):
 
     def advantage(self) -> float:
         """Largest true-positive rate less false-positive rate of any attack."""
-        return float(np.max(self.loss.advantage()))
+        return self.delta(0.0)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """Largest true-positive rate of any attack with the given false-positive rate."""
@@ -200,7 +206,7 @@ class Accountant(Shown):
         real("order", order, "(1, inf)")
         if not isinstance(self.loss, PrivacyLoss | SubsampledLoss):
             raise ParameterError("Renyi divergences are known of Gaussian pairs and steps on random batches only.")
-        return float(max(np.max(side.renyi(order)) for side in (self.loss, self.loss.reversed())))
+        return float(max(np.max(side.renyi(order)) for side in (self.loss, self.loss.reversed()))) * (1.0 + 1e-13)
 
     def _curve(self) -> PrivacyLoss | Curve:
         return self.loss
@@ -231,7 +237,7 @@ def calibrate(
         return Accountant(relation).add(replace(mechanism, noise_multiplier=noise), steps)
 
     if epsilon is not None and delta is not None:
-        level, goal = real("epsilon", epsilon, "[0, inf)"), math.log(real("delta", delta, "(0, 1)"))
+        level, goal = real("epsilon", epsilon, "[0, inf)"), log_down(real("delta", delta, "(0, 1)"))
         return _least_noise(lambda noise: _log_delta(with_noise(noise), level) - goal)
     if true_positive_rate is not None and at is not None:
         rate, place = real("true_positive_rate", true_positive_rate, "(0, 1)"), real("at", at, "(0, 1)")

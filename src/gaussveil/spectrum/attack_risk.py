@@ -20,6 +20,7 @@ from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
 FALSE_POSITIVES = np.concatenate([np.geomspace(1e-6, 0.05, 4), np.linspace(0.1, 0.5, 4)])  # where regret is sought
+ROUNDING = 2.0**-50  # of a bound of the trade-off, which is below 1 with all of its terms
 GRID = np.linspace(0.0, 1.0, 65) ** 2
 
 
@@ -132,4 +133,4 @@ def tradeoff_of(curve: AttackRisk, type_one_error: Floats) -> Floats:
 def _bound(epsilon: Floats, delta: Floats, level: float, ahead: bool) -> Floats:
     """1 - delta(epsilon) - e^epsilon level, or the same at -epsilon from the other direction's delta."""
     weight = np.exp(epsilon)
-    return np.asarray(1.0 - delta - weight * level if ahead else (1.0 - delta - level) / weight)
+    return np.asarray(1.0 - delta - weight * level if ahead else (1.0 - delta - level) / weight) - ROUNDING

@@ -35,6 +35,18 @@ ZERO = Enclosure(0.0, 0.0, -math.inf, -math.inf)
 UNKNOWN = Enclosure(0.0, 1.0, -math.inf, 0.0)
 
 
+def exp_up(log: Any) -> Any:
+    """e^log, rounded up from logs that are upper ends; above 0 wherever the log is finite, at most 1."""
+    raised = np.nextafter(np.nextafter(np.exp(log), np.inf), np.inf)
+    return np.where(np.isneginf(log), 0.0, np.minimum(raised, 1.0))[()]
+
+
+def log_down(probability: float) -> float:
+    """log of a probability above 0, so much below it that `exp_up` does not exceed the probability."""
+    log = math.log(probability)
+    return log - 2.0**-50 * (1.0 - log)
+
+
 def outward(value: arb, *, up: bool) -> float:
     """A double on the given side of every point of the ball."""
     from flint import arb  # only where there are balls

@@ -58,7 +58,6 @@ def _above(place: arb) -> arb:
 
 def single_epsilon(step: Step, log_delta: float) -> float:
     """An epsilon, on the private side, at which delta is e^log_delta, to the last digits."""
-    log_delta -= 1e-15 * (1.0 - log_delta)  # the logarithm was rounded, and its exponential will be
     if float(enclose_single(step, 0.0).log_upper) <= log_delta:
         return 0.0
     low, high = 0.0, min(step.largest_loss, 1.0)

@@ -176,6 +176,7 @@ class Lines:
             return math.nan, math.nan, math.inf
         value = peak + math.log(total)
         relative = error / total + self.left_out * math.exp(min(-value, 700.0))
+        relative += 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
         foreseen = bool(np.all(apart <= 2.0 * wider + 1e-12 * whole))  # of half the nodes, which should not be worse
         slope = -float((values * self.order).real.sum()) / total
         return value, slope, relative if foreseen and relative < SETTLED else math.inf
@@ -242,7 +243,11 @@ def one_line(windowed: Parts, epsilon: float) -> Nodes | None:
     return found if error <= ACCURATE * (1.0 + abs(slope) * epsilon) else None
 
 
-def nodes_for(parts: Parts, epsilon: float, log_delta: float) -> Nodes | Lines:
-    """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band."""
+def nodes_for(parts: Parts, epsilon: float, log_delta: float, goal: float | None = None) -> Nodes | Lines:
+    """Nodes that settle delta, which is about e^log_delta, at epsilon and nearby: one line, or one for each band.
+
+    Lines may be moved to about where log delta is a goal.
+    """
     windowed = parts.windowed(log_delta)
-    return one_line(windowed, epsilon) or band_lines(windowed, epsilon)
+    found = one_line(windowed, epsilon)
+    return found or (band_lines(windowed, epsilon) if goal is None else lines_near(windowed, goal, epsilon))

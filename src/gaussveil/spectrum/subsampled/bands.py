@@ -26,6 +26,7 @@ WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
 SHIFTS = np.array([0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85])  # of lines beside the line, over c
+NEXT = 0.9  # log of how far the next band's order may be from where the last ones point
 ENDED = 9.2  # edges beyond the cap at which a window ends
 
 
@@ -154,10 +155,10 @@ class Band:
         gone = np.maximum(-np.expm1(kept), 1e-300)
         return whole + np.log(gone), slope + np.exp(kept) / gone * pull, whole
 
-    def saddle(self, start: float) -> tuple[Tilt, Tilt]:
+    def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt]:
         """c > 0 next to the minimum of log moment - c eps - log c(1+c); and a tilt that suits all up to the cap."""
         limit, below = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf)
-        middle, reach = min(math.log(start), limit - 0.1), 3.0
+        middle = min(math.log(start), limit - 0.1)
         for _ in range(12):
             c = np.exp(np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02))
             value, slope, whole = self.real(c)
@@ -239,12 +240,13 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
         return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
-        tilt, below = band.saddle(start)
+        tilt, below = band.saddle(start, NEXT if depth > 1 else 3.0)
         level = most - WITHIN
         if depth and below.bound < level - NEGLIGIBLE:
             counts = [(one, at.order) for one, at in found if at.bound >= level - NEGLIGIBLE]
             return Chosen(counts, [one for one in found if one[1].bound < level - NEGLIGIBLE], (band, below), level)
         found.append((band, tilt))
-        most, start = max(most, tilt.bound), 1.5 * tilt.order
+        start = tilt.order * (tilt.order / found[-2][1].order if depth else 1.5)
+        most = max(most, tilt.bound)
         caps = [lower_cap(step, cap) for (step, _), cap in zip(parts.steps, caps)]
     return None

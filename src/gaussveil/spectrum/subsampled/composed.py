@@ -73,7 +73,9 @@ def lower_end(parts: Sequence[tuple[Any, int]], epsilon: float) -> float:
 
 
 def step_of(source: Any) -> Step | None:
-    """The step that a stored profile stands for, if the contour takes it."""
+    """The step that a stored profile stands for, if the contour takes it; steps stand for themselves."""
+    if isinstance(source, Step):
+        return source
     if isinstance(source, ReplacedInBatch):
         return Step(source.noise_multiplier, source.rate, replace=True)
     if not isinstance(source, PoissonSubsampled) or not isinstance(source.base, PrivacyLoss):

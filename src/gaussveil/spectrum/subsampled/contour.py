@@ -77,6 +77,12 @@ class Parts(NamedTuple):
             return 0.0
         return sum(count * math.exp(step.left_out(self.cap(step))) for step, count in self.steps)
 
+    def start(self, normal: float, z: float) -> float:
+        """Where a search for an order begins: at that of a normal loss, or at one that tilts a single output to z."""
+        if self.steps and not self.gaussians.energy.size and not self.steps[0][0].backward:
+            normal = min(normal, max(z, 1.0) / self.steps[0][0].slope(z))
+        return min(normal if 0.0 < normal < math.inf else 1.0, 0.5 * self.gaussians.highest_order)
+
     def real_moments(self, order: float) -> tuple[float, float, float]:
         """K, K', K'' of the composition at a real order."""
         total = np.array(self.gaussians.real_moments(order))
@@ -101,7 +107,11 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
     limit = parts.gaussians.highest_order
     _, mean, variance = parts.real_moments(0.0)
     low, high = (0.0, limit) if mean - epsilon <= 2.0 * math.sqrt(variance) else (-1.0, 0.0)
-    centre = min(1.0, limit / 2.0) if low == 0.0 else -0.5
+    centre = -0.5
+    if low == 0.0:
+        far = epsilon - mean
+        z = parts.steps[0][0].place(epsilon) if parts.steps else 0.0
+        centre = parts.start((far + math.sqrt(far * far + 4.0 * variance)) / (2.0 * variance), z)
     for _ in range(80):
         value, mean, variance = parts.real_moments(centre)
         force = mean - epsilon - 1.0 / centre - 1.0 / (1.0 + centre)
@@ -117,6 +127,7 @@ def saddle(parts: Parts, epsilon: float) -> Saddle:
             newton = centre * math.exp(max(-1.5, min(1.5, -force / stiffness / centre)))
         if not low < newton < high:
             newton = 0.5 * (low + high) if math.isfinite(high) else 2.0 * centre
+            newton = 0.1 * high if low == 0.0 and math.isfinite(high) else newton
         centre = newton
     peak = value - centre * epsilon - math.log(abs(centre)) - math.log1p(centre)
     return Saddle(centre, 1.0 / math.sqrt(stiffness), peak)
@@ -152,7 +163,7 @@ class Nodes(NamedTuple):
         if missing:
             rest = -math.expm1(value)
             value, slope, error = math.log(max(rest, 1e-300)), -slope * (1.0 - rest) / rest, error * (1.0 - rest) / rest
-        error += self.left_out * math.exp(min(-value, 700.0))
+        error += self.left_out * math.exp(min(-value, 700.0)) + 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
         return value, slope, error if settled else math.inf
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.enclosure import exact_terms
-from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
+from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, exp_up, intersection, log_down
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
@@ -34,6 +34,7 @@ from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
 from gaussveil.typing import Floats
 
+ENDS = ("lower", "upper", "log_lower", "log_upper")
 TOLERANCE = 1e-13
 FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
@@ -121,7 +122,7 @@ class SubsampledLoss(Curve):
         return forward if backward.chernoff(epsilon) <= forward else max(forward, float(backward.log_delta(epsilon)))
 
     def _divergence(self, epsilon: Floats) -> Any:
-        return np.exp(self.log_delta(epsilon))
+        return exp_up(self.log_delta(epsilon))
 
     def epsilon(self, delta: Any) -> Any:
         """Smallest epsilon with `delta(epsilon) <= delta`, on the private side."""
@@ -133,10 +134,7 @@ class SubsampledLoss(Curve):
         forward, backward = self.epsilon(delta), self.reversed()
         goals = probability_array("delta", delta, np.zeros(()))
         pairs = zip(np.ravel(np.where(np.isfinite(forward), forward, 0.0)), np.ravel(goals))
-        if not any(
-            goal > 0.0 and backward.chernoff(level) > math.log(goal) and backward.delta(level) > goal
-            for level, goal in pairs
-        ):
+        if not any(goal > 0.0 and backward._exceeds(log_down(goal), float(level)) for level, goal in pairs):
             return forward
         return np.maximum(forward, backward.epsilon(delta))[()]
 
@@ -146,10 +144,32 @@ class SubsampledLoss(Curve):
             return self.gaussian.enclose(epsilon)
         levels = epsilon_array(epsilon, np.zeros(()))
         found = [self._enclose_at(float(level)) for level in np.ravel(levels)]
-        ends = ([getattr(one, end) for one in found] for end in ("lower", "upper", "log_lower", "log_upper"))
+        ends = ([getattr(one, end) for one in found] for end in ENDS)
         return Enclosure(*(np.reshape(np.array(end), levels.shape)[()] for end in ends))
 
+    def dp_enclose(self, epsilon: float) -> Enclosure:
+        """Rigorous ends of the worse direction's delta; the other one is enclosed unless it is surely smaller."""
+        from gaussveil.spectrum.subsampled.ball_line import surely_below
+
+        ahead, back = self.enclose(epsilon), self.reversed()
+        known = bool(back.steps) and (back.gaussian is None or back._exact_terms is not None)
+        if known and ahead.lower > 0.0 and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower):
+            return ahead
+        other = back.enclose(epsilon)
+        return Enclosure(*(max(getattr(ahead, end), getattr(other, end)) for end in ENDS))
+
     # --- inside
+
+    @np.errstate(all="ignore")
+    def _exceeds(self, goal: float, epsilon: float) -> bool:
+        """Whether log delta may exceed a goal."""
+        if self.chernoff(epsilon) <= goal:
+            return False
+        if self._single is None and self.steps:
+            value, _, error = nodes_for(self._parts, epsilon, goal).log_delta(epsilon)
+            if math.isfinite(error):
+                return value + error > goal
+        return float(self.log_delta(epsilon)) > goal
 
     def _evaluate(
         self, epsilon: float, nodes: Nodes | Lines | None = None
@@ -158,8 +178,8 @@ class SubsampledLoss(Curve):
         if epsilon >= self.largest_loss:
             return -math.inf, 0.0, 0.0, nodes
         if not self.steps:
-            value = float(self.gaussian.log_delta(epsilon)) if self.gaussian is not None else -math.inf
-            return value, math.nan, 1e-10, nodes
+            value = float(self.gaussian.enclose(epsilon).log_upper) if self.gaussian is not None else -math.inf
+            return value, math.nan, 0.0, nodes
         if self._single is not None:
             return float(enclose_single(self._single, epsilon).log_upper), math.nan, 0.0, nodes
         with np.errstate(all="ignore"):
@@ -209,7 +229,7 @@ class SubsampledLoss(Curve):
     @cached_property
     def _grid(self) -> Curve:
         """A pessimistic composition, for the few places where no contour settles in doubles."""
-        items: list[Any] = [_stored(step) for step, _ in self.steps]
+        items: list[Any] = [stored(step) for step, _ in self.steps]
         counts = [count for _, count in self.steps]
         if self.gaussian is not None:
             items, counts = [*items, self.gaussian], [*counts, 1]
@@ -233,15 +253,16 @@ class SubsampledLoss(Curve):
         if not self.steps:
             return 0.0 if self.gaussian is None else float(self.gaussian.epsilon(delta))
         if self._single is not None:
-            return self.largest_loss if delta <= 0.0 else single_epsilon(self._single, math.log(delta))
+            return self.largest_loss if delta <= 0.0 else single_epsilon(self._single, log_down(delta))
         if delta <= 0.0:
             return self.largest_loss
-        goal, largest = math.log(delta), self.largest_loss
+        goal, largest = log_down(delta), self.largest_loss
         if self._distance() <= delta:
             return 0.0
         epsilon, windowed = self._first_guess(goal), self._parts.windowed(goal - 2.0)
         low, high = -math.inf, largest
         nodes: Nodes | Lines | None = one_line(windowed, epsilon)
+        fresh = nodes is not None  # lines were not yet placed by their own approximation
         if nodes is None:
             lines = nodes = lines_near(windowed, goal, epsilon)
             epsilon = min(lines.epsilon, largest)
@@ -256,7 +277,9 @@ class SubsampledLoss(Curve):
             found = (math.nan, math.nan, math.inf) if nodes is None else nodes.log_delta(epsilon)
             near = isinstance(nodes, Lines) and nodes.near(*found, epsilon)
             if nodes is None or not (near or _accurate(*found, epsilon)):
-                nodes = nodes_for(self._parts, epsilon, goal - 2.0)
+                nodes, fresh = nodes_for(windowed, epsilon, goal - 2.0, goal if fresh else None), False
+                if isinstance(nodes, Lines) and low < nodes.epsilon < high:
+                    epsilon = nodes.epsilon
                 found = nodes.log_delta(epsilon)
             value, slope, error = found
             if not math.isfinite(error):
@@ -322,20 +345,27 @@ class SubsampledLoss(Curve):
 
 
 def _guess(parts: Parts, goal: float) -> float:
-    """Epsilon by the saddlepoint approximation log delta = K(c) - c K'(c) - log(c (1+c) sqrt(2 pi K''(c)))."""
-    low, high = 0.0, parts.gaussians.highest_order
-    order, epsilon = min(1.0, high / 2.0), 0.0
-    for _ in range(40):
+    """Epsilon by the saddlepoint approximation log delta = K(c) - c K'(c) - log(c (1+c) sqrt(2 pi K''(c))).
+
+    Near an order log delta falls by it for each epsilon, which also bridges orders at which a rare output takes over.
+    """
+    low, high, epsilon = 0.0, parts.gaussians.highest_order, 0.0
+    order = parts.start(math.sqrt((1.0 - 2.0 * goal) / parts.real_moments(0.0)[2]), math.sqrt(-2.0 * goal))
+    for _ in range(16):
         value, mean, variance = parts.real_moments(order)
         spread = order * (1.0 + order) * math.sqrt(2.0 * math.pi * variance) + 1.0
         found = value - order * mean - math.log(spread)
-        if math.isfinite(found):
-            epsilon = mean
-        if abs(found - goal) < 0.1 or high - low < 1e-6 * order:
+        if found > goal or (low == 0.0 and math.isfinite(found)):
+            epsilon = max(mean + (found - goal) / order, 0.0)
+        if abs(found - goal) < 0.5:
+            return max(mean + (found - goal) / order, 0.0)
+        if high < 1.01 * low:
             break
         low, high = (order, high) if found > goal else (low, order)
-        step = order * math.sqrt(max(min(goal / min(found, -1e-9), 9.0), 1.0 / 9.0)) if math.isfinite(found) else 0.0
-        order = step if low < step < high else (0.5 * (low + high) if math.isfinite(high) else 2.0 * order)
+        newton = (found - goal) / (order * order * variance + 1.0) if math.isfinite(found) else -3.0
+        step = order * math.exp(max(-3.0, min(newton, 3.0)))
+        middle = math.sqrt(low * high) if low > 0.0 else 0.1 * high
+        order = step if low < step < high else middle if math.isfinite(high) else 2.0 * order
     return epsilon
 
 
@@ -344,8 +374,7 @@ def _single_guess(step: Step, goal: float) -> float:
     low, high = 1e-12, 1e3
     for _ in range(50):
         middle = math.sqrt(low * high)
-        raised = math.expm1(min(middle, 700.0)) + step.sampling_rate
-        edge = step.noise_multiplier * math.log(raised / step.sampling_rate) + 0.5 / step.noise_multiplier
+        raised, edge = math.expm1(min(middle, 700.0)) + step.sampling_rate, step.place(middle)
         part = math.log(step.sampling_rate) + float(scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge))
         rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
         found = part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf
@@ -353,7 +382,7 @@ def _single_guess(step: Step, goal: float) -> float:
     return high
 
 
-def _stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
+def stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
     """The step as a profile, whose shift is rounded up; of a replaced record a bound of both directions."""
     if step.replace:
         return FixedSizeBatch(step.noise_multiplier, step.sampling_rate)
@@ -369,9 +398,3 @@ def _plain_terms(loss: PrivacyLoss | None) -> Gaussians:
     if loss is None:
         return Gaussians(*(np.zeros(0) for _ in range(4)))
     return Gaussians(*(np.asarray(column, dtype=np.float64) for column in loss._terms.columns()))
-
-
-@lru_cache(maxsize=64)
-def cached_loss(steps: tuple[tuple[Step, int], ...]) -> SubsampledLoss:
-    """The loss of steps alone, built once."""
-    return SubsampledLoss(steps)

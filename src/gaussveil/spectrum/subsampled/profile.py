@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
-from gaussveil.spectrum.subsampled.loss import cached_loss
+from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
@@ -29,4 +30,9 @@ class ReplacedInBatch(PrivacyProfile):
         _set(self, "rate", _number("rate", self.rate, low=1e-9, high=1.0))
 
     def _divergence(self, epsilon: Floats) -> Any:
-        return cached_loss(((Step(self.noise_multiplier, self.rate, replace=True), 1),)).delta(epsilon)
+        return _once(Step(self.noise_multiplier, self.rate, replace=True)).delta(epsilon)
+
+
+@lru_cache(maxsize=64)
+def _once(step: Step) -> SubsampledLoss:
+    return SubsampledLoss([(step, 1)])

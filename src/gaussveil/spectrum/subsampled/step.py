@@ -63,6 +63,15 @@ class Step:
         """z_t: to its left A is nearly constant, to its right nearly linear."""
         return self.noise_multiplier * (self.floor - math.log(self.sampling_rate)) + 0.5 / self.noise_multiplier
 
+    def place(self, loss: float) -> float:
+        """The z at which A is a loss above 0."""
+        odds = self.sampling_rate / (math.expm1(min(loss, 700.0)) + self.sampling_rate)
+        return 0.5 / self.noise_multiplier - self.noise_multiplier * math.log(odds)
+
+    def slope(self, z: float) -> float:
+        """A'(z)."""
+        return _logistic((z - self.knee) / self.noise_multiplier) / self.noise_multiplier
+
     def log_density(self, z: Any) -> Any:
         """A(z); analytic to the right of the knee for any imaginary part, to its left for |Im z| < pi sigma."""
         right = z.real > self.knee
@@ -112,21 +121,26 @@ class Step:
         weight = -order if self.backward else 1.0 + order
         if weight < 0.0 and not self.replace:  # log-concave, with variance at most 1
             mode = self._mode(weight)
-            return _with_known(mode - REACH, mode + REACH)
+            return self._with_known(mode - REACH, mode + REACH)
         far = max(weight, abs(order)) / self.noise_multiplier
         far += math.sqrt(max(far * far - 2.0 * far * min(self.knee, 0.0), 0.0)) + REACH
         far = min(far, cap + REACH)
         z = np.linspace(-far if self.replace else -REACH, far, CELLS + 1)
         first, second = self.logs(z)
-        return _with_known(*_inside(z, order * (first - second) + first + self._log_weight(z, cap)))
+        return self._with_known(*_inside(z, order * (first - second) + first + self._log_weight(z, cap)))
+
+    def _with_known(self, low: float, high: float) -> tuple[float, float]:
+        """An interval that holds all of both densities where the tilted one is near: their integrals are subtracted."""
+        far = REACH + 1.0 / self.noise_multiplier
+        low = min(low, -far if self.replace else -REACH) if low < KNOWN - REACH else low
+        return low, (max(high, far) if high > REACH - KNOWN else high)
 
     def _mode(self, weight: float) -> float:
         """The z with z = weight A'(z), for a negative weight."""
         low, high = weight / self.noise_multiplier, 0.0
         for _ in range(50):
             mode = 0.5 * (low + high)
-            slope = _logistic((mode - self.knee) / self.noise_multiplier) / self.noise_multiplier
-            low, high = (low, mode) if mode > weight * slope else (mode, high)
+            low, high = (low, mode) if mode > weight * self.slope(mode) else (mode, high)
         return mode
 
     def real_moments(self, order: float, cap: float = math.inf) -> tuple[float, float, float]:
@@ -199,9 +213,10 @@ class Sums(NamedTuple):
         total = parts.sum(axis=1)
         size = np.abs(parts)
         rounding = 4.0 * UNIT * ((size + known * np.exp(self.log_weight.real)) * np.abs(exponent) + size).sum(axis=1)
+        lost = ~(np.abs(total + known) > rounding)  # the moment is no larger than its rounding: that stands for it
+        total = np.where(lost, rounding + 1e-300 - known, total)
         found = log_one_plus(total) if known else np.log(total)
-        modulus = np.maximum(np.abs(total + known), 1e-300)
-        return Moments(found + scale, rounding / modulus)
+        return Moments(found + scale, np.where(lost, 4.0, rounding / np.abs(total + known)))
 
 
 def _inside(x: Floats, size: Floats) -> tuple[float, float]:
@@ -210,20 +225,19 @@ def _inside(x: Floats, size: Floats) -> tuple[float, float]:
     return float(x[max(inside[0] - 1, 0)]), float(x[min(inside[-1] + 1, x.size - 1)])
 
 
-def _with_known(low: float, high: float) -> tuple[float, float]:
-    """An interval that holds all of the normal density where its tilted one is near: its integrals are subtracted."""
-    return (min(low, -REACH) if low < KNOWN - REACH else low), (max(high, REACH) if high > REACH - KNOWN else high)
-
-
 def _logistic(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 0.0
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700.0 else 1e-304
 
 
 def log_one_plus(z: Any) -> Any:
-    """log(1 + z) with all digits next to 0, which NumPy's has for real numbers only."""
+    """log(1 + z) with all digits next to 0, which NumPy's has for real numbers only, and next to -1."""
     if not np.iscomplexobj(z):
         return np.log1p(z)
-    return 0.5 * np.log1p(2.0 * z.real + z.real**2 + z.imag**2) + 1j * np.arctan2(z.imag, 1.0 + z.real)
+    beyond = 2.0 * z.real + z.real**2 + z.imag**2
+    log = 0.5 * np.log1p(beyond)
+    if beyond.min(initial=0.0) < -0.9:
+        log = np.where(beyond < -0.9, np.log(np.hypot(1.0 + z.real, z.imag)), log)
+    return log + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
 def turn_less_one(angle: Floats) -> Complexes:
