@@ -22,6 +22,8 @@ from gaussveil.engines.whole_files import read_parquet, require_fitting, require
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.report.number_files import read_numbers
 
+PROMISE = ("--epsilon", "1", "--delta", "1e-5")
+COLUMNS = ("--household", "c0", "--time", "c1", "--power", "c2")
 SPILLING = """
 import sys
 from gaussveil.engines import open
@@ -88,9 +90,7 @@ def test_parquet_that_unpacks_to_more_than_memory_is_refused_before_it_is_read(t
     for read in (read_parquet, read_numbers, lambda path: require_fitting(str(path))):
         with pytest.raises(SourceError, match="more than"):
             read(file)
-    done = CliRunner().invoke(
-        app, ["stream", "design", str(file), "--out", str(tmp_path / "m"), "--epsilon", "1", "--delta", "1e-5"]
-    )
+    done = CliRunner().invoke(app, ["stream", "design", str(file), "--out", str(tmp_path / "m"), *PROMISE, *COLUMNS])
     assert isinstance(done.exception, SourceError)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
 
