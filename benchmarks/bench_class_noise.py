@@ -1,9 +1,9 @@
 """Class-label noise: worst delta against white noise on the same models, and the time of whole designs.
 
-Thirty and a hundred labels of 12 coordinates, complete graph, constant queries: load shapes of simulated households
-(log power over 3 hours). Times are wall seconds, with CPU seconds beside; the goals are 60 s and 10 min on two free
-cores. The synthetic setting of the paper (4 labels, 2-d, means on a line, Wishart covariances) is compared with white
-noise and Algorithm 1.
+Thirty, a hundred and three hundred labels of 12 coordinates, complete graph, constant queries: load shapes of simulated
+households (log power over 3 hours). Times are CPU seconds, as others use the machine, with those of the clock beside;
+the goals are a minute, 20 s and 5 min. The synthetic setting of the paper (4 labels, 2-d, means on a line, Wishart
+covariances) is compared with white noise and Algorithm 1.
 """
 
 from __future__ import annotations
@@ -99,11 +99,13 @@ def synthetic() -> list[dict[str, Any]]:
 
 def run() -> list[dict[str, Any]]:
     rows = synthetic()
-    for count, limit in ((30, 60.0), (100, 600.0)):
+    for count, limit in ((30, 60.0), (100, 20.0), (300, 300.0)):
         found, seconds, busy, white = timed(count)
         pairs = count * (count - 1)
         name = f"{count} labels, 12 dimensions, {pairs} ordered pairs"
-        rows.append(row(f"{name}: s for a design", seconds, None, limit, seconds <= limit, f"{busy:.0f} s of CPU"))
+        rows.append(
+            row(f"{name}: CPU s of a design", busy, None, limit, busy <= limit, f"{seconds:.0f} s by the clock")
+        )
         shown = ", ".join(f"{kind} {value:.4g}" for kind, value in found.candidates.items())
         note = f"retained variance {found.retained_variance:.3f}; {shown}"
         rows.append(
