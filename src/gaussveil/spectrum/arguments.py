@@ -48,8 +48,9 @@ def require_finite(name: str, array: Array) -> None:
 def epsilon_array(epsilon: Any, like: Array) -> Array:
     """A privacy parameter epsilon >= 0."""
     array = float_array("epsilon", epsilon, like)
-    require_finite("epsilon", array)
-    if not bool(array_namespace(array).all(array >= 0)):
+    xp = array_namespace(array)
+    if not bool(xp.all((array >= 0) & (array < xp.inf))):
+        require_finite("epsilon", array)
         raise ParameterError("'epsilon' must be >= 0. Got a negative value.")
     return array
 

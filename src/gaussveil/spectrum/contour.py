@@ -228,6 +228,8 @@ def log_delta(terms: Terms, threshold: Array) -> Integral:
 
 def _log_delta_rows(terms: Terms, threshold: Array) -> Integral:
     xp = array_namespace(threshold)
+    if bool(xp.all(xp.min(terms.variance_gap, axis=-1) < 0) & xp.all(threshold < xp.inf)):  # no loss has an end
+        return log_hockey_stick(terms, threshold)
     _, supremum = loss_limits(terms)
     rounding = 4 * (terms.variance_gap.shape[-1] + 8) * UNIT_ROUNDOFF
     rows = where(threshold < supremum * (1 - rounding))

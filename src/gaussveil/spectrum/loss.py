@@ -298,9 +298,11 @@ class PrivacyLoss(AttackRisk):
         return condensed(self._terms)
 
     def _broadcast(self, argument: Array, terms: Terms | None = None) -> tuple[Terms, Array, tuple[int, ...]]:
-        xp = array_namespace(self._terms.variance_gap, argument)
+        xp, shape = array_namespace(self._terms.variance_gap, argument), self.batch_shape
+        if tuple(argument.shape) == shape:
+            return (terms or self._terms).flat(shape), xp.reshape(argument, (-1,)), shape
         try:
-            shape = np.broadcast_shapes(self.batch_shape, tuple(argument.shape))
+            shape = np.broadcast_shapes(shape, tuple(argument.shape))
         except ValueError:
             raise ShapeError(
                 f"The argument of shape {tuple(argument.shape)} must broadcast with the batch {self.batch_shape}."
@@ -312,6 +314,8 @@ class PrivacyLoss(AttackRisk):
         terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap), self._condensed)
         xp = array_namespace(flat)
         values, _, error = contour.log_delta(terms, flat)
+        if bool(xp.all((values > -700) & (error <= 5 * ROUNDING_LIMIT))):  # as nearly always
+            return _plain(xp.reshape(xp.minimum(values, xp.zeros_like(values)), shape))
         # One part in 1e9 of delta; of its logarithm, where delta leaves the range of doubles. NaN is doubtful too.
         allowed = xp.where(values > -700, xp.full_like(values, 5.0), xp.abs(values)) * ROUNDING_LIMIT
         doubtful = ~(error <= allowed)

@@ -8,6 +8,7 @@ span many decades the difference in turn loses the small ones, and the singular 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,11 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
             "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. "
             f"Got {leading[0]}, {leading[1]}, {leading[2]} and {leading[3]}."
         ) from None
-    rows = int(np.prod(batch, dtype=np.int64))
+    rows = math.prod(batch)
     flat = [
         xp.reshape(xp.broadcast_to(array, (*batch, *(dimension,) * rank)), (rows, *(dimension,) * rank))
+        if batch
+        else array[None, ...]
         for array, rank in ranked
     ]
     at_once = (CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS) // dimension**2 + 1
@@ -69,9 +72,10 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
     for start in range(0, max(rows, 1), at_once):
         stop = min(start + at_once, rows)
         pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
-    gap, log_ratio, mean_gap = (xp.reshape(xp.concat(list(part)), (*batch, dimension)) for part in zip(*pieces))
-    limits = ((gap, LARGEST**2), (log_ratio, LARGEST), (mean_gap, LARGEST))
-    if not all(bool(xp.all(xp.abs(column) <= limit)) for column, limit in limits):
+    whole = pieces[0] if len(pieces) == 1 else [xp.concat(list(part)) for part in zip(*pieces)]
+    gap, log_ratio, mean_gap = (xp.reshape(part, (*batch, dimension)) for part in whole)
+    inside = (xp.abs(gap) <= LARGEST**2) & (xp.abs(log_ratio) <= LARGEST) & (xp.abs(mean_gap) <= LARGEST)
+    if not bool(xp.all(inside)):
         raise NumericalError(
             "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."
         )
