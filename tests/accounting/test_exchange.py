@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import dp_accounting
 import numpy as np
 import pytest
@@ -44,6 +46,16 @@ def test_laplace_in_and_out() -> None:
     found = charges_from_event(dp_accounting.LaplaceDpEvent(4.0))
     assert found == [(Charge(Laplace(0.25)), 1)]
     assert event_from_charges(found).events[0].event == dp_accounting.LaplaceDpEvent(4.0)
+
+
+@pytest.mark.parametrize("scale", [3.0, 4.7, 0.7, 49.0])
+def test_what_events_divide_is_rounded_up(scale: float) -> None:
+    """Half of all quotients were rounded down: a shift too small, and so was its delta."""
+    ((gaussian, _),) = charges_from_event(dp_accounting.GaussianDpEvent(scale))
+    ((laplace, _),) = charges_from_event(dp_accounting.LaplaceDpEvent(scale))
+    (shift,) = gaussian.parts[0].source.exact_mean_gap
+    for found in (shift, laplace.parts[0].source.shift_over_scale):
+        assert Fraction(1) <= Fraction(found) * Fraction(scale) < Fraction(1) + Fraction(1, 2**51)
 
 
 def test_exported_events_come_back() -> None:

@@ -7,6 +7,7 @@ thing under add/remove adjacency. Where an event has no counterpart we refuse in
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
@@ -86,19 +87,21 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
     library = _library()
     moved = 2.0 if replace else 1.0  # a replaced record moves a sum twice as far
     if isinstance(event, library.GaussianDpEvent):
-        return GaussianPair.mean_shift(moved / _scale(event.noise_multiplier))
+        return GaussianPair.mean_shift(_over(moved, event.noise_multiplier))
     if isinstance(event, library.ZCDpEvent):
         return ZeroConcentrated(float(event.rho), float(event.xi))
     if isinstance(event, library.LaplaceDpEvent):
-        return Laplace(moved / _scale(event.noise_multiplier))
+        return Laplace(_over(moved, event.noise_multiplier))
     if isinstance(event, library.DiscreteLaplaceDpEvent):
-        return DiscreteLaplace(int(moved) * int(event.sensitivity), 1.0 / _scale(event.noise_parameter))
+        return DiscreteLaplace(int(moved) * int(event.sensitivity), -_over(-1.0, event.noise_parameter))
     if isinstance(event, library.RandomizedResponseDpEvent) and replace:
         share = _scale(event.noise_parameter) / event.num_buckets
-        return RandomisedResponse(math.log((1.0 - event.noise_parameter) / share + 1.0), int(event.num_buckets))
+        loss = math.log((1.0 - event.noise_parameter) / share + 1.0)
+        return RandomisedResponse(loss * (1.0 + 1e-15), int(event.num_buckets))
     batch = isinstance(event, library.SampledWithoutReplacementDpEvent) and replace
     if batch and isinstance(event.event, library.GaussianDpEvent):
-        return FixedSizeBatch(_scale(event.event.noise_multiplier), event.sample_size / event.source_dataset_size)
+        rate = min(_over(event.sample_size, event.source_dataset_size), 1.0)
+        return FixedSizeBatch(_scale(event.event.noise_multiplier), rate)
     if isinstance(event, library.SingleEpochTreeAggregationDpEvent):
         counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
         depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
@@ -106,7 +109,7 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
     if isinstance(event, library.MixtureOfGaussiansDpEvent) and not replace:
         found = sorted(zip(event.sensitivities, event.sampling_probs))
         if len(found) == 2 and found[0][0] == 0.0:
-            shift = GaussianPair.mean_shift(found[1][0] / _scale(event.standard_deviation))
+            shift = GaussianPair.mean_shift(_over(found[1][0], event.standard_deviation))
             return PoissonSubsampled(shift, float(found[1][1]))
     name = type(event).__name__
     known = (
@@ -116,6 +119,12 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         f"{name} has no counterpart here: {known}. "
         "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
     )
+
+
+def _over(moved: float, scale: float) -> float:
+    """moved / scale, rounded up."""
+    found, exact = moved / _scale(scale), Fraction(moved) / Fraction(float(scale))
+    return found if found >= exact else math.nextafter(found, math.inf)
 
 
 def _scale(noise_multiplier: float) -> float:

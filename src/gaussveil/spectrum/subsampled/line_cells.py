@@ -84,7 +84,8 @@ class Cells:
         self.under = np.append(-np.inf, under)
         fall = -low
         if step.backward and fall > c * one[0] / noise * (1.0 + UP):  # -A is concave: below its tangent at the left end
-            left, fall = min((left, fall), (level[0], fall - c * one[0] / noise * (1.0 + UP)), key=_left)
+            tangent = level[0], fall - c * one[0] / noise * (1.0 + UP)
+            left, fall = min((left, fall), tangent, key=lambda bound: bound[0] - math.log(bound[1]))
         self.left = left - 0.5 * low * low - math.log(fall) + bottom
         self.mass = np.append(self.left, mass) - 0.5 * math.log(2.0 * math.pi)
         self.left -= 0.5 * math.log(2.0 * math.pi)
@@ -168,11 +169,6 @@ class Cells:
         kept = (total > -0.9) & (total < 0.0)  # M(c) less what falls, which keeps its digits where little does
         direct = np.where(kept, np.minimum(direct, np.log1p(np.where(kept, total, 0.0))), direct)
         return min(0.0, float(np.min(np.where(np.isfinite(direct), density + direct, 0.0))))
-
-
-def _left(bound: tuple[float, float]) -> float:
-    """log of what a level and the rate at which outputs fall below it leave to the left."""
-    return bound[0] - math.log(bound[1])
 
 
 def _spread(low: Floats, high: Floats) -> Floats:
