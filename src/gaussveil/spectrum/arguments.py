@@ -41,7 +41,8 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
 def require_finite(name: str, array: Array) -> None:
     """Refuse NaN and infinities."""
     xp = array_namespace(array)
-    if not bool(xp.all(xp.isfinite(array))):
+    finite = xp.isfinite(array)
+    if not bool(finite.all() if xp is np else xp.all(finite)):
         raise NotFiniteError(f"'{name}' must be finite. Got NaN or infinity; remove or impute such entries first.")
 
 

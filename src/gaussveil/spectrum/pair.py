@@ -30,7 +30,8 @@ class GaussianPair(PrivacyLoss):
         exact = exact_matrices(mean_x, cov_x, mean_y, cov_y)
         gap, log_ratio, mean_gap = reduce_pair(exact)
         xp = array_namespace(gap)
-        ones = xp.broadcast_to(xp.ones((1,), dtype=gap.dtype, device=gap.device), gap.shape)
+        ones = xp.ones(gap.shape[-1:], dtype=gap.dtype, device=gap.device)
+        ones = ones if gap.ndim == 1 else xp.broadcast_to(ones, gap.shape)
         super().__init__(Terms(gap, log_ratio, ones, energy_of(mean_gap)), [ExactSource(exact)])
 
     @classmethod
