@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -178,13 +179,16 @@ def _spread(turned: Floats, vectors: Floats, noise: Floats) -> Floats:
 
 def unweighted(values: Floats) -> tuple[Floats, float]:
     """Variances of the normal law whose rows, weighted into the unit ball, have these; and their mean square weight."""
-    normal = np.random.default_rng(1).normal(size=(NORMAL_ROWS, len(values)))
-    found, weight = values, 1.0
+    squares = _normal_squares(len(values))
+    plain, found, weight = np.mean(squares, axis=0), values, 1.0
     for _ in range(ROUNDS):
-        rows = normal * np.sqrt(found)
-        squares = 1 / np.maximum(np.sum(rows**2, axis=1), 1.0)
-        weight = float(np.mean(squares))
-        seen = (squares @ rows**2) / NORMAL_ROWS / weight
-        plain = np.mean(rows**2, axis=0)
+        weights = 1 / np.maximum(squares @ found, 1.0)
+        weight = float(np.mean(weights))
+        seen = weights @ squares / NORMAL_ROWS / weight
         found = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
     return found, weight
+
+
+@lru_cache(maxsize=1)
+def _normal_squares(size: int) -> Floats:
+    return np.asarray(np.random.default_rng(1).normal(size=(NORMAL_ROWS, size)) ** 2)
