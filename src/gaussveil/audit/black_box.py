@@ -96,10 +96,7 @@ def audit_scores(
         raise ShapeError(f"both inputs need equally many outputs, at least 8. Got {x.size} and {y.size}.")
     first = max(1, round(pilot * x.size))
     level = (1.0 - confidence) / 2.0  # per direction
-    events = (
-        _event("x_y", x, y, first, claimed.epsilon, level),
-        _event("y_x", -y, -x, first, claimed.epsilon, level),
-    )
+    events = (_event("x_y", x, y, first, claimed.epsilon, level), _event("y_x", -y, -x, first, claimed.epsilon, level))
     return BlackBoxAudit(claimed, confidence, events)
 
 

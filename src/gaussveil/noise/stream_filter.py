@@ -165,10 +165,7 @@ class StreamFilter:
     def _numerator(self) -> tuple[float, float]:
         """A and B of gamma |1 - pole z|^2 = A + 2 B cos w."""
         slope, power = self._slope, self.white**2
-        return (
-            self.direct**2 + slope**2 + power * (1 + self.pole**2),
-            self.direct * slope - power * self.pole,
-        )
+        return (self.direct**2 + slope**2 + power * (1 + self.pole**2), self.direct * slope - power * self.pole)
 
     @cached_property
     def inner(self) -> DiscreteGaussian:

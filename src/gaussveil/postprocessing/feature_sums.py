@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil.postprocessing.class_guess import RefinedSums
-from gaussveil.postprocessing.maximisation import (
-    expectation_maximisation,
-    log_joint,
-    posterior_shares,
-)
+from gaussveil.postprocessing.maximisation import expectation_maximisation, log_joint, posterior_shares
 from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.postprocessing.public_features import well_shaped
 from gaussveil.typing import Floats

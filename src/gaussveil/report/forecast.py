@@ -24,9 +24,7 @@ LOWEST_KW = 0.01  # a zero has no place on a log axis
 
 
 def forecast_report(
-    forecast: PrivateForecast,
-    certificate: Certificate,
-    diagnostics: PrivateDiagnostics | None = None,
+    forecast: PrivateForecast, certificate: Certificate, diagnostics: PrivateDiagnostics | None = None
 ) -> Report:
     """The released forecast with its band, then its certificate. With diagnostics the page is for the owner alone."""
     page = certificate_report(certificate)

@@ -149,11 +149,7 @@ def _fit_block(series: Floats, p: int, q: int) -> tuple[Floats, Floats]:
 
 
 def _descend(
-    innovations: Callable[[Floats, Floats], Floats],
-    series: Floats,
-    theta: Floats,
-    p: int,
-    tolerance: float,
+    innovations: Callable[[Floats, Floats], Floats], series: Floats, theta: Floats, p: int, tolerance: float
 ) -> tuple[Floats, Floats]:
     """Levenberg-Marquardt in lockstep, one trial per household and pass; leaving the admissible region is a failure."""
     theta = theta.copy()

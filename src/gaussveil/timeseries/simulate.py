@@ -44,12 +44,7 @@ _RESIDUAL_MA = 0.25
 
 
 def simulate_households(
-    homes: int,
-    days: int,
-    step_minutes: int = 15,
-    seed: int | Generator = 0,
-    *,
-    start: str = "2018-10-29",
+    homes: int, days: int, step_minutes: int = 15, seed: int | Generator = 0, *, start: str = "2018-10-29"
 ) -> Readings:
     """Readings of `homes` households over `days` days from `start` (a date, midnight), the same for the same seed."""
     checks.whole("homes", homes)

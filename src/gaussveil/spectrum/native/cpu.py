@@ -49,8 +49,7 @@ def _integrals(terms: Terms, threshold: Array, tail: bool, pole: float, directio
     columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
     rows, count = columns[0].shape
     job = Integrals(
-        *_places(*columns, *found),
-        *(threshold.shape[0], count if rows > 1 else 0, count, tail, pole, direction),
+        *_places(*columns, *found), *(threshold.shape[0], count if rows > 1 else 0, count, tail, pole, direction)
     )
     _run(_LIBRARY.gaussveil_integrals, job)
     return found

@@ -21,14 +21,7 @@ from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
-from gaussveil.spectrum.subsampled.band_lines import (
-    CLOSE,
-    Lines,
-    far_from_root,
-    lines_near,
-    nodes_for,
-    one_line,
-)
+from gaussveil.spectrum.subsampled.band_lines import CLOSE, Lines, far_from_root, lines_near, nodes_for, one_line
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
