@@ -242,7 +242,7 @@ PROMISED = ("--epsilon", "1", "--delta", "1e-6", "--out", "out.json")
         ),
         (("logistic", "in.csv", "--unit", "home", *PROMISED), "--unit home and --target label; its columns are Zähler"),
         (("regress", "in.csv", "--target", "Leistung", "--unit", "Zähler", *PROMISED), "--rows-per-unit must be given"),
-        (("forecast", "none.csv", "--home", "1", *PROMISED), "no file matches 'none.csv': check the path"),
+        (("forecast", "none.csv", "--home", "1", *PROMISED), "none.csv: cannot be read (no such file): check the path"),
     ],
 )
 def test_mistakes_are_answered_before_anything_heavy_is_loaded(

@@ -83,7 +83,7 @@ def _header(path: Path, *, planned: bool) -> list[str] | None:
     kind = path.name.lower()
     if not kind.endswith((".csv", ".csv.gz", ".parquet")) or not path.is_file():
         if not planned and not re.search(r"[*?#\[]", str(path)) and not path.exists():
-            raise SourceError(f"no file matches {str(path)!r}: check the path.")
+            raise SourceError(f"{path}: cannot be read (no such file): check the path")
         return None
     if kind.endswith(".parquet"):
         import pyarrow as pa
