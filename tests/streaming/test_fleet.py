@@ -14,6 +14,7 @@ import pytest
 from gaussveil.errors import GaussveilError, SourceError
 from gaussveil.mechanisms import MeterFleet
 from gaussveil.streaming import FleetGateway, Message
+from gaussveil.streaming.gateway import Answer
 from gaussveil.streaming.mqtt import MqttGateway
 from gaussveil.streaming.mqtt_client import Broker
 
@@ -41,6 +42,7 @@ def test_each_reading_counts_once_and_periods_close_by_public_rules(tmp_path: Pa
     first = gateway.answer(messages(("a", 0, 0.5), ("a", 0, 0.9), ("b", 0, np.nan), ("x", 0, 1.0), ("c", 1, 0.25)))
     assert [(run[0], len(run[1])) for run in first[-1].runs] == [(0, 1)]
     assert np.array_equal(counted, [[0.5, np.nan, np.nan]], equal_nan=True)
+    gateway.confirm(first[-1])
     assert gateway.answer(messages(("b", 0, 0.7)))[0].runs == []
     far = messages(("a", 10**6, 0.1), ("a", 2**63 + 5, 0.1), ("a", -1, 0.1))
     assert all(not answer.runs for answer in gateway.answer(far))
@@ -79,9 +81,45 @@ def test_after_a_crash_the_same_sums_are_said_and_open_readings_still_count(tmp_
         FleetGateway(tmp_path / "none")
 
 
+def test_a_delivery_that_failed_is_made_good_with_the_same_sums(tmp_path: Path) -> None:
+    gateway = begun(tmp_path)
+    group = messages(("a", 0, 0.5), ("b", 0, 0.5), ("a", 1, 0.5))
+    (lost,) = gateway.answer(group)[-1].runs
+    (again,) = gateway.answer(group)[-1].runs  # the broker had not taken the answer, and delivers the readings again
+    assert (lost[0], lost[1].tolist()) == (again[0], again[1].tolist()) == (0, gateway.fleet.outputs)
+    late = gateway.answer(messages(("b", 1, 0.5), ("a", 2, 0.5)))[-1]
+    assert [(first, sums.tolist()) for first, sums in late.runs] == [(0, gateway.fleet.outputs)]
+    alone = Answer("feeder", [(1, late.runs[0][1][1:])], end=2)
+    gateway.confirm(alone)
+    assert gateway.health()["unconfirmed"] == 2  # period 0 is still owed
+    gateway.answer(messages(("b", 2, 0.5)))
+    gateway.state.close()
+    after = FleetGateway(tmp_path)
+    said = after.answer(messages(("a", 3, 0.5)))[0]
+    assert [(first, sums.tolist()) for first, sums in said.runs] == [(0, after.fleet.outputs)]
+    assert len(after.fleet.outputs) == 3
+    after.confirm(said)
+    assert after.health()["unconfirmed"] == 0
+    assert after.answer(messages(("b", 3, 0.5)))[0].runs == []
+    after.state.close()
+
+
+def test_what_a_transport_keeps_sending_is_said_once_until_the_next_start(tmp_path: Path) -> None:
+    gateway = begun(tmp_path)
+    for period in range(3):
+        answer = gateway.answer(messages(("a", period, 0.5)))[0]
+        gateway.hand_over(answer)
+        assert [first for first, _ in answer.runs] == [period - 1][: period > 0]
+    assert gateway.health()["unconfirmed"] == 2
+    gateway.state.close()
+    again = FleetGateway(tmp_path)
+    assert again.answer(messages(("b", 2, 0.5)))[0].runs[0][1].tolist() == again.fleet.outputs
+    again.state.close()
+
+
 def test_over_lines_the_command_sums_and_says_again(tmp_path: Path) -> None:
-    (tmp_path / "names").write_text("\n".join(NAMES))
-    lines = b"".join(line(meter, period, 0.5) for period in range(4) for meter in NAMES)
+    (tmp_path / "names").write_text("a house \n\nb\r\nc\n")  # one per line, whatever stands in it
+    lines = b"".join(line(meter, period, 0.5) for period in range(4) for meter in ("a house", "b", "c"))
     start = ("--meters", tmp_path / "names", "--epsilon", 1, "--delta", 1e-5, "--name", "feeder")
     outputs = [
         subprocess.run(command("fleet", tmp_path / "state", *more), input=lines, capture_output=True, check=True).stdout
@@ -89,6 +127,7 @@ def test_over_lines_the_command_sums_and_says_again(tmp_path: Path) -> None:
     ]
     assert outputs[0] == outputs[1]
     assert [json.loads(one)["seq"] for one in outputs[0].splitlines()] == [0, 1, 2]
+    assert FleetGateway(tmp_path / "state").health()["meters"] == 3
 
 
 def test_over_a_real_broker(tmp_path: Path, mosquitto: Callable[..., Mosquitto]) -> None:

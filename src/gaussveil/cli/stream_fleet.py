@@ -46,6 +46,7 @@ def fleet(
         made = MeterFleet.design(
             sample_period=sample_period, epsilon=epsilon, delta=delta, home=home, limits=(0.0, limit), account=pays
         )
-        names = meters.read_text(encoding="utf-8").split()
+        lines = meters.read_text(encoding="utf-8").splitlines()
+        names = [line.strip() for line in lines if line.strip()]
         gateway = FleetGateway(folder, fleet=made, meters=names, name=name)
     transport.serve(gateway, broker)

@@ -4,7 +4,7 @@
 - A period is closed when a reading of the period `patience` later has arrived from any meter. Who has not sent by then
   counts as missing, what comes later is late: names and sequence numbers, all public, decide.
 - State, readings of open periods and the sums not yet delivered are on the disk before anything is answered: after a
-  crash the same sums are sent again, never others.
+  crash, or a delivery that failed, the same sums are sent again, never others, from the first that nobody confirmed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class FleetGateway(Gateway):
         except BaseException:
             self.state.close()
             raise
-        self._undelivered = self._confirmed < len(self.fleet.outputs)
+        self._handed_over = self._confirmed
 
     def _begin(self, fleet: MeterFleet | None, meters: Sequence[str], name: str, patience: int) -> None:
         if fleet is None or not meters or len(set(meters)) != len(meters):
@@ -129,8 +129,7 @@ class FleetGateway(Gateway):
             table[rows[chosen[fresh]]] = values[chosen[fresh]]
             self._newest = max(self._newest, period)
         self.broken = True  # until it is on the disk
-        first = index if not self._undelivered else self._confirmed
-        self._undelivered = False
+        first = max(self._confirmed, self._handed_over)  # what nobody has taken yet is said again
         closing = range(index, self._newest - self.patience + 1)
         if closing:
             self._close(closing)
@@ -167,7 +166,7 @@ class FleetGateway(Gateway):
                 lines = [{"fleet": self.name, "seq": runs[0] + k, "kw": kw} for k, kw in enumerate(runs[1].tolist())]
                 body = "".join(json.dumps(line) + "\n" for line in lines)
                 write_whole(place / f"{runs[0]:012d}.json", body)
-                self._confirm(runs[0] + len(lines))
+                self._confirm(runs[0], runs[0] + len(lines))
 
         return readings.writeStream.foreachBatch(batch)
 
@@ -175,10 +174,15 @@ class FleetGateway(Gateway):
         """Its sums were delivered."""
         if answer.end:
             self.counters["delivered"] += 1
-            self._confirm(answer.end)
+            self._confirm(answer.runs[0][0], answer.end)
 
-    def _confirm(self, end: int) -> None:
-        self._confirmed = max(self._confirmed, end)  # on the disk with the next group: sent twice at worst
+    def _confirm(self, first: int, end: int) -> None:
+        if first <= self._confirmed:  # never past a sum that was not delivered
+            self._confirmed = max(self._confirmed, end)  # on the disk with the next group: sent twice at worst
+
+    def hand_over(self, answer: Answer) -> None:
+        """Its sums are not said again before the next start."""
+        self._handed_over = max(self._handed_over, answer.end)
 
     def forget_before(self, last: int) -> None:
         """Released sums are kept: any window may be asked for."""

@@ -60,7 +60,7 @@ class Answer:
     end: int = 0  # one more than the last number answered
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _Segment:
     """Consecutive readings of one meter that are drawn at once, and the messages that they came in."""
 
@@ -126,6 +126,9 @@ class Gateway:
         if answer.end:
             self.state.arrays.confirm(self._rows[answer.meter], answer.end)
             self.counters["delivered"] += 1
+
+    def hand_over(self, answer: Answer) -> None:
+        """The transport keeps sending the answer for as long as it lives; nothing to do where numbers are asked for."""
 
     def forget_before(self, last: int) -> None:
         """Let go of answers that are not among the last so many of their meter, delivered or not."""

@@ -133,6 +133,7 @@ class MqttGateway(BrokerGateway):
             self._outbox.append((f"{self.broker.target}/{answer.meter}/{kind}".encode(), payload, received))
             received.unconfirmed += 1
         received.answer, received.payload = answer, None
+        self.gateway.hand_over(answer)
 
     def _taken(self, numbers: list[int]) -> None:
         """The broker has these answers; with its last one, a message may go."""

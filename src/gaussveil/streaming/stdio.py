@@ -47,6 +47,7 @@ def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO, *, keep: i
         for answer in gateway.answer(messages) if messages else ():
             for line in _lines(answer):
                 target.write(line + b"\n")
+            gateway.hand_over(answer)
         target.flush()
         if keep is not None:
             gateway.forget_before(keep)
