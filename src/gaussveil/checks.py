@@ -18,6 +18,7 @@ Checked = TypeVar("Checked")
 
 LARGEST_EPSILON = 500.0  # beyond it a promise is none, and doubles no longer tell epsilons from their neighbours
 SMALLEST_DELTA = 1e-100  # far below, the square of a mean shift underflows
+SIZES = "[1e-40, 1e40]"  # of norms and ranges: a product of three, squared, is still a number
 
 
 def real(name: str, value: object, interval: str = "(-inf, inf)") -> float:
@@ -31,6 +32,23 @@ def real(name: str, value: object, interval: str = "(-inf, inf)") -> float:
 def positive(name: str, value: object) -> float:
     """A finite number above zero."""
     return real(name, value, "(0, inf)")
+
+
+def size(name: str, value: object) -> float:
+    """A norm whose square neither vanishes nor overflows."""
+    return real(name, value, SIZES)
+
+
+def span(name: str, value: Any) -> tuple[float, float]:
+    """A range (low, high) of such a size, wherever it lies within such numbers."""
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        refuse(name, "a range (low, high) of two numbers", value)
+    low, high = real(name, low), real(name, high)
+    if not (low < high and max(abs(low), abs(high)) <= 1e40 and high - low >= 1e-40):
+        refuse(name, "a range (low, high) with low < high, within 1e40 and at least 1e-40 wide", f"{low:g}, {high:g}")
+    return low, high
 
 
 def whole(name: str, value: object, interval: str = "[1, inf)") -> int:

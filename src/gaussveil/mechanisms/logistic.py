@@ -121,7 +121,7 @@ class PrivateBayesianLogisticRegression(Mechanism, TwoClasses, BaseEstimator):
 
     def plan(self, n_features: int = 1) -> LiftedPlan:
         """The added variance, without data; it is the same for any number of records and columns."""
-        promise, norm = self.promise, checks.positive("row_norm", self.row_norm)
+        promise, norm = self.promise, checks.size("row_norm", self.row_norm)
         regularization = checks.positive("regularization", self.regularization)
         sensitivity = LogisticSensitivity(norm, regularization)
         return LiftedPlan.of(

@@ -24,6 +24,7 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.containers import reading_of, real_array
 from gaussveil.errors import AssumptionError, ParameterError
+from gaussveil.mechanisms.meter_stream.design import HiddenChange
 from gaussveil.mechanisms.meter_stream.filter_shapes import energy_shape
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.mechanisms.source_rows import ordered_table
@@ -85,15 +86,14 @@ class MeterFleet(MeterStream):
             purpose: "energy" for any window, "shape" for single periods, "billing" or "registers".
             given: the other arguments of `MeterStream.design`.
         """
-        low, high = float(limits[0]), float(limits[1])
+        low, high = checks.span("limits", limits)
         if home is not None:
             if given.get("event") is not None or given.get("l2_ball") is not None:
                 raise ParameterError("give one of home, event and l2_ball: what the sums hide.")
             given["event"] = (max(high - low, abs(low), abs(high)), home)  # a home may also be gone
         if purpose == "energy" and given.get("balance") is None and given.get("event") is not None:
-            period = hours("sample_period", given["sample_period"])
-            length = math.ceil(hours("event's duration", given["event"][1]) / period * (1 - 1e-9))
-            given["balance"] = best_balance(length, period)
+            period = hours("sample_period", given.get("sample_period"))
+            given["balance"] = best_balance(HiddenChange.of(given["event"], None, period).samples, period)
         made = super().design(limits=(low, high), purpose=purpose, **given)
         assert isinstance(made, MeterFleet)
         return made
@@ -105,6 +105,9 @@ class MeterFleet(MeterStream):
     def _values(self, readings: Any, order: Sequence[str]) -> Floats:
         """One row per period, one column per meter."""
         table = ordered_table(readings, order)
+        names = list(getattr(readings, "column_names", getattr(readings, "columns", ())))
+        if len(set(names)) < len(names):
+            raise ParameterError("columns must be one per meter: a name stands twice, and its meter would count twice.")
         if table is not readings:
             return np.column_stack([column.to_numpy() for column in table.columns])
         if isinstance(readings, list | tuple):

@@ -21,7 +21,7 @@ _BLOCK_ROWS = 2**12  # per group: a group's share of a block stays inside a core
 _MAX_BLOCK_ROWS = 2**16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Block:
     """Records as columns: ``values`` is d x n, finite, in either memory order; ``codes`` says each record's group."""
 
@@ -59,14 +59,22 @@ class Labels:
     values: Sequence[object]
 
     def __post_init__(self) -> None:
-        if len(self.values) == 0 or len(set(self.values)) != len(self.values):
+        try:
+            kind, distinct = self._plain().type, len(set(self.values))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            kind, distinct = pa.list_(pa.null()), 0
+        if pa.types.is_nested(kind):
+            raise ParameterError(f"the labels of {self.column!r} must be of one type: numbers, texts, days or times.")
+        if distinct == 0 or distinct != len(self.values):
             raise ParameterError(f"values must be a non-empty list of distinct labels. Got {len(self.values)} values.")
+
+    def _plain(self) -> pa.Array:
+        return pa.array([value.item() if isinstance(value, np.generic) else value for value in self.values])
 
     def value_set(self, kind: pa.DataType) -> pa.Array:
         """The public labels in the column's own type."""
         try:
-            plain = [value.item() if isinstance(value, np.generic) else value for value in self.values]
-            return pa.array(plain).cast(_plain_type(kind))
+            return self._plain().cast(_plain_type(kind))
         except pa.ArrowException as error:
             raise SchemaError(
                 f"column {self.column!r} holds {kind}, which cannot hold the declared labels: "

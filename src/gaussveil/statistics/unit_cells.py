@@ -73,7 +73,7 @@ class Feature:
         return np.trunc(z * 2.0**ROW_BITS).astype(np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnitCells:
     """Some units whole: rows (U, G), features (m, U, G) in units of 2**-36, histograms (U, G, bins) in rows."""
 

@@ -121,7 +121,7 @@ class BoundedMechanism(Mechanism):
 
     def _given_norm(self) -> float | None:
         """Radius, in units of half a range, beyond which a row is weighted down; None if it follows from the look."""
-        return None if self.row_norm is None else checks.positive("row_norm", self.row_norm)
+        return None if self.row_norm is None else checks.size("row_norm", self.row_norm)
 
     def _publish_sums(
         self,
@@ -195,11 +195,4 @@ def _column_bounds(name: str, bounds: Any, columns: tuple[str, ...]) -> list[tup
                 f"{{column: (low, high)}} of {', '.join(columns[:3])}{', ...' * (len(columns) > 3)}."
             ) from None
         pairs = [*zip(low.tolist(), high.tolist())]
-    return [None if pair is None else _checked_pair(name, pair) for pair in pairs]
-
-
-def _checked_pair(name: str, pair: Any) -> tuple[float, float]:
-    low, high = (checks.real(name, end) for end in pair)
-    if not low < high:
-        checks.refuse(name, "pairs of a lower and a larger upper end", f"{low:g}, {high:g}")
-    return low, high
+    return [None if pair is None else checks.span(name, pair) for pair in pairs]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +41,7 @@ class _Ranged:
         if not isinstance(self.column, str) or not self.column:
             checks.refuse("column", "the name of a column", self.column)
         if self.between is not None:
-            object.__setattr__(self, "between", _range(self.between))
+            object.__setattr__(self, "between", checks.span("between", self.between))
         if self.bounds is not None:
             checks.one_of("bounds", self.bounds, ("auto",))
 
@@ -81,7 +79,7 @@ class _Bounded(_OfColumn):
             if len(given) not in (1, 3):
                 raise ParameterError("unit_norm must be one number, or three: rough, smooth residual, rest.")
             for norm in given:
-                checks.positive("unit_norm", norm)
+                checks.size("unit_norm", norm)
 
     @property
     def is_profile(self) -> bool:
@@ -192,13 +190,3 @@ class Quantile(_Ranged, Answer):
         """Which quantiles, rising."""
         assert isinstance(self.q, tuple)
         return tuple(sorted(set(self.q)))
-
-
-def _range(between: Any) -> Range:
-    try:
-        low, high = (float(end) for end in between)
-    except (TypeError, ValueError):
-        checks.refuse("between", "a public range (low, high) of two numbers", between)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high and high / 2 - low / 2 > 2.0**-400):
-        raise ParameterError(f"between must be a range (low, high) with low < high, both finite. Got ({low}, {high}).")
-    return low, high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,7 +68,7 @@ class RowTotals(UnitTotals):
         return found
 
 
-@dataclass
+@dataclass(repr=False)  # holds exact sums
 class TableDraws(NoisySums):
     """One release's access to a table: every draw spends a part of the mean shift that was charged."""
 
@@ -124,7 +125,11 @@ class TableDraws(NoisySums):
         design = noise_design(noise.key_deviation(name), padded.shape, per_unit)
         noisy = self.noisy(design, ExactSum(scaled(padded, 0), 1.0))[: len(counts)]
         largest = np.argsort(-noisy, kind="stable")[: noise.request.most_values]
-        return sorted(values.take(pa.array(largest[noisy[largest] > noise.key_threshold(name)])).to_pylist())
+        found: list[Any] = []
+        for one in values.take(pa.array(largest[noisy[largest] > noise.key_threshold(name)])):
+            with suppress(UnicodeDecodeError):  # bytes that are no text are no key, whoever shares them
+                found.append(one.as_py())
+        return sorted(found)
 
     def rows(self) -> Drawn:
         """Counts, sums and histograms of all groups: one pass, one draw of each kind."""
