@@ -54,10 +54,14 @@ class PrivacyProfile(Curve):
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready name, version and parameters; floats survive JSON to the last bit."""
-        stored = {
-            key: value.to_dict() if hasattr(value, "to_dict") else value for key, value in self.parameters.items()
-        }
+        stored = {key: _plain(value) for key, value in self.parameters.items()}
         return {"profile": self.name, "version": self.version, "parameters": stored}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def profile_from_dict(record: Mapping[str, Any]) -> PrivacyProfile:
@@ -76,6 +80,8 @@ def profile_from_dict(record: Mapping[str, Any]) -> PrivacyProfile:
 
 
 def _restored(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_restored(one) for one in value)
     if not isinstance(value, Mapping):
         return value
     return profile_from_dict(value) if "profile" in value else PrivacyLoss.from_dict(dict(value))

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from gaussveil import checks
+from gaussveil.accounting.accountant import Accountant
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge, Part
 from gaussveil.accounting.composition import Composition, Directed
 from gaussveil.accounting.ledger.ledger import Ledger
+from gaussveil.accounting.matrix_mechanism import RELATIONS
 from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
+from gaussveil.spectrum.mixtures import GaussianMixture, PublicChoice
 from gaussveil.spectrum.profiles import (
     DiscreteLaplace,
     Laplace,
@@ -29,15 +34,14 @@ from gaussveil.spectrum.profiles import (
     PrivacyProfile,
     RandomisedResponse,
 )
-from gaussveil.spectrum.renyi_bounds import ZeroConcentrated
+from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_NODES = 4000
+CUTS = 12  # how finely batches cut at a size are told apart
 REASONS = {  # why kinds of events cannot be read
-    "RepeatAndSelectDpEvent": "only a Renyi curve is known of repeated selection",
-    "TruncatedSubsampledGaussianDpEvent": "batches cut at a size have no dominating pair of Gaussians",
     "SampledWithReplacementDpEvent": "a record may be drawn more than once, which no pair here describes",
     "NonPrivateDpEvent": "it is not private",
     "UnsupportedDpEvent": "its sender could not describe it",
@@ -56,8 +60,8 @@ def _library() -> ModuleType:
 def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charge, int]]:
     """Read a dp_accounting event as charges and counts, for add/remove adjacency or for a replaced record.
 
-    Zero-concentrated privacy is read as the bound it is. Repeat and select, truncated batches and batches drawn with
-    replacement have no pair that dominates them here and are refused, as is what is not private.
+    Zero-concentrated privacy and repeated selection are read as the bounds on Renyi divergences that they are. Batches
+    drawn with replacement have no pair that dominates them here and are refused, as is what is not private.
     """
     library = _library()
     if isinstance(event, library.NoOpDpEvent):
@@ -96,8 +100,8 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         return DiscreteLaplace(int(moved) * int(event.sensitivity), -_over(-1.0, event.noise_parameter))
     if isinstance(event, library.RandomizedResponseDpEvent) and replace:
         share = _scale(event.noise_parameter) / event.num_buckets
-        loss = math.log((1.0 - event.noise_parameter) / share + 1.0)
-        return RandomisedResponse(loss * (1.0 + 1e-15), int(event.num_buckets))
+        loss = math.log((1.0 - event.noise_parameter) / share + 1.0) * (1.0 + 1e-15)
+        return RandomisedResponse(loss, int(event.num_buckets))
     batch = isinstance(event, library.SampledWithoutReplacementDpEvent) and replace
     if batch and isinstance(event.event, library.GaussianDpEvent):
         rate = min(_over(event.sample_size, event.source_dataset_size), 1.0)
@@ -108,9 +112,14 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         return GaussianPair.mean_shift(moved * math.sqrt(depth) / _scale(event.noise_multiplier) * (1.0 + 1e-15))
     if isinstance(event, library.MixtureOfGaussiansDpEvent) and not replace:
         found = sorted(zip(event.sensitivities, event.sampling_probs))
-        if len(found) == 2 and found[0][0] == 0.0:
-            shift = GaussianPair.mean_shift(_over(found[1][0], event.standard_deviation))
-            return PoissonSubsampled(shift, float(found[1][1]))
+        shifts = [_over(moves, event.standard_deviation) for moves, _ in found]
+        if len(found) == 2 and shifts[0] == 0.0:
+            return PoissonSubsampled(GaussianPair.mean_shift(shifts[1]), float(found[1][1]))
+        return GaussianMixture(tuple(shifts), tuple(share for _, share in found))
+    if isinstance(event, library.TruncatedSubsampledGaussianDpEvent):
+        return _truncated(event, replace)
+    if isinstance(event, library.RepeatAndSelectDpEvent):
+        return _selected(event, replace)
     name = type(event).__name__
     known = (
         REASONS.get(name) or f"no pair is known here for {'a replaced' if replace else 'an added or removed'} record"
@@ -119,6 +128,62 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         f"{name} has no counterpart here: {known}. "
         "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
     )
+
+
+def _truncated(event: Any, replace: bool) -> PrivacyProfile:
+    """Batches cut at a size b: given how many others were drawn, which is no secret of the record's.
+
+    If there are B < b others, the batch is a random one. Else the record stays with probability q b / (B + 1) and takes
+    another's place, so that the sum moves by 2 (derived: docs/math/profiles). Several B count as the smallest.
+    """
+    most, size, noise = int(event.truncated_batch_size), int(event.dataset_size), _scale(event.noise_multiplier)
+    rate = checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
+    if not 0 < most < size:
+        raise InputError("TruncatedSubsampledGaussianDpEvent has no counterpart here: its batches are not cut")
+    if replace:
+        whole: PrivacyProfile = ReplacedInBatch(noise, rate)
+    else:
+        whole = PoissonSubsampled(GaussianPair.mean_shift(_over(1.0, noise)), rate)
+    spread = math.sqrt(size * rate) + 1.0
+    firsts = sorted({min(most + int(share * spread), size - 1) for share in np.linspace(0.0, 8.0, CUTS)})
+    tails = [float(scipy.special.bdtrc(first - 1, size - 1, rate)) for first in firsts] + [0.0]
+    parts: list[tuple[float, PrivacyProfile]] = [(1.0 - tails[0], whole)]
+    for first, weight in zip(firsts, (above - below for above, below in pairwise(tails))):
+        stays = max(rate * most / (first + 1) * (1.0 + 1e-12), 1e-9)
+        cut = FixedSizeBatch(noise, stays)
+        swapped = GaussianPair.mean_shift(_over(2.0, noise))
+        parts.append((weight * (1.0 + 1e-10), cut if replace else PoissonSubsampled(swapped, stays)))
+    return PublicChoice(tuple(weight for weight, _ in parts), tuple(part for _, part in parts))
+
+
+def _selected(event: Any, replace: bool) -> RenyiBound:
+    """The best of a random number of runs (Papernot, Steinke 2022, Theorems 2 and 6)."""
+    mean, shape = checks.real("mean", event.mean, "[1, inf)"), float(event.shape)
+    if not shape >= 0.0:
+        checks.refuse("shape", "at least 0", event.shape)
+    once = Accountant(RELATIONS[1] if replace else RELATIONS[0])
+    for charge, count in charges_from_event(event.event, replace=replace):
+        once.add(charge, count)
+    orders = [*np.round(1.0 + np.geomspace(0.05, 200.0, 60), 6)]
+    divergences = [once.renyi(order) for order in orders]
+    orders = [order for order, at in zip(orders, divergences) if math.isfinite(at)]
+    divergences = divergences[: len(orders)]  # what does not exist does not at higher orders, either
+    if shape == math.inf:
+        chances = [mean * once.delta(math.log1p(1.0 / (order - 1.0)) * (1.0 - 1e-15)) for order in orders]
+    else:
+        low, high = 1e-300, 1.0  # gamma, at which that many runs are expected
+        for _ in range(1100):
+            gamma = math.sqrt(low * high)
+            log = math.log(gamma)
+            share = -log if shape == 0.0 else -math.expm1(shape * log) / shape
+            low, high = (gamma, high) if (1.0 - gamma) / gamma > mean * share else (low, gamma)
+            if high <= low * (1.0 + 1e-12):
+                break
+        costs = [(1.0 - 1.0 / one) * at - math.log(low) / one for one, at in zip(orders, divergences)]
+        chances = [(1.0 + shape) * min(costs)] * len(orders)
+    pairs = zip(orders, divergences, chances)
+    found = [at + more + math.log(mean) / (order - 1.0) for order, at, more in pairs]
+    return RenyiBound(tuple(orders), tuple(value * (1.0 + 1e-12) for value in found))
 
 
 def _over(moved: float, scale: float) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.mixtures import GaussianMixture
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.renyi_bounds import added
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
@@ -78,6 +79,9 @@ def step_of(source: Any) -> Step | None:
         return source
     if isinstance(source, ReplacedInBatch):
         return Step(source.noise_multiplier, source.rate, replace=True)
+    if isinstance(source, GaussianMixture) and len(source.shifts) == 2 and min(source.shifts) == 0.0:
+        shift, rate = max(zip(source.shifts, source.probabilities))
+        return Step(math.nextafter(1.0 / shift, 0.0), rate, backward=source.backward) if shift and rate else None
     if not isinstance(source, PoissonSubsampled) or not isinstance(source.base, PrivacyLoss):
         return None
     base = source.base

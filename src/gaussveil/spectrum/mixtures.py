@@ -1,0 +1,122 @@
+"""Profiles of mixtures: Gaussian noise on a value that moves by a random amount, and a mechanism chosen in public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum.curve import Curve
+from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
+from gaussveil.typing import Floats
+
+LARGEST_SHIFT = 30.0
+
+
+@dataclass(frozen=True)
+class GaussianMixture(PrivacyProfile):
+    """sum_i p_i N(c_i, 1) against N(0, 1), c_i >= 0; exchanged if `backward` (Choquette-Choo et al. 2024).
+
+    The loss grows with the output, so delta is a difference of two tails beyond the output e at which it is epsilon
+    (derived: docs/math/profiles). Over the densities there, which are equal but for e^epsilon, tails are Mills ratios,
+    and the difference is a sum of positive terms. An e a little off changes delta to second order only.
+    """
+
+    name: ClassVar[str] = "gaussian-mixture"
+    relative_error: ClassVar[float] = 1e-9
+    shifts: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    backward: bool = False
+
+    def __post_init__(self) -> None:
+        for field, high in (("shifts", LARGEST_SHIFT), ("probabilities", 1.0)):
+            _set(self, field, tuple(_number(field, value, low=0.0, high=high) for value in getattr(self, field)))
+        if any(0.0 < shift < 1e-4 for shift in self.shifts):
+            raise ParameterError("shifts must be 0 or at least 1e-4. Got a smaller one.")
+        if len(self.shifts) != len(self.probabilities) or not abs(sum(self.probabilities) - 1.0) <= 1e-9:
+            raise ParameterError("probabilities must be one for each shift, and add up to 1. These do not.")
+
+    def reversed(self) -> GaussianMixture:
+        """X and Y exchanged."""
+        return GaussianMixture(self.shifts, self.probabilities, not self.backward)
+
+    @property
+    def largest_loss(self) -> float:
+        """Unbounded, but for the other direction of a mixture that may not move at all."""
+        still = sum(p for shift, p in zip(self.shifts, self.probabilities) if shift == 0.0)
+        return -float(np.log(still)) * (1.0 + 1e-15) + 1e-15 if self.backward and still > 0.0 else np.inf
+
+    @np.errstate(all="ignore")
+    def _divergence(self, epsilon: Floats) -> Any:
+        levels = np.asarray(epsilon, dtype=np.float64)[..., None]
+        shifts, weights = np.array(self.shifts), np.log(np.array(self.probabilities))
+        goal = -levels if self.backward else levels
+        low, high = np.full(levels.shape, -60.0), np.full(levels.shape, 1e5)
+        for _ in range(90):
+            middle = 0.5 * (low + high)
+            loss = scipy.special.logsumexp(weights + shifts * (middle - 0.5 * shifts), axis=-1, keepdims=True)
+            low, high = np.where(loss < goal, middle, low), np.where(loss < goal, high, middle)
+        edge = 0.5 * (low + high)
+        near = edge - shifts
+        if not self.backward:
+            terms = np.exp(weights) * _tail_less(near, shifts)
+            return np.where(levels[..., 0] < self.largest_loss, terms.sum(axis=-1), 0.0)
+        share = scipy.special.softmax(weights + shifts * (edge - 0.5 * shifts), axis=-1)
+        terms = share * _tail_less(-edge, shifts)
+        return np.where(levels[..., 0] < self.largest_loss, terms.sum(axis=-1), 0.0)
+
+
+def _tail_less(place: Floats, shift: Floats) -> Floats:
+    """phi(x) (m(x) - m(x + shift)), m the Mills ratio: a tail less another one that starts with the same density."""
+    mills = np.sqrt(np.pi / 2.0) * scipy.special.erfcx(np.maximum(place, -5.0) / np.sqrt(2.0))
+    other = np.sqrt(np.pi / 2.0) * scipy.special.erfcx((place + shift) / np.sqrt(2.0))
+    density = np.exp(-0.5 * place * place) / np.sqrt(2.0 * np.pi)
+    direct = scipy.special.ndtr(-place) - np.where(density > 0.0, density * other, 0.0)
+    return np.where(place > -5.0, density * (mills - other), direct)
+
+
+@dataclass(frozen=True)
+class PublicChoice(PrivacyProfile):
+    """One of several mechanisms, drawn with the given weights, and all are told which: deltas are averaged."""
+
+    name: ClassVar[str] = "public-choice"
+    weights: tuple[float, ...]
+    parts: tuple[Curve, ...]
+
+    def __post_init__(self) -> None:
+        _set(self, "weights", tuple(_number("weights", value, low=0.0, high=1.0) for value in self.weights))
+        _set(self, "parts", tuple(self.parts))
+        if len(self.weights) != len(self.parts) or not 1.0 - 1e-9 <= sum(self.weights) <= 1.0 + 1e-9:
+            raise ParameterError("weights must be one for each part, and add up to 1. These do not.")
+        if not all(isinstance(part, Curve) for part in self.parts):
+            raise ParameterError("parts must be privacy profiles. Got something else.")
+
+    @property
+    def relative_error(self) -> float:
+        """The largest of the parts', and of the sum."""
+        return max(part.relative_error for part in self.parts) + 1e-13
+
+    @property
+    def infinity(self) -> float:
+        """Probability of an infinite loss."""
+        return float(_average(self.weights, [part.infinity for part in self.parts]))
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest of the parts'."""
+        return max(part.largest_loss for part in self.parts)
+
+    def reversed(self) -> PublicChoice:
+        """X and Y exchanged in each."""
+        return PublicChoice(self.weights, tuple(part.reversed() for part in self.parts))
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        return _average(self.weights, [part.delta(epsilon) for part in self.parts])
+
+
+def _average(weights: Sequence[float], values: Sequence[Any]) -> Any:
+    return sum(weight * value for weight, value in zip(weights, values))
