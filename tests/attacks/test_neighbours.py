@@ -10,13 +10,23 @@ from gaussveil import Accountant, GaussianPair, Ledger
 from gaussveil.accounting import Adjacency, Charge
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import AssumptionError, ParameterError
-from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.mixtures import GaussianMixture, PublicChoice
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
-PRESENCE = [PoissonSubsampled(GaussianPair.mean_shift(1.0), 0.01), RandomAllocation(1.0, 100, 1)]
-REPLACED = [ReplacedInBatch(1.0, 0.01), FixedSizeBatch(1.0, 0.01)]
+PRESENCE = [
+    PoissonSubsampled(GaussianPair.mean_shift(1.0), 0.01),
+    RandomAllocation(1.0, 100, 1),
+    GaussianMixture((0.0, 0.5, 1.0), (0.9, 0.05, 0.05)),
+    PublicChoice((0.5, 0.5), (PoissonSubsampled(GaussianPair.mean_shift(1.0), 0.1), Laplace(0.1))),
+]
+REPLACED = [
+    ReplacedInBatch(1.0, 0.01),
+    FixedSizeBatch(1.0, 0.01),
+    PublicChoice((0.5, 0.5), (ReplacedInBatch(1.0, 0.1), FixedSizeBatch(1.0, 0.1))),
+]
 RELATIONS = [
     Adjacency.add_remove(),
     Adjacency.replace_one(),
@@ -66,3 +76,8 @@ def test_accountant_adds_batches_of_its_own_relation_only(relation: str, foreign
             Accountant(relation).add(profile)
         with pytest.raises(ParameterError, match="accounted for the relation"):
             Accountant(relation).add(Charge(profile))
+
+
+def test_choice_among_mechanisms_is_of_one_relation() -> None:
+    with pytest.raises(ParameterError, match="same neighbours"):
+        PublicChoice((0.5, 0.5), (PRESENCE[0], REPLACED[0]))

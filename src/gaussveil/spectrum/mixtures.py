@@ -27,6 +27,7 @@ class GaussianMixture(PrivacyProfile):
     """
 
     name: ClassVar[str] = "gaussian-mixture"
+    neighbours: ClassVar[str | None] = "add-remove"
     relative_error: ClassVar[float] = 1e-9
     shifts: tuple[float, ...]
     probabilities: tuple[float, ...]
@@ -94,11 +95,22 @@ class PublicChoice(PrivacyProfile):
             raise ParameterError("weights must be one for each part, and add up to 1. These do not.")
         if not all(isinstance(part, Curve) for part in self.parts):
             raise ParameterError("parts must be privacy profiles. Got something else.")
+        if len(self._neighbours) > 1:
+            raise ParameterError("parts must speak of the same neighbours. These do not.")
 
     @property
     def relative_error(self) -> float:
         """The largest of the parts', and of the sum."""
         return max(part.relative_error for part in self.parts) + 1e-13
+
+    @property
+    def neighbours(self) -> str | None:
+        """Those of the parts."""
+        return next(iter(self._neighbours), None)
+
+    @property
+    def _neighbours(self) -> set[str]:
+        return {part.neighbours for part in self.parts if isinstance(part, PrivacyProfile) and part.neighbours}
 
     @property
     def infinity(self) -> float:

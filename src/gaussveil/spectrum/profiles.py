@@ -33,7 +33,6 @@ class PrivacyProfile(Curve):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    neighbours: ClassVar[str | None] = None  # the one adjacency whose neighbours the profile speaks of; None: any
 
     def __init_subclass__(cls) -> None:
         _REGISTRY[cls.name, cls.version] = cls
@@ -42,6 +41,11 @@ class PrivacyProfile(Curve):
     def relative_error(self) -> float:
         """Bound on the relative error of `delta`, which compositions charge."""
         return _PROFILE_RELATIVE_ERROR
+
+    @property
+    def neighbours(self) -> str | None:
+        """The one kind of adjacency whose neighbours the profile speaks of; None: any."""
+        return None
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -144,9 +144,10 @@ def _truncated(event: Any, replace: bool) -> PrivacyProfile:
         whole: PrivacyProfile = ReplacedInBatch(noise, rate)
     else:
         whole = PoissonSubsampled(GaussianPair.mean_shift(_over(1.0, noise)), rate)
-    spread = math.sqrt(size * rate) + 1.0
-    firsts = sorted({min(most + int(share * spread), size - 1) for share in np.linspace(0.0, 8.0, CUTS)})
-    tails = [float(scipy.special.bdtrc(first - 1, size - 1, rate)) for first in firsts] + [0.0]
+    others = size - 1 if replace else size  # a record may join a table of that size
+    spread = math.sqrt(others * rate) + 1.0
+    firsts = sorted({min(most + int(share * spread), others) for share in np.linspace(0.0, 8.0, CUTS)})
+    tails = [float(scipy.special.bdtrc(first - 1, others, rate)) for first in firsts] + [0.0]
     parts: list[tuple[float, PrivacyProfile]] = [(1.0 - tails[0], whole)]
     for first, weight in zip(firsts, (above - below for above, below in pairwise(tails))):
         stays = max(rate * most / (first + 1) * (1.0 + 1e-12), 1e-9)
