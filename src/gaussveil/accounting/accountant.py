@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
+from gaussveil.accounting.composition import is_asymmetric
 from gaussveil.accounting.matrix_mechanism import RELATIONS, MatrixMechanism, shift_of
+from gaussveil.accounting.worse_orientation import WorseOrientation
 from gaussveil.checks import one_of, real, refuse, whole
 from gaussveil.errors import ParameterError
 from gaussveil.shown import Shown
@@ -113,8 +115,10 @@ class Accountant(Shown):
         """Count `steps` uses of a mechanism, a loss, a profile or a charge; the accountant itself is returned."""
         steps = whole("steps", steps, "[1, 9007199254740992]")
         if isinstance(mechanism, Charge):
-            if mechanism.sampler_error:
-                raise ParameterError("charges must have no sampler error to be added here: charge them to an account.")
+            if mechanism.sampler_error or mechanism.draw_identities:
+                raise ParameterError(
+                    "charges must have no sampler error and name no draw to be added here: charge them to an account."
+                )
             self._parts += [(self._checked(part.source), part.count * steps) for part in mechanism.parts]
         elif isinstance(mechanism, PrivacyLoss | PrivacyProfile):
             self._parts.append((self._checked(mechanism), steps))
@@ -145,9 +149,18 @@ class Accountant(Shown):
     def loss(self) -> PrivacyLoss | Curve:
         """The composed privacy curve; exact, or on a grid where profiles without a contour take part."""
         if self._loss is None:
-            found = composed(self._parts)
+            found = composed(self._oriented())
             self._loss = found if found is not None else PrivacyLoss.from_terms([0.0], [1.0], [0.0])
         return self._loss
+
+    def _oriented(self) -> list[tuple[Any, int]]:
+        """The parts; among several, where a record is replaced, each that is not symmetric either way round."""
+        if self.relation == RELATIONS[0] or sum(count for _, count in self._parts) < 2:
+            return list(self._parts)
+        return [
+            (WorseOrientation(one) if not isinstance(one, Step) and is_asymmetric(one) else one, count)
+            for one, count in self._parts
+        ]
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon of (epsilon, delta)-differential privacy, on the private side."""
@@ -232,6 +245,9 @@ def calibrate(
         raise ParameterError("promises must be complete: epsilon with delta, or true_positive_rate with at.")
     if sum(value is not None for value in (epsilon, true_positive_rate, advantage)) != 1:
         raise ParameterError("promises must be one of: epsilon and delta, true_positive_rate and at, advantage.")
+
+    if not isinstance(mechanism, Mechanism):
+        refuse("mechanism", "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism", mechanism)
 
     def with_noise(noise: float) -> Accountant:
         return Accountant(relation).add(replace(mechanism, noise_multiplier=noise), steps)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gaussveil.checks import one_of, real, refuse, whole
+from gaussveil.containers import real_array
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
@@ -44,8 +45,9 @@ class MatrixMechanism:
         takes: the most steps a record is in; None for as many as the separation allows.
         separation: the least distance of two such steps.
         periodic: the distance is always that one, as with epochs in a fixed order.
-        sampling_rate: below 1, cyclic Poisson sampling: records are divided into as many parts as the strategy has
-            bands, without regard to their values; step t draws from part t modulo the bands, each record at this rate.
+        sampling_rate: cyclic Poisson sampling, where it is given: records are divided into as many parts as the
+            strategy has bands, without regard to their values; step t draws from part t modulo the bands, each record
+            at this rate.
     """
 
     strategy: Any
@@ -53,26 +55,33 @@ class MatrixMechanism:
     takes: int | None = 1
     separation: int = 1
     periodic: bool = False
-    sampling_rate: float = 1.0
+    sampling_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        strategy = real_array("strategy", self.strategy).astype(np.float64)
+        strategy.flags.writeable = False
+        object.__setattr__(self, "strategy", strategy)
 
     def sources(self, relation: str) -> list[tuple[PrivacyLoss | PrivacyProfile, int]]:
         """One mean shift; with sampling a schedule of steps on random batches."""
         moved = 2.0 if one_of("relation", relation, RELATIONS) == RELATIONS[1] else 1.0
-        rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
-        if rate == 1.0:
+        if self.sampling_rate is None:
             return [(GaussianPair.mean_shift(shift_of(self, moved * self.sensitivity)), 1)]
+        rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
         found: list[tuple[PrivacyLoss | PrivacyProfile, int]] = []
         for norm, count in self._rounds():
             shift = shift_of(self, norm)
             source: PrivacyLoss | PrivacyProfile = PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
-            if moved > 1.0:
+            if rate == 1.0:
+                source = GaussianPair.mean_shift(moved * shift)
+            elif moved > 1.0:
                 source = ReplacedInBatch(math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9))
             found.append((source, count))
         return found
 
     @cached_property
     def _matrix(self) -> Floats:
-        matrix = np.asarray(self.strategy, dtype=np.float64)
+        matrix: Floats = self.strategy
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not 0 < matrix.shape[0] <= MOST_STEPS:
             refuse("strategy", f"a square matrix of at most {MOST_STEPS} rows", f"shape {matrix.shape}")
         if not np.all(np.isfinite(matrix)) or np.any(np.triu(matrix, 1)) or not np.any(matrix):

@@ -7,6 +7,7 @@ Any epsilon gives a value that is not above f, so a coarse search errs on the sa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from gaussveil.typing import Floats
 
 FALSE_POSITIVES = np.concatenate([np.geomspace(1e-6, 0.05, 4), np.linspace(0.1, 0.5, 4)])  # where regret is sought
 ROUNDING = 2.0**-50  # of a bound of the trade-off, which is below 1 with all of its terms
+HIGHEST = 12.0  # log of the largest mean shift that is looked for
 GRID = np.linspace(0.0, 1.0, 65) ** 2
 
 
@@ -81,6 +83,8 @@ class AttackRisk(Shown, ABC):
         """
         if not 0.0 < smallest_delta < 1.0:
             raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
+        if getattr(self, "batch_shape", ()):
+            raise ParameterError("mu is known of one pair at a time. Got a batch of label edges.")
         largest = 0.0
         for side in (self, self.reversed()):
             reach = float(side.epsilon(smallest_delta))
@@ -101,14 +105,15 @@ def _largest_shift(epsilon: Floats, delta: Floats) -> float:
     """Smallest mean shift, rounded up, whose delta is nowhere below the given ones."""
     wanted = delta > 0.0
     levels, goal = epsilon[wanted], np.log(np.minimum(delta[wanted], 1.0 - 1e-12))
-    low, high = np.full(levels.size, -18.0), np.full(levels.size, 9.0)
-    for _ in range(50):
+    low, high = np.full(levels.size, -18.0), np.full(levels.size, HIGHEST)
+    for _ in range(52):
         middle = 0.5 * (low + high)
         flat = np.zeros((levels.size, 1))
         value, _, error = contour.log_delta(Terms.from_gaps(flat, flat + 1.0, np.exp(2.0 * middle)[:, None]), levels)
-        below = value - error < goal
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return float(np.exp(np.max(high, initial=-np.inf))) * (1.0 + 1e-12)
+        reached = value - error >= goal  # not so where there is no answer
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    largest = float(np.max(high, initial=-np.inf))
+    return math.exp(largest) * (1.0 + 1e-12) if largest < HIGHEST else math.inf
 
 
 def tradeoff_of(curve: AttackRisk, type_one_error: Floats) -> Floats:

@@ -77,7 +77,7 @@ def _tail_less(place: Floats, shift: Floats) -> Floats:
     other = np.sqrt(np.pi / 2.0) * scipy.special.erfcx((place + shift) / np.sqrt(2.0))
     density = np.exp(-0.5 * place * place) / np.sqrt(2.0 * np.pi)
     direct = scipy.special.ndtr(-place) - np.where(density > 0.0, density * other, 0.0)
-    return np.where(place > -5.0, density * (mills - other), direct)
+    return np.asarray(np.where(place > -5.0, density * (mills - other), direct))
 
 
 @dataclass(frozen=True)

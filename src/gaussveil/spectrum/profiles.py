@@ -223,6 +223,8 @@ class PoissonSubsampled(PrivacyProfile):
     def __post_init__(self) -> None:
         if not isinstance(self.base, Divergence):
             raise InputError(f"'base' must be a privacy loss or profile. Got {type(self.base).__name__}.")
+        if getattr(self.base, "neighbours", None) not in (None, self.neighbours):
+            raise InputError("'base' must be a loss of added or removed records. Got one of replaced records.")
         _set(self, "rate", _number("rate", self.rate, low=1e-12, high=1.0))
         if not isinstance(self.backward, bool):
             raise ParameterError(f"'backward' must be True or False. Got {self.backward!r}.")

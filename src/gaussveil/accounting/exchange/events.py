@@ -111,6 +111,8 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
         return GaussianPair.mean_shift(moved * math.sqrt(depth) / _scale(event.noise_multiplier) * (1.0 + 1e-15))
     if isinstance(event, library.MixtureOfGaussiansDpEvent) and not replace:
+        if not abs(math.fsum(event.sampling_probs) - 1.0) <= 1e-9:
+            checks.refuse("sampling_probs", "probabilities that add up to 1", event.sampling_probs)
         found = sorted(zip(event.sensitivities, event.sampling_probs))
         shifts = [_over(moves, event.standard_deviation) for moves, _ in found]
         if len(found) == 2 and shifts[0] == 0.0:

@@ -42,7 +42,7 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             return None
         try:
             charges = charges_from_event(event, replace=self._replace)
-        except GaussveilError as error:
+        except (GaussveilError, ArithmeticError, TypeError, ValueError) as error:  # parameters that are none
             return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
         if do_compose and count:
             for charge, uses in charges:
