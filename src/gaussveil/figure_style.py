@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from cycler import cycler
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,56 +22,13 @@ GRID = "#d8dee4"
 # swaps these strings, too, for lighter ones.
 SERIES = ("#5c6bb4", "#de7900", "#06946d", "#8d4476", "#6b5310", "#5f81ff")
 
-_SETTINGS: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": FAINT,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.labelcolor": INK,
-    "axes.labelsize": 9.0,
-    "axes.linewidth": 0.8,
-    "axes.prop_cycle": cycler(color=SERIES),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": FAINT,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 10.0,
-    "axes.titlesize": 10.0,
-    "axes.titleweight": "normal",
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "font.family": "DejaVu Sans",
-    "font.size": 9.0,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "legend.labelcolor": INK,
-    "lines.linewidth": 2.0,
-    "lines.solid_capstyle": "round",
-    "mathtext.fontset": "dejavusans",
-    "text.color": INK,
-    "xtick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "xtick.labelsize": 8.5,
-    "ytick.color": FAINT,
-    "ytick.labelcolor": INK,
-    "ytick.labelsize": 8.5,
-    "xtick.major.size": 3.0,
-    "ytick.major.size": 0.0,
-    "ytick.minor.size": 0.0,
-    # Text as outlines: the same picture on every machine, whatever fonts it has.
-    "svg.fonttype": "path",
-    # Identifiers inside an SVG are random unless salted; ours must not change from run to run.
-    "svg.hashsalt": "gaussveil",
-}
+_SHEET = Path(__file__).with_name("figures.mplstyle")
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
     """Draw inside this block: the caller's own Matplotlib settings are neither used nor changed."""
-    with style.context(_SETTINGS, after_reset=True):
+    with style.context(_SHEET, after_reset=True):
         yield
 
 

@@ -7,13 +7,14 @@ import re
 from itertools import combinations
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import gaussveil
 import gaussveil_studies
-from gaussveil.figure_style import FAINT, INK, PAPER, SERIES
+from gaussveil.figure_style import FAINT, GRID, INK, PAPER, SERIES, house_style
 
 Floats = NDArray[np.float64]
 SOURCE = Path(gaussveil.__file__).parent
@@ -119,3 +120,12 @@ def test_no_other_colours_and_no_pyplot() -> None:
         assert "pyplot" not in text, path
         assert not re.search(r"color=\"(?!none|white)[a-z]", text), path
         assert set(re.findall(r"#[0-9a-fA-F]{6}\b", text)) <= {"#ffffff"}, path
+
+
+def test_the_style_sheet_draws_with_the_inks_that_pages_swap() -> None:
+    with house_style():
+        colours = tuple(entry["color"] for entry in mpl.rcParams["axes.prop_cycle"])
+        assert colours == SERIES
+        for setting, ink in (("text.color", INK), ("xtick.color", FAINT), ("grid.color", GRID)):
+            assert mpl.colors.to_hex(mpl.rcParams[setting]) == ink
+        assert mpl.rcParams["svg.hashsalt"] == "gaussveil"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +14,12 @@ import numpy as np
 import pytest
 
 from gaussveil.errors import FormatError, ParameterError, SourceError
-from gaussveil.streaming import Gateway, Meter, StreamState, read_meters
+from gaussveil.streaming import Gateway, Meter, StreamState
 from gaussveil.streaming.meter_arrays import BY_COLUMN, BY_METER
 
 from .test_gateway import opened, outputs, say
 
 Meters = tuple[Meter, ...]
-EARLIER = Path(__file__).parent / "reference" / "state-format-1"
 
 
 def log_of(folder: Path) -> Path:
@@ -218,23 +216,14 @@ def test_a_crash_during_a_reset_leaves_the_old_state(meters: Meters, tmp_path: P
         assert outputs(after, say("white", 0, 1.0)) == first
 
 
-def test_state_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
-    shutil.copytree(EARLIER, tmp_path / "old")
-    meters = read_meters(tmp_path / "old" / "meter.json")
-    known = json.loads((EARLIER / "answers.json").read_text())
-    folder = tmp_path / "old" / "meter.state"
-    for _ in range(2):  # at the second time it is of the present format
-        with opened(folder, meters) as gateway:
-            for name, before in known.items():
-                answer = gateway.answer([say(name, 3, *np.zeros(60))])[0]
-                assert [[first, values.tolist()] for first, values in answer.runs] == before["runs"]
-                assert [[e.name, e.first, e.samples, e.kwh] for e in answer.energies] == before["energies"]
-            assert outputs(gateway, say("white", 2, 0.0)) == [[]]
-    assert json.loads((folder / "state.json").read_text())["format"] == 2
-    shutil.copytree(EARLIER, tmp_path / "torn")
-    (tmp_path / "torn" / "meter.state" / "log-2").write_bytes(b"GVF1" + bytes(20))
-    with pytest.raises(FormatError, match="version that wrote it"):
-        StreamState.open(tmp_path / "torn" / "meter.state", meters)
+def test_state_of_another_format_is_refused_and_left_alone(meters: Meters, tmp_path: Path) -> None:
+    StreamState.open(tmp_path / "state", meters).close()
+    head = tmp_path / "state" / "state.json"
+    head.write_text(json.dumps({**json.loads(head.read_text()), "format": 1}))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()}
+    with pytest.raises(FormatError, match="is of format 1, not 2"):
+        StreamState.open(tmp_path / "state", meters)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()} == before
 
 
 def test_a_full_disk_at_the_first_start_leaves_nothing_that_hinders_the_second(meters: Meters, tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ class Allocation:
         return RandomAllocation(1.0 / shift_of(self) * (1.0 - 1e-15), self.steps, self.takes)
 
 
+ONCE = Gaussian()
 Mechanism = Gaussian | DPSGD | Allocation | MatrixMechanism
 
 
@@ -226,7 +227,7 @@ class Accountant(Shown):
 
 
 def calibrate(
-    mechanism: Mechanism,
+    mechanism: Mechanism = ONCE,
     *,
     steps: int = 1,
     epsilon: float | None = None,
@@ -236,7 +237,7 @@ def calibrate(
     advantage: float | None = None,
     relation: str = RELATIONS[0],
 ) -> float:
-    """The smallest noise multiplier with which `steps` uses keep a promise, on the private side.
+    """The smallest noise multiplier with which `steps` uses keep a promise, on the private side; also `noise_for`.
 
     The promise is `epsilon` with `delta`, a `true_positive_rate` that no attack exceeds `at` a false-positive rate, or
     a largest `advantage`.
@@ -264,20 +265,7 @@ def calibrate(
     return _least_noise(lambda noise: with_noise(noise).delta(0.0) - most)
 
 
-def noise_for(
-    mechanism: Mechanism | None = None,
-    *,
-    steps: int = 1,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    true_positive_rate: float | None = None,
-    at: float | None = None,
-    advantage: float | None = None,
-    relation: str = RELATIONS[0],
-) -> float:
-    """`calibrate` of a single Gaussian release, or of the mechanism given, in the language of attacks or of epsilon."""
-    promise: dict[str, Any] = {name: value for name, value in locals().items() if name != "mechanism"}
-    return calibrate(mechanism if mechanism is not None else Gaussian(), **promise)
+noise_for = calibrate  # of a single Gaussian release, unless another mechanism is given
 
 
 def _log_delta(accountant: Accountant, epsilon: float) -> float:

@@ -129,12 +129,7 @@ class Adjacency:
 
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values."""
-        return {
-            "kind": self.kind,
-            "unit": self.unit,
-            "symmetric": self.symmetric,
-            "parameters": dict(self.parameters),
-        }
+        return {"kind": self.kind, "unit": self.unit, "symmetric": self.symmetric, "parameters": dict(self.parameters)}
 
     @classmethod
     def from_dict(cls, record: object) -> Adjacency:

@@ -27,7 +27,6 @@ from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.noise.stream_filter import FilterBank
 from gaussveil.streaming.drawn import REGISTERS, Drawn, frame_follows, frames_in
-from gaussveil.streaming.earlier_state import upgraded
 from gaussveil.streaming.meter_arrays import NOT_STARTED, MeterArrays
 from gaussveil.streaming.meters import Meter
 
@@ -118,12 +117,12 @@ class StreamState(StreamMemory):
         try:
             state = cls(path, meters, lock)
             begins = _by_name(reset_from, meters)
-            stored = _stored(path, meters, all_anew=len(begins) == len(meters)) if cls.exists(path) else None
+            stored = _stored(path, all_anew=len(begins) == len(meters)) if cls.exists(path) else None
             fitting = stored is not None and state._take_over(stored, begins)
             for row, meter in enumerate(meters):
                 if stored is None and meter.name in begins:
                     state.arrays.next[row] = state.arrays.confirmed[row] = begins[meter.name]
-            if fitting and stored is not None and stored.log_bytes != CLOSED and not begins:
+            if fitting and stored is not None and not begins:
                 state._continue_log(stored.log_bytes)
             else:  # never over files that are in force: a crash leaves the old state or the new one, not parts of both
                 state.generation = max(_generations(path), default=0)
@@ -252,14 +251,9 @@ def read_state(folder: str | os.PathLike[str]) -> Stored:
     return stored
 
 
-def _stored(path: Path, meters: Sequence[Meter], *, all_anew: bool) -> Stored | None:
-    """The state in a folder, of this format or an earlier one; None where it is damaged and nothing of it is needed."""
+def _stored(path: Path, *, all_anew: bool) -> Stored | None:
+    """The state in a folder; None where it is damaged, or of another format, and nothing of it is needed."""
     try:
-        with _damage_reported(path):
-            if json.loads((path / "state.json").read_text(encoding="utf-8"))["format"] != FORMAT:
-                identity, generation, arrays = upgraded(path, meters, StreamMemory(meters).arrays)
-                names = [(meter.name, meter.certificate.release_id) for meter in meters]
-                return Stored(identity, generation, arrays, names, log_bytes=CLOSED)
         return read_state(path)
     except FormatError:
         if all_anew:

@@ -27,13 +27,7 @@ from gaussveil.errors import AssumptionError, InputError, MissingDependencyError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.mixtures import GaussianMixture, PublicChoice
-from gaussveil.spectrum.profiles import (
-    DiscreteLaplace,
-    Laplace,
-    PoissonSubsampled,
-    PrivacyProfile,
-    RandomisedResponse,
-)
+from gaussveil.spectrum.profiles import DiscreteLaplace, Laplace, PoissonSubsampled, PrivacyProfile, RandomisedResponse
 from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch

@@ -17,20 +17,9 @@ from gaussveil.noise import Generator, discrete_laplace, randomised_response, re
 from gaussveil.postprocessing.intervals import adding_up_to
 from gaussveil.postprocessing.label_answers import Answers, NoisyTable, believed
 from gaussveil.postprocessing.label_search import likely_classes, named_each, starting_points
-from gaussveil.postprocessing.maximisation import (
-    START_DOUBT,
-    expectation_maximisation,
-    from_cells,
-    moments,
-)
+from gaussveil.postprocessing.maximisation import START_DOUBT, expectation_maximisation, from_cells, moments
 from gaussveil.postprocessing.mixture_model import Parameters
-from gaussveil.postprocessing.public_features import (
-    components,
-    hardened,
-    nearest_clusters,
-    scatter_within,
-    well_shaped,
-)
+from gaussveil.postprocessing.public_features import components, hardened, nearest_clusters, scatter_within, well_shaped
 from gaussveil.typing import Floats, Integers
 
 METHODS = ("response", "clusters", "sums", "both")

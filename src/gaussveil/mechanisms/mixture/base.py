@@ -77,11 +77,7 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
             released=f"Gaussian mixture of {len(records.classes)} classes in {len(records.columns)} columns",
             adjacency=adjacency,
             assumptions=(f"the list of classes is public knowledge ({where})", *assumptions),
-            parameters={
-                "classes": [str(name) for name in records.classes],
-                "columns": list(records.columns),
-                **known,
-            },
+            parameters={"classes": [str(name) for name in records.classes], "columns": list(records.columns), **known},
         )
 
     def diagnose(self, X: Any, y: Any, held_out: Any = None) -> PrivateDiagnostics:

@@ -27,14 +27,7 @@ from gaussveil.mechanisms.mixture.budget import (
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.release_path import Promise
-from gaussveil.postprocessing.class_guess import (
-    Guess,
-    SeenDistances,
-    centres_guess,
-    heavy_tails,
-    refined,
-    with_radii,
-)
+from gaussveil.postprocessing.class_guess import Guess, SeenDistances, centres_guess, heavy_tails, refined, with_radii
 from gaussveil.postprocessing.clipped_moments import radius_from_quantile
 from gaussveil.postprocessing.shrinkage import positive, symmetric_root
 from gaussveil.typing import Floats

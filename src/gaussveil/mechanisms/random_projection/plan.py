@@ -11,12 +11,7 @@ from scipy.special import ndtri
 
 from gaussveil.accounting import Charge
 from gaussveil.calibration import mean_shift_for
-from gaussveil.calibration.random_projection import (
-    ProposeTestRelease,
-    approximate_excess,
-    sketch_loss,
-    tight_ridge,
-)
+from gaussveil.calibration.random_projection import ProposeTestRelease, approximate_excess, sketch_loss, tight_ridge
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
 from gaussveil.noise import GaussianNoise, Generator
