@@ -117,9 +117,7 @@ class Accountant(Shown):
         steps = whole("steps", steps, "[1, 9007199254740992]")
         if isinstance(mechanism, Charge):
             if mechanism.sampler_error or mechanism.draw_identities:
-                raise ParameterError(
-                    "charges must have no sampler error and name no draw to be added here: charge them to an account."
-                )
+                raise ParameterError("charges must name no draw and no sampler error here: charge them to an account.")
             self._parts += [(self._checked(part.source), part.count * steps) for part in mechanism.parts]
         elif isinstance(mechanism, PrivacyLoss | PrivacyProfile):
             self._parts.append((self._checked(mechanism), steps))

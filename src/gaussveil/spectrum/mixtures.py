@@ -95,7 +95,7 @@ class PublicChoice(PrivacyProfile):
             raise ParameterError("weights must be one for each part, and add up to 1. These do not.")
         if not all(isinstance(part, Curve) for part in self.parts):
             raise ParameterError("parts must be privacy profiles. Got something else.")
-        if len(self._neighbours) > 1:
+        if len({part.neighbours for part in self.parts if isinstance(part, PrivacyProfile)} - {None}) > 1:
             raise ParameterError("parts must speak of the same neighbours. These do not.")
 
     @property
@@ -106,11 +106,8 @@ class PublicChoice(PrivacyProfile):
     @property
     def neighbours(self) -> str | None:
         """Those of the parts."""
-        return next(iter(self._neighbours), None)
-
-    @property
-    def _neighbours(self) -> set[str]:
-        return {part.neighbours for part in self.parts if isinstance(part, PrivacyProfile) and part.neighbours}
+        kinds = (part.neighbours for part in self.parts if isinstance(part, PrivacyProfile))
+        return next(filter(None, kinds), None)
 
     @property
     def infinity(self) -> float:

@@ -136,10 +136,8 @@ def _truncated(event: Any, replace: bool) -> PrivacyProfile:
     rate = checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
     if not 0 < most < size:
         raise InputError("TruncatedSubsampledGaussianDpEvent has no counterpart here: its batches are not cut")
-    if replace:
-        whole: PrivacyProfile = ReplacedInBatch(noise, rate)
-    else:
-        whole = PoissonSubsampled(GaussianPair.mean_shift(_over(1.0, noise)), rate)
+    moved, swapped = (GaussianPair.mean_shift(_over(by, noise)) for by in (1.0, 2.0))
+    whole: PrivacyProfile = ReplacedInBatch(noise, rate) if replace else PoissonSubsampled(moved, rate)
     others = size - 1 if replace else size  # a record may join a table of that size
     spread = math.sqrt(others * rate) + 1.0
     firsts = sorted({min(most + int(share * spread), others) for share in np.linspace(0.0, 8.0, CUTS)})
@@ -147,9 +145,8 @@ def _truncated(event: Any, replace: bool) -> PrivacyProfile:
     parts: list[tuple[float, PrivacyProfile]] = [(1.0 - tails[0], whole)]
     for first, weight in zip(firsts, (above - below for above, below in pairwise(tails))):
         stays = max(rate * most / (first + 1) * (1.0 + 1e-12), 1e-9)
-        cut = FixedSizeBatch(noise, stays)
-        swapped = GaussianPair.mean_shift(_over(2.0, noise))
-        parts.append((weight * (1.0 + 1e-10), cut if replace else PoissonSubsampled(swapped, stays)))
+        cut = FixedSizeBatch(noise, stays) if replace else PoissonSubsampled(swapped, stays)
+        parts.append((weight * (1.0 + 1e-10), cut))
     return PublicChoice(tuple(weight for weight, _ in parts), tuple(part for _, part in parts))
 
 

@@ -12,15 +12,7 @@ from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Me
 from gaussveil.mechanisms.table.draws import Drawn
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import ProfileDraw
-from gaussveil.postprocessing.intervals import (
-    Cumulative,
-    Interval,
-    Noisy,
-    Variances,
-    adding_up_to,
-    ratio,
-    weighed,
-)
+from gaussveil.postprocessing.intervals import Cumulative, Interval, Noisy, Variances, adding_up_to, ratio, weighed
 from gaussveil.statistics.unit_cells import Feature
 from gaussveil.typing import Floats
 
