@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from gaussveil.errors import GaussveilError, ParameterError, SourceError
 from gaussveil.mechanisms import MeterFleet
 from gaussveil.noise import SeededGenerator
 from gaussveil.streaming import FleetGateway, Gateway, Meter, StreamState, kafka, write_meters
+from gaussveil.streaming.gateway import Answer, Message
 from gaussveil.streaming.kafka import KafkaGateway, settings
 from gaussveil.streaming.messages import HEAD, encode_batch
 from gaussveil.streaming.mqtt_client import Broker
@@ -131,6 +133,37 @@ def test_a_fleets_sums_are_those_of_stdin_with_the_same_seed(cluster: Cluster, t
     got = cluster.receive(5)
     assert [{"meter": key, **json.loads(payload)} for key, payload in got] == expected
     assert len(expected) == 5
+    service.stop()
+
+
+def test_a_sum_that_the_brokers_did_not_take_is_sent_when_they_are_back(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "DELIVERY_SECONDS", 1.0)
+    gateway, down = seeded_fleet(tmp_path / "fleet"), threading.Event()
+    answered = gateway.answer
+
+    def cut_off(messages: Sequence[Message]) -> list[Answer]:
+        answers = answered(messages)
+        if answers and answers[-1].runs and not down.is_set():
+            cluster.turn("down")  # between the draw and the delivery
+            down.set()
+        return answers
+
+    gateway.answer = cut_off  # type: ignore[method-assign]
+    service = KafkaGateway(gateway, cluster.broker())
+    service.start()
+    for meter in "abc":
+        cluster.send(meter, reading(0, 0.5))
+    until(lambda: taken(service) == 3)
+    cluster.producer.produce("meters", reading(1, 0.5), key="a")
+    cluster.producer.flush(1.0)
+    until(lambda: down.is_set() and not service.connected)
+    cluster.turn("up")
+    ((key, payload),) = cluster.receive(1)
+    assert (key, json.loads(payload)) == ("feeder", {"seq": 0, "kw": gateway.fleet.outputs[0]})
+    assert len(gateway.fleet.outputs) == 1
+    until(lambda: gateway.health()["unconfirmed"] == 0)
     service.stop()
 
 
