@@ -27,7 +27,7 @@ from gaussveil.typing import Floats
 _QUOTING = {
     "Complex data": "Complex data not supported: only real numbers are",
     "Expected 2D array": "Expected 2D array, got another one. Reshape your data: one row per record",
-    "inconsistent numbers of samples": "X and y must have the same number of rows",
+    "inconsistent numbers of samples": "X and y have inconsistent numbers of samples",
     "1d array, got an array of shape": "y should be a 1d array, got one of another shape",
     "feature(s) (shape=": "X must have at least one feature. Got 0 feature(s)",
     "setting an array element": "rows must be of the same length and hold numbers only",
