@@ -146,7 +146,7 @@ class TimeOfDay(ClockPart):
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
         if self.time_zone is not None or not str(kind).startswith(("time32", "time64", "string", "large_string")):
-            raise SchemaError(f"column {self.column!r} must hold times such as 7:30, time_zone left out. Got {kind}.")
+            raise SchemaError(f"column {self.column!r} must hold times of day, and time_zone be left out. Got {kind}.")
 
     def codes(self, cells: pa.Array) -> Integers:
         """What the clock says; text that is no time of day belongs to no group."""
