@@ -177,7 +177,7 @@ def watts(lines: list[str]) -> None:
     [
         (negative, r"column 'kW', row 5: the value must be finite and not negative"),
         (unreadable_time, r"column 'time', row 7: the time is missing or misspelt"),
-        (gap, r"column 'kW', household number 0, time number 9: reading missing .* gaps="),
+        (gap, r"column 'kW', household number 0, time number 9: reading missing .*--gaps"),
         (watts, r"half of the readings are above 50 kW .* --in"),
     ],
     ids=["negative", "time", "gap", "watts"],
