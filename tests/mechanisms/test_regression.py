@@ -66,6 +66,28 @@ def test_scikit_learn_checks_pass(kind: type) -> None:
     check_estimator(kind(), expected_failed_checks=exempt, on_skip=None, on_fail="raise")
 
 
+def test_no_combination_of_coefficients_has_a_negative_variance() -> None:
+    """Slopes of which the release tells enough and others side by side, in columns that are nearly one."""
+    mixed = 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 11])
+        rows = rng.normal(size=(int(rng.integers(20, 4000)), 6)) * [0.1, 1, 1, 1, 1, 1]
+        rows[:, 1] = rows[:, 0] + 0.05 * rows[:, 1]
+        model = PrivateLinearRegression(
+            bounds=(-3, 3),
+            target_bounds=(-5, 5),
+            epsilon=float(10 ** rng.uniform(-1, 1.5)),
+            delta=1e-6,
+            generator=SeededGenerator(seed),
+        )
+        fit = model.fit(rows, rows @ rng.normal(size=6) + rng.normal(size=len(rows))).fits_[0]
+        scale = np.outer(fit.std_error, fit.std_error)
+        assert np.linalg.eigvalsh(fit.covariance / scale)[0] > -1e-9
+        assert np.all(np.isfinite(fit.along(np.c_[np.ones(len(rows)), rows])))
+        mixed += len(set(fit.informed[1:])) == 2
+    assert mixed > 5
+
+
 def test_no_row_moves_the_blocks_by_more_than_was_charged() -> None:
     """Independent of the formula: whiten what random and wild rows add by the noise itself."""
     targets, size, shift = 2, 4, 0.7

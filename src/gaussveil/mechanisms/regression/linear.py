@@ -82,7 +82,8 @@ class LinearFit:
     def along(self, design: Floats) -> Floats:
         """95 % intervals of combinations of the coefficients, one row each; what is reported lies inside."""
         middle, reported = design @ self.estimates, design @ self.coefficients
-        reach = NORMAL_95 * np.sqrt(np.einsum("ij,jk,ik->i", design, self.covariance, design))
+        variance = np.einsum("ij,jk,ik->i", design, self.covariance, design)
+        reach = NORMAL_95 * np.sqrt(np.maximum(variance, 0.0))  # zero but for rounding
         return np.stack((np.minimum(middle - reach, reported), np.maximum(middle + reach, reported)), axis=1)
 
     def summary(self) -> str:
@@ -144,13 +145,12 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
     estimates, covariance = fitted(second)
     # trust must not hang on the slopes found, which noise makes small where it makes the matrix large: what slopes of
     # the prior's size would leave in doubt decides, and is the width of what is not trusted
-    wide = fitted(second + np.diag(prior))[1]
+    wide = fitted(second + np.diag(prior))[1]  # never below the covariance: more noise
     doubt = np.diag(wide) / (UNTRUSTED * prior)
     informed = doubt < 1
-    stretch = np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0))
+    stretch = np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0)) ** informed
     covariance = np.where(np.outer(~informed, ~informed), wide, covariance * np.outer(stretch, stretch))
-    inward = np.where(informed, 1 / stretch, 1.0)
-    return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed, inward)
+    return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed, 1 / stretch)
 
 
 def above_zero(estimate: float, deviation: float) -> float:
