@@ -17,6 +17,7 @@ from statsmodels.tsa.arima.model import ARIMA
 from threadpoolctl import threadpool_limits
 
 from gaussveil.timeseries import Readings, fit_arma, fit_weekly_season, simulate_households
+from gaussveil.timeseries.arma import conditional_innovations
 
 HOMES = 48
 PEER_HOMES = 6
@@ -57,7 +58,7 @@ def measure() -> list[dict[str, Any]]:
     start = time.perf_counter()
     models = fit_arma(training)
     ours = (time.perf_counter() - start) / len(training)
-    mine = root_mean_square(models.one_step_errors(test))[:PEER_HOMES]
+    mine = root_mean_square(conditional_innovations(test - models.mean[:, None], models.ar, models.ma))[:PEER_HOMES]
     start = time.perf_counter()
     fits = [peer_fit(row) for row in training[:PEER_HOMES]]
     peer = (time.perf_counter() - start) / PEER_HOMES

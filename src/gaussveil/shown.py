@@ -1,4 +1,4 @@
-"""What a notebook shows of things that have a privacy curve: a line, a small table, `.plot()` in the report's style."""
+"""What a notebook shows of things: a line, a small table and, of a privacy curve, `.plot()` in the report's style."""
 
 from __future__ import annotations
 
@@ -14,28 +14,12 @@ SMALLEST_DRAWN_DELTA = 1e-10  # deltas below it interest nobody
 TOLD_DELTA = 1e-6
 
 
-class Shown:
-    """A subclass says which curve it has, what it claims, and a few facts; everything else is here."""
-
-    def _curve(self) -> Any:
-        """The curve to draw, with `delta`, `reversed` and `dp_epsilon`."""
-        return self
-
-    def _claim(self) -> tuple[float, float] | None:
-        """An epsilon and delta to mark."""
-        return None
+class Told:
+    """A subclass gives a few facts; they are its line and its table."""
 
     def _facts(self) -> dict[str, str]:
         """What is worth a line, by name."""
-        import numpy as np
-
-        if batch := getattr(self, "batch_shape", None):
-            return {"batch of": str(batch)}
-        try:
-            found = float(np.max(np.asarray(self._curve().dp_epsilon(TOLD_DELTA))))
-        except (NumericalError, TypeError):  # of arrays on a device, or of nothing that a double holds
-            return {}
-        return {f"epsilon at delta {TOLD_DELTA:g}": f"{found:.4g}"}
+        raise NotImplementedError
 
     def _brief(self) -> dict[str, str]:
         """What one line tells; cheap, as debuggers and logs ask for it unasked."""
@@ -51,6 +35,30 @@ class Shown:
             for name, value in self._facts().items()
         )
         return f"<b>{type(self).__name__}</b><table>{rows}</table>"
+
+
+class Shown(Told):
+    """A subclass says which curve it has and what it claims, too."""
+
+    def _curve(self) -> Any:
+        """The curve to draw, with `delta`, `reversed` and `dp_epsilon`: the charge's, where there is one."""
+        charge = getattr(self, "charge", None)
+        return self if charge is None else charge._curve()
+
+    def _claim(self) -> tuple[float, float] | None:
+        """An epsilon and delta to mark."""
+        return None
+
+    def _facts(self) -> dict[str, str]:
+        import numpy as np
+
+        if batch := getattr(self, "batch_shape", None):
+            return {"batch of": str(batch)}
+        try:
+            found = float(np.max(np.asarray(self._curve().dp_epsilon(TOLD_DELTA))))
+        except (NumericalError, TypeError):  # of arrays on a device, or of nothing that a double holds
+            return {}
+        return {f"epsilon at delta {TOLD_DELTA:g}": f"{found:.4g}"}
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw delta against epsilon, the worse of both directions, down to 1e-10; a ring marks what is claimed."""

@@ -10,15 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import gaussveil
-from gaussveil import Account, GaussianPair, GaussianRelease, Ledger, PrivateForecaster, PrivateGaussianMixture
+from gaussveil import (
+    Account,
+    GaussianPair,
+    GaussianRelease,
+    Ledger,
+    MeterStream,
+    PrivateForecaster,
+    PrivateGaussianMixture,
+    PrivateSketch,
+)
 from gaussveil.accounting import Charge
 from gaussveil.cli.output import waiting
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.mechanisms import MixtureModel
+from gaussveil.mechanisms import ClassLabelNoise, MixtureModel, PrivateGaussianProcessRegressor
 from gaussveil.noise import SeededGenerator
+from gaussveil.statistics import as_source
 from gaussveil.timeseries import read_readings
 from gaussveil.typing import Floats
 
@@ -133,14 +144,27 @@ def test_what_a_notebook_shows_says_something_and_can_be_drawn(tmp_path: Path) -
     plan = release.dry_run(np.zeros(3))
     pair = GaussianPair.mean_shift(0.3)
     assert repr(pair) == "PrivacyLoss(epsilon at delta 1e-06: 1.292)"
-    assert repr(ledger) == "Ledger('town.ledger', accounts: homes)"
+    assert repr(ledger) == "Ledger(file: town.ledger; accounts: homes)"
     assert "array of shape (3,)" in repr(made)
     model = PrivateGaussianMixture(epsilon=1, delta=1e-6, radius=5, classes=3)
     assert repr(model) == "PrivateGaussianMixture(epsilon=1, delta=1e-06, radius=5, classes=3)"
-    for thing in (pair, made, made.certificate, plan, release.plan(3), account, gaussveil.Accountant().add(pair)):
+    stream = MeterStream.design(sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
+    assert repr(stream) == "MeterStream(purpose: shape; every: 5 min; noise: 6.46 kW on a reading)"
+    source = as_source(pa.table({"home": ["a", "b"], "kw": [0.1, 0.2]}))
+    assert repr(source).endswith("(columns: home, kw)")
+    plans = (
+        stream.plan(),
+        PrivateSketch(n_components=64, epsilon=1.0, delta=1e-6, row_norm=1.0).plan(3),
+        PrivateGaussianProcessRegressor(epsilon=1.0, delta=1e-6, n_max=100, label_bound=1.0).plan(),
+        ClassLabelNoise(epsilon=1.0, accuracy=0.5).design([[0.0, 0.0], [1.0, 0.5], [2.0, 1.0]]).plan_,
+    )
+    curves = (pair, made, made.certificate, plan, release.plan(3), account, gaussveil.Accountant().add(pair), *plans)
+    for thing in (ledger, stream, source, *curves):
         assert thing is not None
-        assert len(repr(thing)) < 300
+        assert len(repr(thing)) < 400
         assert "<table" in thing._repr_html_()
+    for thing in curves:
+        assert thing is not None
         (line, *_) = thing.plot().get_lines()
         drawn = np.asarray(line.get_ydata(), dtype=np.float64)
         assert drawn[0] > drawn[-1]

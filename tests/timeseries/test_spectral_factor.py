@@ -14,11 +14,16 @@ from gaussveil.timeseries import (
 from gaussveil.timeseries.spectral_factor import grid_angles
 
 
+def minimum_phase(found: Filter) -> bool:
+    """Poles and zeros inside the unit circle: then the inverse is stable and causal too."""
+    return found.is_stable and Filter(np.ones(1), found.b / found.b[0]).is_stable
+
+
 def test_minimum_phase_factor_of_a_known_filter_is_that_filter() -> None:
     truth = Filter(1.7 * np.convolve([1, -0.5], [1, 0.3]), np.ones(1))
     found = minimum_phase_factor(truth.power(grid_angles(256)), 3, tolerance=1e-3)
     np.testing.assert_allclose(found.b, truth.b, atol=1e-3)
-    assert found.is_minimum_phase
+    assert minimum_phase(found)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -28,7 +33,7 @@ def test_factor_of_a_random_smooth_spectrum_reproduces_it(seed: int) -> None:
     psd = np.exp(np.cos(np.outer(angles, np.arange(6))) @ weights)
     found = minimum_phase_factor(psd, 128, tolerance=2e-3)
     np.testing.assert_allclose(found.power(angles), psd, rtol=2e-3)
-    assert found.is_minimum_phase
+    assert minimum_phase(found)
     assert np.sum(found.b**2) == pytest.approx(np.fft.irfft(psd)[0], rel=2e-3)
 
 
@@ -45,7 +50,7 @@ def test_one_pole_filter_has_the_promised_ratio_at_every_frequency(rho: float, w
     angles = np.r_[0, np.geomspace(1e-5, np.pi, 40)]
     ratio = white + low * (1 - rho**2) / np.abs(1 - rho * np.exp(-1j * angles)) ** 2
     np.testing.assert_allclose(1 / found.power(angles), ratio, rtol=1e-7)
-    assert found.is_minimum_phase
+    assert minimum_phase(found)
 
 
 def test_design_b_meets_its_event_budget_exactly() -> None:
@@ -62,11 +67,11 @@ def test_design_b_meets_its_event_budget_exactly() -> None:
 def test_long_filters_are_judged_by_their_winding() -> None:
     inside = minimum_phase_factor(np.exp(np.cos(grid_angles(64))), 100)
     assert inside.b.size > 48
-    assert inside.is_minimum_phase
-    assert not Filter(inside.b[::-1], np.ones(1)).is_minimum_phase
-    assert not Filter(np.convolve(inside.b, [1, -1.01]), np.ones(1)).is_minimum_phase
-    assert not Filter(np.convolve(inside.b, [1, -1.0]), np.ones(1)).is_minimum_phase
-    assert Filter(np.convolve(inside.b, [1, -0.99]), np.ones(1)).is_minimum_phase
+    assert minimum_phase(inside)
+    assert not minimum_phase(Filter(inside.b[::-1], np.ones(1)))
+    assert not minimum_phase(Filter(np.convolve(inside.b, [1, -1.01]), np.ones(1)))
+    assert not minimum_phase(Filter(np.convolve(inside.b, [1, -1.0]), np.ones(1)))
+    assert minimum_phase(Filter(np.convolve(inside.b, [1, -0.99]), np.ones(1)))
 
 
 def test_filters_run_as_they_say() -> None:

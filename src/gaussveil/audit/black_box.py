@@ -153,10 +153,13 @@ def audit_mechanism(
     *,
     draws: int,
     claim: tuple[float, float],
-    **settings: Any,
+    test: Score | Any = "learned",
+    confidence: float = CONFIDENCE,
+    pilot: float = 0.25,
 ) -> BlackBoxAudit:
     """Call `draw(data, draws)` on two neighbouring inputs and audit what it returns, one output per row."""
-    return audit_samples(draw(with_record, draws), draw(without, draws), claim=claim, **settings)
+    x, y = draw(with_record, draws), draw(without, draws)
+    return audit_samples(x, y, claim=claim, test=test, confidence=confidence, pilot=pilot)
 
 
 def _event(

@@ -47,10 +47,7 @@ COMMANDS = {
     "epsilon": ("gaussveil.cli.spectrum:epsilon", "Smallest epsilon of a pair at a delta."),
     "curve": ("gaussveil.cli.spectrum:curve", "Privacy curves of several pairs."),
     "check": ("gaussveil.cli.spectrum:check", "Decide a claimed (epsilon, delta) by a proof."),
-    "accountant": (
-        "gaussveil.cli.accountant:accountant",
-        "Privacy of DP-SGD and of repeated noise, or the noise for it.",
-    ),
+    "accountant": ("gaussveil.cli.accountant:accountant", "Privacy of DP-SGD and repeated noise, or the noise for it."),
     "audit": ("gaussveil.cli.audit:audit", "Test a claim on every neighbour of the data."),
     "backup": ("gaussveil.cli.backup:backup", "A ledger, or a gateway's state, to one archive."),
     "restore": ("gaussveil.cli.backup:restore", "Check an archive and unpack it."),

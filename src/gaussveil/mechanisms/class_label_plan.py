@@ -16,6 +16,7 @@ from gaussveil.accounting.composition import Composition
 from gaussveil.calibration.class_gradient import LabelModels
 from gaussveil.errors import AssumptionError, ParameterError, ShapeError
 from gaussveil.noise import GaussianNoise, Generator
+from gaussveil.shown import Shown
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
 from gaussveil.typing import Floats
 
@@ -26,8 +27,8 @@ ROUND_UP = 1 + 1e-12
 SAME = 1e-9  # how far a constant query may be from the design's, against the largest mean
 
 
-@dataclass(frozen=True, eq=False)
-class ClassLabelPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassLabelPlan(Shown):
     """Everything about a release that does not depend on the label: public before anything is drawn."""
 
     labels: tuple[Any, ...]
@@ -103,6 +104,13 @@ class ClassLabelPlan:
         if not self.models.constant:
             one += 2 * max(noise.centre_total_variation for noise in self.noises)
         return float(one * (len(self.labels) if self.swap else 1))
+
+    def _claim(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def _facts(self) -> dict[str, str]:
+        error = f"{self.accuracy:.4g} (largest mean square)"
+        return {"labels": str(len(self.labels)), "error": error, "variance kept": f"{self.retained_variance:.2g}"}
 
     @cached_property
     def charge(self) -> Charge:

@@ -71,9 +71,6 @@ class GaussianPlan(Shown):
         covariance = self.noise.covariance
         return math.sqrt(covariance) if isinstance(covariance, float) else np.sqrt(np.diagonal(covariance))
 
-    def _curve(self) -> PrivacyLoss:
-        return self.pair
-
     def _claim(self) -> tuple[float, float]:
         return self.epsilon, self.delta
 

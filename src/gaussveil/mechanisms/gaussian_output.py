@@ -31,6 +31,7 @@ from gaussveil.errors import ShapeError
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.noise import Generator
 from gaussveil.noise.random_centre import RandomCentre
+from gaussveil.shown import Shown
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
@@ -40,8 +41,8 @@ ROUNDING = 1 + 1e-12  # of bounds computed in floating point
 SMALLER_BOUND = "a smaller epsilon or a smaller mean_bound may help"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LiftedPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LiftedPlan(Shown):
     """Everything about a release that does not depend on the data: public before anything is drawn."""
 
     added_variance: float
@@ -82,6 +83,10 @@ class LiftedPlan:
         )
         promise.require_sampler_share(sampler.total_variation, remedy)
         return cls(added_variance=variance, covered_variance=covered, cost=cost, sampler=sampler, count=count)
+
+    def _facts(self) -> dict[str, str]:
+        told = {"added variance": f"{self.added_variance:.4g}", "outputs": str(self.count)}
+        return told | ({"beside": self.comparison} if self.comparison else {})
 
     @property
     def charge(self) -> Charge:

@@ -104,9 +104,6 @@ class Plan(Shown):
     drawn_from: tuple[ArrayLike, ...] = ()
     """Random quantities that the guarantee counts on, each once: no account pays for a second release of one."""
 
-    def _curve(self) -> Any:
-        return self.charge._curve()
-
     def _facts(self) -> dict[str, str]:
         return {"released": self.released, "hidden": str(self.adjacency)}
 

@@ -9,6 +9,7 @@ from gaussveil.spectrum import PrivacyLoss
 
 # The customary orders of Renyi accountants: tenths from 1.1 to 10.9, integers to 63, then powers of two.
 ORDERS = np.array([*(1.0 + k / 10.0 for k in range(1, 100)), *range(11, 64), 128, 256, 512, 1024], dtype=np.float64)
+CONVERSION = ORDERS * np.log1p(-1.0 / ORDERS) - np.log(ORDERS - 1.0)
 
 
 def renyi_delta(loss: PrivacyLoss, epsilon: ArrayLike) -> NDArray[np.float64]:
@@ -17,29 +18,13 @@ def renyi_delta(loss: PrivacyLoss, epsilon: ArrayLike) -> NDArray[np.float64]:
     The conversion is the sharp one of Canonne, Kamath and Steinke (2020), Proposition 12:
     delta <= exp((a-1)(D_a - epsilon)) / (a-1) * (1-1/a)^a.
     """
-    return np.maximum(_one_direction(loss, epsilon), _one_direction(loss.reversed(), epsilon))
-
-
-def _one_direction(loss: PrivacyLoss, epsilon: ArrayLike) -> NDArray[np.float64]:
-    a = ORDERS
-    divergence = np.asarray(loss.renyi(a))
-    usable = np.isfinite(divergence)
-    a, divergence = a[usable], divergence[usable]
     at = np.asarray(epsilon, dtype=np.float64)[..., np.newaxis]
-    log_delta = (a - 1.0) * (divergence - at) - np.log(a - 1.0) + a * np.log1p(-1.0 / a)
-    best: NDArray[np.float64] = np.exp(log_delta.min(axis=-1, initial=0.0))
-    return best
+    each = (np.asarray(one.renyi(ORDERS)) for one in (loss, loss.reversed()))
+    logs = (((ORDERS - 1.0) * (divergence - at) + CONVERSION).min(axis=-1, initial=0.0) for divergence in each)
+    return np.asarray(np.exp(np.maximum(*logs)), dtype=np.float64)
 
 
 def renyi_epsilon(loss: PrivacyLoss, delta: float) -> float:
-    """Return the epsilon that the same bound gives at delta, the worse of both directions; inf if no order is finite.
-
-    The bound solved for epsilon order by order, then the best order (the same Proposition 12).
-    """
-    a = ORDERS
-    worst = 0.0
-    for direction in (loss, loss.reversed()):
-        divergence = np.asarray(direction.renyi(a))
-        bounds = divergence + (a * np.log1p(-1.0 / a) - np.log(a - 1.0) - np.log(delta)) / (a - 1.0)
-        worst = max(worst, float(bounds.min()))
-    return worst
+    """The epsilon that the same bound gives at delta, the worse of both directions; inf if no order is finite."""
+    each = (np.asarray(one.renyi(ORDERS)) for one in (loss, loss.reversed()))
+    return max(0.0, *(float(np.min(one + (CONVERSION - np.log(delta)) / (ORDERS - 1.0))) for one in each))

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError, SourceError
+from gaussveil.shown import Told
 from gaussveil.statistics.block import Block, Grouping, Reader, plain, require_columns
 from gaussveil.statistics.row_hash import coin_threshold, derive_key, is_identifier, require_hashable
 from gaussveil.statistics.statistic import RowCount, State, Statistic
@@ -85,7 +86,7 @@ class Watch:
             )
 
 
-class Source(ABC):
+class Source(Told, ABC):
     """A table that statistics, samples and per-household jobs run over."""
 
     view: View
@@ -129,9 +130,9 @@ class Source(ABC):
 
     # What every Source can do.
 
-    def __repr__(self) -> str:
+    def _facts(self) -> dict[str, str]:
         names = self.schema.names
-        return f"{type(self).__name__}({', '.join(names[:8])}{', ...' if len(names) > 8 else ''})"
+        return {"columns": f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"}
 
     @property
     def schema(self) -> pa.Schema:

@@ -29,11 +29,7 @@ _FIGURES = {
     "restarts": ("filter_restarts_total", "counter", "Filters started, at first or after a long gap."),
     "delivered": ("messages_delivered_total", "counter", "Messages whose answers were confirmed as delivered."),
     "unconfirmed": ("readings_unconfirmed", "gauge", "Readings committed whose delivery is not confirmed."),
-    "readings_left": (
-        "readings_left",
-        "gauge",
-        "Budget left: readings that the certificates cover, of the worst meter.",
-    ),
+    "readings_left": ("readings_left", "gauge", "Readings that certificates still cover, of the worst meter."),
     "meters": ("meters", "gauge", "Meters served."),
     "connected": ("broker_connected", "gauge", "Whether the broker is connected."),
     "connections": ("broker_connections_total", "counter", "Connections made."),

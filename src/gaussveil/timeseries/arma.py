@@ -40,12 +40,6 @@ class ArmaModels:
     def __len__(self) -> int:
         return int(self.variance.size)
 
-    def one_step_errors(self, series: Floats) -> Floats:
-        """Errors of the one-step forecasts of series of the same households, from a zero start."""
-        if series.ndim != 2 or series.shape[0] != len(self):
-            raise ShapeError(f"series must have one row per household ({len(self)}). Got shape {series.shape}.")
-        return conditional_innovations(series - self.mean[:, None], self.ar, self.ma)
-
 
 def fit_arma(series: ArrayLike, order: tuple[int, int] = (6, 5)) -> ArmaModels:
     """Fit an ARMA(p, q) to every row of `series` by exact maximum likelihood.

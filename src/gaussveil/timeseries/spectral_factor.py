@@ -37,11 +37,6 @@ class Filter:
         """All poles inside the unit circle."""
         return _roots_inside(self.a)
 
-    @property
-    def is_minimum_phase(self) -> bool:
-        """Stable, and all zeros inside the unit circle: then the inverse is stable and causal too."""
-        return self.is_stable and _roots_inside(self.b)
-
     def power(self, angles: ArrayLike) -> Floats:
         """|H(e^{jw})|^2 at the angles w."""
         from scipy.signal import freqz  # seconds to import, which streams that run do not need

@@ -112,9 +112,6 @@ class Certificate(Shown):
     ledger: Mapping[str, object] | None = None
     signature: Mapping[str, str] | None = None
 
-    def _curve(self) -> Any:
-        return self.charge._curve()
-
     def _claim(self) -> tuple[float, float]:
         return self.epsilon, self.delta
 

@@ -25,6 +25,7 @@ from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budge
 from gaussveil.accounting.ledger.journal import now, record_event
 from gaussveil.accounting.ledger.rules import Offer, Terms, admit, admit_planned, check_adjacency, check_plan, offer
 from gaussveil.errors import LedgerError, LedgerStateError, ParameterError
+from gaussveil.shown import Told
 
 ACCOUNT_RULES = ("adaptive", "planned")
 GUARANTEES = ("worst case", "model-based", "none")
@@ -53,7 +54,7 @@ class _Prepared:
     used: Balance
 
 
-class Ledger:
+class Ledger(Told):
     """A ledger file, shared by any number of processes."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -61,11 +62,12 @@ class Ledger:
         with self._database.reading():
             pass  # opening checks the file's kind and version, and migrates an older one
 
-    def __repr__(self) -> str:
+    def _facts(self) -> dict[str, str]:
         try:
-            return f"Ledger({self.path.name!r}, accounts: {', '.join(self.accounts()) or 'none'})"
+            accounts = ", ".join(self.accounts()) or "none"
         except LedgerError:  # gone or damaged: what shows it must not fail
-            return f"Ledger({self.path.name!r}, not readable)"
+            accounts = "not readable"
+        return {"file": self.path.name, "accounts": accounts}
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Ledger:

@@ -112,10 +112,10 @@ class StreamDesign:
     substitute: float
     spectrum_mean_shift: float = 0.0
 
-    def words(self) -> str:
-        """Purpose, step and noise in a few words."""
-        noise = f"noise of {self.noise_sd:.3g} kW on a reading" if self.readings else "registers alone"
-        return f"{self.purpose}, every {60 * self.sample_period:g} min, {noise}"
+    def facts(self) -> dict[str, str]:
+        """Purpose, step and noise."""
+        noise = f"{self.noise_sd:.3g} kW on a reading" if self.readings else "of the registers alone"
+        return {"purpose": self.purpose, "every": f"{60 * self.sample_period:g} min", "noise": noise}
 
     @property
     def charge(self) -> Charge:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from gaussveil.accounting import Charge
 from gaussveil.mechanisms.meter_stream.design import StreamDesign
+from gaussveil.shown import Shown
 
 HEADINGS = ("purpose", "reading kW", "hour kW", "day kWh", "28 days kWh", "good for")
 USELESS = "nothing: ask for less, protect smaller events, or add up many homes"
 
 
-@dataclass(frozen=True)
-class StreamPlan:
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamPlan(Shown):
     """What a stream would be like, before anything is spent; energies in kWh are standard deviations of the error."""
 
     purpose: str
@@ -26,6 +28,7 @@ class StreamPlan:
     repeated_epsilon: float
     repeated_delta: float
     good_for: tuple[str, ...]
+    charge: Charge
     compared: tuple[StreamPlan, ...] = ()
 
     def describe(self) -> str:
@@ -44,6 +47,9 @@ class StreamPlan:
         return "\n".join([said, *("  ".join(map(str.ljust, row, wide)).rstrip() for row in rows if len(rows) > 1)])
 
     __str__ = describe
+
+    def _facts(self) -> dict[str, str]:
+        return {**dict(zip(HEADINGS, self._row())), "good for": ", ".join(self.good_for) or USELESS}
 
     def _row(self) -> tuple[str, ...]:
         numbers = (self.noise_sd, self.hourly_sd, self.daily_energy_sd, self.monthly_energy_sd)
@@ -70,4 +76,5 @@ def figures(design: StreamDesign, typical_kw: float, repeated_events: int) -> St
         repeated_epsilon=repeated[0],
         repeated_delta=repeated[1],
         good_for=tuple(name for name, good in uses if good),
+        charge=design.charge,
     )

@@ -49,6 +49,7 @@ from gaussveil.mechanisms.source_rows import ordered_vector
 from gaussveil.mechanisms.spectral import PrivateSpectrum
 from gaussveil.noise import Generator, default_generator
 from gaussveil.noise.stream_filter import FilterBank, to_steps
+from gaussveil.shown import Told
 from gaussveil.timeseries import NoisySum
 from gaussveil.timeseries.durations import hours
 from gaussveil.typing import Floats, Integers
@@ -59,7 +60,7 @@ REPEATED_EVENTS = 30
 WARNING = "contains private state: whoever reads it can take the noise off the stream"
 
 
-class MeterStream(Mechanism):
+class MeterStream(Told, Mechanism):
     """A private stream of one meter; make one with `MeterStream.design`.
 
     >>> stream = MeterStream.design(sample_period="5min", epsilon=1.0, delta=1e-5, event=(0.5, "1h"))
@@ -93,8 +94,8 @@ class MeterStream(Mechanism):
         self._registers: RegisterBank
         self._index = 0
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.design_.words()})"
+    def _facts(self) -> dict[str, str]:
+        return self.design_.facts()
 
     @classmethod
     def design(
@@ -152,10 +153,8 @@ class MeterStream(Mechanism):
         released = _released_spectrum(history, spectrum) if purpose == "spectrum" else None
         if released is None and (history is not None or spectrum is not None):
             raise ParameterError(f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.')
-        if released is None:
-            found = design_stream(request)
-        else:
-            found = design_stream(request, released.value, _shift_of(released.certificate))
+        learnt = () if released is None else (released.value, _shift_of(released.certificate))
+        found = design_stream(request, *learnt)
         certificate = None if released is None else released.certificate
         return cls(design=found, account=account, generator=generator, spectrum=certificate)
 

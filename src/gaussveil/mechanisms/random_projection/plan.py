@@ -16,6 +16,7 @@ from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.noise.gram_gaussian import GramGaussian
+from gaussveil.shown import Shown
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.statistics import ExactSum, Gram
 from gaussveil.typing import Floats
@@ -26,8 +27,8 @@ MOST_COMPONENTS = 4096
 WORTHWHILE = 0.95  # "auto" doubles the components while that lowers the error by 5 % or more
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SketchPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SketchPlan(Shown):
     """Everything about a sketch that does not depend on the data: public before anything is drawn.
 
     `excess` is a = (largest change by one record)/ridge in the dominating pair, `leverage` = a/(1 + a) is p* of NDIS,
@@ -98,6 +99,12 @@ class SketchPlan:
         Zero rows give the least error that any data can have; the sampling error of a subsample is not included.
         """
         return _gram_error(self.ridge, self.components, self.size, self.row_norm, self.rate, rows)
+
+    def _claim(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def _facts(self) -> dict[str, str]:
+        return {"rows of the sketch": str(self.components), "ridge": f"{self.ridge:.4g}", "beside": self.compare()}
 
     def compare(self) -> str:
         """One sentence: the sketch against the Gaussian mechanism on the Gram matrix, before anything is spent."""
