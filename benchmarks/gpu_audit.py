@@ -8,6 +8,7 @@ a millionth, so both lose six digits in the matrices themselves: they must agree
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -63,6 +64,7 @@ def main() -> None:
     print(
         json.dumps(
             {
+                "commit": os.environ.get("COMMIT"),
                 "device": torch.cuda.get_device_name(0),
                 "torch": torch.__version__,
                 "neighbours": count,
