@@ -4,22 +4,56 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
+from .fixed_draws import FixedDraws
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 settings.register_profile("gaussveil", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("gaussveil")
+DRAWS = pytest.StashKey[FixedDraws]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the same test bodies at the sizes the issues name")
+    parser.addoption("--draws", default="", help="any word: other secure noise than that of the tests' names alone")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[DRAWS] = FixedDraws(config.getoption("--draws"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """What a file draws while it is read follows from its name."""
+    with collector.config.stash[DRAWS].named(collector.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test fails in each run or in none: its secure noise follows from its name."""
+    name = f"{item.location[0]}::{item.name}"
+    with item.config.stash[DRAWS].named(None if item.get_closest_marker("operating_system") else name):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """What tests share is the same whichever of them comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with request.config.stash[DRAWS].named(f"{fixturedef.baseid}::{fixturedef.argname}::{request.param_index}"):
+        return (yield)
 
 
 # Spark's machine lives for minutes: the thorough compiler and the parallel collector would cost more than they save.

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from gaussveil.errors import ParameterError
 from gaussveil.noise import Generator, SecureGenerator, SeededGenerator, default_generator
 
+pytestmark = pytest.mark.operating_system
+
 
 def test_seeded_stream_is_aes_256_in_counter_mode() -> None:
     seed = hashlib.sha384(b"gaussveil seeded generator 7").digest()
