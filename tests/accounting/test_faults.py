@@ -74,9 +74,14 @@ def test_kill_nine_with_four_writers(tmp_path: Path, full: bool) -> None:
         process.start()
         return process
 
+    def written() -> int:
+        return sum(path.read_text().count("debited") for path in tmp_path.glob("writer-*"))
+
     writers = [start() for _ in range(4)]
-    for _ in range(kills):
-        time.sleep(chance.uniform(0.02, 0.25))
+    for kill in range(kills):
+        while written() < affordable * (kill + 1) // (kills + 2):  # on a machine of any speed
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 0.02))
         victim = chance.randrange(4)
         hit += writers[victim].is_alive()
         writers[victim].kill()

@@ -141,7 +141,8 @@ def test_a_corrupt_file_is_refused_without_quoting_it(engine: dict[str, Any], pa
     with pytest.raises(FormatError, match="damaged"):
         open(cut, **engine)
     holed = tmp_path / "holed.parquet"
-    holed.write_bytes(whole[:100] + os.urandom(len(whole) // 2) + whole[100 + len(whole) // 2 :])
+    noise = np.random.default_rng(1).bytes(len(whole) // 2)
+    holed.write_bytes(whole[:100] + noise + whole[100 + len(noise) :])
     source = open(holed, **engine)
     with pytest.raises(SourceError, match="could not be read") as caught:
         source.aggregate(Gram(row_norm=1.0), columns=COLUMNS)

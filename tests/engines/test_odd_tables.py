@@ -214,7 +214,8 @@ def test_a_session_that_passes_over_damaged_files_does_not_do_so_here(
 ) -> None:
     whole = parquet.read_bytes()
     (tmp_path / "a.parquet").write_bytes(whole)
-    (tmp_path / "b.parquet").write_bytes(whole[:100] + os.urandom(len(whole) // 2) + whole[100 + len(whole) // 2 :])
+    noise = np.random.default_rng(1).bytes(len(whole) // 2)
+    (tmp_path / "b.parquet").write_bytes(whole[:100] + noise + whole[100 + len(noise) :])
     spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
     try:
         with pytest.raises(SourceError, match="could not be read"):

@@ -63,7 +63,7 @@ class Server:
     def start(self) -> None:
         where = ("-p", str(self.port), "-h", "127.0.0.1", "-k", "", "-F")
         self.process = self._call(subprocess.Popen, "postgres", "-D", str(self.folder / "data"), *where)
-        for _ in range(300):
+        for _ in range(1200):
             asked = ("pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port))
             if self._call(subprocess.run, *asked).returncode == 0:
                 return

@@ -55,7 +55,7 @@ class Mosquitto:
         self.process = subprocess.Popen(
             [program, "-c", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        for _ in range(200):
+        for _ in range(1200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
@@ -67,7 +67,7 @@ class Mosquitto:
     def stop(self) -> None:
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(10)
+            self.process.wait(60)
             self.process = None
 
 

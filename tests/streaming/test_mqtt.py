@@ -172,7 +172,7 @@ def test_the_broker_may_go_away_for_a_while(mosquitto: Brokers, gateway: Gateway
     broker.start()
     receiver = Receiver(broker.port)
     sequence = 0
-    while receiver.seen.empty() and sequence < 60:  # until the gateway has come back and subscribed again
+    while receiver.seen.empty() and sequence < 480:  # until the gateway has come back and subscribed again
         receiver.send("white", reading(sequence, 1.0))
         sequence += 1
         time.sleep(0.25)

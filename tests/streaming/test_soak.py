@@ -77,7 +77,7 @@ class Nursery:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 def flip(meters_file: Path, rng: np.random.Generator) -> bool:
@@ -161,10 +161,13 @@ def test_nothing_is_lost_doubled_or_out_of_order(
             take(0.5)
             nursery.tell("kill", child)
         if kill % 4 == 1:  # a flipped bit is told, or it changes nothing
-            told_flips += flip(path, rng)
+            told_flips += sum(flip(path, rng) for _ in range(6))
         child = nursery.tell("start", 0, float(rng.uniform(-1e9, 1e9)))
         if kill % 7 == 3:  # a second one on the same state ends by itself
-            take(0.3)
+            receiver.send("white", reading(sent["white"], 1.0))
+            sent["white"] += 1
+            while latest["white"] + 1 < sent["white"]:  # until the first one serves
+                take(0.1)
             assert nursery.tell("wait", nursery.tell("start", 0)) == 1
     deadline = time.monotonic() + 120
     while len(seen) < sum(sent.values()) and time.monotonic() < deadline:
