@@ -43,12 +43,12 @@ def main() -> None:
     block = torch.ones(1 << 29, dtype=torch.float64, device="cuda")
     flops = 2 * 8192**3 / median(lambda: square @ square)
     moved = 2 * block.numel() * 8 / median(block.clone)
-    jobs = {}
+    jobs = []
     for name, (pairs, directions, repeats, numbers) in JOBS.items():
         each = REDUCTION_FLOPS * DIMENSION**3 + directions * DIMENSION * NODE_FLOPS * NODES
         operations, supplied = pairs * repeats * each, pairs * 8 * numbers
         limit = max(operations / flops, supplied / moved)
-        jobs[name] = {"operations": operations, "bytes": supplied, "limit_seconds": limit}
+        jobs.append({"job": name, "operations": operations, "bytes": supplied, "limit_seconds": limit})
     found = {
         "commit": os.environ.get("COMMIT"),
         "device": torch.cuda.get_device_name(0),
