@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gaussveil.noise.generator import SEED_BYTES, SecureGenerator, default_generator
@@ -41,3 +41,9 @@ class FixedDraws:
         finally:
             self._name, self._given, state = before
             shared.__dict__.update(state)
+
+
+def run_named(word: str, name: str, run: Callable[..., None], *arguments: object) -> None:
+    """Call what a process was started for, with the draws of that name."""
+    with FixedDraws(word).named(name):
+        run(*arguments)

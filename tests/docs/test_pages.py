@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ..fixed_draws import run_named
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
@@ -42,11 +44,14 @@ def server(pytestconfig: pytest.Config) -> Any:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_the_examples_of_the_page_run(page: Path, tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_run(
+    page: Path, tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
     monkeypatch.syspath_prepend(ROOT / "scripts")
+    monkeypatch.syspath_prepend(ROOT)  # where a new process finds the tests
     forked = import_module("run_examples").forked
-    said = tmp_path / "said.txt"
-    process = server.Process(target=forked, args=(tmp_path / "work", page, said))
+    said, draws = tmp_path / "said.txt", (pytestconfig.getoption("--draws"), page.name)
+    process = server.Process(target=run_named, args=(*draws, forked, tmp_path / "work", page, said))
     process.start()
     process.join(600)
     process.kill()
