@@ -3,26 +3,30 @@
 Twelve hours of each of 4,000 homes, the home hidden. "Ours" bounds rows one by one and charges all of a unit as if they
 were alike. The other weighs a unit's rows X, each bounded as ours, by min(1, f m/|X'X|) in the Frobenius norm, and has
 the noise of docs/mechanisms/regression.md; the best f of three is taken, without paying for the search. Same draws.
+
+And what intervals would gain by each slope's design effect, the variance of its sampling error over that of rows which
+are all by themselves: exact, without paying for it, instead of the most it can be.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from bench_regression import DELTA, EPSILONS, ratio, risk_of
+from bench_regression import DELTA, EPSILONS, FIRST, ratio, risk_of
 from gaussveil import PrivateLinearRegression
 from gaussveil.mechanisms import regress
 from gaussveil.mechanisms.regression import linear, moments
 from gaussveil.statistics import ExactSum
 from gaussveil.statistics.fixed_point import scaled
 from regression_draws import UNIT, SampleSums, quick_moments
-from regression_sets import loads_of_homes
+from regression_sets import Matrix, Regression, loads_of_homes
 
 DRAWS = 60
+COVERED = 100
 FRACTIONS = (1.0, 0.7, 0.5, 0.35)  # 1: rows one by one
 
 
@@ -47,7 +51,7 @@ def run() -> list[dict[str, Any]]:
     one = loads_of_homes()
     risk, found = risk_of(one), np.zeros((len(FRACTIONS), len(EPSILONS), DRAWS))
     low, high = (np.append(ends, end) for ends, end in zip((one.low, one.high), one.target))
-    for seed in range(DRAWS):
+    for place, seed in enumerate(range(FIRST, FIRST + DRAWS)):
         sample = one.draw(seed)
         values = np.vstack((sample[0].T, sample[1]))
         for f, fraction in enumerate(FRACTIONS):
@@ -61,14 +65,54 @@ def run() -> list[dict[str, Any]]:
                 for e, epsilon in enumerate(EPSILONS):
                     model = PrivateLinearRegression(epsilon=epsilon, delta=DELTA)
                     fit = regress(quick_moments(model, given, low, high, seed, targets=1))
-                    found[f, e, seed] = risk(fit.coefficients, sample)
+                    found[f, e, place] = risk(fit.coefficients, sample)
     rows = []
     for epsilon, risks in zip(EPSILONS, found.mean(axis=2).T):
         best = 1 + int(np.argmin(risks[1:]))
         name = f"{one.name}, epsilon {epsilon:g}: excess risk, unit sums bounded / rows bounded"
         note = f"{DRAWS} draws; f = {FRACTIONS[best]:g}, the best of {', '.join(map(str, FRACTIONS[1:]))}"
         rows.append(ratio(name, float(risks[best]), float(risks[0]), 1, note) | {"goal": None, "met": True})
+    return rows + known_effects(one)
+
+
+def known_effects(one: Regression) -> list[dict[str, Any]]:
+    """Design effects of the slopes, and how often intervals hold that know them."""
+    low, high = (np.append(ends, end) for ends, end in zip((one.low, one.high), one.target))
+    effects, held = np.zeros((2, COVERED, one.size)), np.zeros((len(EPSILONS), COVERED, one.size))
+    for place, seed in enumerate(range(FIRST, FIRST + COVERED)):
+        rows, target, best = one.draw(seed)
+        effects[:, place] = design_effects(one, rows, np.clip(target, *one.target))
+        sample = SampleSums(np.vstack((rows.T, target)), one.rows_per_unit)
+        for e, epsilon in enumerate(EPSILONS):
+            model = PrivateLinearRegression(epsilon=epsilon, delta=DELTA)
+            drawn = quick_moments(model, sample, low, high, seed, targets=1)
+            for k, effect in enumerate(effects[0, place], 1):
+                fit = regress(replace(drawn, rows_per_unit=effect))
+                inside = fit.interval[k, 0] <= best[k] <= fit.interval[k, 1]
+                held[e, place, k - 1] = inside if fit.informed[k] else np.nan
+    most, totals = effects.mean(axis=1).max(axis=1)
+    plain = {"peer": None, "ratio": None, "goal": None, "met": True}
+    note = f"of {one.rows_per_unit} at most; {totals:.2f} by the totals of the features of each unit"
+    rows = [plain | {"name": f"{one.name}: largest design effect of a slope", "ours": float(most), "note": note}]
+    for epsilon, each in zip(EPSILONS, held):
+        name = f"{one.name}, epsilon {epsilon:g}: coverage of 95 % intervals, design effects known"
+        note = f"{COVERED} draws; {np.mean(np.isnan(each)):.1%} of the intervals are marked and left out"
+        rows.append(plain | {"name": name, "ours": float(np.nanmean(each)), "note": note})
     return rows
+
+
+def design_effects(one: Regression, rows: Matrix, target: Matrix) -> Matrix:
+    """Of each slope, by the sums of its scores over units, and by those of its feature (Moulton, errors all alike)."""
+    centred = np.column_stack((np.ones(len(rows)), rows - rows.mean(axis=0)))
+    errors = target - centred @ np.linalg.lstsq(centred, target, rcond=None)[0]
+    features = centred[:, 1:]
+
+    def over_rows(scores: Matrix) -> Matrix:
+        sums = scores.reshape(-1, one.rows_per_unit, one.size).sum(axis=1)
+        return np.asarray(np.sum(sums**2, axis=0))
+
+    alone = np.sum(features**2, axis=0)
+    return np.stack((over_rows(features * errors[:, None]) / (alone * errors.var()), over_rows(features) / alone))
 
 
 if __name__ == "__main__":
