@@ -20,16 +20,15 @@ WIDE = PrivacyLoss.from_terms([0.75], [1.0], [0.0])
 
 
 @pytest.mark.parametrize("second", [WIDE, WIDE.reversed()], ids=["same", "reversed"])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
-def test_replaced_records_stand_either_way_round(second: PrivacyLoss, epsilon: float) -> None:
+def test_replaced_records_stand_either_way_round(second: PrivacyLoss) -> None:
     """As they stand, a pair and its reverse have delta .236 at epsilon 1; either way round .338, adaptively .362."""
-    found = Accountant("replace").add(WIDE).add(second)
-    charges = [(Charge(WIDE), 1), (Charge(second), 1)]
-    account = Composition.of(charges, symmetric=True, adaptive=True).delta_upper(epsilon)
-    aligned = float(np.max((2 * WIDE).dp_delta(epsilon)))
-    assert aligned < found.delta(epsilon) <= account * 1.001
-    assert found.enclose(epsilon).upper >= aligned
-    assert Accountant("replace").add(WIDE, 2).delta(epsilon) == pytest.approx(found.delta(epsilon), rel=1e-3)
+    found, twice = Accountant("replace").add(WIDE).add(second), Accountant("replace").add(WIDE, 2)
+    account = Composition.of([(Charge(WIDE), 1), (Charge(second), 1)], symmetric=True, adaptive=True)
+    for epsilon in (0.5, 1.0, 2.0):
+        aligned = float(np.max((2 * WIDE).dp_delta(epsilon)))
+        assert aligned < found.delta(epsilon) <= account.delta_upper(epsilon) * 1.001
+        assert found.enclose(epsilon).upper >= aligned
+        assert twice.delta(epsilon) == pytest.approx(found.delta(epsilon), rel=1e-3)
 
 
 def test_one_release_of_a_replaced_record_needs_both_directions_only() -> None:

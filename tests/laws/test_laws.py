@@ -30,7 +30,7 @@ PROMISE = {"epsilon": 1.0, "delta": 0.2}  # loose enough for a few thousand draw
 # at once, enough for the test of their distribution; of 400 draws halved noise is refuted, but the lower bound on the
 # power is too careful to say so.
 SIZES = {False: (1000, 200), True: (2000, 500)}
-SLOW = (400, 100)
+SLOW = (200, 60)
 MISTAKES = {False: 1e-3, True: 1e-10}
 
 

@@ -430,7 +430,7 @@ def test_a_release_is_signed_and_compared_with_its_table(browser: Browser, start
     from gaussveil.accounting.certificates.keys import load_public_key, new_key
 
     (tmp_path / "tables").mkdir()
-    hours = [f"home {home},{hour},{0.5 + hour / 24}" for home in range(60) for hour in range(3)]
+    hours = [f"home {home},{hour},{0.5 + hour / 24}" for home in range(120) for hour in range(3)]
     (tmp_path / "tables" / "day.csv").write_text("\n".join(["home,hour,kw", *hours]) + "\n", encoding="utf-8")
     Ledger.create(tmp_path / "home.ledger")
     private, public = new_key(tmp_path / "owner.key")
