@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench_regression import DELTA, DRAWS, EPSILONS, diffprivlib, drawn_how_often, ratio
+from bench_regression import DELTA, DRAWS, EPSILONS, FIRST, diffprivlib, drawn_how_often, ratio
 from gaussveil import PrivatePCA, PrivateSketch
 from gaussveil.noise import SeededGenerator
 from regression_sets import Matrix, regressions
@@ -36,11 +36,11 @@ def components(place: int) -> list[Row]:
         return float(np.linalg.norm(exact @ exact.T - directions.T @ np.linalg.pinv(directions.T)))
 
     given: dict[str, Any] = {"low": one.low, "high": one.high, "components": kept, "norm": norm}
-    theirs = dict(zip(EPSILONS, diffprivlib("components", draws, X=rows, **given)))
+    theirs = dict(zip(EPSILONS, diffprivlib("components", draws, X=rows, begin=FIRST, **given)))
 
     def at(epsilon: float) -> Row:
         mine, drawn = [], []
-        for seed in range(draws):
+        for seed in range(FIRST, FIRST + draws):
             model = PrivatePCA(
                 epsilon=epsilon, delta=DELTA, n_components=kept, bounds=(-1, 1), generator=SeededGenerator(seed)
             ).fit(units)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench_regression import DELTA, EPSILONS
+from bench_regression import DELTA, EPSILONS, FIRST
 from gaussveil import PrivatePCA
 from gaussveil.accounting import Release
 from regression_draws import SampleSums, quick_moments
@@ -28,7 +28,8 @@ Counts = list[tuple[int, int]]
 
 
 def run() -> list[Row]:
-    blocks = [(law, tuple(range(begin, begin + BLOCK))) for law in LAWS for begin in range(0, COVERED, BLOCK)]
+    begins = range(FIRST, FIRST + COVERED, BLOCK)
+    blocks = [(law, tuple(range(begin, begin + BLOCK))) for law in LAWS for begin in begins]
     found = dict(zip(blocks, side_by_side(covered, blocks)))
     return [
         coverage(law, epsilon, np.sum([each[k] for (name, _), each in found.items() if name == law], axis=0))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench_regression import DELTA, EPSILONS
+from bench_regression import DELTA, EPSILONS, FIRST
 from gaussveil import PrivateLinearRegression
 from gaussveil.mechanisms import regress
 from gaussveil.mechanisms.regression.moments import NoisyMoments
@@ -34,7 +34,7 @@ def run() -> list[Row]:
     blocks = [
         (one.name, tuple(range(begin, begin + BLOCK)))
         for one in sets
-        for begin in range(0, COVERED if one.rows * one.size <= 10**6 else COVERED // 4, BLOCK)
+        for begin in range(FIRST, FIRST + (COVERED if one.rows * one.size <= 10**6 else COVERED // 4), BLOCK)
     ]
     found: dict[tuple[str, float], list[Slopes]] = {}
     for (name, _), block in zip(blocks, side_by_side(released, blocks)):

@@ -242,6 +242,8 @@ PROMISED = ("--epsilon", "1", "--delta", "1e-6", "--out", "out.json")
         ),
         (("logistic", "in.csv", "--unit", "home", *PROMISED), "--unit home and --target label; its columns are Zähler"),
         (("regress", "in.csv", "--target", "Leistung", "--unit", "Zähler", *PROMISED), "--rows-per-unit must be given"),
+        (("mixture", "in.csv", "--label", "Zeit", "--radius", "1", *PROMISED), "--classes must be given: labels are"),
+        (("sketch", "in.csv", "--row-norm", "1", *PROMISED), "--row-bound must be given with --n-components auto"),
         (("forecast", "none.csv", "--home", "1", *PROMISED), "none.csv: cannot be read (no such file): check the path"),
     ],
 )

@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def test_a_unit_is_whose_row_it_is_everywhere() -> None:
     assert len(said) > 5
     for name, words in said.items():
         assert "names whose row it is" in words, name
+
+
+def test_the_studio_speaks_as_the_commands_do() -> None:
+    with (ROOT / "studio" / "gaussveil_studio" / "offers" / "orders.toml").open("rb") as file:
+        fields = [one for kind in tomllib.load(file).values() for one in kind["fields"].items()]
+    assert len(fields) > 50
+    for name, told in fields:
+        assert (name == "unit") == ("names whose row it is" in told["help"]), name
+        assert (name == "measured_in") == (told["title"] == "Measured in"), name
+        assert told["title"] != "Unit"
+        assert name not in ("household", "time", "power")  # these are columns of readings, which the studio finds
+    delta = next(meaning for _, meaning, parameter, _ in ROWS if parameter == "delta")
+    assert dict(fields)["delta"]["help"].lower().startswith(delta)
 
 
 def test_the_reference_tells_every_command_and_option(tmp_path: Path) -> None:

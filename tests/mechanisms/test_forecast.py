@@ -230,6 +230,23 @@ def test_at_strict_settings_the_product_is_the_average_of_its_group() -> None:
     assert float(str(loose["retained_variance"])) > 0.1
 
 
+def test_the_plan_says_in_one_sentence_where_the_average_does_as_well(tmp_path: Path) -> None:
+    account = Ledger.create(tmp_path / "spent.ledger").open_account("home", epsilon=1.0, delta=1e-4)
+    strict = forecaster(accuracy=None, delta=1e-5, account=account).fit(past())
+    size = len(diagnostic(strict.diagnostics(HOME), "cluster_households"))
+    assert strict.plan(HOME).endswith(
+        f"between the {size} of its group: the average of its group does as well, and the group's is what would be "
+        "released"
+    )
+    assert not Ledger(account.ledger).entries("home")
+    anyhow = forecaster(accuracy=None, delta=1e-5, smallest_kept=0.0).fit(past()).plan(HOME)
+    assert anyhow.endswith("does as well, and the household's is what would be released")
+    loose = fitted()
+    kept = float(str(loose.release(HOME).certificate.parameters["retained_variance"]))
+    assert loose.plan(HOME).startswith(f"a forecast of one household keeps {kept:.2g} of the variance")
+    assert "it tells more than the average, and the household's" in loose.plan(HOME)
+
+
 def test_an_account_pays_for_a_random_past_once_whoever_asks(tmp_path: Path) -> None:
     """A copy, another process and another horizon all release the same days; the ledger knows them."""
     account = Ledger.create(tmp_path / "spent.ledger").open_account("home", epsilon=10.0, delta=0.9)

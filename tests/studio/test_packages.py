@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "process": ("kinds.csv", {"target": "y", "column": "x", "first": -1, "points": 3, "smooth_over": 0.7}),
     "spectrum": ("homes.csv", {"column": "kw", "order": "step", "minutes": 60, "points": 12}),
     "label": ("profiles.csv", {"label": "name", "secret": HIDDEN}),
-    "forecast": ("homes.csv", {"household": HIDDEN, "clusters": 1, "horizon": "2h", "delta": 1e-5}),
+    "forecast": ("homes.csv", {"home": HIDDEN, "clusters": 1, "horizon": "2h", "delta": 1e-5}),
     "stream": ("", {"meter": "flat 7", "sample_period": "30min", "purpose": "energy"}),
 }
 

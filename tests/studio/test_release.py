@@ -202,7 +202,7 @@ def test_every_mechanism_previews_from_public_numbers_and_releases(studio: Runni
         ("process", kinds, {"target": "y", "column": "x", "first": -1, "scatter": 20}),
         ("spectrum", "folder-0/meter.csv", {"column": "kw", "order": "time", "minutes": 60, "points": 12}),
         ("label", "folder-0/profiles.csv", {"label": "name", "secret": "zephyr"}),
-        ("forecast", "folder-0/homes.csv", {"household": homes.households[2], **asked}),
+        ("forecast", "folder-0/homes.csv", {"home": homes.households[2], **asked}),
         ("stream", None, {}),
     ]
     from gaussveil_studio.offers.orders import ORDERS

@@ -56,7 +56,9 @@ def mixture(
     Example: gaussveil mixture profiles.parquet --label class --classes a,b --radius 8 --epsilon 1 --delta 1e-5
     --out model.json
     """
+    declared = _declared(label, classes)
     from gaussveil.mechanisms import PrivateGaussianMixture
+    from gaussveil.mechanisms.mixture.records import classes_from_words
 
     promise, table = asked.promise, _table_for(asked, out, report)
     estimator = PrivateGaussianMixture(
@@ -65,7 +67,7 @@ def mixture(
         nominal_size=nominal_size,
         log=log,
         centre=None if centre is None else options.parse_numbers("--centre", centre),
-        classes=_classes(table, label, classes),
+        classes=declared if label is None else classes_from_words(table, label, declared),
         columns=None if columns is None else options.listed(columns),
     )
     _released(estimator, table, label, out, report, asked.json)
@@ -209,10 +211,8 @@ def _lines(header: tuple[str, ...], rows: list[list[float]], names: list[str]) -
     return csv_text([header, *([*row, name] for row, name in zip(rows, names))])
 
 
-def _classes(table: Source, label: str | None, given: str | None) -> list[Any] | int | str:
-    """The declared classes in the label column's own type."""
-    from gaussveil.mechanisms.mixture.records import classes_from_words
-
+def _declared(label: str | None, given: str | None) -> Any:
+    """The classes' names, or how many clusters to find; a mistake is answered before anything heavy is loaded."""
     if given is None:
         what = "labels are public and never looked up" if label else "say how many clusters to find"
         raise ParameterError(f"--classes must be given: {what}")
@@ -220,7 +220,7 @@ def _classes(table: Source, label: str | None, given: str | None) -> list[Any] |
         if given != "auto" and not given.isdecimal():
             raise ParameterError(f"--classes must be a whole number or auto without --label. Got {given!r}.")
         return given if given == "auto" else int(given)
-    return classes_from_words(table, label, options.listed(given))
+    return options.listed(given)
 
 
 def _page(model: MixtureModel) -> str:

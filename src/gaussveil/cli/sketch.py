@@ -37,11 +37,13 @@ def sketch(
 
     Example: gaussveil sketch in.csv --epsilon 1 --delta 1e-6 --row-norm 3 --n-components 64 --out out.npz
     """
+    if n_components != "auto" and not n_components.isdecimal():
+        raise ParameterError(f"--n-components must be auto or a whole number. Got {n_components!r}.")
+    if n_components == "auto" and row_bound is None:
+        raise ParameterError("--row-bound must be given with --n-components auto: a public bound on the number of rows")
     from gaussveil.mechanisms import PrivateSketch
 
     promise = asked.promise
-    if n_components != "auto" and not n_components.isdecimal():
-        raise ParameterError(f"--n-components must be auto or a whole number. Got {n_components!r}.")
     table = asked.table()
     mechanism = PrivateSketch(
         **promise,

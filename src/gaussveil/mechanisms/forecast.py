@@ -67,7 +67,7 @@ class _Window:
     past: Readings
     queries: Queries
     times: Times
-    noise: ClassLabelNoise
+    noise: _ForecastNoise
     scale: PowerScale
 
 
@@ -194,6 +194,17 @@ class PrivateForecaster(Mechanism):
         )
         self._windows.clear()
         return self
+
+    def plan(self, household: str, past: Readings | None = None) -> str:
+        """One sentence: what a forecast of one household is worth beside the average of its group; nothing is spent."""
+        window = self._window(household, past, swap=False)
+        known, kept = window.noise.known, window.noise.retained_variance_
+        alone = float(str(known.get("kept_alone", kept)))
+        verdict = "the average of its group does as well" if alone < SMALLEST_KEPT else "it tells more than the average"
+        return (
+            f"a forecast of one household keeps {alone:.2g} of the variance between the {len(window.names)} of its "
+            f"group: {verdict}, and the {known['product']}'s is what would be released"
+        )
 
     def release(self, household: str, past: Readings | None = None) -> Release[PrivateForecast]:
         """Debit, draw and certify the forecast of one household, for the steps after `past` (or after the fit).

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from gaussveil import checks
 from gaussveil.errors import NumericalError, ParameterError
-from gaussveil.timeseries.arma_process import spectral_radius
 from gaussveil.timeseries.psd import check_psd
 from gaussveil.typing import Floats
 
@@ -32,11 +31,6 @@ class Filter:
         object.__setattr__(self, "b", b)
         object.__setattr__(self, "a", a)
 
-    @property
-    def is_stable(self) -> bool:
-        """All poles inside the unit circle."""
-        return _roots_inside(self.a)
-
     def power(self, angles: ArrayLike) -> Floats:
         """|H(e^{jw})|^2 at the angles w."""
         from scipy.signal import freqz  # seconds to import, which streams that run do not need
@@ -49,9 +43,6 @@ class Filter:
         from scipy.signal import lfilter
 
         return np.asarray(lfilter(self.b, self.a, np.asarray(series, dtype=np.float64)))
-
-
-_EIGENVALUE_LIMIT = 48
 
 
 def grid_angles(points: int) -> Floats:
@@ -90,25 +81,6 @@ def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     v = (1 - rho) ** 2 / rho + low * (1 - rho**2) / (rho * white)
     zero = 1 / (1 + v / 2 + np.sqrt(v + v * v / 4))  # the root inside the circle, without cancellation
     return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))
-
-
-def _roots_inside(coefs: Floats) -> bool:
-    """Whether all roots of sum_k c[k] z^-k lie strictly inside the unit circle: eigenvalues, or for long filters the
-    winding number, which is 0 exactly then."""
-    if coefs[0] == 0:
-        return False
-    if coefs.size <= _EIGENVALUE_LIMIT:
-        return bool(spectral_radius(-coefs[1:] / coefs[0]) < 1)
-    size = 1 << (16 * coefs.size - 1).bit_length()
-    while size <= 1 << 20:
-        turn = np.fft.fft(coefs, size)
-        if (turn == 0).any():
-            return False
-        steps = np.angle(np.roll(turn, -1) / turn)
-        if np.abs(steps).max() < 1.0:  # fine enough that no turn is missed
-            return bool(abs(steps.sum()) < 1.0)
-        size *= 2
-    return False
 
 
 def _one(psd: ArrayLike) -> Floats:

@@ -27,7 +27,7 @@ class ForecastOffer(Offer):
 
     def _forecaster(self, **more: Any) -> PrivateForecaster:
         order = self.order
-        if not order["household"]:
+        if not order["home"]:
             raise ParameterError("name the household whose forecast, or whose cluster's forecasts, to release")
         known = {name: order[name] for name in ("horizon", "epsilon", "delta", "clusters")}
         return PrivateForecaster(model=order["past"], **{**known, **more})
@@ -56,7 +56,7 @@ class ForecastOffer(Offer):
         readings = read_readings(open_source(self.needed_table()), measured_in=self.order["measured_in"])
         forecaster = self._known["forecaster"] = self._forecaster().fit(readings)
         # Designs the noise now, so that whatever is refused is refused before the debit.
-        forecaster.diagnostics(self.order["household"], whole=self.order["whole_cluster"])
+        forecaster.diagnostics(self.order["home"], whole=self.order["whole_cluster"])
         return ROOM
 
     def python(self) -> str:
@@ -67,7 +67,7 @@ class ForecastOffer(Offer):
 
     def release(self, account: Account) -> Outcome:
         """Draw."""
-        forecaster, name = self._known["forecaster"], self.order["household"]
+        forecaster, name = self._known["forecaster"], self.order["home"]
         forecaster.account = account
         release = forecaster.release_cluster_of(name) if self.order["whole_cluster"] else forecaster.release(name)
         known = release.certificate.parameters

@@ -34,7 +34,7 @@ from gaussveil.typing import Floats
 
 NORMAL_ROWS = 2**16  # drawn, seed fixed, to see what their weights do to a normal law
 ROUNDS = 4
-ODD = 1.5  # deviations between the rows' mean weight and that of a normal law
+ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
@@ -64,7 +64,7 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         scale, count = moments.scale, moments.count
         values, vectors = np.linalg.eigh(sums / count)
         seen = np.maximum(values, 0.0)
-        values, weight = unweighted(seen)
+        values, weight, varied = unweighted(seen)
         raw = (vectors * values) @ vectors.T
         diagonal = np.diag(raw)
         deviation = np.sqrt(noise / count**2 + (np.outer(diagonal, diagonal) + raw**2) / count)
@@ -73,13 +73,12 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         self.covariance_, self.std_error_ = raw * units, deviation * units
         reach = NORMAL_95 * self.std_error_
         self.interval_ = np.stack((self.covariance_ - reach, self.covariance_ + reach), axis=-1)
-        lost = max(1 - weight, 1e-12)
-        sampled = lost * (1 / count + 1 / NORMAL_ROWS)  # at most: no weight is above 1
-        doubt = math.sqrt(moments.variance[0, 0] / count**2 + sampled)
+        doubt = math.sqrt(moments.variance[0, 0] / count**2 + varied * (1 / count + 1 / NORMAL_ROWS))
         total = max(float(np.sum(values)), 1e-300)
         self.normal_ = bool(abs(moments.weight - weight) < ODD * doubt and total * FAR > 1)
-        # shares of each variance: what this doubt means at least, and all that weights may have taken
-        self._unsure = doubt / total, 2 * TAILS * (max(1 - moments.weight, lost) + ODD * doubt) / total
+        # shares of each variance: what weights took beyond a normal law's, the doubt about it, all they may have taken
+        most = 2 * (1 - min(moments.weight, weight) + ODD * doubt)
+        self._taken = tuple(TAILS * each / total for each in (weight - moments.weight, doubt, most))
         return self
 
     def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
@@ -129,9 +128,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         np.fill_diagonal(gaps, np.inf)
         gaps = np.where(np.abs(gaps) < deviation[:, None] / 10, deviation[:, None] / 10, gaps)
         surely = np.maximum(np.abs(gaps) - deviation[:, None], deviation[:, None] / 10)
-        unsure, lacking = (share * values[:kept] for share in self._unsure)
-        self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (TAILS * unsure < deviation) & self.normal_
-        lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1), 0.0)
+        beyond, unsure, lacking = (share * values[:kept] for share in self._taken)
+        self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (unsure < deviation) & self.normal_
+        lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1) - beyond, 0.0)
         self.mean_, self.n_components_ = self.location_, kept
         self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept] - lifted
         self.explained_variance_ratio_ = self.explained_variance_ / max(float(np.sum(values)), 1e-300)
@@ -177,16 +176,16 @@ def _spread(turned: Floats, vectors: Floats, noise: Floats) -> Floats:
     )
 
 
-def unweighted(values: Floats) -> tuple[Floats, float]:
-    """Variances of the normal law whose rows, weighted into the unit ball, have these; and their mean square weight."""
+def unweighted(values: Floats) -> tuple[Floats, float, float]:
+    """Variances of the normal law whose rows, weighted into the unit ball, have these; mean and variance of w^2."""
     squares = _normal_squares(len(values))
-    plain, found, weight = np.mean(squares, axis=0), values, 1.0
+    plain, found, weight, varied = np.mean(squares, axis=0), values, 1.0, 0.0
     for _ in range(ROUNDS):
         weights = 1 / np.maximum(squares @ found, 1.0)
-        weight = float(np.mean(weights))
+        weight, varied = float(np.mean(weights)), float(np.var(weights))
         seen = weights @ squares / NORMAL_ROWS / weight
         found = values * np.minimum(plain / np.maximum(seen, 1e-300), 4.0)
-    return found, weight
+    return found, weight, varied
 
 
 @lru_cache(maxsize=1)
