@@ -1,7 +1,7 @@
 """Coverage of the 95 % intervals of private slopes, where there are 50 units per feature; data and noise drawn anew.
 
 The slopes asked for are those of the population, its targets clipped to their public bounds. FULL=1 for 1,000 draws, a
-quarter of them of a set of more than a million cells.
+tenth of them of a set of more than a million cells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run() -> list[Row]:
     blocks = [
         (one.name, tuple(range(begin, begin + BLOCK)))
         for one in sets
-        for begin in range(FIRST, FIRST + (COVERED if one.rows * one.size <= 10**6 else COVERED // 4), BLOCK)
+        for begin in range(FIRST, FIRST + (COVERED if one.rows * one.size <= 10**6 else COVERED // 10), BLOCK)
     ]
     found: dict[tuple[str, float], list[Slopes]] = {}
     for (name, _), block in zip(blocks, side_by_side(released, blocks)):
