@@ -30,14 +30,32 @@ SEED = 20
 AGREE = 1e-30
 DIGITS = 100.0  # e-foldings aimed at
 PRODUCTS = 1.5e6  # of one straight line
+FIRST_AT_AN_EDGE = 1000  # index of the first setting that is
 
 
 def draw(index: int, seed: int = SEED) -> tuple[float, float, int, float]:
-    """Noise multiplier, rate, steps and log of the delta aimed at; all of them log-uniform."""
+    """Noise multiplier, rate, steps and log of the delta aimed at; all of them log-uniform, later ones at an edge."""
     rng = random.Random(f"{seed}/{index}")
     noise = float(f"{math.exp(rng.uniform(math.log(0.3), math.log(100.0))):.5g}")
     rate = float(f"{math.exp(rng.uniform(math.log(1e-5), 0.0)):.5g}")
-    return noise, rate, round(math.exp(rng.uniform(0.0, math.log(1e7)))), -rng.uniform(math.log(10), math.log(1e30))
+    steps, goal = round(math.exp(rng.uniform(0.0, math.log(1e7)))), -rng.uniform(math.log(10), math.log(1e30))
+    if index < FIRST_AT_AN_EDGE:
+        return noise, rate, steps, goal
+    small = math.exp(rng.uniform(math.log(1e-7), math.log(0.1)))
+    edges: list[tuple[float, float, int, float]] = [
+        (float(f"{0.3 + 0.3 * rng.random():.5g}"), float(f"{1e-5 + 1e-3 * small:.5g}"), steps, goal),
+        (0.3, 1e-5, steps, goal),
+        (0.3, rate, steps, goal),
+        (100.0, rate, steps, goal),
+        (noise, 1e-5, steps, goal),
+        (noise, float(f"{1.0 - small:.9g}"), steps, goal),
+        (noise, 1.0, steps, goal),
+        (noise, rate, 1, goal),
+        (noise, rate, rng.randint(2, 5), goal),
+        (noise, rate, 10**7, goal),
+        (noise, rate, steps, -math.log(1e30)),
+    ]
+    return edges[index % len(edges)]
 
 
 # --- choices, in doubles
@@ -136,6 +154,13 @@ def one_step(noise: float, rate: float, epsilon: float) -> mp.mpf:
         return mp.erfc((edge - shift) / mp.sqrt(2)) / 2
 
     return mp.log((1 - q) * tail(mp.mpf(0)) + q * tail(1 / s) - mp.e**e * tail(mp.mpf(0)))
+
+
+def gaussian(noise: float, steps: int, epsilon: float) -> mp.mpf:
+    """log delta without sampling."""
+    shift, e = mp.sqrt(steps) / mp.mpf(noise), mp.mpf(epsilon)
+    near, far = ((e / shift + sign * shift / 2) / mp.sqrt(2) for sign in (-1, 1))
+    return mp.log((mp.erfc(near) - mp.e**e * mp.erfc(far)) / 2)
 
 
 def line(
@@ -252,10 +277,13 @@ def rays(noise: float, rate: float, steps: int, epsilon: float, _: float, finer:
 def reference(index: int, only_lines: bool, seed: int = SEED) -> dict[str, Any]:
     """One case, with its epsilon rounded to six digits."""
     noise, rate, steps, goal = draw(index, seed)
-    epsilon = float(f"{max(level(noise, rate, steps, goal), 1e-9):.6g}")
+    at = level(noise, min(rate, 1 - 1e-15), steps, goal)
+    epsilon = float(f"{max(at, 1e-9):.6g}")
     mp.mp.dps = 75
     way, found = "closed form", []
-    if steps == 1:
+    if rate == 1.0:
+        found = [gaussian(noise, steps, epsilon)] * 2
+    elif steps == 1:
         found = [one_step(noise, rate, epsilon)] * 2
     else:
         ways = [("line", line, 1.0), ("line", line, 0.5), ("line", line, 0.25), ("rays", rays, 1.1)]
@@ -276,6 +304,7 @@ def reference(index: int, only_lines: bool, seed: int = SEED) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0, help=f"index; those at an edge begin with {FIRST_AT_AN_EDGE}")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "training.json")
     parser.add_argument("--only-lines", action="store_true", help="leave out what takes minutes")
     parser.add_argument("--seed", type=int, default=SEED, help="of the settings drawn")
@@ -283,7 +312,7 @@ def main() -> None:
     what: dict[str, Any] = {"what": __doc__.splitlines()[0], "cases": []}
     stored = json.loads(chosen.out.read_text(encoding="utf-8")) if chosen.out.exists() else what
     known = {case["index"] for case in stored["cases"]}
-    for index in range(chosen.cases):
+    for index in range(chosen.first, chosen.cases):
         if index in known:
             continue
         start = time.process_time()

@@ -13,7 +13,8 @@ from dp_accounting.pld import privacy_loss_distribution as peer
 
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.closed_forms import log_delta_mean_shift
-from gaussveil.spectrum.profiles import PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.curve import Curve, mean_shift_delta
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
 from gaussveil.spectrum.subsampled.composed import composed
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
@@ -252,6 +253,15 @@ def test_attack_risks() -> None:
         assert math.exp(float(log_delta_mean_shift(mu, epsilon))) >= found.dp_delta(epsilon) * (1 - 1e-9)
     assert 0.0 <= regret < 0.3
     assert found.advantage() == found.dp_delta(0.0)
+
+
+@pytest.mark.parametrize("curve", [RandomisedResponse(8.0, 5), Laplace(4.0), loss(1.0, 0.05, 100)])
+def test_mu_holds_between_the_epsilons_it_looks_at(curve: Curve) -> None:
+    """Not so at 33 epsilons: the first of these was 2e-5 too small. Nor is it more than it must be."""
+    levels = np.linspace(0.0, float(curve.dp_epsilon(1e-10)), 41 if isinstance(curve, SubsampledLoss) else 1001)
+    wanted, mu = np.asarray(curve.dp_delta(levels)), curve.mu().mu
+    assert np.all(mean_shift_delta(mu, levels) >= wanted * (1 - 1e-12) - 1e-300)
+    assert np.any(mean_shift_delta(mu * (1 - 2e-3), levels) < wanted)
 
 
 # sigma, q, T, delta: no single line falls in these

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.composed import SMALLEST_RATE, composed, lower_end
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
-from gaussveil.spectrum.subsampled.loss import SubsampledLoss, stored
+from gaussveil.spectrum.subsampled.loss import ENDS, SubsampledLoss, stored
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -164,7 +164,12 @@ class Accountant(Shown):
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon of (epsilon, delta)-differential privacy, on the private side."""
         real("delta", delta, "[0, 1]")
-        return float(np.max(self.loss.dp_epsilon(delta)))
+        found = float(np.max(self.loss.dp_epsilon(delta)))
+        if isinstance(self.loss, PrivacyLoss | SubsampledLoss):
+            return found
+        worst = [(WorseOrientation(cast("Any", one)), count) for one, count in self._parts]
+        pure = math.fsum(math.inf if one.infinity else one.largest_loss * count for one, count in worst)
+        return min(found, pure * (1.0 + 1e-15))  # a grid's upper ends do not reach it
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta of (epsilon, delta)-differential privacy, its error bound included."""
@@ -174,28 +179,18 @@ class Accountant(Shown):
             return float(self.enclose(epsilon).upper)
         if isinstance(loss, SubsampledLoss):
             return float(exp_up(loss.log_dp_delta(epsilon)))
-        sides = (loss, loss.reversed())
-        return float(np.max([side.delta(epsilon) * (1.0 + side.relative_error) for side in sides]))
+        return max(float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in (loss, loss.reversed()))
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of delta(epsilon); where there is a grid the lower one is that of the parts that have one."""
         real("epsilon", epsilon, "[0, inf)")
-        ends = []
         if isinstance(self.loss, SubsampledLoss):
             return self.loss.dp_enclose(epsilon)
-        if not isinstance(self.loss, PrivacyLoss):
-            lower = lower_end(self._parts, epsilon)
-            ends = [[lower, 0.0, math.log(lower) if lower else -math.inf, -math.inf]]
-        for side in (self.loss, self.loss.reversed()):
-            if isinstance(side, PrivacyLoss):
-                found = side.enclose(epsilon)
-                ends.append(
-                    [float(np.max(end)) for end in (found.lower, found.upper, found.log_lower, found.log_upper)]
-                )
-            else:
-                upper = min(float(side.delta(epsilon)) * (1.0 + side.relative_error), 1.0)
-                ends.append([0.0, upper, -math.inf, math.log(upper) if upper else -math.inf])
-        return Enclosure(*(max(column) for column in zip(*ends)))
+        if isinstance(self.loss, PrivacyLoss):
+            both = [side.enclose(epsilon) for side in (self.loss, self.loss.reversed())]
+            return Enclosure(*(max(float(np.max(getattr(side, end))) for side in both) for end in ENDS))
+        ends = lower_end(self._parts, epsilon), min(self.delta(epsilon), 1.0)
+        return Enclosure(*ends, *(math.log(end) if end else -math.inf for end in ends))
 
     def tradeoff(self, type_one_error: Any) -> Any:
         """Smallest type II error of any test at the given type I error, in the worse direction."""
@@ -244,7 +239,6 @@ def calibrate(
         raise ParameterError("promises must be complete: epsilon with delta, or true_positive_rate with at.")
     if sum(value is not None for value in (epsilon, true_positive_rate, advantage)) != 1:
         raise ParameterError("promises must be one of: epsilon and delta, true_positive_rate and at, advantage.")
-
     if not isinstance(mechanism, Mechanism):
         refuse("mechanism", "a DPSGD, a Gaussian, an Allocation or a MatrixMechanism", mechanism)
 

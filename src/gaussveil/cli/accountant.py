@@ -37,22 +37,19 @@ def accountant(
     relation = RELATIONS[1] if replace else RELATIONS[0]
     if sigma is not None:
         if noise_multiplier is not None:
-            raise ParameterError(
-                "--sigma and --noise-multiplier, which is sigma over --l2-sensitivity, exclude each other."
-            )
+            raise ParameterError("--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity.")
         noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else inf
+    step = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
     asked: dict[str, object] = {"sampling_rate": sampling_rate, "steps": steps, "relation": relation}
     if [noise_multiplier, epsilon, delta].count(None) != 1:
         raise ParameterError("two of noise, --epsilon and --delta must be given: the third is computed.")
     if epsilon is not None and delta is not None:
-        found = calibrate(
-            DPSGD(sampling_rate=sampling_rate), steps=steps, epsilon=epsilon, delta=delta, relation=relation
-        )
+        found = calibrate(step, steps=steps, epsilon=epsilon, delta=delta, relation=relation)
         answer: dict[str, object] = {"epsilon": epsilon, "delta": delta, "noise_multiplier": found}
         if l2_sensitivity != 1.0:
             answer["sigma"] = nextafter(found * l2_sensitivity, inf)
     else:
-        run = Accountant(relation).add(DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate), steps)
+        run = Accountant(relation).add(step, steps)
         answer = {"noise_multiplier": noise_multiplier}
         if delta is not None:
             answer |= {"delta": delta, "epsilon": run.epsilon(delta)}

@@ -27,7 +27,7 @@ GRID = np.linspace(0.0, 1.0, 65) ** 2
 
 
 class GaussianDP(NamedTuple):
-    """The smallest mu whose Gaussian curve lies above, and the most it overstates a true-positive rate by."""
+    """A mu whose Gaussian curve lies above, and the most it overstates a true-positive rate by where sought."""
 
     mu: float
     regret: float
@@ -76,43 +76,43 @@ class AttackRisk(Shown, ABC):
         return (1.0 - missed)[()]
 
     def mu(self, smallest_delta: float = 1e-10) -> GaussianDP:
-        """Smallest mu such that mu-Gaussian differential privacy has no smaller delta wherever delta is not negligible.
+        """A mu such that mu-Gaussian differential privacy has no smaller delta wherever delta is not negligible.
 
         A mixture's far tail is that of the noise alone: over all of it only the mu without sampling would do. The curve
-        is therefore compared down to `smallest_delta`. The regret is the largest gap of true-positive rates.
+        is therefore compared down to `smallest_delta`. The regret is the largest of eight gaps of true-positive rates.
         """
         if not 0.0 < smallest_delta < 1.0:
             raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
         if getattr(self, "batch_shape", ()):
             raise ParameterError("mu is known of one pair at a time. Got a batch of label edges.")
-        largest = 0.0
-        for side in (self, self.reversed()):
-            reach = float(side.epsilon(smallest_delta))
-            epsilons = reach * np.linspace(0.0, 1.0, 33) ** 2
-            found = np.asarray(side.delta(epsilons), dtype=np.float64)
-            largest = max(largest, _largest_shift(epsilons, found))
-        gap = _gaussian_rate(FALSE_POSITIVES, largest) - np.asarray(self.true_positive_rate(FALSE_POSITIVES))
-        return GaussianDP(largest, max(float(np.max(gap)), 0.0))
-
-
-def _gaussian_rate(false_positive_rate: Floats, mu: float) -> Floats:
-    """True-positive rate of the best test of N(0, 1) against N(mu, 1)."""
-    return np.asarray(scipy.special.ndtr(scipy.special.ndtri(false_positive_rate) + mu))
+        if not np.any(getattr(self, "variance_gap", 1.0)):
+            return GaussianDP(math.sqrt(math.fsum(getattr(self, "energy", ()))) * (1.0 + 1e-15), 0.0)
+        largest = max(_largest_shift(side, float(side.epsilon(smallest_delta))) for side in (self, self.reversed()))
+        gaussian = scipy.special.ndtr(scipy.special.ndtri(FALSE_POSITIVES) + largest)
+        return GaussianDP(largest, max(float(np.max(gaussian - self.true_positive_rate(FALSE_POSITIVES))), 0.0))
 
 
 @np.errstate(all="ignore")
-def _largest_shift(epsilon: Floats, delta: Floats) -> float:
-    """Smallest mean shift, rounded up, whose delta is nowhere below the given ones."""
-    wanted = delta > 0.0
-    levels, goal = epsilon[wanted], np.log(np.minimum(delta[wanted], 1.0 - 1e-12))
-    low, high = np.full(levels.size, -18.0), np.full(levels.size, HIGHEST)
+def _largest_shift(side: AttackRisk, reach: float) -> float:
+    """A mean shift, rounded up, whose delta is nowhere below the side's at epsilons up to the reach.
+
+    As functions of e^epsilon both are convex: one is below its chords, on which the other, of slope
+    -Phi(-epsilon/mu - mu/2), comes down most where their slopes are equal, or at an end.
+    """
+    levels = reach * np.linspace(0.0, 1.0, 129) ** 2
+    deltas = np.asarray(side.delta(levels), dtype=np.float64) * (1.0 + getattr(side, "relative_error", 1e-9))
+    first, start = levels[:-1], np.minimum(deltas[:-1], 1.0 - 1e-12)
+    width, fall = np.maximum(np.expm1(np.diff(levels)), 1e-300), np.maximum(start - deltas[1:], 0.0)
+    slope = scipy.special.ndtri_exp(np.log(fall / width) - first)
+    low, high = np.full(first.size, -18.0), np.full(first.size, HIGHEST)
     for _ in range(52):
-        middle = 0.5 * (low + high)
-        flat = np.zeros((levels.size, 1))
-        value, _, error = contour.log_delta(Terms.from_gaps(flat, flat + 1.0, np.exp(2.0 * middle)[:, None]), levels)
-        reached = value - error >= goal  # not so where there is no answer
-        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
-    largest = float(np.max(high, initial=-np.inf))
+        mu = np.exp(0.5 * (low + high))
+        place = np.clip(np.nan_to_num(-mu * (slope + 0.5 * mu)), first, levels[1:])
+        flat = np.zeros((first.size, 1))
+        value, _, error = contour.log_delta(Terms.from_gaps(flat, flat + 1.0, (mu * mu)[:, None]), place)
+        reached = value - error >= np.log(start - fall * np.expm1(place - first) / width)  # not so without an answer
+        low, high = np.where(reached, low, np.log(mu)), np.where(reached, np.log(mu), high)
+    largest = float(np.max(high))
     return math.exp(largest) * (1.0 + 1e-12) if largest < HIGHEST else math.inf
 
 

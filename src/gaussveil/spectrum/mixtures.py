@@ -59,7 +59,7 @@ class GaussianMixture(PrivacyProfile):
         low, high = np.full(levels.shape, -60.0), np.full(levels.shape, 1e5)
         for _ in range(90):
             middle = 0.5 * (low + high)
-            loss = scipy.special.logsumexp(weights + shifts * (middle - 0.5 * shifts), axis=-1, keepdims=True)
+            loss = np.logaddexp.reduce(weights + shifts * (middle - 0.5 * shifts), axis=-1, keepdims=True)
             low, high = np.where(loss < goal, middle, low), np.where(loss < goal, high, middle)
         edge = 0.5 * (low + high)
         near = edge - shifts

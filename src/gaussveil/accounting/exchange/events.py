@@ -58,7 +58,7 @@ def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charg
     drawn with replacement have no pair that dominates them here and are refused, as is what is not private.
     """
     library = _library()
-    if isinstance(event, library.NoOpDpEvent):
+    if isinstance(event, library.NoOpDpEvent) or is_empty(event):
         return []
     if isinstance(event, library.SelfComposedDpEvent):
         times = int(event.count)
@@ -69,11 +69,9 @@ def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charg
         return [found for inner in event.events for found in charges_from_event(inner, replace=replace)]
     if isinstance(event, library.PoissonSampledDpEvent):
         rate = float(event.sampling_probability)
-        if rate == 0:
-            return []
-        gaussian = isinstance(event.event, library.GaussianDpEvent)
-        if replace and gaussian and rate < 1:
-            return [(Charge(ReplacedInBatch(_scale(event.event.noise_multiplier), rate)), 1)]
+        noise = _noise(event.event)
+        if replace and noise is not None and rate < 1:
+            return [(Charge(ReplacedInBatch(noise, rate)), 1)]
         if replace and rate < 1:
             raise InputError("sampled events other than Gaussian ones have no counterpart here for a replaced record")
         base = _single(event.event, replace)
@@ -84,8 +82,8 @@ def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charg
 def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
     library = _library()
     moved = 2.0 if replace else 1.0  # a replaced record moves a sum twice as far
-    if isinstance(event, library.GaussianDpEvent):
-        return GaussianPair.mean_shift(_over(moved, event.noise_multiplier))
+    if (noise := _noise(event)) is not None:
+        return GaussianPair.mean_shift(_over(moved, noise))
     if isinstance(event, library.ZCDpEvent):
         return ZeroConcentrated(float(event.rho), float(event.xi))
     if isinstance(event, library.LaplaceDpEvent):
@@ -97,9 +95,8 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         loss = math.log((1.0 - event.noise_parameter) / share + 1.0) * (1.0 + 1e-15)
         return RandomisedResponse(loss, int(event.num_buckets))
     batch = isinstance(event, library.SampledWithoutReplacementDpEvent) and replace
-    if batch and isinstance(event.event, library.GaussianDpEvent):
-        rate = min(_over(event.sample_size, event.source_dataset_size), 1.0)
-        return FixedSizeBatch(_scale(event.event.noise_multiplier), rate)
+    if batch and (noise := _noise(event.event)) is not None:
+        return FixedSizeBatch(noise, min(_over(event.sample_size, event.source_dataset_size), 1.0))
     if isinstance(event, library.SingleEpochTreeAggregationDpEvent):
         counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
         depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
@@ -117,13 +114,28 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
     if isinstance(event, library.RepeatAndSelectDpEvent):
         return _selected(event, replace)
     name = type(event).__name__
-    known = (
-        REASONS.get(name) or f"no pair is known here for {'a replaced' if replace else 'an added or removed'} record"
-    )
-    raise InputError(
-        f"{name} has no counterpart here: {known}. "
-        "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
-    )
+    record = "a replaced" if replace else "an added or removed"
+    known = REASONS.get(name, f"no pair is known here for {record} record")
+    advice = "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
+    raise InputError(f"{name} has no counterpart here: {known}. {advice}")
+
+
+def is_empty(event: Any) -> bool:
+    """Whether nothing of the data enters: no record is drawn, there is one answer, or nothing moves."""
+    drawn = ("sampling_probability", "sample_size", "truncated_batch_size", "dataset_size")
+    still = not any(getattr(event, "sensitivities", (1.0,)))
+    return still or getattr(event, "num_buckets", 2) == 1 or any(getattr(event, name, 1) == 0 for name in drawn)
+
+
+def _noise(event: Any) -> float | None:
+    """The noise multiplier of a Gaussian event, or of several together, rounded down; None for anything else."""
+    library = _library()
+    if isinstance(event, library.GaussianDpEvent):
+        return _scale(event.noise_multiplier)
+    several = isinstance(event, library.ComposedDpEvent | library.SelfComposedDpEvent)
+    parts = [(part, n) for charge, n in (charges_from_event(event) if several else []) for part in charge.parts]
+    energies = [float(np.max(energy)) * n for part, n in parts if (energy := part.mean_shift_energy) is not None]
+    return (1.0 - 1e-15) / math.sqrt(math.fsum(energies)) if energies and len(energies) == len(parts) else None
 
 
 def _truncated(event: Any, replace: bool) -> PrivacyProfile:
@@ -200,10 +212,8 @@ def event_from_charges(charges: list[tuple[Charge, int]]) -> Any:
     events = []
     for charge, count in charges:
         if charge.sampler_error:
-            raise AssumptionError(
-                f"a sampler error of {charge.sampler_error:.3g} has no event; "
-                "export a privacy loss distribution, which charges it"
-            )
+            what = f"a sampler error of {charge.sampler_error:.3g}"
+            raise AssumptionError(f"{what} has no event; export a privacy loss distribution, which charges it")
         for part in charge.parts:
             events.append(library.SelfComposedDpEvent(_event(library, part), part.count * count))
     return library.ComposedDpEvent(events)
@@ -220,9 +230,8 @@ def _event(library: ModuleType, part: Part) -> Any:
         return library.LaplaceDpEvent(1 / source.shift_over_scale)
     if isinstance(source, PoissonSubsampled) and isinstance(source.base, PrivacyLoss | PrivacyProfile):
         return library.PoissonSampledDpEvent(source.rate, _event(library, Part(source.base, 1)))
-    raise InputError(
-        f"{Charge(source).describe()} has no event in dp_accounting; export a privacy loss distribution instead"
-    )
+    name = Charge(source).describe()
+    raise InputError(f"{name} has no event in dp_accounting; export a privacy loss distribution instead")
 
 
 def loss_distribution(ledger: Ledger, account: str, *, interval: float = 1e-3) -> Any:

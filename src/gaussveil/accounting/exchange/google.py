@@ -8,12 +8,15 @@ jax_privacy takes it wherever it takes an accountant: in plans, in a `DpAccounta
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gaussveil.accounting.accountant import Accountant
-from gaussveil.accounting.exchange.events import charges_from_event
+from gaussveil.accounting.charge import Charge
+from gaussveil.accounting.exchange.events import charges_from_event, is_empty
 from gaussveil.accounting.matrix_mechanism import RELATIONS
 from gaussveil.errors import GaussveilError, MissingDependencyError
+from gaussveil.spectrum.profiles import RandomisedResponse
 
 try:
     import dp_accounting
@@ -29,6 +32,7 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
         super().__init__(neighboring_relation)
         self._replace = neighboring_relation is NeighboringRelation.REPLACE_ONE
         self._accountant = Accountant(RELATIONS[1] if self._replace else RELATIONS[0])
+        self._special = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
         self._open = False
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
@@ -37,11 +41,11 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             inner, times = (event.events, count) if several else ([event.event], count * event.count)
             found = [self._maybe_compose(one, times, do_compose) for one in inner]
             return next((problem for problem in found if problem is not None), None)
-        if isinstance(event, dp_accounting.NonPrivateDpEvent):
+        if isinstance(event, dp_accounting.NonPrivateDpEvent) or _is_bare(event):
             self._open = self._open or (do_compose and count > 0)
             return None
         try:
-            charges = charges_from_event(event, replace=self._replace)
+            charges = _against_special(event) if self._special else charges_from_event(event, replace=self._replace)
         except (GaussveilError, ArithmeticError, TypeError, ValueError) as error:  # parameters that are none
             return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
         if do_compose and count:
@@ -55,4 +59,21 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         """Smallest delta at the epsilon."""
+        if target_epsilon == math.inf and not self._open:
+            return float(getattr(self._accountant.loss, "infinity", 0.0))
         return 1.0 if self._open else self._accountant.delta(target_epsilon)
+
+
+def _is_bare(event: Any) -> bool:
+    """Whether something of the data is shown without noise."""
+    noise = [getattr(event, name, 1) for name in ("noise_multiplier", "noise_parameter", "standard_deviation")]
+    return not is_empty(event) and (0 in noise or (hasattr(event, "event") and _is_bare(event.event)))
+
+
+def _against_special(event: Any) -> list[tuple[Charge, int]]:
+    """Charges where a record is replaced by one that draws any answer alike; otherwise as of a removed one."""
+    if not isinstance(event, dp_accounting.RandomizedResponseDpEvent) or is_empty(event):
+        return charges_from_event(event)
+    kept, answers = event.noise_parameter, event.num_buckets
+    largest = max(math.log(answers - (answers - 1) * kept), -math.log(kept))
+    return [(Charge(RandomisedResponse(largest * (1.0 + 1e-15) + 1e-15)), 1)]

@@ -85,7 +85,7 @@ class SubsampledLoss(Curve):
     def renyi(self, order: float) -> float:
         """Renyi divergence of an order above 1, its rounding included."""
         with np.errstate(all="ignore"):
-            found = self.cumulant(order - 1.0) / (order - 1.0)
+            found = self.largest_loss if order == math.inf else self.cumulant(order - 1.0) / (order - 1.0)
         return found * (1.0 + 1e-11) if math.isfinite(found) else math.inf
 
     def log_delta(self, epsilon: Any) -> Any:
