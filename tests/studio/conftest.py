@@ -116,7 +116,7 @@ def started(folder: Path, *options: str) -> Iterator[Running]:
         finally:
             running.client.session.close()
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE)
             process.stdout.close()
 
 
