@@ -8,12 +8,15 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 from gaussveil.errors import InputError, NotFiniteError, ParameterError, ShapeError
-from gaussveil.spectrum.selection import array_namespace
+from gaussveil.spectrum.selection import array_namespace, every
 from gaussveil.typing import Array
 
 
 def float_array(name: str, value: Any, like: Array | None = None) -> Array:
     """`value` as a float64 array, on the namespace and device of `like` unless it already is an array elsewhere."""
+    known = type(value) is float or (type(value) is np.ndarray and value.dtype == np.float64)
+    if known and (like is None or type(like) is np.ndarray):  # as nearly always
+        return np.asarray(value)
     if is_array_api_obj(value) and not isinstance(value, np.ndarray | np.generic):
         xp = array_namespace(value) if like is None else array_namespace(value, like)
         if "sparse" in str(getattr(value, "layout", "")):
@@ -40,17 +43,14 @@ def float_array(name: str, value: Any, like: Array | None = None) -> Array:
 
 def require_finite(name: str, array: Array) -> None:
     """Refuse NaN and infinities."""
-    xp = array_namespace(array)
-    finite = xp.isfinite(array)
-    if not bool(finite.all() if xp is np else xp.all(finite)):
+    if not every(array_namespace(array).isfinite(array)):
         raise NotFiniteError(f"'{name}' must be finite. Got NaN or infinity; remove or impute such entries first.")
 
 
 def epsilon_array(epsilon: Any, like: Array) -> Array:
     """A privacy parameter epsilon >= 0."""
     array = float_array("epsilon", epsilon, like)
-    xp = array_namespace(array)
-    if not bool(xp.all((array >= 0) & (array < xp.inf))):
+    if not every((array >= 0) & (array < np.inf)):
         require_finite("epsilon", array)
         raise ParameterError("'epsilon' must be >= 0. Got a negative value.")
     return array

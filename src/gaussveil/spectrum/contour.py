@@ -30,7 +30,7 @@ from gaussveil.spectrum.rules import (
     Integral,
     Region,
 )
-from gaussveil.spectrum.selection import array_namespace, contract, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, contract, every, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits, order_limits
 from gaussveil.typing import Array
 
@@ -192,13 +192,13 @@ def integrate(terms: Terms, threshold: Array, region: Region) -> Integral:
     return _in_chunks(terms, threshold, evaluate, TRAPEZOID_RULES[0][0])
 
 
-@np.errstate(all="ignore")
 def log_hockey_stick(terms: Terms, threshold: Array) -> Integral:
     """log delta, its slope and error; through 1 - delta where delta is large, so that log delta keeps its digits."""
     compiled = compiled_contour(threshold, terms.variance_gap.shape[-1])
     if compiled is not None:
         return Integral(*compiled.log_hockey_stick(terms, threshold))
-    return _in_chunks(terms, threshold, _log_hockey_stick_rows, TRAPEZOID_RULES[0][0])
+    with np.errstate(all="ignore"):
+        return _in_chunks(terms, threshold, _log_hockey_stick_rows, TRAPEZOID_RULES[0][0])
 
 
 def _log_hockey_stick_rows(terms: Terms, threshold: Array) -> Integral:
@@ -228,7 +228,7 @@ def log_delta(terms: Terms, threshold: Array) -> Integral:
 
 def _log_delta_rows(terms: Terms, threshold: Array) -> Integral:
     xp = array_namespace(threshold)
-    if bool(xp.all(xp.min(terms.variance_gap, axis=-1) < 0) & xp.all(threshold < xp.inf)):  # no loss has an end
+    if every(xp.min(terms.variance_gap, axis=-1) < 0) and every(threshold < xp.inf):  # no loss has an end
         return log_hockey_stick(terms, threshold)
     _, supremum = loss_limits(terms)
     rounding = 4 * (terms.variance_gap.shape[-1] + 8) * UNIT_ROUNDOFF

@@ -21,7 +21,7 @@ ROOT_TOLERANCE = 1e-13
 UNIT_ROUNDOFF = 2.0**-53
 EDGE = 1 - 1e-10
 JUMP = 100.0  # times the tolerance: the upper end jumps by its error bound where another rule settles
-GUESS_STEPS = 3
+GUESS_STEPS, NEAR = 5, 2.0  # Newton's, and how near in log delta two places are that a cubic joins
 GUESS_MARGIN = 0.05  # in log delta, to the side that is not private
 
 
@@ -53,7 +53,7 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
     at, curvature = _first_guess(terms, goal)
     at = xp.where(at < limit, at, xp.where(xp.isfinite(limit), limit / 2, xp.ones_like(limit)))
     rows, answer = xp.arange(goal.shape[0], device=goal.device), goal
-    low, high, wanted, supremum, before = -1 + 0 * goal, limit, goal, limit, xp.full_like(goal, xp.inf)
+    low, high, wanted, supremum, before, last, steep = -1 + 0 * goal, limit, goal, limit, xp.inf + 0 * goal, goal, goal
     for tries in range(200):
         value, slope = evaluate(rows, at)
         excess, tolerance = value - wanted, ROOT_TOLERANCE * xp.maximum(1 + 0 * wanted, xp.abs(wanted))
@@ -68,13 +68,19 @@ def _private_root(terms: Terms, goal: Array, limit: Array) -> Array:
         # Halley's step, with the curvature of the first guess, and a little more to the private side
         bend = 1 - excess * curvature / (2 * slope**2)
         step = excess / (slope * xp.where((bend > 0.5) & (bend < 2.0), bend, xp.ones_like(bend)))
+        # then by epsilon as a cubic of log delta, from this place and the one before it
+        apart = excess - before
+        chord, bow = (at - last) / apart, (excess / apart) ** 2
+        cubic = excess / slope - bow * ((1 / slope - chord) * apart - before * (1 / slope + 1 / steep - 2 * chord))
+        step = xp.where((xp.abs(excess) < xp.abs(before) / 2) & (xp.abs(before) < NEAR), cubic, step)
         following = at - step + tolerance * min(2.0**tries, 16.0) / xp.abs(slope) + 4 * UNIT_ROUNDOFF * at
         middle = xp.where(xp.isfinite(high), (xp.maximum(low, 0 * low) + high) / 2, 2 * xp.abs(low) + 1)
-        creeping = (xp.abs(excess) > before / 2) & (tries > 12)
+        creeping = (xp.abs(excess) > xp.abs(before) / 2) & (tries > 12)
         following = xp.where((following > low) & (following < high) & ~creeping, following, middle)
         following = xp.where((low < 0) & (following < 0), 0 * following, following)
-        columns = (rows, following, low, high, wanted, supremum, curvature, xp.abs(excess))
-        rows, at, low, high, wanted, supremum, curvature, before = (take_rows(column, left) for column in columns)
+        columns = (rows, following, low, high, wanted, supremum, curvature, excess, at, slope)
+        columns = tuple(take_rows(column, left) for column in columns)
+        rows, at, low, high, wanted, supremum, curvature, before, last, steep = columns
     raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this pair.")
 
 

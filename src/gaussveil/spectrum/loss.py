@@ -24,7 +24,7 @@ from gaussveil.spectrum.dominated import PROOF_BITS, dominated, proof_bits
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
-from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, every, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, folded, loss_limits
 from gaussveil.typing import Array
 
@@ -146,7 +146,8 @@ class PrivacyLoss(AttackRisk):
             paid = found + math.log(2 * variation / SLIVER) <= xp.log(flat)
             doubtful = where(~paid & (found < xp.inf))
             rows = [int(doubtful[place]) for place in range(doubtful.shape[0])]
-            short = [row for row in rows if not self._is_private(row, shape, float(found[row]), float(flat[row]))]
+            upper = {row: self._enclosed_log_delta(row, shape, float(found[row])) for row in rows}
+            short = [row for row in rows if not upper[row] <= float(xp.log(flat[row]))]
             for row in short:
                 if float(flat[row]) == 0:
                     found[row] = xp.inf
@@ -314,8 +315,8 @@ class PrivacyLoss(AttackRisk):
         terms, flat, shape = self._broadcast(epsilon_array(epsilon, self._terms.variance_gap), self._condensed)
         xp = array_namespace(flat)
         values, _, error = contour.log_delta(terms, flat)
-        if bool(xp.all((values > -700) & (error <= 5 * ROUNDING_LIMIT))):  # as nearly always
-            return _plain(xp.reshape(xp.minimum(values, xp.zeros_like(values)), shape))
+        if every((values > -700) & (error <= 5 * ROUNDING_LIMIT)):  # as nearly always
+            return _plain(xp.reshape(xp.minimum(values, 0 * values), shape))
         # One part in 1e9 of delta; of its logarithm, where delta leaves the range of doubles. NaN is doubtful too.
         allowed = xp.where(values > -700, xp.full_like(values, 5.0), xp.abs(values)) * ROUNDING_LIMIT
         doubtful = ~(error <= allowed)
@@ -334,10 +335,6 @@ class PrivacyLoss(AttackRisk):
         except NumericalError:  # not decided: at most one
             return 0.0
         return float(found.log_upper)
-
-    def _is_private(self, row: int, shape: tuple[int, ...], epsilon: float, delta: float) -> bool:
-        upper = self._enclosed_log_delta(row, shape, epsilon)
-        return upper <= (np.log(delta) if delta > 0 else -np.inf)
 
     @np.errstate(all="ignore")
     def _tail(self, epsilon: Any, upper: rules.Region, lower: rules.Region) -> Array:

@@ -12,14 +12,13 @@ import math
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError, ShapeError
 from gaussveil.spectrum.acceleration import compiled_reduction
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.enclosures.exact import ExactMatrices
 from gaussveil.spectrum.reduction_rules import agree, definite, is_noise, log_ratio_of, scale_of, spans_decades
-from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, every, put_rows, take_rows, where
 from gaussveil.typing import Array
 
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device
@@ -52,7 +51,7 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
     ranked = ((pair.mean_x, 1), (pair.cov_x, 2), (pair.mean_y, 1), (pair.cov_y, 2))
     leading = [tuple(array.shape[: array.ndim - rank]) for array, rank in ranked]
     try:
-        batch = np.broadcast_shapes(*leading)
+        batch = np.broadcast_shapes(*leading) if any(leading) else ()
     except ValueError:
         raise ShapeError(
             "The leading axes of mean_x, cov_x, mean_y and cov_y must broadcast. "
@@ -65,17 +64,16 @@ def reduce_pair(pair: ExactMatrices) -> tuple[Array, Array, Array]:
         else array[None, ...]
         for array, rank in ranked
     ]
-    at_once = (CPU_ELEMENTS if is_numpy_namespace(xp) else DEVICE_ELEMENTS) // dimension**2 + 1
-    if compiled_reduction(flat[1]) is not None:  # it needs no room but for its results
-        at_once = max(rows, 1)
+    at_once = (CPU_ELEMENTS if xp is np else DEVICE_ELEMENTS) // dimension**2 + 1
+    if at_once < rows and compiled_reduction(flat[1]) is not None:  # it needs no room but for its results
+        at_once = rows
     pieces = []
     for start in range(0, max(rows, 1), at_once):
         stop = min(start + at_once, rows)
         pieces.append(_reduce_piece(start, *(array[start:stop, ...] for array in flat)))
     whole = pieces[0] if len(pieces) == 1 else [xp.concat(list(part)) for part in zip(*pieces)]
-    gap, log_ratio, mean_gap = (xp.reshape(part, (*batch, dimension)) for part in whole)
-    inside = (xp.abs(gap) <= LARGEST**2) & (xp.abs(log_ratio) <= LARGEST) & (xp.abs(mean_gap) <= LARGEST)
-    if not bool(xp.all(inside)):
+    gap, log_ratio, mean_gap = (xp.reshape(part, (*batch, dimension)) if batch else part[0, :] for part in whole)
+    if not every(xp.abs(gap) / LARGEST + xp.abs(log_ratio) + xp.abs(mean_gap) <= LARGEST):
         raise NumericalError(
             "The two Gaussians are so far apart, measured in cov_y, that doubles cannot hold it: delta is near 1."
         )
@@ -99,13 +97,12 @@ def _require_one_dimension(arrays: dict[str, Array]) -> None:
 def _reduce_piece(first_row: int, *arrays: Array) -> tuple[Array, Array, Array]:
     """A piece of the batch: compiled where that is at hand, all rows or the rest by the array library."""
     xp = array_namespace(arrays[1])
-    rows = xp.arange(arrays[0].shape[0], device=arrays[0].device)
     compiled = compiled_reduction(arrays[1])
     if compiled is None:
-        return _reduce_rows(first_row + rows, *arrays)
+        return _reduce_rows(first_row + xp.arange(arrays[0].shape[0], device=arrays[0].device), *arrays)
     *found, left = compiled.reduce_rows(*arrays)
-    rest = where(left)
-    if rest.shape[0]:
+    if not every(~left):
+        rest = where(left)
         again = _reduce_rows(first_row + rest, *(take_rows(array, rest) for array in arrays))
         found = [put_rows(column, rest, update) for column, update in zip(found, again)]
     return tuple(found)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gaussveil.spectrum import formulas
-from gaussveil.spectrum.selection import array_namespace, take_rows
+from gaussveil.spectrum.selection import array_namespace, every, take_rows
 from gaussveil.typing import Array
 
 SMALLEST = 1e-100  # smaller gaps are raised to this: their squares would leave the range of doubles
@@ -24,10 +24,9 @@ def energy_of(mean_gap: Array) -> Array:
     """b^2, and never 0 unless b is: a faint shift costs a little too much rather than nothing."""
     xp = array_namespace(mean_gap)
     energy = mean_gap * mean_gap
-    faint = (mean_gap != 0) & (energy < FAINTEST)
-    if not bool(xp.any(faint)):
+    if every(energy >= FAINTEST):
         return energy
-    return xp.where(faint, xp.full_like(energy, FAINTEST), energy)
+    return xp.where((mean_gap != 0) & (energy < FAINTEST), xp.full_like(energy, FAINTEST), energy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ class Terms:
         xp = array_namespace(self.variance_gap)
         columns = self.columns()
         if all(size == 1 for size in self.batch_shape):
-            return Terms(*(xp.reshape(column, (1, -1)) for column in columns))
+            return Terms(*(column[None, :] if column.ndim == 1 else xp.reshape(column, (1, -1)) for column in columns))
         count = self.variance_gap.shape[-1]
         return Terms(*(xp.reshape(xp.broadcast_to(column, (*batch_shape, count)), (-1, count)) for column in columns))
 

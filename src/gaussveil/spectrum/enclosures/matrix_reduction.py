@@ -29,6 +29,7 @@ ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
 CLOSE = 2.0**-26  # rotations beyond this angle are not first-order: such gaps form a cluster
 LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
 QUICK_BITS = 256  # precision up to which products of doubles in slices are tried first, above EXACT_FACTOR dimensions
+CACHED = 1 << 13  # matrix elements reduced at once: what a cache holds, slices and all
 MANY = 8  # pairs of one size from which on those are tried below it
 MEANS = (("mean_x", 1), ("mean_y", -1))
 EXACT_FACTOR = 40  # dimension up to which the first factor is computed at full precision
@@ -41,7 +42,9 @@ def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSp
     for size in {source.size for source in sources} if bits <= QUICK_BITS else ():
         stack = tuple(dict.fromkeys(source for source in sources if source.size == size))
         if len(stack) >= MANY and size <= EXACT_FACTOR:
-            found.update(zip(stack, _quick_spectra(stack)))
+            at_once = max(MANY, CACHED // size**2)
+            for piece in (stack[start : start + at_once] for start in range(0, len(stack), at_once)):
+                found.update(zip(piece, _quick_spectra(piece)))
     spectra = []
     for source in sources:
         spectrum = found.get(source) or matrix_spectrum(source, bits)
@@ -88,14 +91,14 @@ def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, res
     terms = tuple(Term(gap, arb(1), mean * mean) for gap, mean in zip(gaps, means))
     # log det(I + F) is at most d |F| / (1 - |F|), of X and of Y.
     rest = len(gaps) * (share / (1 - share) + residual_gram / (1 - residual_gram))
-    log_ratio = sum(((-one).log1p() for one in gaps), arb(0, rest.abs_upper()))
+    log_ratio = math.prod((1 - one for one in gaps), start=arb(1)).log() + arb(0, rest.abs_upper())
     # Weyl: the true gaps are the eigenvalues of M2^-1/2 N M2^-1/2, and |M2^-1/2 - I| <= |M2 - I| below one half.
     largest = _frobenius(gaps) + residual_gap
     gap_error = (residual_gap + 3 * residual_gram * largest).upper()
     return BallSpectrum(terms, arb(0), log_ratio, residual_gram, residual_gap, gap_error)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 @np.errstate(all="ignore")
 def _quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
     """The same of pairs of one size, to some 25 digits by sliced products of doubles; None where those fail."""
@@ -154,11 +157,8 @@ def _symmetric(rows: Sequence[Sequence[float]]) -> arb_mat:
 
 
 def _frobenius(entries: Sequence[arb]) -> arb:
-    total = arb(0)
-    for entry in entries:
-        size = entry.abs_upper()
-        total += size * size
-    return total.sqrt().upper()
+    row = arb_mat(1, len(entries), entries)
+    return (row * row.transpose())[0, 0].upper().sqrt().upper()
 
 
 # --- the search for T: nothing below is claimed to be exact
@@ -169,7 +169,7 @@ def _whitener(source: MatrixDoubles, cov_y: arb_mat) -> arb_mat | None:
     if source.size > EXACT_FACTOR:
         start = _double_whitener(np.array(source.cov_y))
         if start is not None:
-            return _exact(start[0] * start[1])
+            return arb_mat((start[0] * start[1]).tolist())
     factor = _cholesky(cov_y.mid().table())
     try:
         return None if factor is None else arb_mat(factor).inv().mid()
@@ -210,11 +210,7 @@ def _rotated(rows: arb_mat, difference: arb_mat) -> arb_mat:
     if not 0.0 < largest < np.inf:
         return rows
     _, axes = np.linalg.eigh((entries + entries.T) / (2 * largest))
-    return (_exact(axes.T) * rows).mid()
-
-
-def _exact(array: Floats) -> arb_mat:
-    return arb_mat([[arb(value) for value in row] for row in array.tolist()])
+    return (arb_mat(axes.T.tolist()) * rows).mid()
 
 
 def _refined(rows: arb_mat, cov_y: arb_mat, difference: arb_mat, bits: int) -> arb_mat:

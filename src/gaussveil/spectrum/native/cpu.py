@@ -48,9 +48,9 @@ def _integrals(terms: Terms, threshold: Array, tail: bool, pole: float, directio
     found = np.empty((3, threshold.shape[0]))
     columns = [np.ascontiguousarray(column) for column in (*terms.columns(), threshold)]
     rows, count = columns[0].shape
-    job = Integrals(
-        *_places(*columns, *found), *(threshold.shape[0], count if rows > 1 else 0, count, tail, pole, direction)
-    )
+    *inputs, first = _places(*columns, found)
+    outputs, steps = range(first, first + found.nbytes, found.strides[0]), count if rows > 1 else 0
+    job = Integrals(*inputs, *outputs, threshold.shape[0], steps, count, tail, pole, direction)
     _run(_LIBRARY.gaussveil_integrals, job)
     return found
 
@@ -71,10 +71,11 @@ def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
     """Variance gaps, logs of variance ratios, mean gaps, and a mask of the rows that this reduction leaves alone."""
     inputs = [np.ascontiguousarray(matrix) for matrix in matrices]
     rows, size = inputs[0].shape
-    gap, log_ratio, mean_gap = np.empty((3, rows, size))
-    left = np.empty(rows, dtype=np.bool_)
-    _run(_LIBRARY.gaussveil_reductions, Reductions(*_places(*inputs, gap, log_ratio, mean_gap, left), rows, size))
-    return gap, log_ratio, mean_gap, left
+    found, left = np.empty((3, rows, size)), np.empty(rows, dtype=np.bool_)
+    *places, first, last = _places(*inputs, found, left)
+    outputs = range(first, first + found.nbytes, found.strides[0])
+    _run(_LIBRARY.gaussveil_reductions, Reductions(*places, *outputs, last, rows, size))
+    return (*found, left)
 
 
 def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[float]:
@@ -86,8 +87,9 @@ def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[floa
 
 
 def _places(*arrays: Array) -> list[int]:
-    """Where arrays lie in memory, told faster than by their `ctypes`."""
-    return [array.__array_interface__["data"][0] for array in arrays]
+    """Where arrays lie in memory, told faster than by their `ctypes`; a buffer must not be read-only or empty."""
+    held, place = ctypes.c_char.from_buffer, ctypes.addressof
+    return [place(held(a)) if a.flags.writeable and a.size else a.__array_interface__["data"][0] for a in arrays]
 
 
 def _run(entry: ctypes._FuncPointer, job: ctypes.Structure) -> None:
