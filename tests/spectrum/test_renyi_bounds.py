@@ -27,7 +27,7 @@ def test_zero_concentrated_is_the_best_order(rho, epsilon):
     variation = min(np.sqrt(rho / 2), np.sqrt(-np.expm1(-rho)))
     found = float(ZeroConcentrated(rho).delta(epsilon))
     truth = min(best, variation)
-    assert truth <= found <= truth * (1 + 1e-10)
+    assert truth <= found <= max(truth * (1 + 1e-10), 5e-324)  # what leaves the doubles is not 0
 
 
 @pytest.mark.parametrize("shift", [0.05, 0.5, 1.0, 3.0])

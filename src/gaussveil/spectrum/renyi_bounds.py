@@ -68,7 +68,7 @@ def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> F
     terms = (c * divergence, -c * epsilon, -c * np.log1p(1.0 / c), -np.log1p(c))
     slack = 8.0 * UNIT * sum(np.abs(term) for term in terms)
     variation = min(math.sqrt(0.5 * smallest), math.sqrt(-math.expm1(-smallest))) * (1.0 + 8.0 * UNIT)
-    return np.minimum(np.exp(np.minimum(sum(terms) + slack, 0.0)), variation)
+    return np.minimum(np.maximum(np.exp(np.minimum(sum(terms) + slack, 0.0)), 5e-324), variation)  # not 0
 
 
 def added(parts: Sequence[tuple[Any, int]]) -> list[tuple[Any, int]]:
