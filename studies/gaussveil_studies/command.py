@@ -82,7 +82,7 @@ def answer(
         print_json({**as_json(outcome), "report": str(page)})
         return
     _print(outcome)
-    print_line(f"\nreport, tables and pictures: {page}")
+    print_line(f"report, tables and pictures: {page}")
 
 
 def _with_steps(study: Study, steps: Sequence[str] | None) -> Study:
