@@ -23,7 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gaussveil import GaussianPair, Ledger, PrivacyLoss, PrivateSketch, compose
-from gaussveil.spectrum import contour
+from gaussveil.spectrum import contour, rules
 
 HERE = Path(__file__).parent
 PEERS_PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
@@ -47,6 +47,24 @@ def best(call: Callable[[], object], repeats: int = 3) -> float:
         call()
         times.append(time.process_time() - start)
     return min(times)
+
+
+def machine_limit() -> str:
+    """What one pair would cost if this machine did nothing but its arithmetic, both rates measured here and now.
+
+    Per node of the first rule an exponential, a sine and a cosine, and some 20 flops per term: the factor 1 + sg, its
+    product with the others, and the mean parts over that product. Then the reduction: a Cholesky factor, two
+    triangular solves and an eigendecomposition, some 13 d^3 flops.
+    """
+    values, matrix = np.random.default_rng(0).uniform(0.5, 2.0, size=100_000), np.ones((512, 512))
+    per_node = best(lambda: (np.exp(values), np.sin(values), np.cos(values)), 5) / values.size
+    rate = 2 * 512**3 / best(lambda: matrix @ matrix, 5)
+    nodes = rules.TRAPEZOID_RULES[0][0]
+    flops = 20 * nodes * DIMENSION + 13 * DIMENSION**3
+    return (
+        f"limit {duration(nodes * per_node + flops / rate)}: {flops:,} flops at {rate / 1e9:.1f} Gflop/s (matrix "
+        f"product), {nodes} nodes at {duration(per_node)} for an exponential, a sine and a cosine (NumPy)"
+    )
 
 
 def random_pairs(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -104,7 +122,7 @@ def batch() -> list[Row]:
     truth = np.array([middle(pair, EPSILON) for pair in few])
     forms = [chi_square_forms(pair, EPSILON) for pair in few]
     error = errors([float(pair.delta(EPSILON)) for pair in few], truth)
-    rows = []
+    rows, limit = [], machine_limit()
     for answer, name, goal in ((ask("gx2", {"forms": forms}), "gx2", 300.0), (davies(forms), "Davies,", 10.0)):
         row = versus(
             f"1e4 pairs of four kinds, d=12, matrices to delta, per pair: {name} {answer['version']}",
@@ -113,7 +131,7 @@ def batch() -> list[Row]:
             goal,
         )
         theirs = answer.get("failed") or errors(differences(answer, EPSILON), truth)
-        rows.append(row | {"note": f"relative error: ours {error}; {name.rstrip(',')} {theirs}"})
+        rows.append(row | {"note": f"{limit}; relative error: ours {error}; {name.rstrip(',')} {theirs}"})
     return rows
 
 
@@ -166,6 +184,7 @@ def promised() -> list[Row]:
     rows = [
         versus(f"{name} (peer: the goal of {duration(goal)})", took, goal, 1.0) for name, (took, goal) in found.items()
     ]
+    rows[0]["note"] = f"{machine_limit()}; the rest is Python around two calls of the kernel"
     counts = [evaluations(loss, delta) for loss in losses[:40] for delta in (1e-3, 1e-6, 1e-9)]
     name = "an epsilon: evaluations of delta, median of 120 (peer: the goal)"
     ours = float(statistics.median(counts))
@@ -318,10 +337,10 @@ def versus(name: str, ours: float, peer: float | None, goal: float | None) -> Ro
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return "no answer"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+    return f"{seconds * 1e9:.3g} ns"
 
 
 def middle(pair: PrivacyLoss, epsilon: float) -> float:
