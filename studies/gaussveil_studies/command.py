@@ -107,14 +107,14 @@ def _print(outcome: Outcome) -> None:
     console = _console()
     print_line(outcome.study.title)
     for part in outcome.parts.values():
-        print_line(f"\n{part.title}")
+        print_line(part.title)
         for paragraph in part.paragraphs:
             print_line(f"  {paragraph}")
         for table in part.tables:
             rows = [[Text(shown(value)) for value in row] for row in table.rows]
             console.print(_table(table.caption, table.columns, rows, right=True))
     if outcome.missing:
-        print_line(f"\nMissing, and so not shown in full: {', '.join(outcome.missing)}.")
+        print_line(f"Missing, and so not shown in full: {', '.join(outcome.missing)}.")
     print_line("")
     lines = [
         [

@@ -140,7 +140,7 @@ def curve(
     ]
     print_table(columns, rows)
     if plot is not None:
-        print_line(f"\ndrawn in {plot}")
+        print_line(f"drawn in {plot}")
 
 
 def check(pair: PairFile, claim: Claim, times: Times = 1, json: Json = False) -> None:
