@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench_stream import bytes_per_meter
 from gaussveil.engines import open as open_table
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.noise import SecureGenerator
@@ -88,7 +89,7 @@ def streams() -> dict[str, float]:
             gateway.answer([Message(meter.name, number, np.array([0.5])) for meter in meters])
 
         found[GATEWAY] = rate(answer, METERS)
-        found[GATEWAY_BYTES] = state.bytes_per_meter
+        found[GATEWAY_BYTES] = bytes_per_meter(state)
         state.close()
     found[RESIDENT] = resident(meters)
     replay, readings = MeterReplay(meters[0]), iter(range(10**9))

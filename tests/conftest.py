@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +39,24 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
         return (yield)
 
 
+@contextmanager
+def log_as_it_was() -> Iterator[None]:
+    """Commands that run for long log to the stderr of their own test; the next test's commands must not."""
+    log = logging.getLogger("gaussveil")
+    level, handlers, propagate = log.level, list(log.handlers), log.propagate
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.handlers[:], log.propagate = handlers, propagate
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """A test fails in each run or in none: its secure noise follows from its name."""
     name = f"{item.location[0]}::{item.name}"
-    with item.config.stash[DRAWS].named(None if item.get_closest_marker("operating_system") else name):
+    draws = item.config.stash[DRAWS].named(None if item.get_closest_marker("operating_system") else name)
+    with draws, log_as_it_was():
         return (yield)
 
 

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,6 @@ MATRICES: dict[str, Any] = {
 }
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def log_as_it_was() -> Iterator[None]:
-    """Commands that run for long log to the stderr of their own test; the next test's commands must not."""
-    log = logging.getLogger("gaussveil")
-    level, handlers, propagate = log.level, list(log.handlers), log.propagate
-    yield
-    log.setLevel(level)
-    log.handlers[:], log.propagate = handlers, propagate
 
 
 @pytest.fixture

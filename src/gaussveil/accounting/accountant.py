@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
-from gaussveil.accounting.composition import is_asymmetric
+from gaussveil.accounting.composition import is_asymmetric, largest_loss
 from gaussveil.accounting.matrix_mechanism import RELATIONS, MatrixMechanism, shift_of
 from gaussveil.accounting.worse_orientation import WorseOrientation
 from gaussveil.checks import one_of, real, refuse, whole
@@ -168,15 +168,14 @@ class Accountant(Shown):
         if isinstance(self.loss, PrivacyLoss | SubsampledLoss):
             return found
         worst = [(WorseOrientation(cast("Any", one)), count) for one, count in self._parts]
-        pure = math.fsum(math.inf if one.infinity else one.largest_loss * count for one, count in worst)
-        return min(found, pure * (1.0 + 1e-15))  # a grid's upper ends do not reach it
+        return min(found, float(largest_loss(worst)) * (1.0 + 1e-15))  # a grid's upper ends do not reach it
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta of (epsilon, delta)-differential privacy, its error bound included."""
         real("epsilon", epsilon, "[0, inf)")
         loss = self.loss
         if isinstance(loss, PrivacyLoss):
-            return float(self.enclose(epsilon).upper)
+            return float(_worse(loss, epsilon).upper)
         if isinstance(loss, SubsampledLoss):
             return float(exp_up(loss.log_dp_delta(epsilon)))
         return max(float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in (loss, loss.reversed()))
@@ -184,11 +183,10 @@ class Accountant(Shown):
     def enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of delta(epsilon); where there is a grid the lower one is that of the parts that have one."""
         real("epsilon", epsilon, "[0, inf)")
-        if isinstance(self.loss, SubsampledLoss):
-            return self.loss.dp_enclose(epsilon)
-        if isinstance(self.loss, PrivacyLoss):
-            both = [side.enclose(epsilon) for side in (self.loss, self.loss.reversed())]
-            return Enclosure(*(max(float(np.max(getattr(side, end))) for side in both) for end in ENDS))
+        if isinstance(self.loss, PrivacyLoss | SubsampledLoss):
+            found, fainter = _worse(self.loss, epsilon), _fainter(self.loss)
+            low = found if fainter is self.loss else _worse(fainter, epsilon)
+            return Enclosure(low.lower, found.upper, low.log_lower, found.log_upper)
         ends = lower_end(self._parts, epsilon), min(self.delta(epsilon), 1.0)
         return Enclosure(*ends, *(math.log(end) if end else -math.inf for end in ends))
 
@@ -260,10 +258,28 @@ def calibrate(
 noise_for = calibrate  # of a single Gaussian release, unless another mechanism is given
 
 
+def _worse(loss: PrivacyLoss | SubsampledLoss, epsilon: float) -> Enclosure:
+    """Rigorous ends of the worse direction's delta; directions of mean shifts are alike."""
+    if isinstance(loss, SubsampledLoss):
+        return loss.dp_enclose(epsilon)
+    sides = (loss, loss.reversed()) if np.any(loss.variance_gap) else (loss,)
+    found = [side.enclose(epsilon) for side in sides]
+    return Enclosure(*(max(float(np.max(getattr(side, end))) for side in found) for end in ENDS))
+
+
+def _fainter(loss: PrivacyLoss | SubsampledLoss) -> PrivacyLoss | SubsampledLoss:
+    """For lower ends: mean shifts, which noise multipliers give rounded up, no larger than those are."""
+    gaussian = loss.gaussian if isinstance(loss, SubsampledLoss) else loss
+    if gaussian is None or gaussian.batch_shape or np.any(gaussian.variance_gap):
+        return loss
+    less = GaussianPair.mean_shift(math.sqrt(math.fsum(gaussian.energy)) * (1.0 - 2.0**-50))
+    return SubsampledLoss(loss.steps, less) if isinstance(loss, SubsampledLoss) else less
+
+
 def _log_delta(accountant: Accountant, epsilon: float) -> float:
     loss = accountant.loss
     if isinstance(loss, PrivacyLoss):
-        return float(accountant.enclose(epsilon).log_upper)
+        return float(_worse(loss, epsilon).log_upper)
     if isinstance(loss, SubsampledLoss):
         return loss.log_dp_delta(epsilon)
     found = accountant.delta(epsilon)

@@ -245,7 +245,7 @@ class Directed:
     def __init__(self, parts: Sequence[tuple[LossOrProfile | WorseOrientation, int]]) -> None:
         profiles = [(source, count) for source, count in parts if not isinstance(source, PrivacyLoss)]
         # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
-        self._pure = _largest_loss(profiles) if len(profiles) == len(parts) else math.inf
+        self._pure = largest_loss(profiles) if len(profiles) == len(parts) else math.inf
         found = composed(parts, interval=INTERVAL, max_bins=MAX_BINS)
         self._loss = found if isinstance(found, PrivacyLoss) else None
         self._curve: Curve | WorseOrientation | None = None if isinstance(found, PrivacyLoss) else found
@@ -288,7 +288,7 @@ class Directed:
         return max(float(end.lower) for end in ends), max(float(end.upper) for end in ends)
 
 
-def _largest_loss(profiles: Sequence[tuple[PrivacyProfile | WorseOrientation, int]]) -> Fraction | float:
+def largest_loss(profiles: Sequence[tuple[PrivacyProfile | WorseOrientation, int]]) -> Fraction | float:
     """Sum of the largest losses of all profiles, exactly: rounded down it would promise delta 0 too early."""
     if any(item.infinity > 0.0 or math.isinf(item.largest_loss) for item, _ in profiles):
         return math.inf

@@ -291,8 +291,6 @@ class PrivacyLoss(AttackRisk):
         except KeyError as missing:
             raise FormatError(f"A stored privacy loss needs the key {missing}.") from None
 
-    # --- inside
-
     @cached_property
     def _condensed(self) -> Terms:
         """What integrals use."""

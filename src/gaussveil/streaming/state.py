@@ -55,12 +55,6 @@ class StreamMemory:
         self.arrays = MeterArrays(windows, len(self.bank.states), len(self.bank.past))
         self.bank.states, self.bank.past = self.arrays.states, self.arrays.past
 
-    @property
-    def bytes_per_meter(self) -> float:
-        """Memory of the arrays."""
-        filters = sum(value.nbytes for value in vars(self.bank).values() if isinstance(value, np.ndarray))
-        return (filters + self.arrays.nbytes) / len(self.arrays)
-
     def commit(self, frames: Sequence[Drawn]) -> None:
         """Make draws durable that `arrays` hold already."""
 

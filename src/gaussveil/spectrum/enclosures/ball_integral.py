@@ -199,8 +199,6 @@ class BallIntegral:
         whole = CompositionCumulant(self.spectra, np.array([complex(float(c))]))
         return self._exponent(whole, acb(c)).real + c * c.log() - (1 + c) * (1 + c).log()
 
-    # --- the complex plane
-
     def _log_size(self, z: NDArray[np.complex128], c: arb, opening: NDArray[np.float64]) -> NDArray[np.complex128]:
         """log F at c + z in floating point (imaginary part up to the branch)."""
         s = float(c) + z

@@ -145,13 +145,12 @@ class SubsampledLoss(Curve):
         from gaussveil.spectrum.subsampled.ball_line import surely_below
 
         ahead, back = self.enclose(epsilon), self.reversed()
-        known = bool(back.steps) and (back.gaussian is None or back._exact_terms is not None)
+        known = back._single is None and epsilon < back.largest_loss  # else that is quick
+        known = known and bool(back.steps) and (back.gaussian is None or back._exact_terms is not None)
         if known and ahead.lower > 0.0 and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower):
             return ahead
         other = back.enclose(epsilon)
         return Enclosure(*(max(getattr(ahead, end), getattr(other, end)) for end in ENDS))
-
-    # --- inside
 
     @np.errstate(all="ignore")
     def _exceeds(self, goal: float, epsilon: float) -> bool:

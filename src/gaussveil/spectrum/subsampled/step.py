@@ -88,8 +88,6 @@ class Step:
         other = self.log_density(-z) if self.replace else np.zeros_like(one)
         return (other, one) if self.backward else (one, other)
 
-    # --- the window
-
     @property
     def edge(self) -> float:
         """Width of the window's edge; narrower where losses grow fast next to it, to the left of a far knee."""
@@ -113,8 +111,6 @@ class Step:
             if self.replace:
                 value = value + scipy.special.log_ndtr((cap + z) / self.edge)
         return value
-
-    # --- moments on the real axis
 
     def _range(self, order: float, cap: float) -> tuple[float, float]:
         """Interval outside which e^{(1+s)A - sB} times the normal density is negligible, for a real order."""
@@ -175,8 +171,6 @@ class Step:
         turn *= min(1.0, 2.0 * math.exp(min((top - self.knee) / self.noise_multiplier, 0.0)))
         digits = DIGITS + math.log(count)
         return 2.0 * math.pi * strip / (digits + 0.5 * bend * strip * strip + height * turn)
-
-    # --- moments off the real axis
 
     def sums(self, orders: Complexes, count: int, cap: float = math.inf) -> Sums | None:
         """What moments at orders between the two given ones are summed from; None where it takes too many points."""
