@@ -51,6 +51,8 @@ class TestTheirDistributionCases(pld_privacy_accountant_test.PldPrivacyAccountan
             ours.compose(dp_event.TruncatedSubsampledGaussianDpEvent(size, 0.5, 2, 1.0), count)
         assert 0.5e-6 < ours.get_delta(17.904330) < 1e-6
         assert 17.0 < ours.get_epsilon(1e-6) < 17.904330
+        with pytest.raises(UnsupportedEventError, match="not cut"):  # theirs is free, but a record may join
+            ours.compose(dp_event.TruncatedSubsampledGaussianDpEvent(0, 0.5, 2, 1.0))
 
 
 class WithOrders(ExactAccountant):

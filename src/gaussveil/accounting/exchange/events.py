@@ -122,7 +122,7 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
 
 def is_empty(event: Any) -> bool:
     """Whether nothing of the data enters: no record is drawn, there is one answer, or nothing moves."""
-    drawn = ("sampling_probability", "sample_size", "truncated_batch_size", "dataset_size")
+    drawn = ("sampling_probability", "sample_size", "truncated_batch_size")  # a record may join an empty table
     still = not any(getattr(event, "sensitivities", (1.0,)))
     return still or getattr(event, "num_buckets", 2) == 1 or any(getattr(event, name, 1) == 0 for name in drawn)
 

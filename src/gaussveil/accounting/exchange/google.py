@@ -60,7 +60,8 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
     def get_delta(self, target_epsilon: float) -> float:
         """Smallest delta at the epsilon."""
         if target_epsilon == math.inf and not self._open:
-            return float(getattr(self._accountant.loss, "infinity", 0.0))
+            sides = (self._accountant.loss, self._accountant.loss.reversed())
+            return max(float(getattr(side, "infinity", 0.0)) for side in sides)
         return 1.0 if self._open else self._accountant.delta(target_epsilon)
 
 
