@@ -22,6 +22,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+import limits
 from gaussveil.accounting import Account, Adjacency, CertificateDraft, Charge, Ledger, transaction
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectra, matrix_spectrum
@@ -98,14 +99,21 @@ def run(sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
             account = opened(folder, name)
             seconds(account, ((make(number), DRAFT) for number in range(3)))
             ours = seconds(account, ((make(number), DRAFT) for number in range(3, 3 + RELEASES)))
-            rows.append(row(name, ours, promised))
+            rows.append(row(name, ours, promised, {}))
         for kind in ("terms", "matrices"):
             for dimension in (4, 8, 12):
                 account = opened(folder, f"{kind} {dimension}")
                 releases = ordinary_releases(kind, dimension, ORDINARY + 3)
                 seconds(account, islice(releases, 3))
                 ours = seconds(account, releases)
-                rows.append(row(f"an ordinary pair of {kind}, d = {dimension}, new", ours, 8e-3))
+                rows.append(
+                    row(
+                        f"an ordinary pair of {kind}, d = {dimension}, new",
+                        ours,
+                        8e-3,
+                        limits.enclosure(dimension, matrices=kind == "matrices"),
+                    )
+                )
         rows.append(growth(folder, sizes))
     return rows
 
@@ -142,7 +150,8 @@ def growth(folder: str, sizes: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def row(name: str, ours: float, peer: float) -> dict[str, Any]:
+def row(name: str, ours: float, peer: float, enclosure: dict[str, float]) -> dict[str, Any]:
+    """One debit beside its promise and its limit: a commit and, of a pair that matters, an enclosure."""
     return {
         "name": f"debit: {name}, against the promised {peer:g} s",
         "ours": ours,
@@ -150,7 +159,7 @@ def row(name: str, ours: float, peer: float) -> dict[str, Any]:
         "ratio": peer / ours,
         "goal": 1.0,
         "met": ours <= peer,
-        "note": f"{1e3 * ours:.3g} ms",
+        "note": f"{1e3 * ours:.3g} ms; {limits.limit(commits=1, **enclosure)}",
     }
 
 

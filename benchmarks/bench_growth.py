@@ -30,12 +30,11 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.streaming.gateway import Gateway, Message
 from gaussveil.streaming.meters import Meter
 from gaussveil.streaming.state import StreamMemory
+from limits import NODE_FLOPS, NODES, REDUCTION_FLOPS, best, seconds_of
 
 PICTURES = Path(__file__).parent.parent / "docs" / "benchmarks"
 FULL = os.environ.get("FULL") == "1"
-DIMENSION, NODES = 12, 60  # of a contour, with its probes
-NODE_FLOPS = 14  # for each term and node: a complex factor, its share of the mean
-REDUCTION_FLOPS = 6  # times d^3: a factor, two solves, a tridiagonal form
+DIMENSION = 12
 NOISE = 0.15
 DRAFT = CertificateDraft(released="x", mechanism="m", adjacency=Adjacency.add_remove(), epsilon=1.0, delta=0.1)
 
@@ -51,21 +50,6 @@ class Series(NamedTuple):
     moved: Callable[[int], float]
 
 
-def cpu(call: Callable[[], object], repeats: int = 3) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def machine() -> tuple[float, float]:
-    """Operations and bytes a second of one core."""
-    square, block = np.random.default_rng(0).random((800, 800)), np.ones(1 << 25)
-    return 2 * 800**3 / cpu(lambda: square @ square), 2 * block.nbytes / cpu(block.copy)
-
-
 def pairs(count: int, dimension: int = DIMENSION) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng((count, dimension))
     roots = rng.normal(size=(2, count, dimension, dimension + 8)) / np.sqrt(dimension + 8)
@@ -79,11 +63,11 @@ def delta_of(*arrays: np.ndarray) -> object:
 
 
 def by_pairs(sizes: Iterable[int]) -> list[float]:
-    return [cpu(partial(delta_of, *pairs(size))) for size in sizes]
+    return [best(partial(delta_of, *pairs(size))) for size in sizes]
 
 
 def by_dimension(sizes: Iterable[int]) -> list[float]:
-    return [cpu(partial(delta_of, *pairs(32, size))) for size in sizes]
+    return [best(partial(delta_of, *pairs(32, size))) for size in sizes]
 
 
 def by_composition(sizes: Iterable[int]) -> list[float]:
@@ -93,7 +77,7 @@ def by_composition(sizes: Iterable[int]) -> list[float]:
         rng = np.random.default_rng(size)
         gaps = rng.normal(size=(size, DIMENSION)) / (10 * np.sqrt(size))
         losses = [PrivacyLoss.from_terms(row, np.ones(DIMENSION), np.full(DIMENSION, 0.01 / size)) for row in gaps]
-        found.append(cpu(partial(compose(*losses).epsilon, 1e-5)))
+        found.append(best(partial(compose(*losses).epsilon, 1e-5)))
     return found
 
 
@@ -107,7 +91,7 @@ def table(rows: int, units: int) -> pd.DataFrame:
 def released(frame: pd.DataFrame) -> float:
     answers = [Mean("kw", between=(0, 1)), Count()]
     mechanism = TableRelease(unit="unit", epsilon=1, delta=1e-6, answers=answers, generator=SeededGenerator(1))
-    return cpu(lambda: mechanism.release(frame), 2)
+    return best(lambda: mechanism.release(frame), 2)
 
 
 def by_meters(sizes: Iterable[int]) -> list[float]:
@@ -228,7 +212,7 @@ def slope(series: Series) -> float:
 
 
 def run() -> list[dict[str, Any]]:
-    speed, bandwidth = machine()
+    speed, bandwidth = 1 / seconds_of("flops"), 1 / seconds_of("bytes")
     everything = measured()
     draw(everything)
     rows = []

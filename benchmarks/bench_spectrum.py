@@ -11,9 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,8 +20,10 @@ import mpmath
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import limits
 from gaussveil import GaussianPair, Ledger, PrivacyLoss, PrivateSketch, compose
-from gaussveil.spectrum import contour, rules
+from gaussveil.spectrum import contour
+from limits import best, duration
 
 HERE = Path(__file__).parent
 PEERS_PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
@@ -37,34 +37,6 @@ Row = dict[str, Any]
 def run() -> list[Row]:
     with threadpool_limits(1):
         return [*batch(), *davies_by_kind(), *promised(), *reference_cases(), *compositions(), *linear(), memory()]
-
-
-def best(call: Callable[[], object], repeats: int = 3) -> float:
-    """CPU seconds, best of a few; the peers' are CPU seconds too, so that other load on the machine does not count."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def machine_limit() -> str:
-    """What one pair would cost if this machine did nothing but its arithmetic, both rates measured here and now.
-
-    Per node of the first rule an exponential, a sine and a cosine, and some 20 flops per term: the factor 1 + sg, its
-    product with the others, and the mean parts over that product. Then the reduction: a Cholesky factor, two
-    triangular solves and an eigendecomposition, some 13 d^3 flops.
-    """
-    values, matrix = np.random.default_rng(0).uniform(0.5, 2.0, size=100_000), np.ones((512, 512))
-    per_node = best(lambda: (np.exp(values), np.sin(values), np.cos(values)), 5) / values.size
-    rate = 2 * 512**3 / best(lambda: matrix @ matrix, 5)
-    nodes = rules.TRAPEZOID_RULES[0][0]
-    flops = 20 * nodes * DIMENSION + 13 * DIMENSION**3
-    return (
-        f"limit {duration(nodes * per_node + flops / rate)}: {flops:,} flops at {rate / 1e9:.1f} Gflop/s (matrix "
-        f"product), {nodes} nodes at {duration(per_node)} for an exponential, a sine and a cosine (NumPy)"
-    )
 
 
 def random_pairs(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -122,7 +94,7 @@ def batch() -> list[Row]:
     truth = np.array([middle(pair, EPSILON) for pair in few])
     forms = [chi_square_forms(pair, EPSILON) for pair in few]
     error = errors([float(pair.delta(EPSILON)) for pair in few], truth)
-    rows, limit = [], machine_limit()
+    rows, least = [], limits.limit(**limits.pair(DIMENSION))
     for answer, name, goal in ((ask("gx2", {"forms": forms}), "gx2", 300.0), (davies(forms), "Davies,", 10.0)):
         row = versus(
             f"1e4 pairs of four kinds, d=12, matrices to delta, per pair: {name} {answer['version']}",
@@ -131,7 +103,7 @@ def batch() -> list[Row]:
             goal,
         )
         theirs = answer.get("failed") or errors(differences(answer, EPSILON), truth)
-        rows.append(row | {"note": f"{limit}; relative error: ours {error}; {name.rstrip(',')} {theirs}"})
+        rows.append(row | {"note": f"{least}; relative error: ours {error}; {name.rstrip(',')} {theirs}"})
     return rows
 
 
@@ -154,14 +126,15 @@ def davies_by_kind() -> list[Row]:
         forms = [chi_square_forms(pair, EPSILON) for pair in few]
         truth = np.array([middle(pair, EPSILON) for pair in few[:checked]])
         ours = errors([float(pair.delta(EPSILON)) for pair in few[:checked]], truth)
-        for said_as, seconds, accuracy, goal in (
-            ("both from the reduced form, Davies to 1e-14", alone, 1e-14, 10.0),
-            ("ours from the matrices, Davies from the reduced form to 1e-12", whole, 1e-12, None),
+        for said_as, matrices, seconds, accuracy, goal in (
+            ("both from the reduced form, Davies to 1e-14", False, alone, 1e-14, 10.0),
+            ("ours from the matrices, Davies from the reduced form to 1e-12", True, whole, 1e-12, None),
         ):
             answer = davies(forms, repeats=1, accuracy=accuracy)
             row = versus(f"of these the kind '{name}', {said_as}", seconds, answer.get("seconds"), goal)
             theirs = answer.get("failed") or errors(differences(answer, EPSILON)[:checked], truth)
-            rows.append(row | {"note": f"relative error: ours {ours}; Davies {theirs}"})
+            least = limits.limit(**limits.pair(DIMENSION, matrices=matrices))
+            rows.append(row | {"note": f"{least}; relative error: ours {ours}; Davies {theirs}"})
     return rows
 
 
@@ -174,17 +147,26 @@ def promised() -> list[Row]:
     level = EPSILON * 1000**0.5
     composed.delta(level)
     calls = [best(lambda: GaussianPair(*first).delta(EPSILON), 1) for _ in range(200)]
+    composition = {"flops": limits.NODE_FLOPS * limits.NODES * DIMENSION * 1000, "nodes": limits.NODES}
     found = {
-        "one pair, one call, median": (statistics.median(calls), 3e-4),
-        "1,000 different pairs composed, each epsilon": (best(lambda: composed.delta(level), 9), 5e-3),
-        "an enclosure of one pair": (statistics.median(enclosed(loss, EPSILON) for loss in losses[:9]), 0.1),
-        "an enclosure of 1,000 different pairs": (enclosed(compose(*losses), level), 1.0),
-        "a sketch of a sampled batch, debited": (sketch_debit(), 0.5),
+        "one pair, one call, median": (statistics.median(calls), 3e-4, limits.pair(DIMENSION)),
+        "1,000 different pairs composed, each epsilon": (best(lambda: composed.delta(level), 9), 5e-3, composition),
+        "an enclosure of one pair": (
+            statistics.median(enclosed(loss, EPSILON) for loss in losses[:9]),
+            0.1,
+            limits.enclosure(DIMENSION),
+        ),
+        "an enclosure of 1,000 different pairs": (
+            enclosed(compose(*losses), level),
+            1.0,
+            limits.enclosure(DIMENSION, pairs=1000),
+        ),
+        "a sketch of a sampled batch, debited": (sketch_debit(), 0.5, {"flops": 2 * 200 * 8 * 40, "commits": 1}),
     }
     rows = [
-        versus(f"{name} (peer: the goal of {duration(goal)})", took, goal, 1.0) for name, (took, goal) in found.items()
+        versus(f"{name} (peer: the goal of {duration(goal)})", took, goal, 1.0) | {"note": limits.limit(**least)}
+        for name, (took, goal, least) in found.items()
     ]
-    rows[0]["note"] = f"{machine_limit()}; the rest is Python around two calls of the kernel"
     counts = [evaluations(loss, delta) for loss in losses[:40] for delta in (1e-3, 1e-6, 1e-9)]
     name = "an epsilon: evaluations of delta, median of 120 (peer: the goal)"
     ours = float(statistics.median(counts))
@@ -332,15 +314,6 @@ def versus(name: str, ours: float, peer: float | None, goal: float | None) -> Ro
     ratio = None if peer is None else peer / ours
     met = goal is None or (ratio is not None and ratio >= goal)
     return {"name": name, "ours": duration(ours), "peer": duration(peer), "ratio": ratio, "goal": goal, "met": met}
-
-
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "no answer"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def middle(pair: PrivacyLoss, epsilon: float) -> float:
