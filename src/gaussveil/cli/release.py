@@ -72,7 +72,8 @@ def vector(
     )
     room = BYTES_PER_NUMBER * (numbers.values.size + len(numbers.columns or ())) + 4096
     with release_files(out, room) as write:
-        release = mechanism.release(numbers.values, released=f"{table_name(asked.source)}, {_shape_in_words(numbers)}")
+        shape = " x ".join(map(str, numbers.values.shape))
+        release = mechanism.release(numbers.values, released=f"{table_name(asked.source)}, {shape} numbers")
         write(encode(Numbers(release.value, numbers.columns), out.suffix.lower()), release.certificate)
     certificate = release.certificate
     variance = certificate.parameters["noise_covariance"]
@@ -200,10 +201,6 @@ def _refuse_rows(numbers: Numbers, order: Sequence[str], rows: int) -> None:
         raise ParameterError(
             f"IN has more than {rows} rows: {instead}, or say --rows if this is one vector all the same"
         )
-
-
-def _shape_in_words(numbers: Numbers) -> str:
-    return " x ".join(map(str, numbers.values.shape)) + " numbers"
 
 
 def read_rows(address: str, engine: Engine, order: Sequence[str], columns: Sequence[str] = ()) -> Numbers:

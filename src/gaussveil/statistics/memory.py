@@ -163,13 +163,9 @@ def _require_distinct(names: Sequence[str]) -> None:
 
 
 def _stored(table: pa.Table) -> pa.Table:
-    schema = pa.schema([pa.field(field.name, _storable(field.type)) for field in table.schema])
-    return table.replace_schema_metadata(None).cast(schema)
-
-
-def _storable(kind: pa.DataType) -> pa.DataType:
-    """Arrow cannot filter string views, which polars uses."""
-    return pa.large_string() if pa.types.is_string_view(kind) else kind
+    # Arrow cannot filter string views, which polars uses.
+    kinds = [pa.large_string() if pa.types.is_string_view(kind) else kind for kind in table.schema.types]
+    return table.replace_schema_metadata(None).cast(pa.schema(list(zip(table.schema.names, kinds))))
 
 
 def _column(label: Any, data: pa.Table | NDArray[Any]) -> NDArray[Any]:

@@ -182,8 +182,12 @@ def best_order(budget: Budget, charge: Charge, *, symmetric: bool) -> float:
         return filter_usage(budget, "renyi", math.exp(log_order), [(charge, 1)], symmetric=symmetric).used
 
     grid = np.linspace(math.log(1e-3), math.log(1e6), 63)
-    usages = [used(float(value)) for value in grid]
-    best = int(np.argmin(usages))
+    usages = {place: used(float(grid[place])) for place in range(0, len(grid), 3)}
+    best = min(usages, key=usages.__getitem__)
+    # Orders that admit anything adjoin each other; where none of these does, they may lie between two.
+    near = range(len(grid))[max(best - 2, 0) : best + 3] if math.isfinite(usages[best]) else range(len(grid))
+    usages |= {place: used(float(grid[place])) for place in near if place % 3}
+    best = min(usages, key=usages.__getitem__)
     if not math.isfinite(usages[best]):
         return 1.0
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
