@@ -14,7 +14,7 @@ PEERS_OUTSIDE := autodp dp-accounting fastlmmclib gx2 prv-accountant
 PEERS_TRAIN := autodp==0.2.3.1 dp-accounting==0.6.0 jax==0.10.2 jax-privacy==2.0.0 opacus==1.6.0 prv-accountant==0.2.0 pytest \
 	"torch==2.6.0; platform_machine == 'aarch64'" "torch>=2.6; platform_machine != 'aarch64'"
 # More than cores: those that drive the browser and Spark mostly wait.
-WORKERS ?= 3
+WORKERS ?= 4
 
 export PYTHON
 # Workers share the cores; BLAS threads on top of them only fight.
@@ -33,7 +33,7 @@ TRAIN_STAMP := .venv-peers-train/.installed
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
-.PHONY: help native demo test tests test-full lint format docs package bench numbers images components constraints clean
+.PHONY: help native demo test tests beside test-full lint format docs package bench numbers images components constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -41,9 +41,12 @@ help: ## Show this list
 demo: $(USER_STAMP) ## Set up, then do the whole job on a simulated town; report in out/demo.html (no root needed)
 	$(BIN)/gaussveil demo --out out
 
+# Tests often wait for a server, a browser or Spark: whoever checks beside them takes the cores meanwhile.
 test: components $(DEV_STAMP) native ## Set up, then lint, types, import layers, tests, wheel and README example
-	$(MAKE) --no-print-directory -j 2 lint docs
-	$(MAKE) --no-print-directory -j 2 tests package
+	$(MAKE) --no-print-directory -j 2 tests beside
+
+beside:
+	nice -n 10 $(MAKE) --no-print-directory lint docs package
 
 tests: $(DEV_STAMP) native
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(PYTEST)
