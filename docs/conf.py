@@ -8,8 +8,13 @@ import inspect
 import re
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+from furo.navigation import get_navigation_tree
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
+from sphinx.util.osutil import relative_uri
 
 project = "gaussveil"
 author = "The gaussveil developers"
@@ -138,8 +143,64 @@ def contents(app: object, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"```{eval-rst}\n.*?```|<!-- exports:[\w.]+ -->", table, source[0], flags=re.DOTALL)
 
 
+PARTS = re.compile(
+    r'</(?:ul|li)>|(?P<list><ul)>|<li class="(?P<level>toctree-l\d)(?P<parent>[^"]*)">'
+    r'<a class="(?P<link>[^"]*)" href="(?P<page>[^"]*)">|(?P<box><input aria-label="[^"]*") '
+)
+
+
+def all_pages(app: Any) -> str:
+    """The list of all pages that stands beside each, as the first page shows it."""
+    asked = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}
+    tree = global_toctree_for_doc(app.env, app.config.root_doc, app.builder, tags=app.tags, **asked)
+    return get_navigation_tree(app.builder.render_partial(tree)["fragment"])
+
+
+def beside(tree: str, page: str) -> str:
+    """The same list as another page shows it: with its own links, open where it stands."""
+    around: list[int] = []
+    way: set[int] = set()  # the lists and items around this page, by their places among the parts
+    for place, part in enumerate(PARTS.finditer(tree)):
+        if part["list"] or part["level"]:
+            around.append(place)
+            way |= set(around) if part["page"] == page else set()
+        elif not part["box"]:
+            around.pop()
+    places = count()
+
+    def shown(part: re.Match[str]) -> str:
+        place = next(places)
+        if part["list"]:
+            return '<ul class="current">' if place in way else part[0]
+        if part["box"]:  # of the item before it
+            return part[0] + 'checked="" ' * (place - 1 in way)
+        if not part["level"]:
+            return part[0]
+        own = part["page"] == page
+        item = part["level"] + " current" * (place in way) + part["parent"] + " current-page" * own
+        link = "current " * own + part["link"]
+        address = "#" if own else relative_uri(page, part["page"])
+        return f'<li class="{item}"><a class="{link}" href="{address}">'
+
+    return PARTS.sub(shown, tree)
+
+
+def without_own_list(app: Any, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """The theme would lay the list of pages out for every page anew, in more than a third of the build's time."""
+    context.pop("toctree", None)
+
+
+def with_the_shared_list(app: Any, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Set the list where the theme shows it."""
+    if not hasattr(app, "all_pages"):
+        app.all_pages = all_pages(app)
+    context["furo_navigation_tree"] = beside(app.all_pages, app.builder.get_target_uri(page))
+
+
 def setup(app: Any) -> None:
     """Sphinx calls this once."""
     write_reference()
+    app.connect("html-page-context", without_own_list, priority=400)
+    app.connect("html-page-context", with_the_shared_list, priority=600)
     app.connect("source-read", contents)
     app.connect("autodoc-process-docstring", plain_paragraphs)
