@@ -216,6 +216,8 @@ INDEFINITE = [
     RBF(-1.0),
     RBF([1.0, 0.0]),
     Matern(nu=-1.5),
+    Matern(nu=3.5),
+    PairwiseKernel(metric="rbf", gamma=1.0),
     ConstantKernel(-1.0) * RBF(),
     RBF() + ConstantKernel(-0.1),
     RationalQuadratic(alpha=-1.0),
@@ -230,15 +232,40 @@ def test_kernels_that_may_be_indefinite_are_refused(kernel: Kernel) -> None:
         PrivateGaussianProcessRegressor(kernel=kernel, kernel_bound=9.0, query_points=[[1.0, 1.0]]).plan(2)
 
 
-def test_periods_of_a_distance_in_the_plane_are_refused() -> None:
-    """Points on a circle of one period's radius would all equal its centre, and so each other."""
-    around = np.array([[math.cos(turn), math.sin(turn)] for turn in np.linspace(0, 2 * math.pi, 12)])
-    matrix = ExpSineSquared(length_scale=1.0, periodicity=1.0)(np.concatenate(([[0.0, 0.0]], around)))
-    assert np.min(np.linalg.eigvalsh(matrix)) < -0.1
-    model = PrivateGaussianProcessRegressor(kernel=ExpSineSquared(), n_max=3)
-    assert model.plan(1).added_variance > 0
-    with pytest.raises(ParameterError, match="of one column"):
-        model.plan(2)
+def test_periods_are_refused_since_rounding_makes_those_of_far_records_indefinite() -> None:
+    rows = np.random.default_rng(2).uniform(0, 1e16, size=(60, 1))
+    assert np.min(np.linalg.eigvalsh(ExpSineSquared()(rows))) < -1
+    with pytest.raises(ParameterError, match="kernel_assumption"):
+        PrivateGaussianProcessRegressor(kernel=ExpSineSquared(), n_max=3).plan(1)
+
+
+def test_squared_distances_by_products_are_refused_since_rounding_breaks_the_bound() -> None:
+    """Seven records at 1e12, where scikit-learn's own rbf metric knows distances to 1e4, moved a mean by 1.1 bounds."""
+    rows = 1e12 + np.random.default_rng(0).uniform(0, 1e3, size=(60, 1))
+    assert np.min(np.linalg.eigvalsh(PairwiseKernel(metric="rbf")(rows))) < -1
+    assert np.min(np.linalg.eigvalsh(RBF()(rows))) > -1e-12
+
+
+NOBODY = [[math.nan], [1e95]]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (Matern(nu=4.0), [[0.1], [1e90]]),
+        (Matern(nu=20.0), [[0.1], [0.1]]),
+        (Matern(nu=20.0), [[0.0], [1.0]]),
+        (RBF(1e-250), [[1e89], [1e90]]),
+        (PairwiseKernel(metric="laplacian"), NOBODY),
+        (DotProduct(), NOBODY),
+    ],
+    ids=str,
+)
+def test_no_record_makes_a_fit_fail(kernel: Kernel, rows: list[list[float]]) -> None:
+    """Near, far and unusable records made kernels of them NaN or refuse to be computed: a refusal tells of them."""
+    model = PrivateGaussianProcessRegressor(kernel=kernel, kernel_assumption="it is known", kernel_bound=9.0, n_max=5)
+    with np.errstate(all="ignore"):
+        assert np.isfinite(model.fit(np.asarray(rows), np.ones(2)).values_).all()
 
 
 GOOD = [

@@ -1,7 +1,8 @@
 """Kernels that are positive definite by construction: the bounds of a Gaussian process hold for no others.
 
 A closed list of scikit-learn's kernels, each with the hyperparameters for which it is known, and their sums, products
-and whole powers. A subclass may compute anything, so types are compared, not inherited.
+and whole powers. A subclass may compute anything, so types are compared, not inherited. What counts is the kernel as it
+is computed, whatever the records: periods of far places, and squared distances by way of products, round to anything.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
     Exponentiation,
-    ExpSineSquared,
     Matern,
     PairwiseKernel,
     Product,
@@ -29,28 +29,27 @@ _POSITIVE: dict[type, tuple[str, ...]] = {
     RBF: ("length_scale",),
     Matern: ("length_scale", "nu"),
     RationalQuadratic: ("length_scale", "alpha"),
-    ExpSineSquared: ("length_scale", "periodicity"),
     ConstantKernel: ("constant_value",),
 }
-_PAIRWISE = ("linear", "rbf", "laplacian", "poly", "polynomial")
+_PAIRWISE = ("linear", "laplacian", "poly", "polynomial")
+_SMOOTHEST = 3.0  # nu beyond it: Bessel functions of near and far records overflow
 
 
-def is_positive_definite(kernel: Any, n_features: int) -> bool:
-    """Whether the kernel is on the list, for rows of so many columns."""
+def is_positive_definite(kernel: Any) -> bool:
+    """Whether the kernel is on the list."""
     kind = type(kernel)
     if kind in (Sum, Product):
-        return all(is_positive_definite(part, n_features) for part in (kernel.k1, kernel.k2))
+        return all(is_positive_definite(part) for part in (kernel.k1, kernel.k2))
     if kind is Exponentiation:
         power = kernel.exponent
         whole = isinstance(power, Real) and (isinstance(power, Integral) or float(power).is_integer())
-        return whole and power >= 1 and is_positive_definite(kernel.kernel, n_features)
+        return whole and power >= 1 and is_positive_definite(kernel.kernel)
     if kind is DotProduct:
         return _real(kernel.sigma_0)
     if kind is PairwiseKernel:
         return _pairwise(kernel)
-    if kind is ExpSineSquared and n_features > 1:  # of the distance in a plane it is not
-        return False
-    return kind in _POSITIVE and all(_positive(getattr(kernel, name)) for name in _POSITIVE[kind])
+    known = kind in _POSITIVE and all(_positive(getattr(kernel, name)) for name in _POSITIVE[kind])
+    return known and (kind is not Matern or bool(np.all((kernel.nu <= _SMOOTHEST) | np.isinf(kernel.nu))))
 
 
 def _pairwise(kernel: Any) -> bool:
