@@ -18,10 +18,10 @@ from gaussveil.timeseries.readings import read_readings as read_readings
 from gaussveil.timeseries.seasonal import WeeklySeason as WeeklySeason
 from gaussveil.timeseries.seasonal import fit_weekly_season as fit_weekly_season
 from gaussveil.timeseries.seasonal import log_power as log_power
-from gaussveil.timeseries.simulate import simulate_households as simulate_households
 from gaussveil.timeseries.spectral_factor import Filter as Filter
 from gaussveil.timeseries.spectral_factor import minimum_phase_factor as minimum_phase_factor
 from gaussveil.timeseries.spectral_factor import one_pole_one_zero as one_pole_one_zero
 from gaussveil.timeseries.wiener import smooth as smooth
 from gaussveil.timeseries.window_sums import NoisySum as NoisySum
 from gaussveil.timeseries.window_sums import window_covariance as window_covariance
+from gaussveil_town.households import simulate_households as simulate_households

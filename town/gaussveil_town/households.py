@@ -15,9 +15,10 @@ from scipy.special import ndtri
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError
-from gaussveil.timeseries.arma_process import autocovariance
-from gaussveil.timeseries.readings import MINUTES_PER_DAY, Readings
+from gaussveil.timeseries import Readings, autocovariance
 from gaussveil.typing import Floats
+
+MINUTES_PER_DAY = 24 * 60
 
 LONGEST_STEP = 15  # minutes; longer steps are averages of these
 # Appliance: runs per day, most likely hour, spread in hours, kW, median minutes.
