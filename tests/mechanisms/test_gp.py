@@ -27,6 +27,7 @@ from gaussveil.accounting import verify
 from gaussveil.errors import GaussveilError, ParameterError
 from gaussveil.mechanisms import PrivateGaussianProcessRegressor
 from gaussveil.mechanisms.gp import ProcessSensitivity, predictive
+from gaussveil.mechanisms.gp_kernels import as_computed
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import as_source
@@ -232,11 +233,15 @@ def test_kernels_that_may_be_indefinite_are_refused(kernel: Kernel) -> None:
         PrivateGaussianProcessRegressor(kernel=kernel, kernel_bound=9.0, query_points=[[1.0, 1.0]]).plan(2)
 
 
-def test_periods_are_refused_since_rounding_makes_those_of_far_records_indefinite() -> None:
+def test_periods_of_far_records_are_as_definite_as_those_of_near_ones() -> None:
     rows = np.random.default_rng(2).uniform(0, 1e16, size=(60, 1))
     assert np.min(np.linalg.eigvalsh(ExpSineSquared()(rows))) < -1
-    with pytest.raises(ParameterError, match="kernel_assumption"):
-        PrivateGaussianProcessRegressor(kernel=ExpSineSquared(), n_max=3).plan(1)
+    kernel = as_computed(RBF(1e18) * ExpSineSquared(periodicity=0.7) + ExpSineSquared() ** 2)
+    assert np.min(np.linalg.eigvalsh(kernel(rows))) > -1e-12
+    near = rows / 1e16
+    expected = (RBF(1e18) * ExpSineSquared(periodicity=0.7) + ExpSineSquared() ** 2)(near, near + 0.3)
+    assert np.allclose(kernel(near, near + 0.3), expected, rtol=1e-13, atol=0)
+    PrivateGaussianProcessRegressor(kernel=ExpSineSquared(), n_max=3).plan(1)
 
 
 def test_squared_distances_by_products_are_refused_since_rounding_breaks_the_bound() -> None:

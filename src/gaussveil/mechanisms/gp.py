@@ -37,7 +37,7 @@ from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.containers import real_array
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated
-from gaussveil.mechanisms.gp_kernels import is_positive_definite
+from gaussveil.mechanisms.gp_kernels import as_computed, is_positive_definite
 from gaussveil.mechanisms.records import Records, new_rows
 from gaussveil.mechanisms.release_path import Mechanism, Promise
 from gaussveil.spectrum import PrivacyLoss
@@ -154,7 +154,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         """The added variance for all query points, and what noisy sums would be worth, without data."""
         promise, sensitivity = self.promise, self.sensitivity(n_features)
         variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
-        at_points = self._kernel().diag(self._points(n_features))
+        at_points = self._kernel(n_features).diag(self._points(n_features))
         plan = LiftedPlan.of(
             promise,
             variance,
@@ -185,7 +185,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
 
     def sensitivity(self, n_features: int = 1) -> ProcessSensitivity:
         """How far apart two neighbours can lie, from the public parameters alone."""
-        kernel, points = self._kernel(), self._points(n_features)
+        kernel, points = self._kernel(n_features), self._points(n_features)
         at_points = np.asarray(kernel.diag(points), dtype=np.float64)
         largest = float(np.max(at_points))
         if not (math.isfinite(largest) and float(np.min(at_points)) > 0):
@@ -209,7 +209,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         records = Records.of(self, X, y)
         columns = int(records.rows.shape[1])
         plan, bounds = self.plan(columns), self.sensitivity(columns)
-        kernel, points = self._kernel(), self._points(columns)
+        kernel, points = self._kernel(columns), self._points(columns)
         used = records.usable()
         used = used[np.abs(used.rows).max(axis=1, initial=0.0) <= LARGEST_FEATURE]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -236,7 +236,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
                 "n_max": bounds.n_max,
                 "query_points": len(points),
             },
-            model=self._model(),
+            model=self._model(columns),
         )
         centre = np.clip(mean, -reach, reach)
         release = self._publish(said, lambda: plan.draw(centre, np.diag(spread), self.generator))
@@ -246,28 +246,30 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Floats:
         """Values at other points: the process given the released values, as if each had the added variance."""
         check_is_fitted(self, "values_")
-        rows, kernel = new_rows(self, X), self._kernel()
+        rows = new_rows(self, X)
+        kernel = self._kernel(int(rows.shape[1]))
         noise = self.added_variance_ + 1e-9 * float(np.max(kernel.diag(self.query_points_)))
         return predictive(kernel, self.query_points_, self.values_, rows, noise)[0]
 
-    def _kernel(self) -> Kernel:
+    def _kernel(self, n_features: int) -> Kernel:
         if not isinstance(self.kernel, Kernel | None):
             checks.refuse("kernel", "a scikit-learn kernel", self.kernel)
         kernel = RBF() if self.kernel is None else clone(self.kernel)
         if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params(deep=True).values())):
             raise ParameterError("kernel must hold no WhiteKernel: give its noise level as observation_variance.")
-        if self._model() is None and not is_positive_definite(kernel):
+        if self._model(n_features) is None and not is_positive_definite(kernel, n_features):
             raise ParameterError(
                 "kernel must be positive definite by construction: RBF, Matern with nu up to 3 or infinite, "
-                "RationalQuadratic, ConstantKernel, DotProduct, PairwiseKernel of a linear, laplacian or polynomial "
-                "metric, with positive hyperparameters, or their sums, products and whole powers. For another one "
-                "say in kernel_assumption why it is positive definite; the guarantee then rests on that."
+                "RationalQuadratic, ConstantKernel, DotProduct, ExpSineSquared of one column, PairwiseKernel of a "
+                "linear, laplacian or polynomial metric, with positive hyperparameters, or their sums, products and "
+                "whole powers. For another one say in kernel_assumption why it is positive definite; the guarantee "
+                "then rests on that."
             )
-        return kernel
+        return as_computed(kernel)
 
-    def _model(self) -> str | None:
+    def _model(self, n_features: int) -> str | None:
         """What the guarantee rests on where the kernel is not known to be positive definite."""
-        if self.kernel_assumption is None or is_positive_definite(self.kernel or RBF()):
+        if self.kernel_assumption is None or is_positive_definite(self.kernel or RBF(), n_features):
             return None
         if not isinstance(self.kernel_assumption, str) or not self.kernel_assumption.strip():
             checks.refuse("kernel_assumption", "a sentence", self.kernel_assumption)

@@ -2,7 +2,8 @@
 
 A closed list of scikit-learn's kernels, each with the hyperparameters for which it is known, and their sums, products
 and whole powers. A subclass may compute anything, so types are compared, not inherited. What counts is the kernel as it
-is computed, whatever the records: periods of far places, and squared distances by way of products, round to anything.
+is computed, whatever the records: squared distances by way of products, and periods of far places, round to anything.
+The first are not on the list; of the second, places are reduced to one period before anything is subtracted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from sklearn.gaussian_process.kernels import (
     ConstantKernel,
     DotProduct,
     Exponentiation,
+    ExpSineSquared,
+    Kernel,
     Matern,
     PairwiseKernel,
     Product,
@@ -29,25 +32,45 @@ _POSITIVE: dict[type, tuple[str, ...]] = {
     RBF: ("length_scale",),
     Matern: ("length_scale", "nu"),
     RationalQuadratic: ("length_scale", "alpha"),
+    ExpSineSquared: ("length_scale", "periodicity"),
     ConstantKernel: ("constant_value",),
 }
 _PAIRWISE = ("linear", "laplacian", "poly", "polynomial")
 _SMOOTHEST = 3.0  # nu beyond it: Bessel functions of near and far records overflow
 
 
-def is_positive_definite(kernel: Any) -> bool:
-    """Whether the kernel is on the list."""
+class Periodic(ExpSineSquared):
+    """ExpSineSquared of the remainders of its places, which doubles know exactly."""
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """The matrix of the kernel."""
+        X, Y = (rows if rows is None else np.fmod(rows, self.periodicity) for rows in (X, Y))
+        return super().__call__(X, Y, eval_gradient)
+
+
+def as_computed(kernel: Any) -> Any:
+    """The kernel as it is evaluated, with remainders of periods."""
+    if type(kernel) is ExpSineSquared:
+        return Periodic(**kernel.get_params())
+    parts = {name: part for name, part in kernel.get_params(deep=False).items() if isinstance(part, Kernel)}
+    return kernel.set_params(**{name: as_computed(part) for name, part in parts.items()})
+
+
+def is_positive_definite(kernel: Any, n_features: int) -> bool:
+    """Whether the kernel is on the list, for rows of so many columns."""
     kind = type(kernel)
     if kind in (Sum, Product):
-        return all(is_positive_definite(part) for part in (kernel.k1, kernel.k2))
+        return all(is_positive_definite(part, n_features) for part in (kernel.k1, kernel.k2))
     if kind is Exponentiation:
         power = kernel.exponent
         whole = isinstance(power, Real) and (isinstance(power, Integral) or float(power).is_integer())
-        return whole and power >= 1 and is_positive_definite(kernel.kernel)
+        return whole and power >= 1 and is_positive_definite(kernel.kernel, n_features)
     if kind is DotProduct:
         return _real(kernel.sigma_0)
     if kind is PairwiseKernel:
         return _pairwise(kernel)
+    if kind is ExpSineSquared and n_features > 1:  # of the distance in a plane it is not
+        return False
     known = kind in _POSITIVE and all(_positive(getattr(kernel, name)) for name in _POSITIVE[kind])
     return known and (kind is not Matern or bool(np.all((kernel.nu <= _SMOOTHEST) | np.isinf(kernel.nu))))
 
