@@ -21,6 +21,7 @@ from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.transaction import _CERTIFIED, release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.acceleration import SWITCH
 from gaussveil.spectrum.enclosures import enclosure
 from gaussveil.spectrum.profiles import PoissonSubsampled
 
@@ -126,6 +127,7 @@ def test_nothing_is_enclosed_while_the_ledger_is_locked(
             self.lock.__exit__(*error)
 
     _CERTIFIED.clear()
+    monkeypatch.setenv(SWITCH, "0")  # else doubles would prove it
     monkeypatch.setattr(enclosure, "_PRECISION_LOCK", Watched())
     options: dict[str, Any] = {"filter": filter}
     if filter == "planned":

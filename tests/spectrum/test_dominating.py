@@ -99,7 +99,7 @@ def test_stored_terms_dominate_the_exact_ones(condition: float) -> None:
         cov_y, cov_x = conditioned(rng, size, condition), conditioned(rng, size, condition) + 0.3 * np.eye(size)
         mean = rng.normal(size=size) * 0.1
         loss, variation = GaussianPair(mean, cov_x, np.zeros(size), cov_y).dominating()
-        assert 0 < variation < 1e-50
+        assert variation == 0
         found = sorted(zip(loss.variance_gap.tolist(), loss.energy.tolist()))
         for (gap, energy), (true_gap, true_energy) in zip(found, reduced(mean, cov_x, cov_y), strict=True):
             growth = mpf(gap) / true_gap
@@ -134,7 +134,8 @@ def test_dominating_loss_is_no_better_and_hardly_worse(loss: PrivacyLoss, epsilo
 
 
 def test_repeated_and_mixed_losses_are_charged_with_their_counts() -> None:
-    pair = GaussianPair([1.0, 0.0], [[2.0, 0.5], [0.5, 1.0]], [0.0, 0.0], np.eye(2))
+    # A difference of rank one: what is next to no gap is left out.
+    pair = GaussianPair([1.0, 0.0], [[1.25, 0.5], [0.5, 2.0]], [0.0, 0.0], np.eye(2))
     stored, variation = compose(pair**3, PrivacyLoss.from_terms([0.25], [2.0], [0.1])).dominating()
     assert sorted(stored.multiplicity.tolist()) == [2.0, 3.0, 3.0]
     assert (
@@ -204,7 +205,7 @@ def test_many_pairs_are_reduced_together_and_epsilon_stays_private(spread: float
     composed = compose(*pairs)
     alone = sum(pair.dominating()[1] for pair in pairs)
     _, left = composed.dominating(QUICK_BITS)
-    assert alone < left < 1e-15
+    assert alone == 0 <= left < 1e-15
     for loss in (composed, composed.reversed()):
         for delta in (1e-3, 1e-9, 1e-60):
             epsilon = float(loss.epsilon(delta))

@@ -17,14 +17,21 @@ ORDINARY = PrivacyLoss.from_terms([-0.09, -0.03, 0.004, 0.07], [1, 1, 1, 1], [0.
 STEEP = PrivacyLoss.from_terms([-0.8, -0.2, 0.4], [1, 2, 1], [0.05, 0.0, 0.3])
 FLAT = PrivacyLoss.from_terms([0.0, -0.05, 0.1], [1, 1, 1], [0.3, 0.002, 0.001])
 MANY = PrivacyLoss.from_terms([-0.01, 0.008], [700, 300], [0.02, 0.01])
-LOSSES = {"ordinary": (ORDINARY, 0.9), "steep": (STEEP, 6.0), "flat": (FLAT, 2.0), "many": (MANY, 1.5)}
+NEARLY = PrivacyLoss.from_terms([1e-7, -0.05, 0.1], [1, 1, 1], [0.3, 0.002, 0.001])
+LOSSES = {
+    "ordinary": (ORDINARY, 0.9),
+    "steep": (STEEP, 6.0),
+    "flat": (FLAT, 2.0),
+    "nearly flat": (NEARLY, 2.0),
+    "many": (MANY, 1.5),
+}
 
 
 def trapezoid(columns: tuple, numbers: tuple, rule: list) -> float:
     """h sum f(nh) e^-level over the nodes, over 2 pi i, from the formula of F in plain complex numbers."""
     gap, number, shift = columns
     slope, _, flat, level = numbers[:4]
-    b, rho, angle, _, step, last, _ = rule
+    b, rho, angle, _, step, last = rule[:6]
     turn = 1j * step * np.arange(int(last) + 1) - angle
     s = b + rho * np.sin(turn)
     w = 1 + np.multiply.outer(s, gap)
@@ -51,7 +58,8 @@ def test_the_error_of_a_coarse_rule_is_bounded(
     assert truth.relative_width < 1e-12
     scaled = math.exp(truth.log_upper - numbers[3])
     rule = best(columns, *numbers[:-1], goal)
-    found, error = trapezoid(columns, numbers, rule), rule[-1] / (2 * math.pi)
+    found, error = trapezoid(columns, numbers, rule), rule[6] / math.pi
+    assert abs(found - rule[7]) <= rule[8] + 1e-13 * scaled < 1e-10 * scaled
     assert abs(found - scaled) <= error + 1e-12 * scaled
     assert error < 1e4 * math.exp(-goal) * scaled  # it is no idle bound
     if goal == 3.0:

@@ -28,6 +28,7 @@ from gaussveil.accounting.worse_orientation import WorseOrientation
 from gaussveil.errors import AssumptionError
 from gaussveil.spectrum import PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Curve, worst_delta
+from gaussveil.spectrum.enclosures.upper_end import upper_end
 from gaussveil.spectrum.profiles import PrivacyProfile
 from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.composed import composed
@@ -39,6 +40,7 @@ INTERVAL = 2.0**-10  # grid of discretised losses: any choice is sound, a finer 
 MAX_BINS = 2**16
 PROFILE_PATTERNS = 16
 ROUND_UP = 1.0 + 8 * 2.0**-53
+FEW = 4  # orientations that are tried in doubles first
 NEGLIGIBLE = 1e-250  # a delta whose bound by cumulants is answer enough
 SMALLEST = math.ulp(0.0)  # what a delta that leaves the range of doubles counts as
 
@@ -173,8 +175,17 @@ class Composition:
         lower, upper = max(low for low, _ in bounds), max(high for _, high in bounds)
         return min(lower, 1.0), min(1.0, (upper + charged) * ROUND_UP if upper + charged else 0.0)
 
-    def delta_upper(self, epsilon: float) -> float:
-        """Rigorous upper end of the guaranteed delta, sampler error included."""
+    def delta_upper(self, epsilon: float, enough: float = 0.0) -> float:
+        """Rigorous upper end of the guaranteed delta, sampler error included.
+
+        One that doubles prove, larger by less than one part in 1e10, will do where it is at most `enough`.
+        """
+        _check_epsilon(epsilon)
+        if enough and not (self._free or self._bounded) and 0 < len(self._directed) <= FEW:
+            ideal = max(directed.upper_end(epsilon) for directed in self._directed)
+            upper = (ideal + sampler_delta(epsilon, self.sampler_error)) * ROUND_UP
+            if upper <= enough:
+                return upper
         return self.delta_bounds(epsilon)[1]
 
     def epsilon(self, delta: float) -> float:
@@ -265,6 +276,10 @@ class Directed:
         """An upper end of `delta` that needs no enclosure."""
         slack = LOSS_RELATIVE_ERROR if self._curve is None else self._curve.relative_error
         return self.delta(epsilon) * (1 + slack)
+
+    def upper_end(self, epsilon: float) -> float:
+        """A rigorous upper end of one pair's delta by doubles alone; infinite where they do not decide."""
+        return upper_end(self._loss.sources, epsilon) if self._loss is not None else math.inf
 
     def deltas(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         """`delta` at many epsilons."""

@@ -200,7 +200,8 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     upper = _CERTIFIED.get(key) if None not in gaps else None
     if upper is None:
         forms = _forms(charge) if any(gap != () for gap in gaps) else [charge]
-        upper = max(Composition.of([(one, 1)], symmetric=key[3]).delta_upper(draft.epsilon) for one in forms)
+        composed = (Composition.of([(one, 1)], symmetric=key[3]) for one in forms)
+        upper = max(one.delta_upper(draft.epsilon, draft.delta) for one in composed)
         if len(_CERTIFIED) >= CERTIFIED:
             _CERTIFIED.clear()
         _CERTIFIED[key] = upper

@@ -120,8 +120,8 @@ def offer(terms: Terms, charge: Charge, adjacency: Adjacency) -> Offer:
     if Usage.of(terms.budget, chosen, settled.order, cost).within:
         return Offer(terms, settled, cost)
     if terms.chosen_filter == "auto":
-        exact = Composition.of([(charge, 1)], symmetric=symmetric).delta_upper(terms.budget.epsilon)
-        if exact <= terms.budget.delta:
+        alone = Composition.of([(charge, 1)], symmetric=symmetric)
+        if alone.delta_upper(terms.budget.epsilon, enough=terms.budget.delta) <= terms.budget.delta:
             return Offer(terms, replace(settled, active_filter="single"), NOTHING)
     raise BudgetExceededError(_refusal(settled, NOTHING, cost, charge))
 

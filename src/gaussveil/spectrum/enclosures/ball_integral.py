@@ -23,16 +23,15 @@ from gaussveil.spectrum.condensed import LONG, condensed
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
+from gaussveil.spectrum.enclosures.upper_end import AIM, LIMIT_UP, TIGHT
 from gaussveil.spectrum.terms import Terms
 
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two
-TIGHT = 1e-10  # relative width at which no higher precision is tried
 NEAR_LARGEST = 1e-3  # of epsilon: how near the largest loss the formulas change that steer the contour
 NEGLIGIBLE = -1e12  # a log delta below which its upper bound is answer enough
 NEGLIGIBLE_OF_MATRICES = -1e7  # the same with residuals, for which integrals so deep take minutes
 FIRST_WORK, WORK_PER_TERM, MOST_WORK = 2e5, 600, 1.5e6  # ten times what ordinary pairs need; at most some ten seconds
 EVALUATIONS = 6000  # limit for one piece of a path; past it the piece is wide, and another path or precision is tried
-AIM = 40.0  # -log of the relative error that a trapezoid rule is asked for
 SECTIONS, CUTS = 5, 120  # of the search for the saddle, to 1e-7 of its logarithm
 DIRECTIONS = (-0.5 + 0.875j, 0.5 + 0.875j, -0.25 + 1j, 0.25 + 1j, 1j)  # exact in binary, at 60 degrees or steeper
 
@@ -73,7 +72,7 @@ class BallIntegral:
         lowest = [
             float((term.gap - 2 * spectrum.gap_error).lower()) for spectrum, _ in spectra for term in spectrum.terms
         ]
-        self.limit = max(-min(lowest, default=0.0), 0.0) * (1.0 + 2.0**-50)  # K exists at least up to s = 1/limit
+        self.limit = max(-min(lowest, default=0.0), 0.0) * LIMIT_UP  # K exists at least up to s = 1/limit
         number = np.array([float(term.multiplicity) * count for term, count in terms])
         shift = np.array([float(term.energy) * count for term, count in terms])
         self.gap, _, self.number, self.shift = condensed(Terms(gap, 0 * gap, number, shift)).columns()
@@ -104,7 +103,7 @@ class BallIntegral:
             if best.log_upper < deep or not (level.is_finite() and 0.0 < width < math.inf):
                 return best, best.log_upper < deep
         best = UNKNOWN
-        if exact and (scaled := self._trapezoid(c, opening, width, float(level))) is not None:
+        if exact and (scaled := self._trapezoid(c, width, float(level))) is not None:
             return from_scaled(scaled, level), True
         for path in self._paths(c, opening, width, float(level)):
             scaled = self._integral(path, c, width, level)
@@ -213,17 +212,15 @@ class BallIntegral:
         return result
 
     @np.errstate(all="ignore")
-    def _trapezoid(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> arb | None:
+    def _trapezoid(self, c: arb, width: float, level: float) -> arb | None:
         """Ball for delta e^-level along a hyperbola that kernel.c chooses; None where it is not tight."""
         native, terms = compiled_contour(self.gap, 1), [term for spectrum, _ in self.spectra for term in spectrum.terms]
         sharp = all(float(one.rad()) <= 2.0**-60 * abs(float(one)) for gap, _, energy in terms for one in (gap, energy))
-        if native is None or not (sharp and np.all(self.gap) and 0 < len(terms) < LONG and self.room == math.inf):
+        if native is None or not (sharp and 0 < len(terms) < LONG and self.room == math.inf):
             return None
-        slope, place = -0.5 * self.log_ratio - self.epsilon, float(c)
-        above = float(np.min(np.where(self.gap < 0, -opening / self.gap, math.inf)))
-        ways = place, 0.9 * place, min(0.9 * above, 20 * width), self.limit, AIM
-        rule = (slope, abs(self.log_ratio) / 2 + self.epsilon, self.flat, level, *ways)
-        b, rho, angle, _, step, last, error = native.hyperbola((self.gap, self.number, self.shift), *rule)
+        slope = -0.5 * self.log_ratio - self.epsilon, abs(self.log_ratio) / 2 + self.epsilon
+        rule = (*slope, self.flat, level, float(c), width, self.limit, AIM)
+        b, rho, angle, _, step, last, error, *_ = native.hyperbola((self.gap, self.number, self.shift), *rule)
         if not error < TIGHT * width / 4:
             return None
         turns = [acb(-arb(angle), arb(step) * number).sin_cos() for number in range(int(last) + 1)]
@@ -235,7 +232,7 @@ class BallIntegral:
             ((value - s * self.epsilon - level).exp() * cosine / (s * (s + 1))).real
             for s, (_, cosine), value in zip(balls, turns, cumulant.values(places, balls))
         ]
-        value = ((sum(heights, arb(0)) - heights[0] / 2) * rho * step + arb(0, error / 2)) / arb.pi()
+        value = ((sum(heights, arb(0)) - heights[0] / 2) * rho * step + arb(0, error)) / arb.pi()
         return value if value > 0 and value.rad() <= TIGHT / 2 * value else None
 
     def _paths(self, c: arb, opening: NDArray[np.float64], width: float, level: float) -> list[_Path]:

@@ -1,10 +1,13 @@
 """Terms in doubles that dominate an exact pair of matrices, up to a proven total variation.
 
-The exact pair is, in the coordinates of an approximate diagonaliser, a diagonal pair but for residuals of some 1e-70;
-those are a total variation, as a sampler's error is. The diagonal pair is then rounded outwards, gap by gap: where
-|g'| >= |g| have one sign, the channel x -> a x + N(0, 1 - a^2) with a^2 = g/g' maps (N(b', 1-g'), N(0, 1)) with
-b'^2 = b^2 g'/g to (N(b, 1-g), N(0, 1)), and a longer mean gap only makes a pair easier to tell apart (Anderson's
-inequality). Both hold for every hockey-stick divergence and both directions (derived: docs/math/spectrum).
+The exact pair is, in the coordinates of an approximate diagonaliser, a diagonal pair but for residuals, |M2 - I| <= r
+and |N - diag g| <= f. Where all |g| are much larger than f, nothing is left out: with y = f/min|g| and a^2 =
+(1-r)/(1+y)^2 the channel x -> a (I + (N - diag g) diag(1/g))^1/2 x + noise maps the diagonal pair of gaps g/a^2 and
+mean gaps up to (|b_i| + y |b|)/a to the exact one. Else residuals are a total variation, as a sampler's error is. The
+diagonal pair is then rounded outwards, gap by gap: where |g'| >= |g| have one sign, the channel x -> a x + N(0, 1 -
+a^2) with a^2 = g/g' maps (N(b', 1-g'), N(0, 1)) with b'^2 = b^2 g'/g to (N(b, 1-g), N(0, 1)), and a longer mean gap
+only makes a pair easier to tell apart (Anderson's inequality). All hold for every hockey-stick divergence and both
+directions (derived: docs/math/spectrum).
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from typing import NamedTuple
 
 from flint import arb
 
-from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.interval import outward
 
 FAINT = 1e-90  # gaps below it are left out and counted as total variation: doubles cannot square them
+CLEAR = 2.0**-56  # residuals against the smallest gap up to which terms grow instead: by less than doubles tell
 
 
 class Dominating(NamedTuple):
@@ -34,10 +38,11 @@ def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
     gaps, logs, energies = [], [], []
     stray, drift, narrowest = arb(0), arb(0), arb(1)
     same = spectrum.residual_gap.is_zero() and all(term.gap.is_zero() for term in spectrum.terms)
-    for gap, _, squared in spectrum.terms:
+    grown = _grown(spectrum)
+    for gap, _, squared in grown or spectrum.terms:
         energy = squared.upper() if not same else (squared / (1 - spectrum.residual_gram)).upper()
         narrowest = narrowest.min((1 - gap).lower())
-        if squared.contains(0) or energy < FAINT**2:
+        if not grown and (squared.contains(0) or energy < FAINT**2):
             drift, energy = drift + energy, arb(0)
         if gap.abs_upper() < FAINT or gap.contains(0):
             stray, rounded, ratio, growth = stray + gap.abs_upper() * gap.abs_upper(), 0.0, arb(1), arb(1)
@@ -53,9 +58,34 @@ def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
         gaps.append(rounded)
         logs.append(float(ratio.log()))
         energies.append(outward(energy * growth, up=True))
-    if same and drift.is_zero():
-        return Dominating(gaps, logs, energies, 0.0)  # a mean shift, whose length in M2 is bounded above
+    if grown or (same and drift.is_zero()):
+        return Dominating(gaps, logs, energies, 0.0)  # or a mean shift, whose length in M2 is bounded above
     # |TV| <= |F| / 2 for covariances D and D^1/2 (I + F) D^1/2 with |F| <= 1/2, and <= |D^-1/2 (b - b')| / 2 for means.
     share = (spectrum.residual_gap + spectrum.residual_gram + stray.sqrt()) / narrowest
     total = outward((share + (drift / narrowest).sqrt()) / 2, up=True)
     return Dominating(gaps, logs, energies, total) if share < 0.5 and math.isfinite(total) else None
+
+
+def is_sharp(spectrum: BallSpectrum) -> bool:
+    """Whether balls and residuals are so narrow that doubles hardly tell; those next to no mean gap may be wider."""
+    room = CLEAR * CLEAR * spectrum.energy
+    return bool(spectrum.residual_gram < CLEAR) and all(
+        gap.rad() <= CLEAR * gap.abs_lower().min(1 - gap) and energy.rad() <= CLEAR * (energy + room)
+        for gap, _, energy in spectrum.terms
+    )
+
+
+def _grown(spectrum: BallSpectrum) -> list[Term] | None:
+    """Terms of a diagonal pair that a channel maps to the exact one; None where a gap is not clear of the residuals."""
+    least = min((term.gap.abs_lower() for term in spectrum.terms), key=float, default=arb(0))
+    share = spectrum.residual_gap / least
+    if not (least > FAINT and share < CLEAR and spectrum.residual_gram < CLEAR):
+        return None
+    growth, spread = (1 + share) ** 2 / (1 - spectrum.residual_gram), share * spectrum.energy.abs_upper().sqrt()
+    found = []
+    for gap, number, energy in spectrum.terms:
+        mean = energy.abs_upper().sqrt() + spread
+        found.append(
+            Term(gap * growth, number, arb(0) if mean.is_zero() else (mean * mean * growth).max(arb(FAINT**2)))
+        )
+    return found

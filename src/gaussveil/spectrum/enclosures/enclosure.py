@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from threading import Lock
 from typing import Any
 
@@ -17,11 +16,11 @@ from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum.arguments import epsilon_array
 from gaussveil.spectrum.enclosures.ball_integral import BallIntegral, WorkBudget, mean_shift
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, exact_spectrum
-from gaussveil.spectrum.enclosures.dominating import dominating_terms
+from gaussveil.spectrum.enclosures.dominating import Dominating, dominating_terms, is_sharp
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
 from gaussveil.spectrum.enclosures.exact_doubles import Doubles, MatrixDoubles, TermDoubles
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
-from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectra, matrix_spectrum
+from gaussveil.spectrum.enclosures.matrix_reduction import EXACT_FACTOR, matrix_spectra, matrix_spectrum, quick_spectra
 
 NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
@@ -137,20 +136,28 @@ def dominate(
     Refuses what cannot be bounded with so many bits. `together`: many pairs at once, to some 25 digits.
     """
     origins, places = [_Origin(source, batch_shape) for source in sources], [*np.ndindex(*batch_shape)]
-    found = []
     with _PRECISION_LOCK, ctx.workprec(bits):
         doubles = [origin.at(place)[0] for origin in origins for place in places]
         pairs = tuple(one for one in doubles if isinstance(one, MatrixDoubles))
-        for spectrum in (matrix_spectra(pairs, bits) if together else map(matrix_spectrum, pairs, repeat(bits))) or ():
-            if spectrum is None or (terms := dominating_terms(spectrum)) is None:
-                raise NumericalError(NEARLY_SINGULAR)
-            found.append(terms)
+        spectra = (matrix_spectra(pairs, bits) or ()) if together else ()
+        made = map(dominating_terms, spectra) if together else (_dominating(pair, bits) for pair in pairs)
+        found = [terms for terms in made if terms is not None]
     if len(found) < len(pairs):
         raise NumericalError(NEARLY_SINGULAR)
     for first in range(0, len(found), len(places)):
         own = found[first : first + len(places)]
         columns = [np.reshape([one[i] for one in own], (*batch_shape, -1)) for i in range(3)]
         yield columns, max(one.total_variation for one in own)
+
+
+def _dominating(pair: MatrixDoubles, bits: int) -> Dominating | None:
+    """Terms of one pair: by doubles where those leave nothing out, else by balls."""
+    (quick,) = quick_spectra((pair,)) if pair.size <= EXACT_FACTOR else (None,)
+    found = dominating_terms(quick) if quick is not None and is_sharp(quick) else None
+    if found is None or found.total_variation:
+        spectrum = matrix_spectrum(pair, bits)
+        found = None if spectrum is None else dominating_terms(spectrum)
+    return found
 
 
 def host(array: Any) -> NDArray[np.float64]:

@@ -19,19 +19,18 @@ import numpy as np
 from flint import arb, arb_mat
 
 from gaussveil.errors import NotPositiveDefiniteError
+from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
-from gaussveil.spectrum.enclosures.sliced_products import FINE, ROUGH, Sum, congruence, product, two_sum
 from gaussveil.spectrum.positive_definite import is_positive_definite
 from gaussveil.typing import Floats
 
 ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
 CLOSE = 2.0**-26  # rotations beyond this angle are not first-order: such gaps form a cluster
 LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
-QUICK_BITS = 256  # precision up to which products of doubles in slices are tried first, above EXACT_FACTOR dimensions
-CACHED = 1 << 13  # matrix elements reduced at once: what a cache holds, slices and all
+QUICK_BITS = 256  # precision up to which sums of two doubles are tried first, above EXACT_FACTOR dimensions
 MANY = 8  # pairs of one size from which on those are tried below it
-MEANS = (("mean_x", 1), ("mean_y", -1))
+FIELDS = ("mean_x", "cov_x", "mean_y", "cov_y")
 EXACT_FACTOR = 40  # dimension up to which the first factor is computed at full precision
 
 
@@ -42,9 +41,7 @@ def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSp
     for size in {source.size for source in sources} if bits <= QUICK_BITS else ():
         stack = tuple(dict.fromkeys(source for source in sources if source.size == size))
         if len(stack) >= MANY and size <= EXACT_FACTOR:
-            at_once = max(MANY, CACHED // size**2)
-            for piece in (stack[start : start + at_once] for start in range(0, len(stack), at_once)):
-                found.update(zip(piece, _quick_spectra(piece)))
+            found.update(zip(stack, quick_spectra(stack)))
     spectra = []
     for source in sources:
         spectrum = found.get(source) or matrix_spectrum(source, bits)
@@ -58,7 +55,7 @@ def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSp
 def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
     """The same of one pair."""
     if source.size > LARGEST_IN_BALLS or (source.size > EXACT_FACTOR and bits <= QUICK_BITS):
-        (quick,) = _quick_spectra((source,))
+        (quick,) = quick_spectra((source,))
         if quick is not None or source.size > LARGEST_IN_BALLS:
             return quick
     cov_x, cov_y = _symmetric(source.cov_x), _symmetric(source.cov_y)
@@ -98,50 +95,23 @@ def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, res
     return BallSpectrum(terms, arb(0), log_ratio, residual_gram, residual_gap, gap_error)
 
 
-@lru_cache(maxsize=32)
 @np.errstate(all="ignore")
-def _quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
-    """The same of pairs of one size, to some 25 digits by sliced products of doubles; None where those fail."""
-    cov_x, cov_y = (np.array([getattr(source, name) for source in sources]) for name in ("cov_x", "cov_y"))
-    start = _double_whitener(cov_y)
-    if start is None:
+def quick_spectra(sources: tuple[MatrixDoubles, ...]) -> list[BallSpectrum | None]:
+    """The same of pairs of one size, to some 25 digits by sums of two doubles (proofs.h); None where those fail."""
+    columns = _, cov_x, _, cov_y = [np.array([getattr(source, name) for source in sources]) for name in FIELDS]
+    native, start = compiled_contour(cov_y, 1), _double_whitener(cov_y)
+    if native is None or start is None:
         return [None] * len(sources)
-    whiten, scale = start
-    square = scale[..., :, None] * scale[..., None, :]  # powers of two
-    x, y = (two_sum(half, np.swapaxes(half, -1, -2)) for half in (cov_x * square / 2, cov_y * square / 2))
-    hi, lo = two_sum(y.hi, -x.hi)
-    difference = two_sum(hi, lo + (y.lo - x.lo))
-    blur = 2.0**-102 * (np.abs(x.hi) + np.abs(y.hi)) + 1e-300  # what that sum and halves of tiny numbers lose
-    _, axes = np.linalg.eigh(whiten @ difference.hi @ np.swapaxes(whiten, -1, -2))
-    rows, unit = Sum(np.swapaxes(axes, -1, -2) @ whiten, np.zeros_like(whiten)), np.eye(whiten.shape[-1])
-    for wanted in (ROUGH, FINE):
-        gram, _, gram_norm = congruence(rows, y, blur, wanted)
-        gap, gap_errors, gap_norm = congruence(rows, difference, blur, wanted)
-        gaps, lows = (np.diagonal(part, axis1=-2, axis2=-1) for part in gap)
-        across, along = (gram.hi - unit) + gram.lo, gap.hi * (1 - unit) + gap.lo * (1 - unit)
-        if wanted == FINE:
-            break
-        left = along - (gaps[..., :, None] + gaps[..., None, :]) / 2 * across
-        apart = gaps[..., None, :] - gaps[..., :, None]
-        turn = np.where(np.abs(left) < CLOSE * np.abs(apart), left / np.where(apart == 0, 1.0, apart), 0.0)
-        rows = two_sum(rows.hi, (-across / 2 - turn) @ rows.hi)
-    shift = two_sum(*(np.array([getattr(one, name) for one in sources]) * sign for name, sign in MEANS))
-    mean, (first, across_mean) = product(rows, Sum(*((part * scale)[..., None] for part in shift)))
-    mean_errors = first * across_mean
-    norms = _ball_norm(across, gram_norm), _ball_norm(along, gap_norm)
-    balls, means = (
-        [[arb(hi, e) + arb(lo) for hi, lo, e in zip(*row)] for row in zip(*(part.tolist() for part in parts))]
-        for parts in ((gaps, lows, gap_errors), (mean.hi[..., 0], mean.lo[..., 0], mean_errors))
-    )
+    whiten, scale = start  # powers of two
+    half = whiten @ ((cov_y - cov_x) * (scale[..., :, None] * scale[..., None, :]))
+    _, axes = np.linalg.eigh(half @ np.swapaxes(whiten, -1, -2))
+    found = native.diagonalise(*columns, scale, np.swapaxes(axes, -1, -2) @ whiten)
+    parts = found[:, :-2].reshape(len(sources), 6, -1).tolist()
+    balls = ([[arb(hi, e) + arb(lo) for hi, lo, e in zip(*part)] for part in (one[:3], one[3:])] for one in parts)
     return [
-        _spectrum(gap, mean, arb(one), arb(other)) if math.isfinite(one + other) else None
-        for gap, mean, one, other in zip(balls, means, *(norm.tolist() for norm in norms))
+        _spectrum(gaps, means, arb(norms[0]), arb(norms[1])) if finite else None
+        for (gaps, means), norms, finite in zip(balls, found[:, -2:].tolist(), np.isfinite(found).all(axis=-1))
     ]
-
-
-def _ball_norm(left: Floats, error: Floats) -> Floats:
-    """At least the Frobenius norms of residuals known in doubles up to `error`."""
-    return np.asarray((np.linalg.norm(left, axis=(-2, -1)) + error) * (1 + 1e-9))
 
 
 def _refuse_indefinite(source: MatrixDoubles) -> None:

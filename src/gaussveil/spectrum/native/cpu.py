@@ -10,7 +10,7 @@ import ctypes
 
 import numpy as np
 
-from gaussveil.spectrum.native.source import FOLDER, Hyperbolas, Integrals, Moments, Reductions, revision
+from gaussveil.spectrum.native.source import FOLDER, Diagonalisers, Hyperbolas, Integrals, Moments, Reductions, revision
 from gaussveil.spectrum.rules import Region
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
@@ -79,11 +79,20 @@ def reduce_rows(*matrices: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def hyperbola(columns: tuple[Array, Array, Array], *numbers: float) -> list[float]:
-    """b, rho, angle, half the strip's width, step, last node and error of a trapezoid rule (kernel.c)."""
-    inputs, found = [np.ascontiguousarray(column) for column in columns], np.empty(7)
+    """A trapezoid rule: b, rho, angle, half its strip, step, last node, error; its sum, rounding, level (proofs.h)."""
+    inputs, found = [np.ascontiguousarray(column) for column in columns], np.empty(11)
     job = Hyperbolas(*_places(*inputs, found), len(inputs[0]), *numbers)
     _run(_LIBRARY.gaussveil_hyperbola, job)
     return found.tolist()
+
+
+def diagonalise(*columns: Array) -> Array:
+    """Of means, covariances, scales and first rows of T, per pair: gaps and means as hi, lo, error; two residuals."""
+    inputs = [np.ascontiguousarray(column) for column in columns]
+    pairs, size = inputs[0].shape
+    found = np.empty((pairs, 6 * size + 2))
+    _run(_LIBRARY.gaussveil_diagonalisers, Diagonalisers(*_places(*inputs, found), pairs, size))
+    return found
 
 
 def _places(*arrays: Array) -> list[int]:

@@ -13,9 +13,11 @@ FOLDER = Path(__file__).parent
 
 @cache
 def source() -> str:
-    """kernel.c with the formulas in their place."""
-    kernel = (FOLDER / "kernel.c").read_text(encoding="utf-8")
-    return kernel.replace('#include "formulas.h"', (FOLDER / "formulas.h").read_text(encoding="utf-8"))
+    """kernel.c with the formulas and proofs in their place."""
+    kernel, formulas, proofs = (
+        (FOLDER / name).read_text(encoding="utf-8") for name in ("kernel.c", "formulas.h", "proofs.h")
+    )
+    return kernel.replace('#include "formulas.h"', formulas).replace('#include "proofs.h"', proofs)
 
 
 def revision() -> str:
@@ -63,6 +65,14 @@ class Hyperbolas(ctypes.Structure):
     _fields_: ClassVar = [
         *((name, ctypes.c_void_p) for name in ("gap", "number", "shift", "found")),
         ("terms", ctypes.c_longlong),
-        *((name, ctypes.c_double) for name in ("slope", "size", "flat", "level")),
-        *((name, ctypes.c_double) for name in ("c", "below", "above", "limit", "goal")),
+        *((name, ctypes.c_double) for name in ("slope", "size", "flat", "level", "c", "width", "limit", "goal")),
+    ]
+
+
+class Diagonalisers(ctypes.Structure):
+    """Pairs of matrices with a first guess of what makes both diagonal, as proofs.h reads it."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("mean_x", "cov_x", "mean_y", "cov_y", "scale", "rows", "found")),
+        *((name, ctypes.c_longlong) for name in ("pairs", "size")),
     ]
