@@ -118,6 +118,14 @@ def test_one_missing_label_is_left_out_and_refuses_nothing(kind: str) -> None:
     PrivateGaussianMixture(epsilon=8.0, delta=1e-5, radius=9.0, classes=plain).fit(with_gap, labels)
 
 
+@pytest.mark.parametrize("odd", [10**400, "seven", {}, None], ids=repr)
+def test_one_cell_or_label_that_is_no_number_refuses_nothing(odd: Any) -> None:
+    rows: list[list[Any]] = np.random.default_rng(1).normal(size=(60, 2)).tolist()
+    codes: list[Any] = [0, 1] * 30
+    for X, y in (([[odd, 1.0], *rows[1:]], codes), (rows, np.array([odd, *codes[1:]], dtype=object))):
+        PrivateGaussianMixture(epsilon=8.0, delta=1e-5, radius=9.0, classes=[0, 1]).fit(X, y)
+
+
 def test_samples_match_the_model_and_predictions_its_densities() -> None:
     generator = np.random.default_rng(3)
     codes = generator.integers(2, size=2000)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
+from gaussveil.mechanisms.records import cells_as_numbers
 from gaussveil.statistics import Labels, Reader, Source, as_source
 from gaussveil.statistics.block import numbers, require_columns, require_numbers
 from gaussveil.statistics.unit import Unit
@@ -109,7 +110,7 @@ def classes_from_words(source: Source, label: str, words: Sequence[str]) -> list
 
 
 def _plain_array(data: Any) -> Any:
-    """A list, or an array of objects that are all numbers, as an array of numbers; anything else as it is."""
+    """A list or array of objects or text as one of numbers, what is none missing, not refused; others as they are."""
     if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
         return data
     try:
@@ -118,8 +119,7 @@ def _plain_array(data: Any) -> Any:
         raise ShapeError("X must be rectangular: every row of the same length.") from None
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
-    if array.dtype == object and all(value is None or isinstance(value, Real) for value in array.ravel()):
-        array = array.astype(np.float64)  # None becomes NaN: such a record is left out, not refused
+    array = cells_as_numbers(array) if array.dtype.kind in "OUS" else array  # one cell may have made it so
     if array.ndim != 2:
         raise ShapeError(f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data.")
     return array
@@ -163,7 +163,7 @@ def _of_the_classes_type(labels: NDArray[Any], classes: Sequence[Any] | int) -> 
     """Objects as text or numbers, whichever the public classes are; one of another type, or missing, is no label."""
     if np.asarray(classes).dtype.kind == "U":
         return np.array([label if isinstance(label, str) else NO_LABEL for label in labels], dtype=str)
-    return np.array([float(label) if isinstance(label, Real) else np.nan for label in labels], dtype=np.float64)
+    return cells_as_numbers(np.array([one if isinstance(one, Real) else None for one in labels], dtype=object))
 
 
 def _public_classes(
