@@ -431,6 +431,30 @@ def test_profiles_find_the_mean_curve_and_their_bounds() -> None:
     assert np.asarray(sums.value["sum_kw"]) == pytest.approx(kw.sum(axis=0), rel=0.2)
 
 
+@pytest.mark.parametrize("groups", [1, 6])
+def test_bounds_of_300_homes_are_learnt_beside_a_count(groups: int) -> None:
+    """Half of such requests answered hundreds of kW, plus or minus as many: the bounds got too little to be learnt."""
+    rng = np.random.default_rng(3)
+    kw = np.exp(rng.normal(-0.5, 0.6, (300, 1))) * rng.gamma(2.0, 0.5, (300, groups))
+    places = np.tile(np.arange(groups), 300)
+    table = pa.table({"home": np.repeat(np.arange(300), groups), "place": places, "kw": kw.ravel()})
+    by = {"place": range(groups)} if groups > 1 else None
+    for seed in range(20):
+        answers = [Count(), Mean("kw", bounds="auto")]
+        found = request(by=by, answers=answers, generator=SeededGenerator(seed)).release(table).value
+        assert np.abs(np.asarray(found["mean_kw"]) - kw.mean(axis=0)).max() < 1
+        assert np.asarray(found["mean_kw_sd"]).max() < 1
+
+
+def test_a_single_group_spends_nothing_on_what_is_not_smooth() -> None:
+    for bounds in ({"bounds": "auto"}, {"unit_norm": 3.0}, {"unit_norm": (3.0, 1.5, 1.0)}):
+        plan = request(by=None, answers=Mean("kw", **bounds)).plan()
+        shares = plan.parameters["profile 0"]["shares"]
+        assert not any("rest" in name for name in shares)
+        assert sum(shares.values()) == pytest.approx(1)
+    assert plan.deviations()["mean_kw"] < 0.02
+
+
 def test_of_a_few_homes_no_octave_is_believed() -> None:
     """Six homes drown in the noise of every search: an octave taken at its word stated a deviation of 3e-5."""
     table = readings(6)

@@ -11,7 +11,7 @@ it, and of that law the quantile that weighs noise against clipping. One unit mo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,7 +27,7 @@ from gaussveil.statistics.unit_cells import ROW_BITS, CellReader, Feature, UnitC
 from gaussveil.typing import Floats, Integers
 
 SHARES = {"units": 0.03, "rough": 0.12, "smooth": 0.44, "rest": 0.41}  # of the profile's squared loss
-NORM_SHARE = 0.03  # for every radius that is learnt, taken from all others alike
+NORM_SHARES = {"rough": 0.1, "smooth": 0.03, "rest": 0.08}  # for radii that are learnt, from all others alike
 OCTAVES = np.arange(-20, 21)
 HARMONICS = 3  # of a clock of twelve or more
 ALIGNMENT = {"rough": 0.9, "smooth": 0.3, "rest": 0.25}  # how alike in direction the clipped parts of units are
@@ -45,7 +45,6 @@ class ProfileDraw:
     centre: Floats
     residual: Floats
     residual_variance: Floats
-    norms: dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,17 +121,18 @@ def smooth_basis(keys: Sequence[Key]) -> Floats:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def learnt(answer: Mean | Sum) -> list[str]:
-    """Which radii must be learnt."""
+def learnt(answer: Mean | Sum, groups: int) -> list[str]:
+    """Which radii must be learnt; a single group is all smooth."""
     given = 0 if answer.unit_norm is None else np.size(answer.unit_norm)
-    return ["rough", "smooth", "rest"][given:]
+    return ["rough", "smooth", "rest"][given : 3 if groups > 1 else 2]
 
 
-def stage_shares(answer: Mean | Sum) -> dict[str, float]:
+def stage_shares(answer: Mean | Sum, groups: int) -> dict[str, float]:
     """How the squared loss of a profile is divided among its draws."""
-    unknown = learnt(answer)
-    left = 1 - NORM_SHARE * len(unknown)
-    return {name: left * share for name, share in SHARES.items()} | {f"norm of {one}": NORM_SHARE for one in unknown}
+    norms = {f"norm of {one}": NORM_SHARES[one] for one in learnt(answer, groups)}
+    parts = {name: share for name, share in SHARES.items() if groups > 1 or name != "rest"}
+    left = (1 - sum(norms.values())) / sum(parts.values())
+    return {name: left * share for name, share in parts.items()} | norms
 
 
 class ProfileDraws:
@@ -143,21 +143,21 @@ class ProfileDraws:
         self.basis = smooth_basis(keys)
         self.reader = CellReader(unit, tuple(keys), (answer.feature,))
         self.kept: list[UnitCells] = []
+        self.lengths: Callable[[float], float] = lambda level: math.inf  # of smooth parts, once they are learnt
         self.groups = self.basis.shape[1]
         self.longest = math.sqrt(self.groups) * max(abs(answer.feature.low), abs(answer.feature.high))
         self.counted = self._read(Curves(answer.feature, self.basis, "smooth"))["units"]
 
     def draw(self, squared_loss: float) -> ProfileDraw:
         """The profile, for a squared loss."""
-        losses = {name: share * squared_loss for name, share in stage_shares(self.answer).items()}
+        losses = {name: share * squared_loss for name, share in stage_shares(self.answer, self.groups).items()}
         deviation = 1 / math.sqrt(losses["units"])
         self.draws.spend(losses["units"])
         units = max(float(self.draws.noisy(noise_design(deviation, (1,), 1), self.counted)[0]), 1.0)
-        norms, centre, sums, spread = {}, None, {}, {}
-        for name in ("rough", "smooth", "rest"):
-            radius = norms[name] = self._radius(name, losses, units, centre)
-            part = "rest" if name == "rest" else "smooth"
-            curves = Curves(self.answer.feature, self.basis, part, radius, None if name == "rough" else centre)
+        centre, sums, spread = None, {"rest": np.zeros(self.groups)}, {"rest": 0.0}
+        for name in [part for part in ("rough", "smooth", "rest") if part in losses]:
+            radius = self._radius(name, losses, units, centre)
+            curves = Curves(self.answer.feature, self.basis, name, radius, centre)
             deviation = radius / math.sqrt(losses[name])
             self.draws.spend(losses[name])
             exact = self._read(curves)["sums"]
@@ -174,7 +174,6 @@ class ProfileDraws:
             centre @ self.basis,
             sums["smooth"] @ self.basis + rest,
             inside * spread["smooth"] + (1 - inside) * spread["rest"],
-            {name: radius / math.sqrt(self.groups) for name, radius in norms.items()},
         )
 
     def _radius(self, name: str, losses: dict[str, float], units: float, centre: Floats | None) -> float:
@@ -184,14 +183,18 @@ class ProfileDraws:
         if place < len(given):
             return float(given[place]) * math.sqrt(self.groups)
         loss = losses[f"norm of {name}"]
-        part = "rest" if name == "rest" else "smooth"
-        curves = Curves(self.answer.feature, self.basis, part, None, None if name == "rough" else centre)
+        curves = Curves(self.answer.feature, self.basis, name, None, centre)
         self.draws.spend(loss)
         exact = self._read(curves)["sums"]
         histogram = self.draws.noisy(noise_design(1 / math.sqrt(loss), exact.shape, 1), exact)
         size = self.groups - len(self.basis) if name == "rest" else len(self.basis)
         noise = math.sqrt(max(size, 1) / losses[name]) / units
-        found = quantile_of_norms(histogram, 1 - min(noise / ALIGNMENT[name], MOST_CLIPPED), 1 / math.sqrt(loss))
+        quantile = 1 - min(noise / ALIGNMENT[name], MOST_CLIPPED)
+        found = quantile_of_norms(histogram, quantile, 1 / math.sqrt(loss))
+        if name == "rough":
+            self.lengths = lambda level: quantile_of_norms(histogram, level, 1 / math.sqrt(loss))
+        elif name == "smooth" and centre is not None:  # a residual is no longer than its unit's part and the centre
+            found = min(found, self.lengths(quantile) + float(np.linalg.norm(centre)))
         return min(found, 2 * self.longest)
 
     def _read(self, curves: Curves) -> dict[str, ExactSum]:

@@ -264,7 +264,8 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         thresholds = {name: noise.key_threshold(name) for name in request.discovered}
         found |= {"key thresholds": thresholds, "key total variation": noise.key_error}
     for place, answer in enumerate(request.profiles):
-        found[f"profile {place}"] = {"shares": stage_shares(answer), "learnt": learnt(answer)}
+        shares, radii = stage_shares(answer, request.cells), learnt(answer, request.cells)
+        found[f"profile {place}"] = {"shares": shares, "learnt": radii}
     return found
 
 
@@ -297,14 +298,14 @@ def _expected(noise: TableNoise, units: float) -> Drawn:
 
 def _expected_profile(answer: Any, keys: Sequence[Key], loss: float, units: float) -> ProfileDraw:
     basis = smooth_basis(keys)
-    shares = stage_shares(answer)
+    shares = {"rest": 1.0} | stage_shares(answer, basis.shape[1])
     radii = np.full(3, math.nan)
-    radii[: 3 - len(learnt(answer))] = np.atleast_1d(answer.unit_norm) if answer.unit_norm is not None else []
+    radii[: np.size(answer.unit_norm)] = math.nan if answer.unit_norm is None else answer.unit_norm
     smooth, rest = (radii[1:] ** 2 * basis.shape[1] / (loss * np.array([shares["smooth"], shares["rest"]]))).tolist()
     inside = np.sum(basis**2, axis=0)
     spread: Floats = inside * smooth + np.where(inside < 1, (1 - inside) * rest, 0.0)
     nothing = np.zeros(basis.shape[1])
-    return ProfileDraw(units, 1 / (loss * shares["units"]), nothing, nothing, spread, {})
+    return ProfileDraw(units, 1 / (loss * shares["units"]), nothing, nothing, spread)
 
 
 def _frame(
