@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import collections
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -99,6 +101,29 @@ def test_poisson_sample_has_its_rate_and_depends_on_the_key_only() -> None:
     assert source.sample(1.0).row_count() == len(x)
     assert source.sample(0.3, 1).view.seeded
     assert not source.sample(0.3).view.seeded
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "f2", "i8", "u1", "?"])
+def test_arrays_are_sampled_as_the_tables_that_hold_them(kind: str) -> None:
+    numbers = np.asfortranarray(np.random.default_rng(5).integers(0, 2, (500, 3)).astype(kind))
+    table = pa.table({f"x{j}": pa.array(numbers[:, j]) for j in range(3)})
+    ours, theirs = (
+        [row for batch in as_source(data).sample(0.3, key=9).batches(["x0", "x2"]) for row in batch.to_pylist()]
+        for data in (numbers, table)
+    )
+    assert ours == theirs
+    assert 100 < len(ours) < 200
+
+
+def test_sampling_an_array_loads_no_pandas() -> None:
+    code = """
+import sys
+import numpy as np
+from gaussveil.statistics import Gram, as_source
+as_source(np.ones((9, 2))).sample(0.5, key=1).aggregate(Gram(row_norm=2.0))
+sys.exit("pandas" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_equal_rows_have_coins_of_their_own() -> None:

@@ -73,8 +73,8 @@ def _curve(stored: str) -> tuple[Floats, Floats]:
 def _chord_integral(nodes: Floats, heights: Floats, power: float) -> float:
     """Integral over a = e^x of a^(power-1) times the chords, linear in a, that join `heights` at the nodes x."""
     start, step = np.exp(power * nodes[:-1]), np.diff(nodes)
-    weight = start * np.expm1(power * step) / power
-    moment = np.expm1((power + 1) * step) / (power + 1) - np.expm1(power * step) / power
+    growth = np.expm1(power * step) / power
+    weight, moment = start * growth, np.expm1((power + 1) * step) / (power + 1) - growth
     with np.errstate(divide="ignore", invalid="ignore"):
         share = start * np.maximum(moment, 0.0) / np.expm1(step)
     # On a short cell that difference is all rounding; there (e^u - 1)/(e^h - 1) >= e^-h u/h serves. The heights fall:

@@ -99,7 +99,7 @@ class MemorySource(Source):
             return pa.array(self._label[start:end])
         if isinstance(self._data, pa.Table):
             return self._data.column(name).slice(start, end - start).combine_chunks()
-        return pa.array(np.ascontiguousarray(self._data[start:end, int(name[1:])]))
+        return _numbers(self._data[start:end, int(name[1:])])
 
     def _rows(self) -> NDArray[np.bool_] | None:
         """Which rows the view keeps; None for all."""
@@ -124,7 +124,7 @@ class MemorySource(Source):
             coins = hash_rows([unit], self.view.coin_key)
         else:
             rows = hash_rows(columns, self.view.row_key)
-            coins = hash_rows([pa.array(rows), pa.array(_rank(rows, rows))], self.view.coin_key)
+            coins = hash_rows([_numbers(rows), _numbers(_rank(rows, rows))], self.view.coin_key)
         return kept & (coins < self.view.threshold)
 
 
@@ -174,6 +174,14 @@ def _column(label: Any, data: pa.Table | NDArray[Any]) -> NDArray[Any]:
     if array.shape != (rows,):
         raise ShapeError("label must be one column with as many rows as the data.")
     return array
+
+
+def _numbers(array: NDArray[Any]) -> pa.Array:
+    """Numbers as they lie in memory; `pa.array` would load pandas first."""
+    if array.dtype == np.bool_:
+        return pa.array(array)
+    array = np.ascontiguousarray(array)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
 
 
 def _record_batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
