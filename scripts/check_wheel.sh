@@ -41,7 +41,6 @@ install "$work/verifier" -c constraints.txt ./verifier
 "$work/verifier/bin/gaussveil-verifier" "$work/certificate.json" --public-key "$work/owner.key.pub"
 
 "$work/core/bin/python" scripts/check_core.py
-"$work/standard/bin/gaussveil" demo --homes 8 --out "$work/demo" --json >"$work/demo.json"
 "$work/standard/bin/python" scripts/run_examples.py "$work/standard" README.md
 
 # The studies are a package of their own: one sentence without it, all of them with it.

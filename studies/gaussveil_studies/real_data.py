@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from gaussveil.errors import MissingDataError
@@ -20,6 +21,12 @@ def data_file(folder: Path | None, name: str) -> Path:
 
 def swiss_homes(folder: Path | None) -> Readings:
     """404 Swiss homes of late 2018, every 15 minutes."""
+    return _read(data_file(folder, SWISS_HOMES))
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path) -> Readings:
+    """A study's parts read the same file one after the other."""
     from pyarrow import csv
 
-    return read_readings(csv.read_csv(data_file(folder, SWISS_HOMES)))
+    return read_readings(csv.read_csv(path))

@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -38,10 +39,15 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
+def parsed(path: Path) -> tuple[str, ast.Module]:
+    text = path.read_text(encoding="utf-8")
+    return text, ast.parse(text)
+
+
 def sources() -> Iterator[tuple[Path, str, ast.Module]]:
     for path in [*MODULES, *STUDIO, *TOWN, *STUDIES]:
-        text = path.read_text(encoding="utf-8")
-        yield path.relative_to(ROOT), text, ast.parse(text)
+        yield path.relative_to(ROOT), *parsed(path)
 
 
 def identifiers(tree: ast.AST) -> Iterator[str]:
@@ -74,7 +80,7 @@ def test_no_silenced_errors_and_nothing_left_to_do() -> None:
 
 
 def rooms_imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)[1]):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gaussveil."):
             yield node.module.split(".")[1]
         elif isinstance(node, ast.Import):
@@ -104,7 +110,7 @@ def test_the_demo_uses_what_the_library_offers_to_everybody() -> None:
     rooms = {"accounting", "audit", "mechanisms", "noise", "spectrum", "statistics", "timeseries"}
     words = {"gaussveil.accounting.diagnostics": {"MARK"}, "gaussveil.mechanisms.progress": {"shown_progress"}}
     for path in TOWN:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)[1]):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gaussveil."):
                 _, room, *deeper = node.module.split(".")
                 names = {name.name for name in node.names}
