@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from gaussveil.mechanisms.regression.moments import MomentsMechanism, NoisyMomen
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.statistics import ExactSum
 from gaussveil.statistics.fixed_point import scaled
+from gaussveil.statistics.source import View
+from gaussveil.statistics.unit_cells import UnitCells
 from regression_sets import Matrix
 
 UNIT = 2.0**-24
@@ -31,6 +33,7 @@ class SampleSums:
     values: Matrix
     rows_per_unit: int = 1
     sums: dict[Any, ExactSum] = field(default_factory=dict)
+    view: ClassVar[View] = View((), "unit")
 
     def aggregate(self, statistic: Any, columns: Any, group: Any = None) -> ExactSum:
         if statistic not in self.sums:
@@ -39,6 +42,15 @@ class SampleSums:
             gram = sum(rows @ rows.T for rows in blocks)
             self.sums[statistic] = ExactSum(scaled(np.rint(gram / UNIT).astype(np.int64), 0), UNIT)
         return self.sums[statistic]
+
+    def fold_units(self, reader: Any, totals: Any, kept: Any) -> Any:
+        """Units are consecutive rows."""
+        cells = [
+            each.reshape(-1, self.rows_per_unit).sum(axis=1)
+            for each in reader.integers(dict(zip(reader.present, self.values)))
+        ]
+        features = np.asarray(cells)[:, :, None]
+        return totals.fold([UnitCells(None, np.full(features.shape[1:], self.rows_per_unit), features, ())])  # type: ignore[arg-type]
 
 
 class Quick(Draws):

@@ -159,7 +159,7 @@ def class_label() -> Figure:
         found = gaussveil.ClassLabelNoise(epsilon=1.0, accuracy=rho, public_models=True).design(queries)
         for k, colour in enumerate(SERIES[:4]):
             axes.plot(*queries[k], "o", color=colour, markersize=6)
-            centre = queries[k] + found.noise_means_[k]
+            centre = queries[k] + found.plan_.shifts[k]
             axes.plot(*np.stack([queries[k], centre]).T, color=colour, linewidth=1)
             ellipse(axes, centre, found.noise_covariances_[k], colour)
         kept = f"{found.retained_variance_:.0%}"

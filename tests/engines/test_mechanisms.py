@@ -160,7 +160,10 @@ def of_moments(made: Any) -> Outcome:
 
 
 def regression(tables: dict[str, Source]) -> Outcome:
-    return of_moments(PrivateLinearRegression(**seeded(), target=["label"]).fit(tables["labelled"]))
+    rows, certificate = of_moments(PrivateLinearRegression(**seeded(), target=["label"]).fit(tables["labelled"]))
+    by_home = PrivateLinearRegression(**seeded(), target=["label"], unit="home", rows_per_unit=3).fit(tables["homes"])
+    assert by_home.moments_.effects is not None
+    return (rows, by_home.moments_.matrix.tolist(), by_home.moments_.effects.tolist()), certificate
 
 
 def covariance(tables: dict[str, Source]) -> Outcome:
@@ -207,6 +210,7 @@ def tables() -> dict[str, pa.Table]:
     return {
         "rows": pa.table({"hour": rng.permutation(ROWS), "a": a, "b": b}),
         "labelled": pa.table({"a": a, "b": b, "label": rng.integers(0, 2, size=ROWS)}),
+        "homes": pa.table({"home": np.arange(ROWS) % 7, "a": a, "b": b, "label": rng.integers(0, 9, size=ROWS)}),
         "day": pa.table({"hour": np.arange(6)[::-1], "kw": DAY[::-1]}),
         "readings": town.to_arrow(),
     }

@@ -113,6 +113,10 @@ CASES = (
     MechanismCase(
         **moments("linear regression", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy")), slow=True
     ),
+    MechanismCase(
+        **moments("linear regression, units", PrivateLinearRegression, ("1", "x", "y", "xx", "xy", "yy"), unit_rows=2),
+        slow=True,
+    ),
     MechanismCase(**moments("covariance", PrivateCovariance, ("1", "x", "xx")), slow=True),
     MechanismCase(**moments("components", PrivatePCA, ("1", "x", "xx")), slow=True),
     MechanismCase(**logistic_steps("logistic regression"), slow=True),

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, Release
@@ -15,8 +16,11 @@ from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.logistic import LIFT, STEPS, gradient_steps
 from gaussveil.mechanisms.regression.moments import LOOK_SHARE, Look, draw_moments
 from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.unit_scores import REACH, unit_effects
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import Block, ExactSum, Labels, Statistic
+from gaussveil.statistics.source import View
+from gaussveil.statistics.unit_cells import UnitCells
 from gaussveil.typing import Floats
 
 Matrix = NDArray[np.float64]
@@ -30,14 +34,20 @@ MALFORMED = (
 class OneBlock:
     """Rows that every pass reads as one block."""
 
-    rows_per_unit = 1
+    view = View((), "home")
 
-    def __init__(self, values: Matrix, codes: NDArray[np.int64] | None = None) -> None:
-        self.values, self.codes = values, codes
+    def __init__(self, values: Matrix, codes: NDArray[np.int64] | None = None, rows_per_unit: int = 1) -> None:
+        self.values, self.codes, self.rows_per_unit = values, codes, rows_per_unit
 
     def aggregate(self, statistic: Statistic[Any], columns: Any = (), **_: Any) -> Any:
         block = Block(self.values[: len(columns) or None].copy(), self.codes, 2 if self.codes is not None else 1)
         return statistic.finish(statistic.partial(block))
+
+    def fold_units(self, reader: Any, totals: Any, kept: Any) -> Any:
+        """All rows are one unit's."""
+        sums = np.array([[[each.sum()]] for each in reader.integers(dict(zip(reader.present, self.values)))])
+        units = int(self.values.shape[1] > 0)
+        return totals.fold([UnitCells(None, np.ones((units, 1)), sums[:, :units], ())])  # type: ignore[arg-type]
 
 
 def number(certificate: Certificate, name: str) -> float:
@@ -59,47 +69,75 @@ class Recorded(Draws):
 
 def look_scales(certificate: Certificate) -> Matrix:
     """Deviations of the look's count, sum and sum of squares of one column."""
-    return np.full(3, math.sqrt(3) / (number(certificate, "row_mean_shift") * math.sqrt(LOOK_SHARE)))
+    return np.full(3, math.sqrt(3) / (row_shift(certificate) * math.sqrt(LOOK_SHARE)))
 
 
-def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
-    """One column, and one target where there are blocks of it: no row against one that fills every block.
+def row_shift(certificate: Certificate) -> float:
+    """A row's mean shift, less what is kept for whole units."""
+    kept = certificate.parameters.get("unit_share", 0.0)
+    return number(certificate, "row_mean_shift") * math.sqrt(1 - kept)  # type: ignore[operator]
+
+
+def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) -> dict[str, Any]:
+    """One column, and one target where there are blocks of it: nobody against a unit that fills every block.
 
     The outputs are those of the look, then the matrix, which is drawn in fixed units (whatever the look tells, its
-    shares of the budget are the same), and what the weights lack: of this row nothing.
+    shares of the budget are the same), and what the weights lack: of these rows nothing. Where units have several rows
+    the squares of their part in two coefficients follow, as long as can be: A is fixed, too.
     """
-    supervised = "y" in blocks
+    supervised, several = "y" in blocks, unit_rows > 1
     columns = 1 + supervised
     places = np.triu_indices(1 + columns)
-    nobody, somebody = (np.empty((0, 1)), np.empty(0)), (np.ones((1, 1)), np.ones(1))
+
+    def rows_of(count: int, *values: float) -> tuple[Any, Matrix]:
+        cells = np.array(values or [1.0] * count)
+        return (
+            pd.DataFrame({"home": np.zeros(count, dtype=np.int64), "x": cells}) if several else cells[:, None],
+            np.ones(count),
+        )
+
+    nobody, somebody = rows_of(0), rows_of(unit_rows)
     filled = np.append(np.ones(3 + len(blocks)) * (1 - 2.0**-50), 0.0)  # the x-part leaves room for its rounding
+    longest = unit_rows**2 * math.sqrt(REACH**2 + 3 * 2)
+    if several:
+        filled = np.append(filled, [longest * (1 - 2.0**-40) / unit_rows, 0.0])
 
     def build(**changes: Any) -> Any:
         bounds = {"bounds": (-1.0, 1.0)} | ({"target_bounds": (-1.0, 1.0)} if supervised else {})
-        return kind(**{**bounds, **changes})
+        unit = {"unit": "home", "rows_per_unit": unit_rows} if several else {}
+        return kind(**{**bounds, **unit, **changes})
 
     def block_scales(certificate: Certificate) -> dict[str, float]:
-        rest = number(certificate, "row_mean_shift") * math.sqrt(1 - LOOK_SHARE)
+        rest = row_shift(certificate) * math.sqrt(1 - LOOK_SHARE)
         found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest)
         return found
 
     def scales(certificate: Certificate) -> Matrix:
         declared = block_scales(certificate)
         each = [declared[block] * (math.sqrt(2) if block in ("xx", "yy") else 1.0) for block in blocks]
-        return np.concatenate((look_scales(certificate), each, [declared["1"]]))
+        squares = [longest / unit_shift(certificate)] * 2 if several else []
+        return np.concatenate((look_scales(certificate), each, [declared["1"]], squares))
+
+    def unit_shift(certificate: Certificate) -> float:
+        return unit_rows * number(certificate, "row_mean_shift") * math.sqrt(number(certificate, "unit_share"))
 
     def draws(mechanism: Any, data: Any, count: int) -> Matrix:
         certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*nobody).certificate_
         targets = ("y",) * supervised
-        rows = np.repeat(data[0].T, columns, axis=0)
+        rows = np.repeat(np.asarray(data[0])[:, -1:].astype(float).T, columns, axis=0)
         units, made = np.array([[0.0, 1.0]] * columns), []
         for _ in range(count):
-            source = OneBlock(rows)
+            source = OneBlock(rows, rows_per_unit=unit_rows)
             table = Table(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
             passes = Recorded(table, number(certificate, "mean_shift"), mechanism.generator)
-            Look.at(passes, units, number(certificate, "row_mean_shift") * math.sqrt(LOOK_SHARE))
+            Look.at(passes, units, row_shift(certificate) * math.sqrt(LOOK_SHARE))
             matrix, _, lacking = draw_moments(passes, units, block_scales(certificate))
-            made.append(np.concatenate((*passes.__dict__["outputs"][:3], matrix[places], [lacking])))
+            outputs = passes.__dict__["outputs"]
+            drawn = [*outputs[:3], matrix[places], [lacking]]
+            if several:
+                unit_effects(passes, units, np.zeros((1, 2)), np.diag([1e9, 0.0])[None], 1.0, unit_shift(certificate))
+                drawn.append(outputs[-1])
+            made.append(np.concatenate(drawn))
         return np.stack(made)
 
     def release(mechanism: Any, data: Any) -> Release[Any]:
@@ -118,7 +156,7 @@ def moments(name: str, kind: type, blocks: tuple[str, ...]) -> dict[str, Any]:
         "grid": lambda certificate: min(noise_design(each, (1,), 1).grid for each in scales(certificate)),
         "release": release,
         "malformed": MALFORMED,
-        "bad_records": ((np.array([[np.nan], [np.inf], [0.5]]), np.array([0.0, 0.0, np.nan])), nobody),
+        "bad_records": ((rows_of(3, np.nan, np.inf, 0.5)[0], np.array([0.0, 0.0, np.nan])), nobody),
     }
 
 

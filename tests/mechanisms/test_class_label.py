@@ -60,7 +60,7 @@ def test_the_certificate_is_the_exact_worst_delta_of_what_is_drawn(constant: Cla
     assert certificate.adjacency.edge_count == 6
     assert certificate.parameters["accuracy"] == constant.accuracy_ <= 0.2
     assert constant.design_.candidates["white"] > constant.worst_delta_
-    spent = np.trace(constant.noise_covariances_, axis1=1, axis2=2) + np.sum(constant.noise_means_**2, axis=1)
+    spent = np.trace(constant.noise_covariances_, axis1=1, axis2=2) + np.sum(constant.plan_.shifts**2, axis=1)
     assert constant.accuracy_ == pytest.approx(float(np.max(spent)) / 2, rel=1e-12)
 
 
@@ -115,7 +115,7 @@ def test_outputs_lie_on_the_grid_and_have_the_declared_mean(constant: ClassLabel
     assert np.array_equal(rows / plan.grid, np.rint(rows / plan.grid))
     deviation = np.sqrt(np.diagonal(constant.noise_covariances_[1]) / len(rows))
     assert np.all(np.abs(rows.mean(axis=0) - plan.centres[1]) < 6 * deviation)
-    np.testing.assert_allclose(plan.centres - HOMES, constant.noise_means_, atol=1e-15)
+    np.testing.assert_allclose(plan.centres - HOMES, constant.plan_.shifts, atol=1e-15)
 
 
 def test_retained_variance_unmasks_a_released_centre() -> None:
@@ -175,9 +175,9 @@ def test_probabilistic_dp_is_two_sided() -> None:
     # K1: N(0, 4) against N(0, 1) at epsilon 0.5: one-sided 0.372 and 0.527, two-sided 0.653 under X
     mechanism = ClassLabelNoise(epsilon=0.5, accuracy=1e-9, noise_means=False, common_covariance=True)
     mechanism.design(np.zeros((2, 1)), [[[4.0]], [[1.0]]])
-    assert mechanism.pdp_delta_ == pytest.approx(max(0.653, 0.527 + 0.026), abs=2e-3)
+    assert mechanism.plan_.pdp_delta() == pytest.approx(max(0.653, 0.527 + 0.026), abs=2e-3)
     even = mechanism.plan_.pdp_delta([0.5, 0.5])
-    assert even == pytest.approx(mechanism.pdp_delta_, rel=1e-12)
+    assert even == pytest.approx(mechanism.plan_.pdp_delta(), rel=1e-12)
 
 
 def test_priors_shift_the_threshold() -> None:

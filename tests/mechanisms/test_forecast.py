@@ -102,7 +102,7 @@ def test_certified_delta_is_that_of_the_outputs_laws() -> None:
     certificate = mechanism.release(HOME).certificate
     forecasts = diagnostic(mechanism.diagnostics(HOME), "cluster_log_forecasts")
     (window,) = mechanism._windows.values()
-    centres, spreads = forecasts + window.noise.noise_means_, window.noise.noise_covariances_
+    centres, spreads = forecasts + window.noise.plan_.shifts, window.noise.noise_covariances_
     count = len(forecasts)
     worst = max(
         GaussianPair(centres[x], spreads[x], centres[y], spreads[y]).delta(1.0)
@@ -121,7 +121,7 @@ def test_released_logs_have_the_declared_law() -> None:
     row = window.names.index(HOME)
     query = window.queries.forecast[row]
     draws = np.stack([window.noise.plan_.draw(row, query, mechanism.generator) for _ in range(400)])
-    centre = window.queries.forecast[row] + window.noise.noise_means_[row]
+    centre = window.queries.forecast[row] + window.noise.plan_.shifts[row]
     standard = (draws - centre) @ np.linalg.inv(np.linalg.cholesky(window.noise.noise_covariances_[row])).T
     assert np.all(np.abs(standard.mean(axis=0)) < 6 / math.sqrt(400))
     assert np.all(np.abs(standard.std(axis=0) - 1) < 6 / math.sqrt(800))

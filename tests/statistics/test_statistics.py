@@ -77,9 +77,8 @@ def test_order_and_partition_do_not_change_a_bit(statistic: Statistic[Any], grou
 
 
 @pytest.mark.parametrize("bits", [22, 41])
-def test_one_record_moves_the_sums_by_at_most_the_sensitivity_exactly(bits: int) -> None:
+def test_one_record_moves_the_sums_by_at_most_the_clip_exactly(bits: int) -> None:
     moments = Moments(clip=0.7, bits=bits)
-    bound = moments.sensitivity()
     base = as_source(records).aggregate(moments)
     for record in (np.full(4, 0.35), np.full(4, 1e200), records[0], np.array([0.7, 0, 0, 0])):
         more = as_source(np.vstack([records, record])).aggregate(moments)
@@ -89,8 +88,6 @@ def test_one_record_moves_the_sums_by_at_most_the_sensitivity_exactly(bits: int)
         assert sum(Fraction(v) ** 2 for v in moved) * Fraction(base.total.unit) ** 2 <= Fraction(0.7) ** 2
         moved = (more.second.integers() - base.second.integers()).ravel()
         assert sum(Fraction(v) ** 2 for v in moved) * Fraction(base.second.unit) ** 2 <= Fraction(0.7) ** 4
-        assert bound["total"] == 0.7
-        assert Fraction(bound["second"]) >= Fraction(0.7) ** 2
 
 
 def test_histograms_count_every_record_once() -> None:

@@ -173,11 +173,6 @@ class ClassLabelNoise(Mechanism):
         return Release(_unlabelled(queries, release.value), release.certificate)
 
     @property
-    def noise_means_(self) -> Floats:
-        """Means of the noise, one row per label."""
-        return self._planned().shifts
-
-    @property
     def noise_covariances_(self) -> Floats:
         """Covariances of the noise as drawn, one per label."""
         return np.stack([np.asarray(noise.covariance) for noise in self._planned().noises])
@@ -186,11 +181,6 @@ class ClassLabelNoise(Mechanism):
     def worst_delta_(self) -> float:
         """Delta promised at epsilon: rigorous upper end over all ordered edges, sampler error included."""
         return self._planned().delta
-
-    @property
-    def pdp_delta_(self) -> float:
-        """The paper's two-sided probabilistic figure beside it; no guarantee rests on it."""
-        return self._planned().pdp_delta()
 
     @property
     def accuracy_(self) -> float:

@@ -58,7 +58,3 @@ class Histogram(Statistic[ExactSum]):
     def finish(self, state: State) -> ExactSum:
         """The counts."""
         return ExactSum(state["histogram"], 1.0)
-
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """All records of a unit may fall into one bin."""
-        return {"histogram": float(rows)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,11 +75,6 @@ class Moments(Statistic[MomentSums]):
         second = ExactSum(state["second"], unit * unit) if self.second else None
         return MomentSums(ExactSum(state["count"], 1.0), ExactSum(state["total"], unit), second)
 
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """By the triangle inequality over a unit's records, whatever their groups."""
-        bounds = {"count": float(rows), "total": rows * self.clip}
-        return bounds | {"second": rows * _square_upper(self.clip)} if self.second else bounds
-
 
 @dataclass(frozen=True, kw_only=True)
 class Gram(Statistic[ExactSum]):
@@ -116,11 +110,3 @@ class Gram(Statistic[ExactSum]):
         """The matrix (d x d), or one per group where there are several (K x d x d)."""
         limbs = state["gram"]
         return ExactSum(limbs[:, 0] if limbs.shape[1] == 1 else limbs, self.fixed_point.unit**2)
-
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """Frobenius norm of ``rows`` rank-one matrices."""
-        return {"gram": rows * _square_upper(self.row_norm)}
-
-
-def _square_upper(value: float) -> float:
-    return math.nextafter(value * value, math.inf)

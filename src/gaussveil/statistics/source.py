@@ -141,7 +141,7 @@ class Source(Told, ABC):
 
     @property
     def rows_per_unit(self) -> int:
-        """How many rows of a pass one privacy unit can change: for ``Statistic.sensitivity``."""
+        """How many rows of a pass one privacy unit can change."""
         return self.view.max_rows or 1
 
     def select(self, columns: Sequence[str]) -> Self:

@@ -33,10 +33,6 @@ class Statistic(ABC, Generic[Result]):
     def finish(self, state: State) -> Result:
         """The statistic in the owner's units."""
 
-    @abstractmethod
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """Largest l2 change of every sum when one unit with at most ``rows`` records is added or removed."""
-
     def empty(self, dimension: int, groups: int) -> State:
         """The sums of no record at all."""
         return {name: np.zeros((4, *shape), dtype=np.int64) for name, shape in self.shapes(dimension, groups).items()}
@@ -69,10 +65,6 @@ class RowCount(Statistic[ExactSum]):
     def finish(self, state: State) -> ExactSum:
         """The counts."""
         return ExactSum(state["count"], 1.0)
-
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """A record moves one count by one."""
-        return {"count": float(rows)}
 
 
 def group_counts(block: Block) -> Limbs:

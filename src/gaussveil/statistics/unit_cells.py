@@ -174,6 +174,15 @@ class CellReader:
         """Number of groups: all combinations of the keys' values."""
         return math.prod(self.sizes)
 
+    @property
+    def width(self) -> int:
+        """How many features a row has."""
+        return len(self.features)
+
+    def integers(self, values: dict[str, Floats]) -> Iterator[Integers]:
+        """The features of these rows, one after the other."""
+        return (one.integers(values[one.column]) for one in self.features)
+
     def check(self, schema: pa.Schema) -> None:
         """Refuse missing columns and wrong types, by the schema alone; a column without any value has every type."""
         require_columns(schema, self.columns)
@@ -187,7 +196,7 @@ class CellReader:
 
     def chunks(self, batches: Batches) -> Iterator[UnitCells]:
         """All units of the table, some at a time: a table of more units than fit is read again for the next ones."""
-        per_unit = self.groups * (1 + len(self.features)) + sum(self.groups * b.size for b in self.bins)
+        per_unit = self.groups * (1 + self.width) + sum(self.groups * b.size for b in self.bins)
         most = max(1, _CHUNK_CELLS // per_unit)
         first, total = 0, 1
         known: pa.Array | None = None
@@ -210,7 +219,7 @@ class _Fold:
         self.begun = known is not None
         widths = [one.size for one in reader.bins]
         self.rows: Integers = np.zeros((0, reader.groups), dtype=np.int64)
-        self.features: list[Integers] = [np.zeros_like(self.rows) for _ in reader.features]
+        self.features: list[Integers] = [np.zeros_like(self.rows) for _ in range(reader.width)]
         self.bins: list[Integers] = [np.zeros((0, reader.groups, width), dtype=np.int64) for width in widths]
         if self.begun:
             self._grow()
@@ -237,8 +246,8 @@ class _Fold:
             values = {name: column[kept] for name, column in values.items()}
         cell = (unit - self.first) * reader.groups + group
         np.add.at(self.rows.reshape(-1), cell, 1)
-        for total, feature in zip(self.features, reader.features):
-            np.add.at(total.reshape(-1), cell, feature.integers(values[feature.column]))
+        for total, integers in zip(self.features, reader.integers(values)):
+            np.add.at(total.reshape(-1), cell, integers)
         for histogram, bins in zip(self.bins, reader.bins):
             place = bins.places(values[bins.column], group)
             inside = place >= 0

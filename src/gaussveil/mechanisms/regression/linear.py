@@ -1,16 +1,15 @@
 """Private linear regression with intervals: post-processing of noisy second moments.
 
-With C, c the centred sums of products of features and of features with the target, c - C b has the variance D +
-sigma^2 C: D the known noise of c and of C b, sigma^2 C the sampling error. Under priors N(0, g I) on b, weighted by the
-likelihood of c, the posterior mean is what predicts: least squares where the noise is small, and shrunk along the
-directions where it is not, negative eigenvalues of C included. What is shrunk is biased, so intervals come from C and c
-as they were released, under a prior so wide that each slope could explain all of the target by itself.
+What predicts is shrunk along the directions where noise hides the slopes (`solved`). What is shrunk is biased, so
+intervals come from the sums C and c as they were released, under a prior so wide that each slope could explain all of
+the target by itself. Where units have several rows a pass over whole units tells how far these vary together
+(`unit_scores`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gaussveil.mechanisms.records import new_rows
+from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.moments import (
     NORMAL_95,
     Look,
@@ -30,15 +30,14 @@ from gaussveil.mechanisms.regression.moments import (
     block_scales,
 )
 from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.solved import TARGET_VARIANCE, Solved, conditioned
+from gaussveil.mechanisms.regression.unit_scores import unit_effects
 from gaussveil.typing import Floats, Integers
 
-SHARES = np.geomspace(1e-4, 1e4, 17)  # of the target's variance that a prior expects features to explain
-TARGET_VARIANCE = 1 / 16  # of targets in public units: nominal, for sharing out the budget
 LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
 CARES = 10.0 ** np.arange(0, -4, -0.5)  # for slopes, beside the mean
-ROUNDS = 2
-UNTRUSTED = 0.1  # of its prior variance left to a slope: the prior still speaks
-BARELY = 0.4  # of what may be left: from there on trust may be owed to noise that makes a slope look small
+UNTRUSTED = 0.08  # of its prior variance left to a slope: noise may have had a hand in showing it
+BARELY = 0.65  # of what may be left: from there on trust may be owed to noise that makes a slope look small
 STRETCH = 3.0  # of its variance, away from zero, for a slope that is only just trusted
 
 
@@ -59,7 +58,8 @@ class LinearFit:
     """Of which coefficients the release tells enough: the intervals of others are not to be trusted."""
     inward: Floats
     """How far each interval reaches towards zero, over how far away from it."""
-    rows_per_unit: int = 1
+    alike: bool = False
+    """Whether rows of one unit were taken to be all alike, for want of knowing better."""
 
     @property
     def trusted(self) -> bool:
@@ -100,7 +100,7 @@ class LinearFit:
             line = f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}"
             lines.append(line + ("" if informed else "  *"))
         lines.append("standard errors hold sampling and privacy noise, not the bias of clipped targets")
-        if self.rows_per_unit > 1:
+        if self.alike:
             lines.append("rows of one unit are taken to be all alike: with rows that differ the intervals are too wide")
         if not self.trusted:
             lines.append("* the noise is above the signal: do not trust this interval; use more rows or more epsilon")
@@ -111,149 +111,85 @@ def regress(moments: NoisyMoments, target: int = 0, features: tuple[int, ...] | 
     """Least squares of one target on some of the features, from what was released."""
     size = len(moments.feature_names)
     chosen = np.asarray(range(size) if features is None else features, dtype=np.int64)
-    place = size + target
-    sums, noise = moments.centred()
-    count = moments.count
-    nominal = count * moments.look.square / size
+    one = Solved.of(moments, chosen, size + target)
+    # of the rows of one unit, where nothing is known of them: they may be all alike
+    alike = moments.rows_per_unit > 1 and (moments.effects is None or features is not None)
+    effects = np.full(1 + len(chosen), float(moments.rows_per_unit))
+    if moments.effects is not None and not alike:
+        effects = moments.effects[target]
+    sampling = one.sampled(effects[1:])
+    sums, noise = moments.centred(certainty=1.0)  # means drawn to zero would bias the slopes of columns that have one
     matrix, matrix_noise = sums[np.ix_(chosen, chosen)], noise[np.ix_(chosen, chosen)]
-    cross, cross_error = sums[chosen, place], noise[chosen, place]
-    inner, error = denoised(matrix, matrix_noise, nominal)
-    values, vectors = np.linalg.eigh(inner)
-    positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    known = TARGET_VARIANCE**2 / (TARGET_VARIANCE**2 + float(noise[place, place]) / count**2)
-    drawn = known * float(sums[place, place]) / count + (1 - known) * TARGET_VARIANCE
-    variance = min(above_zero(drawn, known * math.sqrt(float(noise[place, place])) / count), 1.0)
-    freedom = max(count - len(chosen) - 1, 1.0) / count
-    most = variance * count / max(float(np.trace(positive)), 0.01 * nominal)
-    # rows that are weighted down weigh twice in sums of squares: their mean weight corrects the sampling error
-    weight = min(count / moments.look.rows, 1.0)
-    residual = variance
-    for _ in range(ROUNDS):
-        slopes, spread = _posterior(inner, cross, error, cross_error, positive * residual * weight, SHARES * most)
-        explained = (2 * slopes @ cross - slopes @ positive @ slopes) / count
-        residual = min(max((variance - explained) / freedom, (1 - known) / 2 * variance, 1e-12), 1.0)
-    sampling = moments.rows_per_unit * residual  # of the rows of one unit nothing is known: they may be all alike
-    prior = variance * count / np.maximum(np.diag(inner), 0.01 * nominal)
 
     def fitted(second: Floats) -> tuple[Floats, Floats]:
         # the noise of C b; an entry off the diagonal of a symmetric matrix enters two rows
-        known_noise = np.diag(cross_error + matrix_noise @ np.diag(second))
+        known_noise = np.diag(noise[chosen, size + target] + matrix_noise @ np.diag(second))
         known_noise += matrix_noise * second * (1 - np.eye(len(chosen)))
-        return _conditioned(matrix, cross, known_noise + positive * sampling * weight, prior)[:2]
+        return conditioned(matrix, sums[chosen, size + target], known_noise + sampling, one.prior)[:2]
 
-    second = np.outer(slopes, slopes) + np.diag(spread)
+    second = np.outer(one.slopes, one.slopes) + np.diag(one.spread)
     estimates, covariance = fitted(second)
     # trust must not hang on the slopes found, which noise makes small where it makes the matrix large: what slopes of
     # the prior's size would leave in doubt decides, and is the width of what is not trusted
-    wide = fitted(second + np.diag(prior))[1]  # never below the covariance: more noise
-    doubt = np.diag(wide) / (UNTRUSTED * prior)
+    wide = fitted(second + np.diag(one.prior))[1]  # never below the covariance: more noise
+    doubt = np.diag(wide) / (UNTRUSTED * one.prior)
     informed = doubt < 1
     stretch = np.sqrt(1 + STRETCH * np.clip((doubt - BARELY) / (1 - BARELY), 0.0, 1.0)) ** informed
     covariance = np.where(np.outer(~informed, ~informed), wide, covariance * np.outer(stretch, stretch))
-    return _in_units(moments, chosen, place, slopes, estimates, covariance, residual, informed, 1 / stretch)
-
-
-def above_zero(estimate: float, deviation: float) -> float:
-    """Mean of what is above zero and was measured with normal noise."""
-    if deviation <= 0:
-        return max(estimate, 1e-12)
-    score = estimate / deviation
-    hazard = math.exp(-0.5 * score**2 - float(scipy.special.log_ndtr(score))) / math.sqrt(2 * math.pi)
-    return max(estimate + deviation * hazard, 1e-12)
-
-
-def denoised(inner: Floats, noise: Floats, nominal: float) -> tuple[Floats, Floats]:
-    """Entries and their variances given the noise: each drawn to a mean, as far as the entries do not vary.
-
-    The mean of the diagonal is drawn to what was known of it before, as if that were known to its own size; off the
-    diagonal it is zero.
-    """
-    diagonal = np.eye(len(inner), dtype=bool)
-    known = nominal**2 / (nominal**2 + float(np.mean(noise[diagonal])) / len(inner))
-    middle = max(known * float(np.mean(inner[diagonal])) + (1 - known) * nominal, 0.01 * nominal)
-    target = np.where(diagonal, middle, 0.0)
-    found, left = inner.copy(), noise.copy()
-    for place in (diagonal, ~diagonal)[: len(inner)]:
-        # no product of two columns is larger than their squares
-        spread = min(max(float(np.mean((inner[place] - target[place]) ** 2 - noise[place])), 0.0), middle**2)
-        gain = spread / (spread + noise[place])
-        found[place] = target[place] + gain * (inner - target)[place]
-        left[place] *= gain
-    left[diagonal] += known * noise[diagonal] / len(inner)
-    return (found + found.T) / 2, left
-
-
-def _conditioned(matrix: Floats, cross: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean and covariance of slopes N(0, prior) given `cross`, their matrix times them with this noise; likelihood.
-
-    Stacks of `noise` and `prior` give stacks.
-    """
-    spread = prior[..., None] * matrix
-    values, vectors = np.linalg.eigh(noise + matrix @ spread)
-    values = np.maximum(values, 1e-15 * np.maximum(values[..., -1:], 1e-300))
-    gain, scores = spread @ vectors / np.sqrt(values)[..., None, :], cross @ vectors / np.sqrt(values)
-    covariance = prior[..., None] * np.eye(len(cross)) - gain @ np.swapaxes(gain, -1, -2)
-    return (gain @ scores[..., None])[..., 0], covariance, -0.5 * np.sum(scores**2 + np.log(values), axis=-1)
-
-
-def _posterior(
-    inner: Floats, cross: Floats, error: Floats, cross_error: Floats, sampling: Floats, priors: Floats
-) -> tuple[Floats, Floats]:
-    """Mean and variances of the slopes over all priors; the noise is that of `inner` times the prior's slopes."""
-    each = priors[:, None] * np.ones(len(cross))
-    noise = (cross_error + each * error.sum(axis=1))[..., None] * np.eye(len(cross)) + sampling
-    means, covariances, chance = _conditioned(inner, cross, noise, each)
-    # SHARES are odds u/(1 - u), the share u that features explain uniform
-    chance = chance + np.log(SHARES / (1 + SHARES) ** 2)
-    chance = np.exp(chance - np.max(chance))
-    chance /= np.sum(chance)
-    slopes = chance @ means
-    return slopes, chance @ (means**2 + np.diagonal(covariances, axis1=1, axis2=2)) - slopes**2
+    return _in_units(
+        moments, chosen, target, one, estimates, covariance, informed, 1 / stretch, float(effects[0]), alike
+    )
 
 
 def _in_units(
     moments: NoisyMoments,
     chosen: Integers,
-    place: int,
-    slopes: Floats,
+    target: int,
+    one: Solved,
     estimates: Floats,
     spread: Floats,
-    residual: float,
     informed: Any,
     inward: Floats,
+    effect: float,
+    alike: bool,
 ) -> LinearFit:
     means, noise, count = moments.means, moments.variance, moments.count
+    slopes, place = one.slopes, len(moments.feature_names) + target
     scale, unit = moments.scale[chosen], moments.scale[place]
-    sums_noise = moments.certainty * noise[0, 1:]
 
-    def level_of(slopes: Floats) -> tuple[float, float]:
-        level = float(means[place] - means[chosen] @ slopes)
+    def level_of(slopes: Floats, means: Floats, certainty: Floats | float) -> tuple[float, float]:
+        level, sums_noise = float(means[place] - means[chosen] @ slopes), certainty * noise[0, 1:]
         privacy = sums_noise[place] + slopes**2 @ sums_noise[chosen] + level**2 * noise[0, 0]
-        return level, moments.rows_per_unit * residual / count + float(privacy) / count**2
+        return level, effect * one.residual / count + float(privacy) / count**2
 
-    level, level_variance = level_of(slopes)
+    def turn_of(means: Floats) -> Floats:
+        # of y's mean and the slopes: intercept = centre + unit (mean - sum slope_j (mean_j + centre_j/scale_j))
+        turn = np.zeros((1 + len(chosen), 1 + len(chosen)))
+        turn[0] = unit * np.concatenate(([1.0], -means[chosen] - moments.centre[chosen] / scale))
+        turn[1:, 1:] = np.diag(unit / scale)
+        return turn
+
+    level, level_variance = level_of(slopes, means, moments.certainty)
     gain = LEVEL_VARIANCE / (LEVEL_VARIANCE + level_variance)
     shrunk = gain * level + means[chosen] @ slopes
-    level_variance = level_of(estimates)[1]
+    plain = moments.matrix[0, 1:] / count
+    level_variance = level_of(estimates, plain, 1.0)[1]
     told = tuple(map(bool, (level_variance < UNTRUSTED * LEVEL_VARIANCE and np.all(informed), *informed)))
-    # of y's mean and the slopes: intercept = centre + unit (mean - sum slope_j (mean_j + centre_j/scale_j))
-    turn = np.zeros((1 + len(chosen), 1 + len(chosen)))
-    turn[0] = unit * np.concatenate(([1.0], -means[chosen] - moments.centre[chosen] / scale))
-    turn[1:, 1:] = np.diag(unit / scale)
+    turn = turn_of(plain)
     centre = np.concatenate(([moments.centre[place]], np.zeros(len(chosen))))
     covariance = np.zeros_like(turn)
     covariance[0, 0], covariance[1:, 1:] = level_variance, spread
     return LinearFit(
         ("intercept", *(moments.feature_names[j] for j in chosen)),
-        moments.target_names[place - len(moments.feature_names)],
-        centre + turn @ np.concatenate(([shrunk], slopes)),
+        moments.target_names[target],
+        centre + turn_of(means) @ np.concatenate(([shrunk], slopes)),
         centre + turn @ np.concatenate(([means[place]], estimates)),
         turn @ covariance @ turn.T,
-        unit * math.sqrt(residual),
+        unit * math.sqrt(one.residual),
         count,
         told,
         np.concatenate(([1.0], inward)),
-        moments.rows_per_unit,
+        alike,
     )
 
 
@@ -269,6 +205,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         row_norm: radius, in units of half a range, beyond which a row's weight falls; by default from a first look.
         target: name, or names, of the target's column where X is a `Source`.
         unit, rows_per_unit: who is protected and how many rows of each are used; by default each row is its own unit.
+            Of several rows a tenth of the budget tells how far they vary together.
         account, generator: as in `GaussianRelease`.
 
     Attributes: `coef_`, `intercept_`, `std_error_`, `interval_` (95 %: sampling and privacy noise), `fits_` (one
@@ -277,6 +214,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
 
     mechanism = "linear-regression"
     reach: ClassVar = 1.1
+    unit_share: ClassVar = 0.1
     target_bounds: Any = "auto"
     target: Any = "label"
     moments_: NoisyMoments = field(init=False)
@@ -319,6 +257,18 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             return risk, scales
 
         return min((planned(care) for care in CARES), key=lambda one: one[0])[1]
+
+    def _by_unit(self, draws: Draws, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
+        """Design effects of every target's level and slopes."""
+        size, means, count = len(moments.feature_names), moments.means, moments.count
+        lines, parts = [], []
+        for place in range(size, len(means)):
+            one = Solved.of(moments, np.arange(size), place)
+            lines.append([means[place] - means[:size] @ one.slopes, *one.slopes])
+            parts.append(one.unit_parts(count, means[:size]))
+        units = np.stack((moments.centre, moments.scale), axis=1)
+        effects = unit_effects(draws, units, np.asarray(lines), np.asarray(parts), count, mean_shift)
+        return replace(moments, effects=effects)
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:
         """The regression's value; on request also its 95 % interval, one (low, high) per row and target."""

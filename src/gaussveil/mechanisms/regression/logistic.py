@@ -72,10 +72,6 @@ class LogisticRows(Statistic[ExactSum]):
         """The sum."""
         return ExactSum(state["total"], self.fixed_point.unit)
 
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """By the triangle inequality."""
-        return {"total": rows * LENGTH}
-
 
 def lifted(values: Floats, centre: Floats, scale: Floats) -> Floats:
     """Columns (LIFT, x), x in public units and no longer than 1."""

@@ -86,6 +86,8 @@ class NoisyMoments:
     look: Look
     lacking: float
     rows_per_unit: int = 1
+    effects: Floats | None = None
+    """Design effects of level and slopes of every target, where units have several rows (`unit_scores`)."""
 
     @property
     def count(self) -> float:
@@ -110,21 +112,26 @@ class NoisyMoments:
         """Weighted means of features and targets, in public units: within [-1, 1] for targets."""
         return np.asarray(self.certainty * self.matrix[0, 1:] / self.count)
 
-    def centred(self) -> tuple[Floats, Floats]:
-        """Sums of products about the means, and the variance of the noise in each entry."""
-        mean, noise = self.means, self.variance
+    def centred(self, certainty: Floats | float | None = None) -> tuple[Floats, Floats]:
+        """Sums of products about the means, drawn so far to zero, and the variance of the noise in each entry."""
+        kept = self.certainty if certainty is None else np.broadcast_to(certainty, self.scale.shape)
+        mean, noise = kept * self.matrix[0, 1:] / self.count, self.variance
         square = mean**2
         sums = self.matrix[1:, 1:] - self.count * np.outer(mean, mean)
         spread = noise[1:, 1:] + np.outer(square, square) * noise[0, 0]
-        across = np.outer(self.certainty * noise[0, 1:], square)
+        across = np.outer(kept * noise[0, 1:], square)
         return sums, spread + across + across.T + 2 * np.diag(np.diag(across))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MomentsMechanism(BoundedMechanism):
-    """Base of the estimators that release `NoisyMoments`; `reach` is the radius over the rows' root mean square."""
+    """Base of the estimators that release `NoisyMoments`; `reach` is the radius over the rows' root mean square.
+
+    Where units have several rows `unit_share` of the budget is kept for what `_by_unit` reads of whole units.
+    """
 
     reach: ClassVar[float]
+    unit_share: ClassVar[float] = 0.0
 
     @abstractmethod
     def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
@@ -134,8 +141,10 @@ class MomentsMechanism(BoundedMechanism):
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
         given, rows = self._given_norm(), table.source.rows_per_unit
+        share = self.unit_share if rows > 1 else 0.0
 
         def draw(draws: Draws, units: Floats, left: float) -> NoisyMoments:
+            kept, left = left * math.sqrt(share), left * math.sqrt(1 - share)
             look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
             norm = given or self.reach * math.sqrt(look.square)
             centre, scale = units.T.copy()
@@ -145,16 +154,22 @@ class MomentsMechanism(BoundedMechanism):
             scales = self._scales(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
             matrix, variance, lacking = draw_moments(draws, np.stack((centre, scale), axis=1), scales)
             named = table.feature_names, table.target_names
-            return NoisyMoments(*named, matrix, variance, centre, scale, look, lacking, rows)
+            moments = NoisyMoments(*named, matrix, variance, centre, scale, look, lacking, rows)
+            return self._by_unit(draws, moments, rows * kept) if share else moments
 
         return self._publish_sums(
             table,
             draw,
-            released=f"second moments of {size} features and {targets} target{'s' * (targets != 1)}",
-            coordinates=(1 + size + targets) ** 2 + size + 2,
-            parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left},
+            released=f"second moments of {size} features and {targets} target{'s' * (targets != 1)}"
+            + ", and squares of each unit's part in the coefficients" * bool(share),
+            coordinates=(1 + size + targets) ** 2 + size + 2 + (1 + size) * targets * bool(share),
+            parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left, "unit_share": share},
             target_bounds=target_bounds,
         )
+
+    def _by_unit(self, draws: Draws, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
+        """The moments, with what a pass over whole units tells at this mean shift."""
+        return moments
 
 
 def noise_edge(noise: Floats) -> float:

@@ -130,10 +130,6 @@ class WeightedRows(Statistic[ExactSum]):
         """The matrix."""
         return ExactSum(state["gram"], self.fixed_point.unit**2)
 
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """Frobenius norm of so many rank-one matrices."""
-        return {"gram": rows * (1.0 + self.row_norm**2 + self.targets)}
-
 
 @dataclass(frozen=True)
 class ColumnHistograms(Statistic[ExactSum]):
@@ -157,7 +153,3 @@ class ColumnHistograms(Statistic[ExactSum]):
     def finish(self, state: State) -> ExactSum:
         """The counts."""
         return ExactSum(state["histogram"], 1.0)
-
-    def sensitivity(self, rows: int = 1) -> dict[str, float]:
-        """One bin of every column."""
-        return {"histogram": rows * len(self.edges) ** 0.5}
