@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import flint
 import numpy as np
 import pandas as pd
 import pytest
@@ -249,6 +250,21 @@ def test_squared_distances_by_products_are_refused_since_rounding_breaks_the_bou
     rows = 1e12 + np.random.default_rng(0).uniform(0, 1e3, size=(60, 1))
     assert np.min(np.linalg.eigvalsh(PairwiseKernel(metric="rbf")(rows))) < -1
     assert np.min(np.linalg.eigvalsh(RBF()(rows))) > -1e-12
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-4])
+def test_the_mean_is_computed_as_closely_as_the_certificate_says(noise: float) -> None:
+    """Equal records, whose matrix is the worst conditioned: in closed form the mean is k(x*, x) sum y / (n + noise)."""
+    count = 120
+    labels = np.sign(np.random.default_rng(3).normal(size=count))
+    mean, variance = predictive(RBF(), np.full((count, 1), 0.3), labels, np.zeros((1, 1)), noise)
+    between = (flint.arb(0.3) ** 2 / -2).exp()
+    exact = float(between * flint.arb(labels.sum()) / (count + flint.arb(noise)) - flint.arb(mean[0]))
+    spread = float(1 - between**2 * count / (count + flint.arb(noise)) - flint.arb(variance[0]))
+    sampler = PrivateGaussianProcessRegressor(observation_variance=noise, n_max=count).plan(1).sampler
+    deviation = math.sqrt(float(np.asarray(sampler.noise.covariance)))
+    assert abs(exact) / deviation < sampler.arithmetic_allowance
+    assert abs(spread) / deviation**2 < sampler.arithmetic_allowance
 
 
 NOBODY = [[math.nan], [1e95]]

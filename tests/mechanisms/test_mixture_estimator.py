@@ -118,7 +118,7 @@ def test_one_missing_label_is_left_out_and_refuses_nothing(kind: str) -> None:
     PrivateGaussianMixture(epsilon=8.0, delta=1e-5, radius=9.0, classes=plain).fit(with_gap, labels)
 
 
-@pytest.mark.parametrize("odd", [10**400, "seven", {}, None], ids=repr)
+@pytest.mark.parametrize("odd", [10**400, "seven", {}, None], ids=["huge", "text", "object", "none"])
 def test_one_cell_or_label_that_is_no_number_refuses_nothing(odd: Any) -> None:
     rows: list[list[Any]] = np.random.default_rng(1).normal(size=(60, 2)).tolist()
     codes: list[Any] = [0, 1] * 30

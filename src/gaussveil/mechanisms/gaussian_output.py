@@ -38,7 +38,6 @@ from gaussveil.typing import Floats
 
 WIDER = {"with": "X", "without": "Y", "either": "either"}
 ROUNDING = 1 + 1e-12  # of bounds computed in floating point
-SMALLER_BOUND = "a smaller epsilon or a smaller mean_bound may help"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -65,7 +64,8 @@ class LiftedPlan(Shown):
         smallest_variance: float,
         largest_variance: float,
         count: int = 1,
-        remedy: str = SMALLER_BOUND,
+        growth: float = 1.0,
+        remedy: str = "a smaller epsilon or a smaller mean_bound may help",
     ) -> LiftedPlan:
         """The sampler: exact lattice noise of the added variance and of half of what every covariance has anyway.
 
@@ -79,6 +79,7 @@ class LiftedPlan(Shown):
             largest_variance=largest_variance,
             dimension=dimension,
             mean_bound=mean_bound,
+            growth=growth,
             remedy=remedy,
         )
         promise.require_sampler_share(sampler.total_variation, remedy)

@@ -154,7 +154,8 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         """The added variance for all query points, and what noisy sums would be worth, without data."""
         promise, sensitivity = self.promise, self.sensitivity(n_features)
         variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
-        at_points = self._kernel(n_features).diag(self._points(n_features))
+        smallest = float(np.min(self._kernel(n_features).diag(self._points(n_features)))) * (1 - 1e-9)
+        condition = 1 + sensitivity.n_max * sensitivity.kernel_bound / sensitivity.observation_variance
         plan = LiftedPlan.of(
             promise,
             variance,
@@ -163,19 +164,17 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             dimension=sensitivity.points,
             mean_bound=math.sqrt(sensitivity.points) * self._mean_bound(sensitivity),
             # n_max observations of the point itself, of the strongest feature allowed, tell most about it
-            smallest_variance=float(np.min(at_points))
-            * (1 - 1e-9)
-            / (1 + sensitivity.n_max * sensitivity.kernel_bound / sensitivity.observation_variance),
+            smallest_variance=smallest / condition,
+            growth=condition,
             largest_variance=sensitivity.point_variance,
-            remedy="a smaller epsilon or a smaller n_max may help",
+            remedy="a smaller n_max or a larger observation_variance may help",
         )
         return replace(plan, comparison=self._compared(sensitivity, variance))
 
     def _compared(self, bounds: ProcessSensitivity, variance: float) -> str:
         """The process against means of noisy sums in as many cells."""
-        ours = math.sqrt(variance)
         # a record is in one cell: its label in the sum and 1 in the count share the mean shift
-        shift = mean_shift_for(self.promise.epsilon, self.promise.delta)
+        ours, shift = math.sqrt(variance), mean_shift_for(self.promise.epsilon, self.promise.delta)
         sums = min(math.sqrt(2) * bounds.label_bound * bounds.points / (bounds.n_max * shift), bounds.label_bound)
         verdict = "answer a table of sums and counts instead" if sums <= ours else "the process is better"
         return (
@@ -238,8 +237,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             },
             model=self._model(columns),
         )
-        centre = np.clip(mean, -reach, reach)
-        release = self._publish(said, lambda: plan.draw(centre, np.diag(spread), self.generator))
+        release = self._publish(said, lambda: plan.draw(np.clip(mean, -reach, reach), np.diag(spread), self.generator))
         self.query_points_, self.values_, self.added_variance_ = points, release.value, plan.added_variance
         return self
 

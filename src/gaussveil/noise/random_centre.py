@@ -25,10 +25,10 @@ ALLOWED_ERRORS = 64  # units in the last place for the arithmetic that made mean
 class RandomCentre:
     """Public design for draws of N(mean, F F' + exact_variance I), whatever the mean and F.
 
-    The mean is no longer than `mean_bound` and no eigenvalue of F F' exceeds `largest_variance`. Attributes: `noise`,
-    the exact lattice noise; `total_variation`, all that separates the law drawn from a post-processing of the
-    continuous one; `arithmetic_allowance`, what of it pays for floating-point arithmetic, in standard deviations of the
-    noise.
+    The mean is no longer than `mean_bound` and no eigenvalue of F F' exceeds `largest_variance`; solving for them
+    may enlarge roundings by `growth`. Attributes: `noise`, the exact lattice noise; `total_variation`, all that
+    separates the law drawn from a post-processing of the continuous one; `arithmetic_allowance`, what of it pays for
+    floating-point arithmetic, in standard deviations of the noise.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class RandomCentre:
         largest_variance: float,
         dimension: int,
         mean_bound: float,
+        growth: float = 1.0,
         remedy: str = "a smaller mean_bound may help",
     ) -> None:
         largest_variance = checks.real("largest_variance", largest_variance, "[0, inf)")
@@ -57,7 +58,7 @@ class RandomCentre:
         self.noise = GaussianNoise(deviation, dimension, grid)
         ratio = largest_variance / exact_variance
         smoothing = smoothing_total_variation(float(self._inner.variance) / (1 + ratio), dimension)
-        lost = UNIT * (ALLOWED_ERRORS * mean_bound + (ALLOWED_ERRORS + dimension) * span)
+        lost = growth * UNIT * (ALLOWED_ERRORS * mean_bound + (ALLOWED_ERRORS + dimension) * span)
         self.arithmetic_allowance = lost / deviation
         self.total_variation = (
             self.noise.total_variation
