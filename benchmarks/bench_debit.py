@@ -110,7 +110,7 @@ def run(sizes: tuple[int, ...] = SIZES) -> list[dict[str, Any]]:
                 account = opened(folder, f"{kind} {dimension}")
                 releases = ordinary_releases(kind, dimension, ORDINARY + 3)
                 seconds(account, islice(releases, 3))
-                times, least = all_seconds(account, releases), limits.enclosure(dimension, matrices=kind == "matrices")
+                times, least = all_seconds(account, releases), limits.pair(dimension, matrices=kind == "matrices")
                 name = f"an ordinary pair of {kind}, d = {dimension}, new"
                 rows.append(row(name, float(np.mean(times)), 8e-3, least))
                 rows[-1]["note"] += f"; median {1e3 * np.median(times):.3g} ms, worst {1e3 * max(times):.3g} ms"

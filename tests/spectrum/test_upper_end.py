@@ -118,6 +118,13 @@ def test_a_mean_shift_is_its_closed_form(energy: float, epsilon: float) -> None:
     assert mpf(found) <= truth * (1 + 3 * mpf(TIGHT)) + mpf(10) ** -320 or found == math.inf
 
 
+@pytest.mark.parametrize("gap", [0.0, -1e-3])
+def test_what_leaves_the_range_of_doubles_is_the_smallest_of_them(gap: float) -> None:
+    loss = PrivacyLoss.from_terms([gap, 0.0], [1, 1], [0.0, 1e-6])
+    assert loss.enclose(1.0).log_upper < -400
+    assert 0 < upper_end(loss.sources, 1.0) <= max(loss.enclose(1.0).upper, math.ulp(0.0)) * (1 + 3 * TIGHT)
+
+
 def test_what_enough_allows_is_proven_in_doubles_and_the_rest_in_balls(monkeypatch: pytest.MonkeyPatch) -> None:
     charge = Charge(PrivacyLoss.from_terms([-0.09, 0.07], [1, 1], [0.004, 0.003]))
     composition = Composition.of([(charge, 1)], symmetric=False)

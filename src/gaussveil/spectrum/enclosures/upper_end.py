@@ -17,6 +17,7 @@ from gaussveil.spectrum.enclosures.exact import ExactSource, ExactTerms
 
 AIM = 40.0  # -log of the relative error that a rule is asked for
 TIGHT = 1e-10  # relative width up to which a sum in doubles is an answer
+FAINT = -1e3  # a log delta far below the smallest double, which is then the answer
 LIMIT_UP = 1 + 2.0**-50  # raises the end of K's domain above its roundings
 
 
@@ -43,7 +44,7 @@ def upper_end(sources: Sequence[ExactSource], epsilon: float) -> float:
     limit = max(-float(np.min(gap)), 0.0) * LIMIT_UP
     rule = (-log_ratio / 2 - epsilon, math.fsum(np.abs(logs[curved])) / 2 + epsilon, flat, 0, 0, 0, limit, AIM)
     *_, error, total, rounding, level, _ = native.hyperbola((gap[curved], number[curved], energy[curved]), *rule)
-    loose = error / math.pi + rounding
-    if not (loose <= TIGHT * total and epsilon >= 0.0 and level < 700.0):
+    loose, allowed = error / math.pi + rounding, TIGHT if level > FAINT else 1.0
+    if not (loose <= allowed * total and epsilon >= 0.0 and level < 700.0):
         return math.inf
     return float(min(max((total + loose) * math.exp(level) * (1 + 2.0**-48), math.ulp(0.0)), 1.0))
