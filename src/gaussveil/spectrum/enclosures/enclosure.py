@@ -20,7 +20,7 @@ from gaussveil.spectrum.enclosures.dominating import Dominating, dominating_term
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource
 from gaussveil.spectrum.enclosures.exact_doubles import Doubles, MatrixDoubles, TermDoubles
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, intersection
-from gaussveil.spectrum.enclosures.matrix_reduction import EXACT_FACTOR, matrix_spectra, matrix_spectrum, quick_spectra
+from gaussveil.spectrum.enclosures.matrix_reduction import FEW, matrix_spectra, matrix_spectrum, quick_spectra
 
 NEARLY_SINGULAR = "The covariances are too close to singular to be enclosed; check that they are positive definite."
 PRECISIONS = (128, 192, 320, 640, 1280, 2560)
@@ -152,7 +152,7 @@ def dominate(
 
 def _dominating(pair: MatrixDoubles, bits: int) -> Dominating | None:
     """Terms of one pair: by doubles where those leave nothing out, else by balls."""
-    (quick,) = quick_spectra((pair,)) if pair.size <= EXACT_FACTOR else (None,)
+    (quick,) = quick_spectra((pair,)) if pair.size <= FEW else (None,)
     found = dominating_terms(quick) if quick is not None and is_sharp(quick) else None
     if found is None or found.total_variation:
         spectrum = matrix_spectrum(pair, bits)

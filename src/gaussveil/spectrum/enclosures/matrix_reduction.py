@@ -28,10 +28,10 @@ from gaussveil.typing import Floats
 ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster
 CLOSE = 2.0**-26  # rotations beyond this angle are not first-order: such gaps form a cluster
 LARGEST_IN_BALLS = 400  # dimension beyond which products in balls would take minutes
-QUICK_BITS = 256  # precision up to which sums of two doubles are tried first, above EXACT_FACTOR dimensions
+QUICK_BITS = 256  # precision up to which sums of two doubles are tried first, above FEW dimensions
 MANY = 8  # pairs of one size from which on those are tried below it
 FIELDS = ("mean_x", "cov_x", "mean_y", "cov_y")
-EXACT_FACTOR = 40  # dimension up to which the first factor is computed at full precision
+FEW = 40  # dimensions up to which balls are quick
 
 
 @lru_cache(maxsize=16)
@@ -40,7 +40,7 @@ def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSp
     found: dict[MatrixDoubles, BallSpectrum | None] = {}
     for size in {source.size for source in sources} if bits <= QUICK_BITS else ():
         stack = tuple(dict.fromkeys(source for source in sources if source.size == size))
-        if len(stack) >= MANY and size <= EXACT_FACTOR:
+        if len(stack) >= MANY and size <= FEW:
             found.update(zip(stack, quick_spectra(stack)))
     spectra = []
     for source in sources:
@@ -54,13 +54,13 @@ def matrix_spectra(sources: tuple[MatrixDoubles, ...], bits: int) -> list[BallSp
 @lru_cache(maxsize=64)
 def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
     """The same of one pair."""
-    if source.size > LARGEST_IN_BALLS or (source.size > EXACT_FACTOR and bits <= QUICK_BITS):
+    if source.size > LARGEST_IN_BALLS or (source.size > FEW and bits <= QUICK_BITS):
         (quick,) = quick_spectra((source,))
         if quick is not None or source.size > LARGEST_IN_BALLS:
             return quick
     cov_x, cov_y = _symmetric(source.cov_x), _symmetric(source.cov_y)
     difference = cov_y - cov_x
-    rows = _whitener(source, cov_y)
+    rows = _whitener(cov_y)
     if rows is None:
         _refuse_indefinite(source)
         return None
@@ -134,12 +134,8 @@ def _frobenius(entries: Sequence[arb]) -> arb:
 # --- the search for T: nothing below is claimed to be exact
 
 
-def _whitener(source: MatrixDoubles, cov_y: arb_mat) -> arb_mat | None:
-    """Rows W with W S2 W' near the identity; from doubles where the matrix is large."""
-    if source.size > EXACT_FACTOR:
-        start = _double_whitener(np.array(source.cov_y))
-        if start is not None:
-            return arb_mat((start[0] * start[1]).tolist())
+def _whitener(cov_y: arb_mat) -> arb_mat | None:
+    """Rows W with W S2 W' near the identity."""
     factor = _cholesky(cov_y.mid().table())
     try:
         return None if factor is None else arb_mat(factor).inv().mid()
