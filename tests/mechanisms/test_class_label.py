@@ -60,7 +60,7 @@ def test_the_certificate_is_the_exact_worst_delta_of_what_is_drawn(constant: Cla
     assert certificate.adjacency.edge_count == 6
     assert certificate.parameters["accuracy"] == constant.accuracy_ <= 0.2
     assert constant.design_.candidates["white"] > constant.worst_delta_
-    spent = np.trace(constant.noise_covariances_, axis1=1, axis2=2) + np.sum(constant.plan_.shifts**2, axis=1)
+    spent = np.trace(constant.noise_covariances_, axis1=1, axis2=2) + np.sum(constant.noise_means_**2, axis=1)
     assert constant.accuracy_ == pytest.approx(float(np.max(spent)) / 2, rel=1e-12)
 
 
@@ -115,7 +115,7 @@ def test_outputs_lie_on_the_grid_and_have_the_declared_mean(constant: ClassLabel
     assert np.array_equal(rows / plan.grid, np.rint(rows / plan.grid))
     deviation = np.sqrt(np.diagonal(constant.noise_covariances_[1]) / len(rows))
     assert np.all(np.abs(rows.mean(axis=0) - plan.centres[1]) < 6 * deviation)
-    np.testing.assert_allclose(plan.centres - HOMES, constant.plan_.shifts, atol=1e-15)
+    np.testing.assert_allclose(plan.centres - HOMES, constant.noise_means_, atol=1e-15)
 
 
 def test_retained_variance_unmasks_a_released_centre() -> None:

@@ -304,7 +304,7 @@ def test_principal_components_and_covariance() -> None:
     found = mechanism.pca(2)
     assert np.all(np.abs(found.value - [45000, 11250]) < 5 * found.standard_error)
     assert abs(abs(found.components[0, 0]) - 1) < 3 * found.angle_error[0] ** 2
-    per_row = mechanism.released_.covariance(rows=15000)
+    per_row = mechanism.covariance(rows=15000)
     assert np.all(np.abs(np.diagonal(per_row.value) - [3.0, 0.75, 1 / 12]) < 5 * np.diagonal(per_row.standard_error))
 
 

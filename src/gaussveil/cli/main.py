@@ -24,9 +24,9 @@ from gaussveil.errors import GaussveilError, SourceError
 LARGE_MATRICES = ("gp", "sketch")
 STOPPED = 130  # what a shell expects after Ctrl-C
 
-# Every command: where it lives, and its line in the help. The studio stands beside the library: by name alone.
+# Every command: where it lives, and its line in the help. Studio and demo stand beside the library: by name alone.
 COMMANDS = {
-    "demo": ("gaussveil.cli.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
+    "demo": ("gaussveil_town.demo:demo", "A utility's whole job on a simulated town, or on your readings."),
     "query": ("gaussveil.cli.query:query", "Counts, means, histograms, quantiles of a table by group."),
     "release": ("gaussveil.cli.release:release_app", "A vector, matrix or time series with noise."),
     "mixture": ("gaussveil.cli.mixture:mixture", "A distribution to sample synthetic rows from and to classify with."),

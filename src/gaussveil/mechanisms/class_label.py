@@ -173,6 +173,11 @@ class ClassLabelNoise(Mechanism):
         return Release(_unlabelled(queries, release.value), release.certificate)
 
     @property
+    def noise_means_(self) -> Floats:
+        """Means of the noise, one row per label."""
+        return self._planned().shifts
+
+    @property
     def noise_covariances_(self) -> Floats:
         """Covariances of the noise as drawn, one per label."""
         return np.stack([np.asarray(noise.covariance) for noise in self._planned().noises])

@@ -168,6 +168,10 @@ class PrivateSketch(Mechanism):
         """Unbiased estimate of the Gram matrix of the clipped records (`Sketch.gram`)."""
         return self._fitted().gram()
 
+    def covariance(self, rows: float) -> Estimate:
+        """Second moments per record (`Sketch.covariance`)."""
+        return self._fitted().covariance(rows)
+
     def least_squares(self, target: str | int, predictors: Sequence[str | int] | None = None) -> LinearEstimate:
         """Regression of one column on others (`Sketch.least_squares`)."""
         return self._fitted().least_squares(target, predictors)
