@@ -243,6 +243,7 @@ PROMISED = ("--epsilon", "1", "--delta", "1e-6", "--out", "out.json")
         (("logistic", "in.csv", "--unit", "home", *PROMISED), "--unit home and --target label; its columns are Zähler"),
         (("regress", "in.csv", "--target", "Leistung", "--unit", "Zähler", *PROMISED), "--rows-per-unit must be given"),
         (("mixture", "in.csv", "--label", "Zeit", "--radius", "1", *PROMISED), "--classes must be given: labels are"),
+        (("logistic", "in.csv", "--target", "Zeit", *PROMISED), "--classes must be given: the two public labels"),
         (("sketch", "in.csv", "--row-norm", "1", *PROMISED), "--row-bound must be given with --n-components auto"),
         (("forecast", "none.csv", "--home", "1", *PROMISED), "none.csv: cannot be read (no such file): check the path"),
     ],

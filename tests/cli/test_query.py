@@ -49,7 +49,7 @@ def test_a_profile_with_page_certificate_and_debit(run: Run, readings: Path, tmp
     assert len(book.entries("winter")) == 1
     assert run("verify", f"{out}.certificate.json")[0] == 0
     assert "<svg" in page.read_text(encoding="utf-8")
-    assert "24 groups" in told
+    assert f"24 groups; the page is {page}\nprotected: one meter_id is added or removed\n" in told
 
 
 def test_a_date_and_a_clock_in_two_columns(run: Run, tmp_path: Path) -> None:
@@ -115,7 +115,9 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--mean", "kw"), "between must be given"),
+        (("--mean", "kw"), 'as in --between 0,10; bounds="auto" (--bounds auto) learns it.'),
+        (("--count", "--by", "date(time)"), "date(time, FIRST, LAST)"),
+        (("--count", "--report", "page.pdf"), "page.pdf: the output must end in .html"),
         (("--count", "--by", "hours"), "--by must be"),
         (("--count", "--by", "hour(nothing)"), "no column for --by nothing; its columns are"),
         (("--mean", "kwh", "--between", "0,1", "--by", "hour(when)"), "--mean kwh (kw?) and --by when; its"),

@@ -190,7 +190,7 @@ def test_excel_sheets_are_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     book = sheet(tmp_path / "t.xlsx", cells("home", "meter", "kw") + cells("a", 7, 0.5) + cells("b", 8, 1))
     expected = {"home": ["a", "b"], "meter": [7, 8], "kw": [0.5, 1.0]}
     assert open(book).table().to_pydict() == open(f"{book}#Blatt 1").table().to_pydict() == expected
-    with pytest.raises(SourceError, match="no sheet 'Blatt 2'"):
+    with pytest.raises(SourceError, match="no sheet 'Blatt 2'; it has Blatt 1"):
         open(f"{book}#Blatt 2")
     with pytest.raises(ParameterError, match="separator is declared of CSV files only"):
         open(book, separator=";")

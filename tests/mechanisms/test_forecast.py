@@ -336,6 +336,8 @@ def test_horizons() -> None:
     for bad in ("3", "20min", "0h", 0, 1.5, True):
         with pytest.raises(ParameterError, match="horizon"):
             steps_ahead(bad, 15)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"a time such as '3h' .* \(in Python also a number of steps\). Got '24'"):
+        steps_ahead("24", 60)
 
 
 def test_scale_of_a_centre_release_is_the_mean_power_of_the_cluster() -> None:

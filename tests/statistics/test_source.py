@@ -174,6 +174,8 @@ def test_schema_mistakes_are_refused_before_reading() -> None:
         source.bounded("kw", 3)
     with pytest.raises(SchemaError, match="mixes types"):
         as_source(pd.DataFrame({"kw": [1.0, "two"]}))
+    with pytest.raises(ShapeError, match=r"gaussveil\.open\(\.\.\.\) of its file"):
+        as_source("readings.parquet")
     with pytest.raises(SchemaError, match="real numbers"):
         as_source(np.array([["a"]]))
     with pytest.raises(SchemaError, match="column of the Source"):

@@ -171,6 +171,14 @@ def test_a_wall_clock_time_that_does_not_exist_is_refused_by_row() -> None:
         read_readings(table, time_zone="Europe/Zurich")
 
 
+def test_a_long_table_whose_homes_are_not_named_says_so() -> None:
+    table = zurich(["2024-03-01T01:00", "2024-03-01T02:00"])
+    with pytest.raises(
+        SchemaError, match=r"'meter' must hold numbers; its type is string; of a long table name .*--house"
+    ):
+        read_readings({"meter": ["a", "a"], **table})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -29,9 +29,9 @@ def certificate_beside(out: Path) -> Path:
     return Path(f"{out}.certificate.json")
 
 
-def check_ending(out: Path, *endings: str) -> None:
+def check_ending(out: Path | None, *endings: str) -> None:
     """Refuse an output whose name does not end in one of the formats."""
-    if out.suffix.lower() not in endings:
+    if out is not None and out.suffix.lower() not in endings:
         raise FormatError(f"{out}: the output must end in {', '.join(endings)}. Got {out.suffix or 'no ending'!r}.")
 
 
@@ -110,5 +110,6 @@ def release_lines(out: Path, certificate: Certificate, what: str = "") -> list[s
     note = certificate_beside(out)
     return [
         f"wrote {out} and {note.name}" + (f": {what}" if what else ""),
+        f"protected: {certificate.adjacency}",
         f"account: {certificate.account}; recompute with: gaussveil verify {note}",
     ]

@@ -70,10 +70,8 @@ def forecast(
     from gaussveil.mechanisms import PrivateForecaster
 
     name = _one_of(home, cluster_of)
-    if report is not None:
-        check_ending(report, ".html")
-    if diagnostics is not None:
-        check_ending(diagnostics, *PRIVATE_ENDINGS)
+    check_ending(report, ".html")
+    check_ending(diagnostics, *PRIVATE_ENDINGS)
     promise = asked.promise
     asked.check(out, report, diagnostics, endings=(".parquet", ".csv"))
     past, future = _split(table.read(asked.source, asked.engine), at)

@@ -36,6 +36,8 @@ def logistic(
 
     Example: gaussveil logistic in.csv --epsilon 1 --delta 1e-6 --row-norm 1 --regularization 10 --out coef.json
     """
+    if row_norm is None and classes is None:
+        raise ParameterError("--classes must be given: the two public labels, as in --classes no,yes")
     from gaussveil.mechanisms import PrivateBayesianLogisticRegression, PrivateLogisticRegression
 
     known = {**asked.promise, "target": target, "classes": None if classes is None else _labels(classes)}

@@ -14,7 +14,7 @@ import typer
 
 from gaussveil.cli.asked import Asked, with_options
 from gaussveil.cli.columns import KEY
-from gaussveil.cli.files import release_facts, release_files, release_lines
+from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines
 from gaussveil.cli.options import parse_numbers, parse_ranges
 from gaussveil.cli.output import digits, print_table, tell
 from gaussveil.errors import ParameterError
@@ -74,11 +74,13 @@ def query(
     norms: Any = None if unit_norm is None else parse_numbers("--unit-norm", unit_norm)
     answers: list[Any] = [offered.Count()] if count else []
     for kind, columns in ((offered.Sum, total), (offered.Mean, mean), (offered.Variance, variance)):
-        answers += [kind(name, _range_of(ranges, name)) for name in columns or []]
+        answers += [kind(name, ranges.get(name, ranges.get(""))) for name in columns or []]
     answers += [offered.Share(name, tuple(numbers[:2])) for name, numbers in _parsed("--share", share)]  # type: ignore[arg-type]
     answers += [offered.Histogram(name, numbers) for name, numbers in _parsed("--histogram", histogram)]
     answers += [offered.CDF(name, numbers) for name, numbers in _parsed("--cdf", cdf)]
-    answers += [offered.Quantile(name, q, _range_of(ranges, name)) for name, q in _parsed("--quantile", quantile)]
+    answers += [
+        offered.Quantile(name, q, ranges.get(name, ranges.get(""))) for name, q in _parsed("--quantile", quantile)
+    ]
     table = offered.TableRelease(
         **asked.promise,
         unit=unit,
@@ -97,6 +99,7 @@ def query(
             raise ParameterError("--report needs --out: the page shows answers that were released")
         _tell_plan(plan, asked.json)
         return
+    check_ending(report, ".html")
     asked.check(out, report, endings=(".csv", ".parquet"))
     _release(table, asked, out, report)
 
@@ -123,9 +126,8 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     rows, keys = release.value.num_rows, noise.request.discovered
     facts = release_facts(out, release.certificate) | {"groups": rows, "report": report and str(report)}
     shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]
-    counted = "1 group" if rows == 1 else f"{rows} groups"
-    lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
-    tell(facts, lines, json=asked.json)
+    counted = ("1 group" if rows == 1 else f"{rows} groups") + (f"; the page is {report}" if report else "")
+    tell(facts, release_lines(out, release.certificate, f"{counted}{''.join(shown)}"), json=asked.json)
 
 
 def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
@@ -156,8 +158,7 @@ def _tell_plan(plan: Any, json: bool) -> None:
     if json:
         tell({"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}, [], json=True)
         return
-    learnt = "known once bounds are learnt"
-    shown = [(name, digits(sd)[:8] if sd == sd else learnt) for name, sd in deviations.items()]
+    shown = [(name, digits(sd)[:8] if sd == sd else "known once bounds are learnt") for name, sd in deviations.items()]
     print_table(("answer", "sd at 1000 units a group"), shown)
     if others:
         print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
@@ -180,7 +181,7 @@ def _key(text: str, time_zone: str | None) -> tuple[str, Any]:
     column, sign, values = text.partition("=")
     if not sign:
         raise ParameterError(
-            f"--by must be such as hour(time), bin(kw, 0, 1, 5), zone=north|south or discover(zone). Got {text!r}."
+            f"--by must be such as hour(time), date(time, FIRST, LAST), zone=a|b or discover(zone). Got {text!r}."
         )
     if "," in values and "|" not in values:
         raise ParameterError(f"--by must separate values by |, as in zone=north|south. Got {text!r}.")
@@ -198,7 +199,3 @@ def _parsed(option: str, texts: list[str] | None) -> list[tuple[str, tuple[float
             raise ParameterError(f"{option} must be COLUMN:NUMBERS, as in kw:0,1,2. Got {text!r}.")
         found.append((column, parse_numbers(option, numbers)))
     return found
-
-
-def _range_of(ranges: dict[str, tuple[float, float]], column: str) -> tuple[float, float] | None:
-    return ranges.get(column, ranges.get(""))

@@ -54,9 +54,8 @@ def regress(
             for fit in model.fits_
         }
 
-    if report is not None:
-        check_ending(report, ".html")
-        asked.check(out, report, endings=(".json",))
+    check_ending(report, ".html")
+    asked.check(out, report, endings=(".json",))
     found = asked.fit(model, out, released, columns=columns)
     if report is not None:
         from gaussveil.report.html import render

@@ -30,7 +30,7 @@ def read_excel(location: Location) -> pa.Table:
     except (CalamineError, OSError):
         raise FormatError(f"{name}: not an Excel file, or a damaged one") from None
     if location.table and location.table not in book.sheet_names:
-        raise SourceError(f"{name} has no sheet {location.table!r}: check the name after '#'.")
+        raise SourceError(f"{name} has no sheet {location.table!r}; it has {', '.join(book.sheet_names)}.")
     sheet = book.get_sheet_by_name(location.table) if location.table else book.get_sheet_by_index(0)
     if sheet.total_height * sheet.total_width > MOST_CELLS:
         raise SourceError(f"{name}: the sheet is too large to be read at once; save it as CSV.")

@@ -145,7 +145,7 @@ def _accept(data: Any) -> pa.Table | NDArray[Any]:
     except ValueError:
         raise ShapeError("data must be a table of rows and columns, every row of the same length.") from None
     if array.ndim not in (1, 2):
-        raise ShapeError(f"data must be a table of rows and columns. Got {array.ndim} dimensions.")
+        raise ShapeError(f"data must be a table, or gaussveil.open(...) of its file. Got {array.ndim} dimensions.")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise SchemaError(
             f"an array of data must hold real numbers. Got dtype {array.dtype}: use a frame for mixed types."

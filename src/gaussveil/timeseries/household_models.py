@@ -30,8 +30,8 @@ def steps_ahead(horizon: int | str, step_minutes: int) -> int:
         minutes = duration_minutes(horizon)
         if not minutes or minutes % step_minutes:
             raise ParameterError(
-                f"horizon must be a number of steps, or text such as '3h' that is a multiple of the readings' step of "
-                f"{step_minutes} min. Got {horizon!r}."
+                f"horizon must be a time such as '3h' that is a multiple of the readings' step of {step_minutes} min "
+                f"(in Python also a number of steps). Got {horizon!r}."
             )
         return int(minutes / step_minutes)
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:

@@ -216,7 +216,10 @@ def _melt(
     names = tuple(name for name in columns if name not in (time, *time.split("+")))
     if not names:
         raise SchemaError(f"a wide table needs one column per household beside '{time}'; found none")
-    values = np.concatenate([to_float(columns, name) for name in names])
+    try:
+        values = np.concatenate([to_float(columns, name) for name in names])
+    except SchemaError as error:
+        raise SchemaError(f"{error}; of a long table name the column of households (--household)") from None
     size = values.size // len(names)
     homes = np.repeat(np.arange(len(names)), size)
     labels = np.repeat(np.array(names, dtype=object), size)

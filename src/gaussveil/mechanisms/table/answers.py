@@ -51,7 +51,7 @@ class _Ranged:
         if self.between is None and self.bounds is None:
             raise ParameterError(
                 f"between must be given for {type(self).__name__}({self.column!r}): the public range (low, high) that "
-                "values are clipped to."
+                'values are clipped to, as in --between 0,10; bounds="auto" (--bounds auto) learns it.'
             )
         return self.between or UNBOUNDED
 
