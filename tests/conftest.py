@@ -51,6 +51,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, Any, Any]:
     finally:
         os.close(folder)
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)  # a test's own objects are few, and most of them go by themselves
         gc.enable()
 
 
