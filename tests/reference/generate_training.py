@@ -29,8 +29,10 @@ from flint import fmpz_poly
 SEED = 20
 AGREE = 1e-30
 DIGITS = 100.0  # e-foldings aimed at
+LITTLE = ((0.3, 0.5), (1e-5, 1e-2), (1e2, 1e7))  # ranges of noise multipliers, rates and steps there
 PRODUCTS = 1.5e6  # of one straight line
 FIRST_AT_AN_EDGE = 1000  # index of the first setting that is
+FIRST_OF_LITTLE_NOISE = 3000  # and of rare records, over many steps
 
 
 def draw(index: int, seed: int = SEED) -> tuple[float, float, int, float]:
@@ -41,6 +43,9 @@ def draw(index: int, seed: int = SEED) -> tuple[float, float, int, float]:
     steps, goal = round(math.exp(rng.uniform(0.0, math.log(1e7)))), -rng.uniform(math.log(10), math.log(1e30))
     if index < FIRST_AT_AN_EDGE:
         return noise, rate, steps, goal
+    if index >= FIRST_OF_LITTLE_NOISE:
+        noise, rate, steps = (math.exp(rng.uniform(*map(math.log, ends))) for ends in LITTLE)
+        return float(f"{noise:.5g}"), float(f"{rate:.5g}"), round(steps), goal
     small = math.exp(rng.uniform(math.log(1e-7), math.log(0.1)))
     edges: list[tuple[float, float, int, float]] = [
         (float(f"{0.3 + 0.3 * rng.random():.5g}"), float(f"{1e-5 + 1e-3 * small:.5g}"), steps, goal),

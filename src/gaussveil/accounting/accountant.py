@@ -245,7 +245,7 @@ def calibrate(
 
     if epsilon is not None and delta is not None:
         level, goal = real("epsilon", epsilon, "[0, inf)"), log_down(real("delta", delta, "(0, 1)"))
-        return _least_noise(lambda noise: _log_delta(with_noise(noise), level) - goal)
+        return _least_noise(lambda noise: math.log(with_noise(noise).delta(level) or 5e-324) - goal)
     if true_positive_rate is not None and at is not None:
         rate, place = real("true_positive_rate", true_positive_rate, "(0, 1)"), real("at", at, "(0, 1)")
         if rate <= place:
@@ -274,16 +274,6 @@ def _fainter(loss: PrivacyLoss | SubsampledLoss) -> PrivacyLoss | SubsampledLoss
         return loss
     less = GaussianPair.mean_shift(math.sqrt(math.fsum(gaussian.energy)) * (1.0 - 2.0**-50))
     return SubsampledLoss(loss.steps, less) if isinstance(loss, SubsampledLoss) else less
-
-
-def _log_delta(accountant: Accountant, epsilon: float) -> float:
-    loss = accountant.loss
-    if isinstance(loss, PrivacyLoss):
-        return float(_worse(loss, epsilon).log_upper)
-    if isinstance(loss, SubsampledLoss):
-        return loss.log_dp_delta(epsilon)
-    found = accountant.delta(epsilon)
-    return math.log(found) if found > 0.0 else -math.inf
 
 
 def _least_noise(excess: Callable[[float], float]) -> float:

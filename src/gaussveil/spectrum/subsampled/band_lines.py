@@ -9,13 +9,13 @@ import numpy as np
 
 from gaussveil.spectrum.subsampled.bands import DIGITS, Band, Chosen, Points, Spacing, chosen_bands
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
-from gaussveil.spectrum.subsampled.step import UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
+from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
 from gaussveil.typing import Floats
 
 BLOCK = 32
 MOST_BLOCKS = 200
 FIRST_ROWS = 8  # blocks of nodes that are taken together at first, at most
-MOST_POINTS = 8_000
+MOST_POINTS = 100_000
 CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
 SETTLED = 1e-8  # relative error with which lines are of use
 
@@ -26,6 +26,7 @@ class LineMoments:
     def __init__(self, band: Band, index: int, c: float, spacing: float, height: float) -> None:
         (step, count), cap = band.parts.steps[index], band.caps[index]
         low, high = band.coarse[index].range(c)
+        low, high = min(low, -REACH), max(high, min(REACH, float(band.coarse[index].z[-1])))  # `missing` is of all that
         apart = band.coarse[index].spacing(c, height, count)
         self.fits = (high - low) < MOST_POINTS * apart
         if not self.fits:
@@ -35,9 +36,10 @@ class LineMoments:
         self.exponent = points.base + c * points.loss
         self.whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
         self.turned = turns_less_one(spacing * points.loss, BLOCK)
-        grown, far = np.exp(points.whole + np.maximum(self.exponent, 0.0)), np.abs(points.loss)
-        self.errors = 8.0 * UNIT * np.array([grown @ np.abs(self.exponent), grown @ far]) + [UNIT, 0.0]
-        self.inner = 8.0 * UNIT * np.array([self.inside @ (1.0 + np.abs(self.exponent)), self.inside @ far])
+        far = np.abs(points.base) + np.abs(points.base - points.loss)  # both logs are rounded
+        grown, size = np.exp(points.whole + np.maximum(self.exponent, 0.0)), np.abs(points.base) + c * far
+        self.errors = 8.0 * UNIT * np.array([grown @ size + 0.2, grown @ far])
+        self.inner = 8.0 * UNIT * np.array([self.inside @ (1.0 + size), self.inside @ far])
 
     def blocks(self, first: int, rows: int) -> tuple[Complexes, Complexes, Floats, Floats]:
         """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""

@@ -33,6 +33,7 @@ FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
 NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
 LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
+SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
 COARSE = 4e-10  # relative error of an epsilon beside which balls are asked
 
 
@@ -74,7 +75,9 @@ class SubsampledLoss(Curve):
         return math.fsum(bounds) * (1.0 + 8.0 * UNIT)
 
     def reversed(self) -> SubsampledLoss:
-        """X and Y exchanged."""
+        """X and Y exchanged; itself where that changes nothing."""
+        if all(step.replace for step, _ in self.steps) and not self._parts.gaussians.variance_gap.any():
+            return self
         gaussian = None if self.gaussian is None else self.gaussian.reversed()
         return SubsampledLoss([(step.reversed(), count) for step, count in self.steps], gaussian)
 
@@ -100,10 +103,8 @@ class SubsampledLoss(Curve):
     @np.errstate(all="ignore")
     def chernoff(self, epsilon: float) -> float:
         """An upper bound of log delta from the moment at one real order, which costs next to nothing."""
-        if epsilon >= self.largest_loss:
-            return -math.inf
-        if not self.steps:
-            return math.inf
+        if not self.steps or epsilon >= self.largest_loss:
+            return -math.inf if self.steps else math.inf
         order = abs(saddle(self._parts, epsilon).centre)
         value = self._parts.real_moments(order)[0] - order * epsilon
         value += order * math.log(order) - (1.0 + order) * math.log1p(order)
@@ -112,7 +113,8 @@ class SubsampledLoss(Curve):
     def log_dp_delta(self, epsilon: float) -> float:
         """log of the worse direction's delta; the other one is computed only where its bound leaves it open."""
         forward, backward = float(self.log_delta(epsilon)), self.reversed()
-        return forward if backward.chernoff(epsilon) <= forward else max(forward, float(backward.log_delta(epsilon)))
+        known = backward is self or backward.chernoff(epsilon) <= forward
+        return forward if known else max(forward, float(backward.log_delta(epsilon)))
 
     def _divergence(self, epsilon: Floats) -> Any:
         return exp_up(self.log_delta(epsilon))
@@ -127,7 +129,8 @@ class SubsampledLoss(Curve):
         forward, backward = self.epsilon(delta), self.reversed()
         goals = probability_array("delta", delta, np.zeros(()))
         pairs = zip(np.ravel(np.where(np.isfinite(forward), forward, 0.0)), np.ravel(goals))
-        if not any(goal > 0.0 and backward._exceeds(log_down(goal), float(level)) for level, goal in pairs):
+        worse = (backward._exceeds(log_down(goal), float(level)) for level, goal in pairs if goal > 0.0)
+        if backward is self or not any(worse):
             return forward
         return np.maximum(forward, backward.epsilon(delta))[()]
 
@@ -145,9 +148,9 @@ class SubsampledLoss(Curve):
         from gaussveil.spectrum.subsampled.ball_line import surely_below
 
         ahead, back = self.enclose(epsilon), self.reversed()
-        known = back._single is None and epsilon < back.largest_loss  # else that is quick
-        known = known and bool(back.steps) and (back.gaussian is None or back._exact_terms is not None)
-        if known and ahead.lower > 0.0 and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower):
+        known = bool(back.steps) and back._single is None and epsilon < back.largest_loss  # else that is quick
+        known = known and ahead.lower > 0.0 and (back.gaussian is None or back._exact_terms is not None)
+        if back is self or (known and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower)):
             return ahead
         other = back.enclose(epsilon)
         return Enclosure(*(max(getattr(ahead, end), getattr(other, end)) for end in ENDS))
@@ -194,6 +197,8 @@ class SubsampledLoss(Curve):
             from gaussveil.spectrum.subsampled.ball_line import LineIntegral, enclose_on_line
 
             about = goal if goal is not None else self._about(epsilon)
+            if about == 0.0:
+                return Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0)
             found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
             if not found.relative_width < NARROW:
                 pairs = LineIntegral(self.steps, self._exact_terms, epsilon, about).pair_exponent
@@ -230,6 +235,8 @@ class SubsampledLoss(Curve):
     def _settled(self, epsilon: float) -> tuple[float, float, float, Nodes | Lines]:
         """The contour integral, with windows first chosen from Chernoff's bound, then from what was found."""
         at = saddle(self._parts.windowed(DEEP), epsilon)
+        if at.centre < 0.0 and at.peak < SURE:  # there the integral is delta - 1
+            return 0.0, 0.0, 0.0, Lines([], 0.0, epsilon)
         guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW if math.isfinite(at.peak) else DEEP
         nodes = nodes_for(self._parts, epsilon, guess)
         found = nodes.log_delta(epsilon)

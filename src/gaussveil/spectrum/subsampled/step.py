@@ -128,8 +128,9 @@ class Step:
     def _with_known(self, low: float, high: float) -> tuple[float, float]:
         """An interval that holds all of both densities where the tilted one is near: their integrals are subtracted."""
         far = REACH + 1.0 / self.noise_multiplier
-        low = min(low, -far if self.replace else -REACH) if low < KNOWN - REACH else low
-        return low, (max(high, far) if high > REACH - KNOWN else high)
+        if self.replace:  # near though narrow
+            return min(low, -far), max(high, far)
+        return min(low, -REACH) if low < KNOWN - REACH else low, max(high, far) if high > REACH - KNOWN else high
 
     def _mode(self, weight: float) -> float:
         """The z with z = weight A'(z), for a negative weight."""
@@ -205,8 +206,8 @@ class Sums(NamedTuple):
             parts += np.multiply.outer(orders, np.expm1(second) * weight)
             known, scale = 1.0, 0.0
         total = parts.sum(axis=1)
-        size = np.abs(parts)
-        rounding = 4.0 * UNIT * ((size + known * np.exp(self.log_weight.real)) * np.abs(exponent) + size).sum(axis=1)
+        size, far = np.abs(parts), np.multiply.outer(np.abs(orders), np.abs(first) + np.abs(second)) + np.abs(first)
+        rounding = 4.0 * UNIT * ((size + known * np.exp(self.log_weight.real)) * far + size).sum(axis=1)
         lost = ~(np.abs(total + known) > rounding)  # the moment is no larger than its rounding: that stands for it
         total = np.where(lost, rounding + 1e-300 - known, total)
         found = log_one_plus(total) if known else np.log(total)
