@@ -16,6 +16,7 @@ from gaussveil.accounting.exchange.google import ExactAccountant
 from gaussveil.spectrum.mixtures import GaussianMixture
 from gaussveil.spectrum.profiles import profile_from_dict
 
+ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = NeighboringRelation.REPLACE_ONE
 SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 STEP = dp_event.PoissonSampledDpEvent(0.02, dp_event.GaussianDpEvent(1.1))
@@ -114,6 +115,33 @@ def test_mixtures_in_both_directions_against_integrals() -> None:
     assert profile_from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
+@pytest.mark.parametrize(("size", "draws"), [(50, 1), (50, 20), (30, 30)])
+def test_batches_drawn_with_replacement(size: int, draws: int) -> None:
+    """Exact for a removed record where all others are the same; for a replaced one not below others that are 0."""
+    event, noise = dp_event.SampledWithReplacementDpEvent(size, draws, dp_event.GaussianDpEvent(2.0)), 2.0
+    x, step = np.linspace(-40.0, 60.0, 400_001, retstep=True)
+    shares = [math.comb(draws, k) * (size - 1) ** (draws - k) / size**draws for k in range(draws + 1)]
+
+    def density(move: float) -> np.ndarray:
+        return sum(p * np.exp(-0.5 * ((x - move * k) / noise) ** 2) for k, p in enumerate(shares)) / noise
+
+    removed, replaced = (ExactAccountant(relation).compose(event) for relation in (ADD, REPLACE))
+    for epsilon in (0.05, 0.5, 1.5):
+        weight, still = math.exp(epsilon), density(0.0)
+        pairs = [(density(2.0), still), (still, density(2.0)), (density(1.0), density(-1.0))]
+        there, back, other = (
+            step * float(np.maximum(one - weight * two, 0.0).sum()) / math.sqrt(2.0 * math.pi) for one, two in pairs
+        )
+        assert removed.get_delta(epsilon) == pytest.approx(max(there, back), rel=1e-6)
+        assert max(there, back, other) * (1 - 1e-6) <= replaced.get_delta(epsilon)
+    if draws == 1:  # as without replacement
+        alone = dp_event.SampledWithoutReplacementDpEvent(size, 1, dp_event.GaussianDpEvent(2.0))
+        for relation, found in ((ADD, removed), (REPLACE, replaced)):
+            assert found.get_delta(0.5) == pytest.approx(
+                ExactAccountant(relation).compose(alone).get_delta(0.5), rel=1e-9
+            )
+
+
 def test_nothing_and_everything() -> None:
     ours = ExactAccountant()
     assert ours.compose(dp_event.NoOpDpEvent()).get_epsilon(1e-5) == 0.0
@@ -132,8 +160,8 @@ def test_nothing_and_everything() -> None:
 
 REFUSED = [
     (dp_event.RepeatAndSelectDpEvent(dp_event.LaplaceDpEvent(2.0), 3.0, 1.0), "Renyi divergences are known"),
-    (dp_event.SampledWithReplacementDpEvent(100, 10, STEP), "SampledWithReplacement.* more than once"),
-    (dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)), "added or removed record"),
+    (dp_event.SampledWithReplacementDpEvent(100, 10, STEP), "added or removed record"),
+    (dp_event.SampledWithReplacementDpEvent(2, 900, dp_event.GaussianDpEvent(1.0)), "drawn too often"),
     (dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.8, 0.1, 0.2]), "add up to 1"),
     (dp_event.RandomizedResponseDpEvent(0.5, 3), "added or removed record"),
     (dp_event.UnsupportedDpEvent(), "sender could not describe it"),

@@ -1,7 +1,7 @@
 """Exchange with Google's dp_accounting: events in, events and privacy loss distributions out.
 
 `dp_accounting` is optional; it is imported when one of these functions is called. Their events and ours mean the same
-thing under add/remove adjacency. Where an event has no counterpart we refuse instead of approximating.
+thing under add/remove adjacency. What is no pair of ours is read as a bound that is proven, else refused.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ from gaussveil.accounting.matrix_mechanism import RELATIONS
 from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
-from gaussveil.spectrum.mixtures import GaussianMixture, PublicChoice
-from gaussveil.spectrum.profiles import DiscreteLaplace, Laplace, PoissonSubsampled, PrivacyProfile, RandomisedResponse
+from gaussveil.spectrum.mixtures import LARGEST_SHIFT, GaussianMixture, PublicChoice
+from gaussveil.spectrum.profiles import (
+    ApproximatePoint,
+    DiscreteLaplace,
+    Laplace,
+    PoissonSubsampled,
+    PrivacyProfile,
+    RandomisedResponse,
+)
 from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
@@ -35,8 +42,9 @@ from gaussveil.typing import Floats
 
 MOST_NODES = 4000
 CUTS = 12  # how finely batches cut at a size are told apart
+MOST_MOVES = 40  # of one record, drawn more than once into a batch
+RARE = 1e-8  # probability of more moves than are told apart
 REASONS = {  # why kinds of events cannot be read
-    "SampledWithReplacementDpEvent": "a record may be drawn more than once, which no pair here describes",
     "NonPrivateDpEvent": "it is not private",
     "UnsupportedDpEvent": "its sender could not describe it",
 }
@@ -54,8 +62,8 @@ def _library() -> ModuleType:
 def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charge, int]]:
     """Read a dp_accounting event as charges and counts, for add/remove adjacency or for a replaced record.
 
-    Zero-concentrated privacy and repeated selection are read as the bounds on Renyi divergences that they are. Batches
-    drawn with replacement have no pair that dominates them here and are refused, as is what is not private.
+    Zero-concentrated privacy and repeated selection are read as the bounds on Renyi divergences that they are. What is
+    not private is refused, as is randomised response of an added record, who answers or does not.
     """
     library = _library()
     if isinstance(event, library.NoOpDpEvent) or is_empty(event):
@@ -94,9 +102,9 @@ def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
         share = _scale(event.noise_parameter) / event.num_buckets
         loss = math.log((1.0 - event.noise_parameter) / share + 1.0) * (1.0 + 1e-15)
         return RandomisedResponse(loss, int(event.num_buckets))
-    batch = isinstance(event, library.SampledWithoutReplacementDpEvent) and replace
-    if batch and (noise := _noise(event.event)) is not None:
-        return FixedSizeBatch(noise, min(_over(event.sample_size, event.source_dataset_size), 1.0))
+    drawn = isinstance(event, library.SampledWithoutReplacementDpEvent | library.SampledWithReplacementDpEvent)
+    if drawn and (noise := _noise(event.event)) is not None:
+        return _drawn(event, noise, replace)
     if isinstance(event, library.SingleEpochTreeAggregationDpEvent):
         counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
         depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
@@ -160,6 +168,37 @@ def _truncated(event: Any, replace: bool) -> PrivacyProfile:
         cut = FixedSizeBatch(noise, stays) if replace else PoissonSubsampled(swapped, stays)
         parts.append((weight * (1.0 + 1e-10), cut))
     return PublicChoice(tuple(weight for weight, _ in parts), tuple(part for _, part in parts))
+
+
+def _drawn(event: Any, noise: float, replace: bool) -> PrivacyProfile:
+    """Batches of a fixed size m from n records; the record holds k of its places, others what is left.
+
+    Without it others hold these k, too: the sum moves by at most 2k. Without replacement k is 1 with probability m/n.
+    With replacement it is binomial, and how the others are drawn is common to both data sets. So a removed record is a
+    mixture of these moves against none. Of a replaced one H_a <= sum_k p_k H_b(N(2k, s^2) || N(0, s^2)), k >= 1,
+    b = 1 + (a - 1) / P[k >= 1] (Balle, Barthe, Gaboardi 2018, Theorem 10). A k too large is taken for an infinite loss.
+    """
+    draws, size = (checks.whole(name, getattr(event, name)) for name in ("sample_size", "source_dataset_size"))
+    if not isinstance(event, _library().SampledWithReplacementDpEvent):
+        rate = min(_over(draws, size), 1.0)
+        twice = GaussianPair.mean_shift(_over(2.0, noise))
+        return FixedSizeBatch(noise, rate) if replace else PoissonSubsampled(twice, rate)
+    largest = 200.0 if replace else LARGEST_SHIFT
+    moves = [k for k in range(1, min(draws, MOST_MOVES) + 1) if 1e-4 <= 2.0 * k / noise < largest]
+    tails = [float(scipy.special.bdtrc(k, draws, 1.0 / size)) * (1.0 + 1e-12) for k in (0, *moves)]
+    if not moves or tails[-1] > RARE:
+        raise InputError("SampledWithReplacementDpEvent has no counterpart here: records are drawn too often")
+    rate, shares = min(tails[0], 1.0), [above - below for above, below in pairwise(tails)]
+    if replace:
+        parts: list[PrivacyProfile] = [FixedSizeBatch(noise / k * (1.0 - 1e-15), max(rate, 1e-9)) for k in moves]
+        weights = [share / rate for share in shares]
+    else:
+        still = max(1.0 - math.fsum(shares), 0.0)
+        shifts = (0.0, *(_over(2.0 * k, noise) for k in moves))
+        parts, weights = [GaussianMixture(shifts, (still, *shares))], [1.0]
+    if tails[-1]:
+        parts, weights = [*parts, ApproximatePoint(0.0, 1.0)], [*weights, tails[-1] / (rate if replace else 1.0)]
+    return PublicChoice(tuple(weights), tuple(parts)) if len(parts) > 1 else parts[0]
 
 
 def _selected(event: Any, replace: bool) -> RenyiBound:
