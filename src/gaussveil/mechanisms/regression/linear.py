@@ -99,7 +99,8 @@ class LinearFit:
             chance = 2 * float(scipy.special.ndtr(-abs(score)))
             line = f"{name[:16]:16}{value:12.4g}{error:12.4g}{score:9.2f}{chance:9.3f}{low:12.4g}{high:12.4g}"
             lines.append(line + ("" if informed else "  *"))
-        lines.append("standard errors hold sampling and privacy noise, not the bias of clipped targets")
+        lines.append("coef is drawn to 0 where noise hides it, to predict well; all else is of estimates that are not")
+        lines.append("and holds sampling and privacy noise, not the bias of clipped targets")
         if self.alike:
             lines.append("rows of one unit are taken to be all alike: with rows that differ the intervals are too wide")
         if not self.trusted:
