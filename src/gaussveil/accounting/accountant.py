@@ -27,7 +27,7 @@ from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
 from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.enclosures.interval import exp_up, log_down
-from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile
 from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.composed import SMALLEST_RATE, composed, lower_end
@@ -207,11 +207,18 @@ class Accountant(Shown):
         return self.loss.mu(smallest_delta)
 
     def renyi(self, order: float) -> float:
-        """Renyi divergence of an order above 1, in the worse direction; of pairs and steps on random batches."""
+        """Renyi divergence of an order above 1, in the worse direction; of pairs, steps on random batches, Laplace."""
         real("order", order, "(1, inf)")
-        if not isinstance(self.loss, PrivacyLoss | SubsampledLoss):
-            raise ParameterError("Renyi divergences are known of Gaussian pairs and steps on random batches only.")
-        return float(max(np.max(side.renyi(order)) for side in (self.loss, self.loss.reversed()))) * (1.0 + 1e-13)
+        laplace = [(one.shift_over_scale, count) for one, count in self._parts if isinstance(one, Laplace)]
+        rest = composed([(one, count) for one, count in self._parts if not isinstance(one, Laplace)])
+        if not isinstance(rest, PrivacyLoss | SubsampledLoss | None):
+            raise ParameterError("Renyi divergences are known of Gaussian pairs, steps and Laplace noise only.")
+        sides = () if rest is None else (rest, rest.reversed())
+        total = max((float(np.max(side.renyi(order))) for side in sides), default=0.0)
+        power = 2.0 * order - 1.0
+        for shift, count in laplace:  # Mironov 2017, Proposition 6
+            total += count * (shift + math.log1p((order - 1.0) / power * math.expm1(-shift * power)) / (order - 1.0))
+        return total * (1.0 + 1e-13)
 
     def _curve(self) -> PrivacyLoss | Curve:
         return self.loss

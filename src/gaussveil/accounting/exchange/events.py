@@ -209,7 +209,7 @@ def _selected(event: Any, replace: bool) -> RenyiBound:
     once = Accountant(RELATIONS[1] if replace else RELATIONS[0])
     for charge, count in charges_from_event(event.event, replace=replace):
         once.add(charge, count)
-    orders = [*np.round(1.0 + np.geomspace(0.05, 200.0, 60), 6)]
+    orders = [*np.round(1.0 + np.geomspace(0.05, 1100.0, 80), 6)]
     divergences = [once.renyi(order) for order in orders]
     orders = [order for order, at in zip(orders, divergences) if math.isfinite(at)]
     divergences = divergences[: len(orders)]  # what does not exist does not at higher orders, either
