@@ -110,7 +110,7 @@ def classes_from_words(source: Source, label: str, words: Sequence[str]) -> list
 
 
 def _plain_array(data: Any) -> Any:
-    """A list or array of objects or text as one of numbers, what is none missing, not refused; others as they are."""
+    """A list or array of objects as one of numbers, what is none missing, not refused; others as they are."""
     if isinstance(data, Source) or hasattr(data, "__arrow_c_stream__"):
         return data
     try:
@@ -119,7 +119,8 @@ def _plain_array(data: Any) -> Any:
         raise ShapeError("X must be rectangular: every row of the same length.") from None
     if array.dtype.kind == "c":
         raise SchemaError("Complex data not supported: X must hold real numbers.")
-    array = cells_as_numbers(array) if array.dtype.kind in "OUS" else array  # one cell may have made it so
+    # One cell may have made a list text; whoever hands over an array of text has told its type.
+    array = cells_as_numbers(array) if array.dtype.kind in ("O" if array is data else "OUS") else array
     if array.ndim != 2:
         raise ShapeError(f"X must be a table of rows and columns. Got {array.ndim} dimensions: Reshape your data.")
     return array
