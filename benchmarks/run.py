@@ -103,11 +103,19 @@ def installed(name: str) -> str | None:
 
 
 def commit() -> str:
-    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--abbrev=12"]
+    """The code that ran; "-dirty" where files other than the results themselves were changed since."""
+    git, results = ["git", "-C", str(HERE.parent)], f":!{RESULTS.relative_to(HERE.parent)}"
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        named, changed = (
+            subprocess.run([*git, *command], capture_output=True, text=True, check=True).stdout.strip()
+            for command in (
+                ["rev-parse", "--short=12", "HEAD"],
+                ["status", "--porcelain", "--untracked-files=no", "--", ".", results],
+            )
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return f"{named}-dirty" if changed else named
 
 
 def keep(results: dict[str, Any], folder: Path) -> None:
