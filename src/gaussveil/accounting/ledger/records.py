@@ -251,8 +251,8 @@ def list_entries(connection: sqlite3.Connection, number: int, name: str) -> list
 
 def list_events(connection: sqlite3.Connection, name: str | None) -> list[Event]:
     """Give the log, oldest first."""
-    query = "SELECT at, account, entry, event, detail FROM events WHERE ?1 IS NULL OR account = ?1 ORDER BY seq"
-    return [Event(*row) for row in connection.execute(query, (name,))]
+    query = "SELECT at, account, entry, event, detail FROM events WHERE :name IS NULL OR account = :name ORDER BY seq"
+    return [Event(*row) for row in connection.execute(query, {"name": name})]
 
 
 def spent(connection: sqlite3.Connection, number: int) -> Folded:
