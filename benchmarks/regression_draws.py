@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from gaussveil.accounting import Release
 from gaussveil.mechanisms.regression.bounded import Draws, centre_and_scale
@@ -50,7 +51,8 @@ class SampleSums:
             for each in reader.integers(dict(zip(reader.present, self.values)))
         ]
         features = np.asarray(cells)[:, :, None]
-        return totals.fold([UnitCells(None, np.full(features.shape[1:], self.rows_per_unit), features, ())])  # type: ignore[arg-type]
+        rows = np.full(features.shape[1:], self.rows_per_unit)
+        return totals.fold([UnitCells(pa.nulls(len(rows)), rows, features, ())])
 
 
 class Quick(Draws):

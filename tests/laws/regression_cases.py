@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate, Release
@@ -47,7 +48,7 @@ class OneBlock:
         """All rows are one unit's."""
         sums = np.array([[[each.sum()]] for each in reader.integers(dict(zip(reader.present, self.values)))])
         units = int(self.values.shape[1] > 0)
-        return totals.fold([UnitCells(None, np.ones((units, 1)), sums[:, :units], ())])  # type: ignore[arg-type]
+        return totals.fold([UnitCells(pa.nulls(units), np.ones((units, 1), dtype=np.int64), sums[:, :units], ())])
 
 
 def number(certificate: Certificate, name: str) -> float:
@@ -74,8 +75,8 @@ def look_scales(certificate: Certificate) -> Matrix:
 
 def row_shift(certificate: Certificate) -> float:
     """A row's mean shift, less what is kept for whole units."""
-    kept = certificate.parameters.get("unit_share", 0.0)
-    return number(certificate, "row_mean_shift") * math.sqrt(1 - kept)  # type: ignore[operator]
+    kept = number(certificate, "unit_share") if "unit_share" in certificate.parameters else 0.0
+    return number(certificate, "row_mean_shift") * math.sqrt(1 - kept)
 
 
 def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) -> dict[str, Any]:
