@@ -12,7 +12,7 @@ import numpy as np
 
 from gaussveil.accounting import Certificate, verify
 from gaussveil.accounting.certificates.keys import load_private_key
-from gaussveil.audit.claims import Claim
+from gaussveil.audit.binomial import Claim
 from gaussveil.errors import FormatError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns

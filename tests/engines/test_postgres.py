@@ -24,7 +24,8 @@ from typer.testing import CliRunner
 
 from gaussveil.accounting import Account, Adjacency, Ledger
 from gaussveil.cli.main import app
-from gaussveil.engines import extension, open
+from gaussveil.engines import open
+from gaussveil.engines.duckdb import WHEELS, extension_loaded
 from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
 from gaussveil.mechanisms import Count, Mean, PrivateSketch, Quantile, TableRelease
 from gaussveil.noise import SeededGenerator
@@ -190,7 +191,7 @@ def test_a_table_that_changes_is_refused(server: Server) -> None:
 def test_what_is_wrong_is_said_without_the_password(server: Server) -> None:
     address = server.address
     probe = duckdb.connect()
-    assert extension.loaded(probe, "postgres")
+    assert extension_loaded(probe, "postgres")
     with pytest.raises(duckdb.Error, match=PASSWORD):  # what would be repeated otherwise
         probe.execute(f"ATTACH '{address}no' AS base (TYPE postgres)")
     for wrong, words in (
@@ -262,9 +263,9 @@ def test_a_release_records_no_password_and_a_lost_server_costs_nothing(server: S
 
 
 def test_without_the_extension_the_answer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(extension.WHEELS, "postgres", "no_wheel_of_this_name")
+    monkeypatch.setitem(WHEELS, "postgres", "no_wheel_of_this_name")
     probe = duckdb.connect()
-    if extension.loaded(probe, "postgres"):  # a machine on which somebody ran INSTALL
+    if extension_loaded(probe, "postgres"):  # a machine on which somebody ran INSTALL
         probe.execute("SELECT 1 FROM duckdb_extensions() WHERE loaded AND extension_name = 'postgres_scanner'")
         assert probe.fetchall() == [(1,)]
         return

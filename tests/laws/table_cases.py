@@ -15,7 +15,7 @@ from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.table.draws import TableDraws
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.noise import GaussianNoise
-from gaussveil.noise.shared import SharedNoise
+from gaussveil.noise.gaussian import SharedNoise
 from gaussveil.statistics import ExactSum, MemorySource
 from gaussveil.statistics.statistic import State
 from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals

@@ -24,7 +24,7 @@ from gaussveil.noise import Generator, SecureGenerator, SeededGenerator
 from gaussveil.noise.stream_filter import FilterBank, StreamFilter, fourier, turn
 from gaussveil.spectrum import GaussianPair
 from gaussveil.timeseries import welch_psd
-from gaussveil.timeseries.durations import hours
+from gaussveil.timeseries.clock import hours
 
 PROMISE = {"sample_period": "5min", "epsilon": 1.0, "delta": 1e-5}
 EVENT = {**PROMISE, "event": (0.5, "1h")}

@@ -16,7 +16,7 @@ from gaussveil.accounting import Certificate, Ledger, verify
 from gaussveil.audit import audit_scores
 from gaussveil.errors import GaussveilError, NumericalError, ParameterError, SchemaError, ShapeError
 from gaussveil.mechanisms import GaussianRelease, PrivateSketch
-from gaussveil.mechanisms.smallest_eigenvalue import smallest_eigenvalue
+from gaussveil.mechanisms.random_projection.plan import smallest_eigenvalue
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.sketch import Sketch
 from gaussveil.spectrum import GaussianPair

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gaussveil.noise import SeededGenerator
-from gaussveil.noise.shared import SharedNoise
+from gaussveil.noise.gaussian import SharedNoise
 
 
 def test_covariance_is_own_in_every_coordinate_and_shared_between_them() -> None:

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from gaussveil.timeseries.durations import duration_minutes
+from gaussveil.timeseries.clock import duration_minutes
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,8 @@ from gaussveil.accounting.certificates.certificate import Certificate, Certifica
 from gaussveil.accounting.certificates.verification import Verification, verify
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.diagnostics import PrivateDiagnostics
-from gaussveil.accounting.draw_identity import draw_identity
 from gaussveil.accounting.ledger.ledger import Ledger
-from gaussveil.accounting.release import Release
-from gaussveil.accounting.transaction import transaction
+from gaussveil.accounting.transaction import Release, draw_identity, transaction
 
 __all__ = [
     "Account",

@@ -16,8 +16,7 @@ import numpy as np
 
 from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
-from gaussveil.audit.binomial import delta_lower, lower_end, refutes_surely, upper_end
-from gaussveil.audit.claims import Claim
+from gaussveil.audit.binomial import Claim, delta_lower, lower_end, refutes_surely, upper_end
 from gaussveil.errors import NotFiniteError, ParameterError, ShapeError
 from gaussveil.typing import Floats
 

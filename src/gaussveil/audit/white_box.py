@@ -16,7 +16,7 @@ from array_api_compat import is_array_api_obj, to_device
 
 from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
-from gaussveil.audit.claims import Claim
+from gaussveil.audit.binomial import Claim
 from gaussveil.audit.neighbours import GaussianMap, GivenLosses, LeaveOneOutMap, NeighbourLosses, Neighbours, map_losses
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import Enclosure, PrivacyLoss

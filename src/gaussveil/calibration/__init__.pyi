@@ -1,4 +1,3 @@
-from gaussveil.calibration.budget_division import noise_scales as noise_scales
 from gaussveil.calibration.class_noise import ClassNoise as ClassNoise
 from gaussveil.calibration.class_noise import design_class_noise as design_class_noise
 from gaussveil.calibration.ellipsoid import CoveringEllipsoid as CoveringEllipsoid
@@ -6,5 +5,6 @@ from gaussveil.calibration.ellipsoid import covering_ellipsoid as covering_ellip
 from gaussveil.calibration.gaussian import covariance_for_ball as covariance_for_ball
 from gaussveil.calibration.gaussian import covariance_for_shifts as covariance_for_shifts
 from gaussveil.calibration.gaussian import mean_shift_for as mean_shift_for
+from gaussveil.calibration.gaussian import noise_scales as noise_scales
 from gaussveil.calibration.gaussian import smallest_deviation as smallest_deviation
 from gaussveil.calibration.gaussian import white_noise_scale as white_noise_scale

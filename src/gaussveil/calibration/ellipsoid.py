@@ -19,8 +19,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from gaussveil import checks
-from gaussveil.calibration.covering import covers
-from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, solve_dual
+from gaussveil.calibration.ellipsoid_dual import ROUNDING, DualSolution, blocks, solve_dual
 from gaussveil.errors import (
     NotFiniteError,
     NotPositiveDefiniteError,
@@ -30,6 +29,7 @@ from gaussveil.errors import (
     ShapeError,
 )
 from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.positive_definite import factorises, proof_margin
 from gaussveil.typing import Floats
 
 CHANGE_UNIT = "squares would overflow or vanish; change the unit."
@@ -170,3 +170,30 @@ def _proven_cover(rows: Floats, solved: DualSolution, root: Floats | None, unit:
             return candidate
         raised *= 4
     raise NumericalError("the covering could not be proven in double precision. Bring the vectors to one scale.")
+
+
+def covers(covariance: Floats, rows: Floats, floor: float) -> bool:
+    """Whether S >= floor I and S >= vv' for every row v, proven for the doubles given.
+
+    In coordinates scaled by powers of two (exact) to a diagonal in (1/4, 1], so of a trace below the dimension.
+    """
+    dim = rows.shape[1]
+    margin = proof_margin(dim, dim)
+    inverse = np.exp2(-np.ceil(np.log2(covariance.diagonal()) / 2))
+    scaled = covariance * np.multiply.outer(inverse, inverse)
+    if not factorises(scaled - np.diag(floor * inverse**2 + margin)):
+        return False
+    threshold = -1.0
+    if factorises(scaled - np.diag(np.full(dim, 20 * margin))):
+        # The scan's rounding error is then below a tenth, so a value under 0.9 needs no further proof.
+        threshold = 0.9
+    lower = np.linalg.cholesky(scaled)
+    lowered = scaled - np.diag(np.full(dim, margin))
+    for block in blocks(rows.shape[0], dim):
+        v = rows[block] * inverse
+        image = scipy.linalg.solve_triangular(lower, v.T, lower=True, check_finite=False)
+        near = v[~(np.einsum("ij,ij->j", image, image) < threshold)]  # an overflow needs the proof, too
+        for part in blocks(near.shape[0], dim * dim):
+            if not factorises(lowered - near[part, :, None] * near[part, None, :]):
+                return False
+    return True

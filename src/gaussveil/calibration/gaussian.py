@@ -18,8 +18,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from gaussveil import checks
-from gaussveil.calibration.covering import covers
-from gaussveil.calibration.ellipsoid import covering_ellipsoid
+from gaussveil.calibration.ellipsoid import covering_ellipsoid, covers
 from gaussveil.errors import (
     NotFiniteError,
     NotPositiveDefiniteError,
@@ -190,3 +189,12 @@ def _matrix(name: str, value: ArrayLike) -> Floats:
     if not np.all(np.isfinite(matrix)):
         raise NotFiniteError(f"{name} must be finite. Got NaN or infinity.")
     return matrix
+
+
+def noise_scales(mean_shift: float, weights: Floats, squared_sensitivities: Floats) -> Floats:
+    """Standard deviations that minimise sum w_j s_j^2 subject to sum b_j / s_j^2 = mean_shift^2 (Lagrange).
+
+    The squared mean shifts b_j / s_j^2 of releases add up; w_j says what a unit of variance of release j costs.
+    """
+    roots = np.sqrt(weights * squared_sensitivities)
+    return np.asarray(np.sqrt(np.sqrt(squared_sensitivities / weights) * roots.sum()) / mean_shift)

@@ -11,11 +11,10 @@ import typer
 
 from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
-from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json
+from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.readings import HomesTable
-from gaussveil.cli.stream_fleet import fleet
-from gaussveil.cli.stream_run import run
+from gaussveil.cli.stream_run import FleetTransport, run
 from gaussveil.cli.stream_spark import spark
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
 from gaussveil.errors import GaussveilError, ParameterError
@@ -29,7 +28,46 @@ stream_app = typer.Typer(
 )
 stream_app.command("run", epilog=EXIT_CODE_HELP)(run)
 stream_app.command("spark", epilog=EXIT_CODE_HELP)(spark)
-stream_app.command("fleet", epilog=EXIT_CODE_HELP)(fleet)
+
+
+@stream_app.command("fleet", epilog=EXIT_CODE_HELP)
+@with_options
+def fleet(
+    folder: Annotated[Path, typer.Argument(help="Folder of the durable state; made at the first start.")],
+    transport: FleetTransport,
+    meters: Annotated[Path | None, typer.Option(help="First start: file with one meter's name per line.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
+    delta: Annotated[float | None, typer.Option(help="First start: the promise.")] = None,
+    sample_period: Annotated[str, typer.Option(help="First start: length of a period.")] = "15min",
+    home: Annotated[str, typer.Option(help="First start: for how long one home is hidden.")] = "1d",
+    limit: Annotated[float, typer.Option(help="First start: kW that a reading is clipped to.")] = 10.0,
+    name: Annotated[str, typer.Option(help="First start: name of the fleet in answers and topics.")] = "fleet",
+    ledger: PayingLedger = None,
+    account: PayingAccount = None,
+) -> None:
+    """Serve one private sum of many meters per period.
+
+    Example: gaussveil stream fleet feeder --meters names.txt --epsilon 1 --delta 1e-5 < readings.jsonl > sums.jsonl
+    """
+    from gaussveil.logs import log_to_stderr
+    from gaussveil.mechanisms import MeterFleet
+    from gaussveil.streaming.fleet import FleetGateway
+
+    log_to_stderr()
+    broker = transport.broker()
+    if meters is None:
+        gateway = FleetGateway(folder)
+    elif epsilon is None or delta is None:
+        raise ParameterError("--meters must come with --epsilon and --delta: the promise of the first start")
+    else:
+        pays = paying_account(ledger, account)
+        made = MeterFleet.design(
+            sample_period=sample_period, epsilon=epsilon, delta=delta, home=home, limits=(0.0, limit), account=pays
+        )
+        lines = meters.read_text(encoding="utf-8").splitlines()
+        names = [line.strip() for line in lines if line.strip()]
+        gateway = FleetGateway(folder, fleet=made, meters=names, name=name)
+    transport.serve(gateway, broker)
 
 
 @stream_app.command("design", epilog=EXIT_CODE_HELP)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import duckdb
@@ -16,7 +18,6 @@ from duckdb.func import ARROW, SPECIAL
 
 from gaussveil.checks import refuse
 from gaussveil.engines.csv_files import HEAD_LINES, Column, Dialect, given_form, head_dialect, in_utf8, read_dialect
-from gaussveil.engines.extension import loaded
 from gaussveil.engines.location import Location, locate
 from gaussveil.engines.pieces import mixed_columns, refuse_mixed
 from gaussveil.engines.spill import spill_folder
@@ -29,6 +30,7 @@ from gaussveil.statistics.source import Source, View, Watch
 
 _BATCH_ROWS = 2**17
 MEMORY_LIMIT = "2GB"
+WHEELS = {"postgres": "duckdb_extension_postgres_scanner"}
 _NAMES = itertools.count()
 # Lines of text as they are; those that hold bytes of no text are left out.
 _LINES = (
@@ -158,7 +160,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
         case "sqlite":
             database = SqliteTable(location.address, location.table)
             return database.sql("gaussveil_arrow"), database.reader
-        case "postgres" if not loaded(connection, "postgres"):
+        case "postgres" if not extension_loaded(connection, "postgres"):
             raise MissingDependencyError(
                 "DuckDB's postgres extension is not installed: run INSTALL postgres in DuckDB once, "
                 "or pip install 'gaussveil[postgres]'."
@@ -309,3 +311,25 @@ def _list(values: Sequence[str]) -> str:
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
+
+
+def extension_loaded(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Load one of DuckDB's own extensions from where `INSTALL` put it, or out of a wheel; False where there is none.
+
+    A wheel brings the file that DuckDB publishes, for networks that reach a package index and no more. DuckDB loads it
+    only if it bears DuckDB's signature and was built for this very version.
+    """
+    for file in (name, *_from_wheel(name)):
+        try:
+            connection.load_extension(file)
+        except duckdb.Error:
+            continue
+        return True
+    return False
+
+
+def _from_wheel(name: str) -> list[str]:
+    found = importlib.util.find_spec(WHEELS[name])
+    folders = [] if found is None else list(found.submodule_search_locations or ())
+    fitting = f"extensions/v{duckdb.__version__}/*.duckdb_extension"
+    return [str(file) for folder in folders for file in Path(folder).glob(fitting)]

@@ -29,7 +29,7 @@ from gaussveil.mechanisms.meter_stream.filter_shapes import energy_shape
 from gaussveil.mechanisms.meter_stream.stream import MeterStream
 from gaussveil.mechanisms.source_rows import ordered_table
 from gaussveil.noise.stream_filter import StreamFilter
-from gaussveil.timeseries.durations import hours
+from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats, Integers
 
 LARGEST_SUM = 2**62  # steps of the lattice, so that noise fits beside it

@@ -15,9 +15,8 @@ import numpy as np
 
 from gaussveil.errors import NumericalError
 from gaussveil.noise import GaussianNoise, Generator
-from gaussveil.noise.gaussian import GRID_RATIO
+from gaussveil.noise.gaussian import GRID_RATIO, SharedNoise
 from gaussveil.noise.lattice import LARGEST_INTEGER
-from gaussveil.noise.shared import SharedNoise
 from gaussveil.statistics import ExactSum
 from gaussveil.typing import Floats
 

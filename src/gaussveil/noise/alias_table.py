@@ -12,7 +12,7 @@ from math import exp, isqrt
 
 import numpy as np
 
-from gaussveil.noise.fixed_point import exp_minus
+from gaussveil.noise.bernoulli import exp_minus
 from gaussveil.noise.generator import Generator
 from gaussveil.typing import Integers
 

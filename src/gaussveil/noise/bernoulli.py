@@ -10,11 +10,34 @@ from numpy.typing import ArrayLike, NDArray
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.noise.fixed_point import exp_lower
 from gaussveil.noise.generator import Generator, default_generator
 from gaussveil.noise.lattice import Shape, checked_shape
 
+GUARD_BITS = 64
 RATIO_BITS = 96
+
+
+def exp_minus(x: Fraction, bits: int) -> int:
+    """An integer n with n <= 2^bits exp(-x) <= n + 3, for 0 <= x < 2^16. Derived: docs/math/noise.md, "Table"."""
+    # halve the argument until the Taylor series converges fast, then square back
+    halvings = max(0, (x.numerator // x.denominator).bit_length() + 1)
+    work = bits + GUARD_BITS
+    denominator = x.denominator << halvings
+    total = term = 1 << work
+    order = 0
+    while term:
+        order += 1
+        term = term * x.numerator // (denominator * order)
+        total += term if order % 2 == 0 else -term
+    for _ in range(halvings):
+        total = total * total >> work
+    return max(0, (total >> GUARD_BITS) - 1)  # the last unit covers all errors above
+
+
+def exp_lower(x: Fraction, bits: int) -> Fraction:
+    """A rational at most exp(x), and within a relative 2^(1-bits) of it, for 0 <= x < 2^15."""
+    scaled = bits + 2 * int(x) + 4  # exp(-x) has about 1.5 x leading zeros
+    return Fraction(1 << scaled, exp_minus(x, scaled) + 3)
 
 
 def bernoulli(probability: float | Fraction, shape: Shape, generator: Generator | None = None) -> NDArray[np.bool_]:

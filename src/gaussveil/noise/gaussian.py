@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.noise.colouring import Colouring, colour
-from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error
+from gaussveil.noise.discrete_gaussian import DiscreteGaussian, smoothing_error, smoothing_total_variation
 from gaussveil.noise.generator import Generator, default_generator
-from gaussveil.noise.lattice import Shape, checked_grid, checked_shape, to_lattice
-from gaussveil.typing import Floats
+from gaussveil.noise.lattice import LARGEST_INTEGER, Shape, checked_grid, checked_shape, to_lattice
+from gaussveil.typing import Floats, Integers
 
 GRID_RATIO = 2.0**-20
 LATTICE_VARIANCE = 4  # (2g)^2 in units of g^2: what sampling a continuous Gaussian on the lattice adds
@@ -192,3 +192,27 @@ def _default_grid(smallest_sd: float, differing: int) -> float:
     """Largest power of two g with g sqrt(differing) <= 2^-20 of the smallest standard deviation."""
     finest = GRID_RATIO * smallest_sd / sqrt(differing)
     return checked_grid(ldexp(1.0, floor(log2(finest))) if finest > 0 else 0.0)
+
+
+class SharedNoise(GaussianNoise):
+    """Noise of at least variance `own` in every coordinate plus variance `shared` in one number added to all of them.
+
+    The draw is D + 1 D1 with D white on the lattice and D1 one lattice number: Theorem 1 of docs/math/noise.md with
+    A = 1, so up to a stated total variation it is the lattice Gaussian of covariance own I + shared 11' + (2 grid)^2 I.
+    `covariance` and `continuous_covariance` are those of the white part alone.
+    """
+
+    def __init__(self, own: float, shared: float, shape: Shape, differing: int | None = None) -> None:
+        super().__init__(sqrt(own) * (1 + 2.0**-52), shape, differing=differing)
+        self.shared = DiscreteGaussian(max(Fraction(shared) / Fraction(self.grid) ** 2, Fraction(1)))
+        count = int(np.prod(self.shape))
+        conditional = 1 / (1 / self.shared.variance + count / self.white.variance)
+        self.total_variation += self.shared.total_variation
+        self.total_variation += smoothing_total_variation(float(conditional) * (1 - 1e-12), 1)
+        if self.shared.bound + self.white.bound >= LARGEST_INTEGER:
+            raise ParameterError(f"shared noise must stay below 2^52 grids. Got variances {own!r} and {shared!r}.")
+
+    def draw(self, generator: Generator | None = None) -> Integers:
+        """The noise alone, in units of the grid."""
+        source = default_generator() if generator is None else generator
+        return super().draw(source) + self.shared.draw((), source)

@@ -1,11 +1,9 @@
-from gaussveil.statistics.affine import Affine as Affine
 from gaussveil.statistics.block import Block as Block
 from gaussveil.statistics.block import Labels as Labels
 from gaussveil.statistics.block import Nearest as Nearest
 from gaussveil.statistics.block import Reader as Reader
 from gaussveil.statistics.fixed_point import ExactSum as ExactSum
 from gaussveil.statistics.fixed_point import FixedPoint as FixedPoint
-from gaussveil.statistics.histogram import Histogram as Histogram
 from gaussveil.statistics.keys import bin_of as bin_of
 from gaussveil.statistics.keys import date_of as date_of
 from gaussveil.statistics.keys import discover as discover
@@ -14,7 +12,9 @@ from gaussveil.statistics.keys import month_of as month_of
 from gaussveil.statistics.keys import value_of as value_of
 from gaussveil.statistics.keys import weekday_of as weekday_of
 from gaussveil.statistics.memory import MemorySource as MemorySource
+from gaussveil.statistics.moments import Affine as Affine
 from gaussveil.statistics.moments import Gram as Gram
+from gaussveil.statistics.moments import Histogram as Histogram
 from gaussveil.statistics.moments import Moments as Moments
 from gaussveil.statistics.moments import MomentSums as MomentSums
 from gaussveil.statistics.source import Source as Source

@@ -1,6 +1,6 @@
 """Fast ARMA fits for many households: Hannan-Rissanen start values, then exact maximum likelihood.
 
-The likelihood is a sum of squares (likelihood.py), minimised for all households in lockstep: first the conditional
+The likelihood is a sum of squares (arma_process.py), minimised for all households in lockstep: first the conditional
 innovations, which are cheap, then the exact ones. The Jacobian is that of the conditional innovations, which three
 recursive filters give for all parameters at once. Every accepted model is stationary and invertible.
 """
@@ -17,8 +17,7 @@ from scipy.signal import lfilter
 
 from gaussveil import checks
 from gaussveil.errors import NotFiniteError, ShapeError
-from gaussveil.timeseries.arma_process import spectral_radius
-from gaussveil.timeseries.likelihood import scaled_innovations
+from gaussveil.timeseries.arma_process import scaled_innovations, spectral_radius
 from gaussveil.typing import Floats
 
 ROOT_LIMIT = 0.9995

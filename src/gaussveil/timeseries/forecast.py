@@ -18,8 +18,7 @@ from scipy.signal import lfilter, lfiltic
 from gaussveil import checks
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.timeseries.arma import ArmaModels
-from gaussveil.timeseries.arma_process import autocovariance, impulse_response
-from gaussveil.timeseries.likelihood import banded_factors, standardised
+from gaussveil.timeseries.arma_process import autocovariance, banded_factors, impulse_response, standardised
 from gaussveil.typing import Floats
 
 
@@ -62,7 +61,7 @@ def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast
 def _ahead(row: Floats, ar: Floats, factor: Floats, horizon: int) -> tuple[Floats, Floats]:
     """Forecast of a zero-mean row and a root of its error covariance, for unit innovations.
 
-    With L the Cholesky factor of past and future of w (likelihood.py), w_f is forecast by L_fo L_o^-1 w_o with error
+    With L the Cholesky factor of past and future of w (arma_process.py), w_f is forecast by L_fo L_o^-1 w_o with error
     L_ff L_ff'; the autoregression leads from w_f to x_f.
     """
     count, width = row.size, factor.shape[0] - 1

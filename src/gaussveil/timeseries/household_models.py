@@ -20,7 +20,7 @@ from gaussveil.timeseries import (
     fit_weekly_season,
     mmse_forecast,
 )
-from gaussveil.timeseries.durations import duration_minutes
+from gaussveil.timeseries.clock import duration_minutes
 from gaussveil.typing import Floats
 
 

@@ -40,7 +40,7 @@ from gaussveil.mechanisms.meter_stream.register_tree import (
 from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
 from gaussveil.noise.stream_filter import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
-from gaussveil.timeseries.durations import hours
+from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats
 
 PURPOSES = ("shape", "energy", "billing", "registers", "spectrum")

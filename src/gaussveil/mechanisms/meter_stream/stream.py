@@ -51,7 +51,7 @@ from gaussveil.noise import Generator, default_generator
 from gaussveil.noise.stream_filter import FilterBank, to_steps
 from gaussveil.shown import Told
 from gaussveil.timeseries import NoisySum
-from gaussveil.timeseries.durations import hours
+from gaussveil.timeseries.clock import hours
 from gaussveil.typing import Floats, Integers
 
 FORMAT = "gaussveil meter stream"
