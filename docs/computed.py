@@ -23,8 +23,7 @@ from gaussveil import (
 from gaussveil.mechanisms import MixtureModel
 from gaussveil.mechanisms.label_mixture.methods import SecretLabels
 from gaussveil.noise import SeededGenerator
-from gaussveil.noise.alias_table import AliasTable
-from gaussveil.noise.discrete_gaussian import smoothing_error
+from gaussveil.noise.discrete_gaussian import AliasTable, smoothing_error
 from gaussveil.postprocessing.label_search import LAST_RECORDS
 from gaussveil.postprocessing.maximisation import moments, posterior_shares
 from gaussveil.report.forecast import absolute_errors

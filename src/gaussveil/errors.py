@@ -1,31 +1,7 @@
 """Every error the library raises, with a stable code.
 
-The whole tree::
-
-    GaussveilError                         GV000
-    ├── InputError (ValueError)            GV100  what was passed breaks a rule
-    │   ├── ShapeError                     GV101
-    │   ├── NotFiniteError                 GV102
-    │   ├── NotSymmetricError              GV103
-    │   ├── NotPositiveDefiniteError       GV104
-    │   ├── ParameterError                 GV105  a number or choice outside its range
-    │   ├── SchemaError                    GV106  columns, types, units of a table
-    │   └── FormatError                    GV107  a file of ours that is malformed or of another version
-    ├── NumericalError (ArithmeticError)   GV200  a value could not be computed to the promised accuracy
-    ├── PrivacyError                       GV300
-    │   ├── AssumptionError                GV301  a guarantee's public assumption does not hold
-    │   ├── BudgetExceededError            GV302  the account cannot afford the release; nothing was drawn
-    │   └── VerificationError              GV303  a certificate does not verify
-    ├── LedgerError                        GV400
-    │   ├── LedgerCorruptError             GV401
-    │   ├── LedgerUnavailableError         GV402  read-only, locked, disk full
-    │   ├── AccountNotFoundError           GV403
-    │   └── LedgerStateError               GV404  a transition that the entry's state does not allow
-    ├── SourceError                        GV450  a table could not be read, or changed between two passes
-    ├── MissingDependencyError (ImportError)  GV500  an extra is not installed
-    └── MissingDataError                   GV501  real data that a study needs was not found
-
-Messages say the rule, the value got (never a value of private data) and what to do.
+The table of codes is in docs/exit-codes.md. Messages say the rule, the value got (never a value of private data) and
+what to do.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.transaction import _CERTIFIED, release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.acceleration import SWITCH
 from gaussveil.spectrum.enclosures import enclosure
 from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.selection import SWITCH
 
 
 def states(ledger: Ledger) -> list[str]:

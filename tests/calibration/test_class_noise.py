@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from gaussveil.calibration.class_common import Cover, common_noise, enclosing_centre
 from gaussveil.calibration.class_gradient import DEVICE_EDGES, LabelModels, WorstDelta, WorstShift, log_delta_of
-from gaussveil.calibration.class_noise import design_class_noise
+from gaussveil.calibration.class_noise import design_class_noise, label_edges
 from gaussveil.calibration.class_search import Noise, PerLabel, Shared
 from gaussveil.calibration.class_sequential import least_figure
-from gaussveil.calibration.label_graph import label_edges
 from gaussveil.errors import NotFiniteError, NotPositiveDefiniteError, NotSymmetricError, ParameterError, ShapeError
 from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.curve import mean_shift_delta

@@ -12,9 +12,8 @@ from scipy import stats
 
 from gaussveil.errors import ParameterError
 from gaussveil.noise import DiscreteGaussian, Generator, SeededGenerator
-from gaussveil.noise.alias_table import MASS_BITS, AliasTable
 from gaussveil.noise.bernoulli import exp_lower, exp_minus
-from gaussveil.noise.discrete_gaussian import smoothing_error, smoothing_total_variation
+from gaussveil.noise.discrete_gaussian import MASS_BITS, AliasTable, smoothing_error, smoothing_total_variation
 
 
 def exact_pmf(variance: Fraction, bound: int) -> list[mpmath.mpf]:

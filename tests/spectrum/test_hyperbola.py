@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from gaussveil.spectrum import PrivacyLoss
-from gaussveil.spectrum.acceleration import SWITCH
 from gaussveil.spectrum.enclosures import ball_integral
 from gaussveil.spectrum.enclosures.ball_integral import BallIntegral
+from gaussveil.spectrum.selection import SWITCH
 
 cpu = pytest.importorskip("gaussveil.spectrum.native.cpu")
 ORDINARY = PrivacyLoss.from_terms([-0.09, -0.03, 0.004, 0.07], [1, 1, 1, 1], [0.004, 0.001, 0.002, 0.003])

@@ -13,8 +13,8 @@ import pytest
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, contour, rules
-from gaussveil.spectrum.acceleration import SWITCH, compiled_contour, compiled_reduction
 from gaussveil.spectrum.native import source
+from gaussveil.spectrum.selection import SWITCH, compiled_contour, compiled_reduction
 from gaussveil.spectrum.terms import Terms, loss_limits
 
 REPOSITORY = Path(__file__).parent.parent.parent

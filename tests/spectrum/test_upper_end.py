@@ -14,11 +14,11 @@ from mpmath import mp, mpf
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.acceleration import SWITCH
 from gaussveil.spectrum.enclosures import enclosure
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
 from gaussveil.spectrum.enclosures.matrix_reduction import matrix_spectrum, quick_spectra
 from gaussveil.spectrum.enclosures.upper_end import TIGHT, upper_end
+from gaussveil.spectrum.selection import SWITCH
 
 cpu = pytest.importorskip("gaussveil.spectrum.native.cpu")
 TABLES = Path(__file__).parent.parent / "reference"

@@ -17,9 +17,8 @@ from typing import Any, cast
 import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
-from gaussveil.accounting.composition import is_asymmetric, largest_loss
+from gaussveil.accounting.composition import WorseOrientation, is_asymmetric, largest_loss
 from gaussveil.accounting.matrix_mechanism import RELATIONS, MatrixMechanism, shift_of
-from gaussveil.accounting.worse_orientation import WorseOrientation
 from gaussveil.checks import one_of, real, refuse, whole
 from gaussveil.errors import ParameterError
 from gaussveil.shown import Shown

@@ -26,8 +26,7 @@ from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration.class_gradient import Device, LabelModels
-from gaussveil.calibration.class_noise import ClassNoise, checked_models, design_class_noise
-from gaussveil.calibration.label_graph import Graph, label_edges
+from gaussveil.calibration.class_noise import ClassNoise, Graph, checked_models, design_class_noise, label_edges
 from gaussveil.containers import frame, library_of, like, real_array
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.mechanisms.class_label_plan import ClassLabelPlan

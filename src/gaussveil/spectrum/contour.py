@@ -17,7 +17,6 @@ from array_api_compat import is_numpy_namespace
 
 from gaussveil.errors import NumericalError
 from gaussveil.spectrum import formulas
-from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.rules import (
     BENDS,
     HOCKEY_STICK,
@@ -30,7 +29,7 @@ from gaussveil.spectrum.rules import (
     Integral,
     Region,
 )
-from gaussveil.spectrum.selection import array_namespace, contract, every, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, compiled_contour, contract, every, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, cumulant_slopes, loss_limits, order_limits
 from gaussveil.typing import Array
 

@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from array_api_compat import is_numpy_namespace
 
-from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.contour import choose_bend, log_integrand, saddle
 from gaussveil.spectrum.rules import GRADIENT_HALF_RULE, GRADIENT_TAIL, HOCKEY_STICK, TRAPEZOID_RULES
-from gaussveil.spectrum.selection import array_namespace, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, compiled_contour, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant, energy_of, loss_limits
 from gaussveil.typing import Array
 

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, NumericalError, ShapeError
-from gaussveil.spectrum.acceleration import compiled_reduction
 from gaussveil.spectrum.arguments import float_array, require_finite
 from gaussveil.spectrum.enclosures.exact import ExactMatrices
 from gaussveil.spectrum.reduction_rules import agree, definite, is_noise, log_ratio_of, scale_of, spans_decades
-from gaussveil.spectrum.selection import array_namespace, every, put_rows, take_rows, where
+from gaussveil.spectrum.selection import array_namespace, compiled_reduction, every, put_rows, take_rows, where
 from gaussveil.typing import Array
 
 CPU_ELEMENTS = 1 << 17  # matrix elements reduced at once: what a cache holds, or what fills a device

@@ -25,7 +25,7 @@ from gaussveil.mechanisms.release_path import Promise
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing import feature_sums, label_search
 from gaussveil.postprocessing.intervals import adding_up_to
-from gaussveil.postprocessing.label_answers import Answers, NoisyTable, believed
+from gaussveil.postprocessing.label_search import Answers, NoisyTable, believed
 from gaussveil.postprocessing.maximisation import PRIOR_RECORDS, from_cells
 from gaussveil.postprocessing.mixture_model import MixtureModel, Parameters
 from gaussveil.postprocessing.public_features import FeatureUnits, hardened, well_shaped

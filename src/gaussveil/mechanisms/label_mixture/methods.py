@@ -15,8 +15,14 @@ import numpy as np
 from gaussveil.mechanisms.mixture.budget import RECORDS_PER_MOMENT, records_per_class
 from gaussveil.noise import Generator, discrete_laplace, randomised_response, response_probabilities
 from gaussveil.postprocessing.intervals import adding_up_to
-from gaussveil.postprocessing.label_answers import Answers, NoisyTable, believed
-from gaussveil.postprocessing.label_search import likely_classes, named_each, starting_points
+from gaussveil.postprocessing.label_search import (
+    Answers,
+    NoisyTable,
+    believed,
+    likely_classes,
+    named_each,
+    starting_points,
+)
 from gaussveil.postprocessing.maximisation import START_DOUBT, expectation_maximisation, from_cells, moments
 from gaussveil.postprocessing.mixture_model import Parameters
 from gaussveil.postprocessing.public_features import components, hardened, nearest_clusters, scatter_within, well_shaped

@@ -18,12 +18,12 @@ import numpy as np
 from flint import acb, arb, ctx
 from numpy.typing import NDArray
 
-from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.condensed import LONG, condensed
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.clusters import NARROW, CompositionCumulant
 from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, from_log, from_scaled, intersection
 from gaussveil.spectrum.enclosures.upper_end import AIM, LIMIT_UP, TIGHT
+from gaussveil.spectrum.selection import compiled_contour
 from gaussveil.spectrum.terms import Terms
 
 GOAL_BITS = 60  # the integral is asked for this many bits; doubles then differ by an ulp or two

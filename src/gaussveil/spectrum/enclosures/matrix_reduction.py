@@ -19,10 +19,10 @@ import numpy as np
 from flint import arb, arb_mat
 
 from gaussveil.errors import NotPositiveDefiniteError
-from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum, Term
 from gaussveil.spectrum.enclosures.exact_doubles import MatrixDoubles
 from gaussveil.spectrum.positive_definite import is_positive_definite
+from gaussveil.spectrum.selection import compiled_contour
 from gaussveil.typing import Floats
 
 ROUNDS = 16  # each about doubles the digits, or resolves one level of a cluster

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gaussveil.spectrum.acceleration import compiled_contour
 from gaussveil.spectrum.condensed import LONG
 from gaussveil.spectrum.enclosures.exact import ExactSource, ExactTerms
+from gaussveil.spectrum.selection import compiled_contour
 
 AIM = 40.0  # -log of the relative error that a rule is asked for
 TIGHT = 1e-10  # relative width up to which a sum in doubles is an answer
