@@ -52,7 +52,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     """Prepare, then spend."""
     tell(folder, 0)
     from gaussveil.accounting import Account
-    from gaussveil.accounting.transaction import release_id_given
+    from gaussveil.accounting.debits import release_id_given
     from gaussveil.files import read_json, reserved
     from gaussveil_studio.offers import make_offer
     from gaussveil_studio.offers.affordability import doubt, guessed_right

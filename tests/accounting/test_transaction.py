@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge, Guarantee, Ledger, transaction, verify
 from gaussveil.accounting.charge import LossOrProfile
 from gaussveil.accounting.composition import Composition
-from gaussveil.accounting.transaction import _CERTIFIED, release_id_given
+from gaussveil.accounting.debits import _CERTIFIED, release_id_given
 from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.enclosures import enclosure

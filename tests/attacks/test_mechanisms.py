@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from gaussveil.accounting import Account, Adjacency, Certificate, Ledger, verify
-from gaussveil.accounting.transaction import release_id_given
+from gaussveil.accounting.debits import release_id_given
 from gaussveil.errors import AssumptionError, GaussveilError, LedgerCorruptError, LedgerStateError
 from gaussveil.noise import SecureGenerator
 from gaussveil.noise.generator import default_generator

@@ -4,29 +4,6 @@ Accounting never names a mechanism: it adds privacy losses (`Charge`), keeps the
 lets a release happen only after its debit (`transaction`).
 """
 
-from __future__ import annotations
+from gaussveil.lazy_exports import lazy_exports
 
-from gaussveil.accounting.account import Account
-from gaussveil.accounting.adjacency import Adjacency
-from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft, Guarantee
-from gaussveil.accounting.certificates.verification import Verification, verify
-from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.diagnostics import PrivateDiagnostics
-from gaussveil.accounting.ledger.ledger import Ledger
-from gaussveil.accounting.transaction import Release, draw_identity, transaction
-
-__all__ = [
-    "Account",
-    "Adjacency",
-    "Certificate",
-    "CertificateDraft",
-    "Charge",
-    "Guarantee",
-    "Ledger",
-    "PrivateDiagnostics",
-    "Release",
-    "Verification",
-    "draw_identity",
-    "transaction",
-    "verify",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

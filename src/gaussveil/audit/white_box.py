@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from array_api_compat import is_array_api_obj, to_device
 
 from gaussveil import checks
 from gaussveil.accounting import PrivateDiagnostics
@@ -20,7 +19,7 @@ from gaussveil.audit.binomial import Claim
 from gaussveil.audit.neighbours import GaussianMap, GivenLosses, LeaveOneOutMap, NeighbourLosses, Neighbours, map_losses
 from gaussveil.errors import NumericalError, ParameterError
 from gaussveil.spectrum import Enclosure, PrivacyLoss
-from gaussveil.spectrum.enclosures.enclosure import enclose_at
+from gaussveil.spectrum.enclosures.enclosure import enclose_at, host
 from gaussveil.spectrum.verified import dp_delta_upper
 from gaussveil.typing import Floats
 
@@ -163,7 +162,7 @@ def _evaluate(losses: NeighbourLosses, epsilon: float) -> Floats:
     result = np.full((losses.count, 2), np.nan)
     for start, loss in losses.batches():
         for column, direction in enumerate((loss, loss.reversed())):
-            values = _host(direction.log_delta(epsilon)).reshape(-1)
+            values = host(direction.log_delta(epsilon)).reshape(-1)
             result[start : start + values.size, column] = values
     if np.any(np.isnan(result)):
         raise NumericalError("the delta of a neighbour could not be computed; check that the map's output is sensible")
@@ -191,7 +190,3 @@ def _look_closely(losses: NeighbourLosses, number: int, log_delta: Floats, epsil
         for name in ("lower", "upper", "log_lower", "log_upper")
     }
     return Finding(number, float(forward), float(backward), **ends)
-
-
-def _host(array: Any) -> Floats:
-    return np.asarray(to_device(array, "cpu") if is_array_api_obj(array) else array, dtype=np.float64)

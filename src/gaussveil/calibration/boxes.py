@@ -68,9 +68,10 @@ def box_noise(
     pooled = float(roots.sum()) ** 2
     share = 0.0
     if len(roots):
-        low, high = _brackets(count_weight, pooled)
+        middle = 0.5 * math.log(pooled / count_weight)  # the best ratio of losses is about that of the roots
+        search = (middle - 4.0, middle + 4.0)
         share = math.exp(
-            lowest(lambda log: _best_bend(cells, touched, count_weight, pooled, math.exp(log))[0], low, high, xtol=1e-9)
+            lowest(lambda log: _best_bend(cells, touched, count_weight, pooled, math.exp(log))[0], *search, xtol=1e-9)
         )
     _, bend, loss = _best_bend(cells, touched, count_weight, pooled, share)
     own = loss
@@ -83,12 +84,6 @@ def box_noise(
         if proven.squared_loss() <= 1:
             return proven
         factor *= _SAFETY
-
-
-def _brackets(count_weight: float, pooled: float) -> tuple[float, float]:
-    """Logarithms between which the best ratio of the losses of all features and of a count lies: about the roots'."""
-    middle = 0.5 * math.log(pooled / count_weight)
-    return middle - 4.0, middle + 4.0
 
 
 def _best_bend(cells: int, touched: int, weight: float, pooled: float, share: float) -> tuple[float, float, float]:

@@ -110,14 +110,10 @@ class WorstDelta:
         first, second = edges[:, 0], edges[:, 1]
         centres, covariances = self.models.means + shifts, self.models.covariances + spreads
         sides = [centres[first], covariances[first], centres[second], covariances[second]]
-        found = [_to_numpy(one) for one in self._gradients(*self._placed(sides))]
+        pair = whiten(*self._placed(sides))
+        away = [swap_gradient(pair, self.epsilon)] if self.swap else both_gradients(pair, self.epsilon)
+        found = [_to_numpy(one) for one in away]
         return np.stack([np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1), found
-
-    def _gradients(self, *sides: Any) -> list[PairGradient]:
-        pair = whiten(*sides)
-        if self.swap:
-            return [swap_gradient(pair, self.epsilon)]
-        return list(both_gradients(pair, self.epsilon))
 
     def _placed(self, sides: list[Floats]) -> list[Any]:
         if self.device is None or len(sides[0]) < DEVICE_EDGES:

@@ -86,7 +86,8 @@ def design_class_noise(
     pairs = np.asarray(edges, dtype=np.intp)
     if (accuracy is None) == (delta is None):
         raise ParameterError("give exactly one of accuracy and delta: the other one is the answer.")
-    search = Search(models, pairs, epsilon, noise_means, common_covariance, swap, device, report or _silent)
+    told = report or (lambda _word, _share: None)
+    search = Search(models, pairs, epsilon, noise_means, common_covariance, swap, device, told)
     if accuracy is not None:
         error = checks.positive("accuracy", accuracy)
         return _finished(models, epsilon, search.best(error * models.means.shape[1]))
@@ -113,10 +114,6 @@ def checked_models(means: ArrayLike, covariances: ArrayLike | None) -> LabelMode
     if np.any(np.linalg.eigvalsh(spreads)[:, 0] < -1e-10 * scale[:, 0, 0]):
         raise NotPositiveDefiniteError("every covariance must be positive semidefinite. Got a negative eigenvalue.")
     return LabelModels(centres, spreads)
-
-
-def _silent(_word: str, _share: float) -> None:
-    return None
 
 
 def _finished(models: LabelModels, epsilon: float, found: dict[str, Noise]) -> ClassNoise:

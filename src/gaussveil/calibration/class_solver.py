@@ -210,10 +210,9 @@ class Search:
 
     def _reaching(self, noise: Noise, target: float) -> Noise:
         """The noise with its spreads scaled to the target: they gave way to a floor, and a solver is not exact."""
-        return _root(partial(self._scaled, noise), target, 1.0, STRETCH)
-
-    def _scaled(self, noise: Noise, scale: float) -> Noise:
-        return measured(self.objective, replace(noise, spreads=scale * noise.spreads))
+        return _root(
+            lambda scale: measured(self.objective, replace(noise, spreads=scale * noise.spreads)), target, 1.0, STRETCH
+        )
 
     def _unit(self) -> float:
         """A budget of the size of the models themselves, where a bracket may start."""

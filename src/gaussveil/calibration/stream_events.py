@@ -40,13 +40,11 @@ def largest_event(energy: Floats) -> float:
         return absolute
     if size <= ENUMERATED:
         return _by_signs(lags)
-    return min(absolute, _dual_bound(toeplitz(lags)) if size <= SOLVED else _circulant_bound(lags, absolute))
-
-
-def _circulant_bound(lags: Floats, absolute: float) -> float:
-    """T times the largest eigenvalue of a circulant matrix with Q in a corner, rounding included."""
+    if size <= SOLVED:
+        return min(absolute, _dual_bound(toeplitz(lags)))
+    # T times the largest eigenvalue of a circulant matrix with Q in a corner, rounding included.
     around = np.concatenate([lags, np.zeros(lags.size), lags[:0:-1]])
-    return lags.size * float(np.fft.rfft(around).real.max()) + 1e-12 * absolute
+    return min(absolute, lags.size * float(np.fft.rfft(around).real.max()) + 1e-12 * absolute)
 
 
 def _by_signs(lags: Floats) -> float:

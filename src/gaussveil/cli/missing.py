@@ -29,7 +29,9 @@ class AllMissing(TyperCommand):
         """As click does, with all that is missing in one sentence."""
         if not ctx.resilient_parsing and not {"--help", "--version"} & set(args):
             given, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            once = [_spoken(one) for one in order if one.param_type_name == "option" and _takes_one(one)]
+            # A second value would silently take the place of the first.
+            options: list[Any] = [one for one in order if one.param_type_name == "option"]
+            once = [_spoken(one) for one in options if not (one.multiple or one.is_flag or one.count)]
             if twice := dict.fromkeys(option for option in once if once.count(option) > 1):
                 told = (
                     f"{' and '.join(twice)} must be given once, several values separated by commas where it takes them"
@@ -48,11 +50,6 @@ class AllMissing(TyperCommand):
                 print_error(ParameterError.code, told)
                 raise typer.Exit(BAD_INPUT)
         return super().parse_args(ctx, args)
-
-
-def _takes_one(option: Any) -> bool:
-    """Whether a second value would silently take the place of the first."""
-    return not (option.multiple or option.is_flag or option.count)
 
 
 def _spoken(parameter: Any) -> str:

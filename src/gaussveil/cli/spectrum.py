@@ -111,14 +111,12 @@ def curve(
     if not 0.0 < epsilon_max < float("inf"):
         raise ParameterError(f"--epsilon-max must be a positive number. Got {epsilon_max}.")
     epsilons = np.linspace(0.0, epsilon_max, points)
-    curves = [
-        (_name(pair, times), loss.delta(epsilons), loss.reversed().delta(epsilons)) for pair, loss in zip(pairs, losses)
-    ]
+    names = [pair.stem if times == 1 else f"{pair.stem}, {times} times" for pair in pairs]
+    curves = [(name, loss.delta(epsilons), loss.reversed().delta(epsilons)) for name, loss in zip(names, losses)]
     if plot is not None:
         from gaussveil.report.figures import privacy_curves, save
 
-        named = [(name, loss) for (name, _, _), loss in zip(curves, losses)]
-        save(privacy_curves(named, epsilons), plot)
+        save(privacy_curves(list(zip(names, losses)), epsilons), plot)
     if json:
         print_json(
             {
@@ -193,10 +191,6 @@ def _enclose(loss: PrivacyLoss, epsilon: float) -> tuple[float, float]:
     """Enclose the worse direction: the largest lower end and the largest upper end."""
     both = (loss.enclose(epsilon), loss.reversed().enclose(epsilon))
     return max(float(e.lower) for e in both), max(float(e.upper) for e in both)
-
-
-def _name(path: Path, times: int) -> str:
-    return path.stem if times == 1 else f"{path.stem}, {times} times"
 
 
 def _title(path: Path, times: int) -> str:

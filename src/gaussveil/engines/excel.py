@@ -51,7 +51,8 @@ def _column(cells: Sequence[Any]) -> pa.Array:
     decides whether a table can be read. In text 7 typed as a number is 7 typed as text.
     """
     head = [cell for cell in cells[:HEAD_LINES] if cell != ""]
-    if 2 * sum(map(_is_fraction, head)) > len(head) or (all(map(_is_number, head)) and not all(map(_is_whole, head))):
+    fractions = sum(map(_is_number, head)) - sum(map(_is_whole, head))
+    if 2 * fractions > len(head) or (fractions and all(map(_is_number, head))):
         return pa.array([float(cell) if _is_number(cell) else None for cell in cells], pa.float64())
     if 2 * sum(map(_is_time, head)) > len(head):  # a cell at midnight is a date
         clock = any(isinstance(cell, datetime.datetime) for cell in head)
@@ -71,10 +72,6 @@ def _is_number(cell: Any) -> bool:
 
 def _is_whole(cell: Any) -> bool:
     return _is_number(cell) and float(cell).is_integer()
-
-
-def _is_fraction(cell: Any) -> bool:
-    return _is_number(cell) and not float(cell).is_integer()
 
 
 def _is_time(cell: Any) -> bool:

@@ -44,7 +44,8 @@ def cut_files(files: Sequence[str], cores: int) -> list[Piece]:
 def readable(file: str, schema: pa.Schema) -> bool:
     """Whether workers read these columns as Spark would: types that mean one thing only."""
     found = pq.read_schema(file)
-    return all(found.get_field_index(field.name) >= 0 and _fits(found.field(field.name), field) for field in schema)
+    there = all(found.get_field_index(field.name) >= 0 and field.type in _TYPES for field in schema)
+    return there and all(_plain_kind(found.field(field.name)) == field.type for field in schema)
 
 
 def mixed_columns(files: Sequence[str]) -> frozenset[str]:
@@ -81,10 +82,6 @@ def _first_byte(group: pq.RowGroupMetaData) -> int:
     column = group.column(0)
     places = (column.dictionary_page_offset, column.data_page_offset)
     return min(int(place) for place in places if place is not None)
-
-
-def _fits(found: pa.Field, wanted: pa.Field) -> bool:
-    return wanted.type in _TYPES and _plain_kind(found) == wanted.type
 
 
 def _plain_kind(field: pa.Field) -> pa.DataType:

@@ -264,7 +264,10 @@ class PrivateForecaster(Mechanism):
         )
 
     def _window(self, household: str, past: Readings | None, *, swap: bool) -> _Window:
-        models = self._fitted()
+        self._check()
+        if not hasattr(self, "_models"):
+            raise ParameterError("call fit(readings) first: models and clusters come from there.")
+        models = self._models
         rows = models.members(household)
         newer = models.readings if past is None else models.newer(past)
         content = sha256(newer.values.tobytes()).digest()
@@ -350,12 +353,6 @@ class PrivateForecaster(Mechanism):
         self.certificate_ = certificate
         value = window.scale.forecast(log_kw, window.times, self.coverage)
         return Release(dataclasses.replace(value, frame_library=self._library), certificate)
-
-    def _fitted(self) -> HouseholdModels:
-        self._check()
-        if not hasattr(self, "_models"):
-            raise ParameterError("call fit(readings) first: models and clusters come from there.")
-        return self._models
 
     def _check(self) -> None:
         checks.one_of("model", self.model, _MODEL_IN_WORDS)

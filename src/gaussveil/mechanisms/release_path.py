@@ -182,15 +182,13 @@ class Mechanism(ABC):
         )
         if _planning.get():
             raise _Planned(plan)
-        with transaction(self.account, self._identified(plan), draft, at_once=True) as debit:
+        # Keyed names of what is drawn from; another account's names tell nothing of these.
+        whose = "" if self.account is None else self.account.name
+        charge = plan.charge.drawn_from(*(draw_identity(self.account, whose, drawn) for drawn in plan.drawn_from))
+        with transaction(self.account, charge, draft, at_once=True) as debit:
             value = debit.draw(draw)
         self.certificate_ = debit.certificate
         return Release(value, debit.certificate)
-
-    def _identified(self, plan: Plan) -> Charge:
-        """The charge with the keyed names of what it is drawn from; another account's names tell nothing of these."""
-        whose = "" if self.account is None else self.account.name
-        return plan.charge.drawn_from(*(draw_identity(self.account, whose, drawn) for drawn in plan.drawn_from))
 
     def _guarantee(self, plan: Plan) -> Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow."""

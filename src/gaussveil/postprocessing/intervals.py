@@ -141,12 +141,9 @@ class Cumulative:
         """Rows of each group, kept positive."""
         return np.asarray(np.maximum(self.sums[:, -1], np.sqrt(self.scale) * np.linalg.norm(self.root[-1])))
 
-    def _deviations(self, share: Floats | float) -> Floats:
-        """Deviation of (cumulative count - share * total), per group and bin."""
-        rows = self.root[None] - np.reshape(share, (-1, 1, 1)) * self.root[-1]
-        return np.asarray(np.sqrt(self.scale)[:, None] * np.linalg.norm(rows, axis=2))
-
     def share(self, place: int) -> Interval:
         """Share of the rows at or below an edge."""
         value = np.clip(self.sums[:, place] / self.totals, 0.0, 1.0)
-        return Interval.about(value, self._deviations(value)[:, place] / self.totals).clipped(0.0, 1.0)
+        rows = self.root[None] - np.reshape(value, (-1, 1, 1)) * self.root[-1]  # cumulative count - share * total
+        deviation = np.sqrt(self.scale)[:, None] * np.linalg.norm(rows, axis=2)
+        return Interval.about(value, deviation[:, place] / self.totals).clipped(0.0, 1.0)

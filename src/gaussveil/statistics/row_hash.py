@@ -107,7 +107,8 @@ def _eight_bytes(column: pa.Array) -> pa.Array:
     if pa.types.is_temporal(kind):
         return column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(pa.int64())
     if _is_whole(kind):
-        return _low_word(column)
+        # Modulo 2**64, as the integers of an integer type are hashed.
+        return pa.array(_words(column)[:, 0].copy(), mask=column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.int64(), safe=False)
     return column.cast(pa.float64())
@@ -123,11 +124,6 @@ def _words(column: pa.Array) -> NDArray[np.int64]:
     whole = column.cast(pa.decimal128(38, 0)).fill_null(0)
     words = np.frombuffer(whole.buffers()[1], dtype="<i8")[2 * whole.offset : 2 * (whole.offset + len(whole))]
     return words.reshape(-1, 2)
-
-
-def _low_word(column: pa.Array) -> pa.Array:
-    """The integers modulo 2**64, as those of an integer type are hashed."""
-    return pa.array(_words(column)[:, 0].copy(), mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
 def _beyond(column: pa.Array) -> NDArray[np.uint64]:

@@ -238,7 +238,8 @@ class _Fold:
             codes = np.full(len(unit), -1) if pa.types.is_null(cells.type) else key.codes(cells)
             kept &= codes >= 0
             group = group * size + codes
-        values = {name: _numbers(table.column(name).combine_chunks()) for name in reader.numbers}
+        cells = {name: numbers(table.column(name).combine_chunks()) for name in reader.numbers}
+        values = {name: np.asarray(column, dtype=np.float64) for name, column in cells.items()}
         for column in values.values():
             kept &= np.isfinite(column)
         if not kept.all():
@@ -324,10 +325,6 @@ def units_per_value(batches: Iterable[pa.RecordBatch], per_unit: int) -> tuple[p
 def _distinct(table: pa.Table) -> pa.Table:
     columns = [plain(column.combine_chunks()) for column in table.columns]
     return pa.table(columns, names=table.column_names).group_by(table.column_names).aggregate([])
-
-
-def _numbers(column: pa.Array) -> Floats:
-    return np.asarray(numbers(column), dtype=np.float64)
 
 
 def require_unit(schema: pa.Schema, unit: str) -> None:

@@ -77,8 +77,9 @@ def verify_backup(archive: Path, certificates: Iterable[Path] = (), ledger: Path
         place = Path(name)
         _unpack(files, place)
         if "ledger" in files:
-            Ledger(place / "ledger").check()
-            missing = [path for path in certificates if Ledger(place / "ledger").entry(_release(path)) is None]
+            copy = Ledger(place / "ledger")
+            copy.check()
+            missing = [path for path in certificates if copy.entry(Certificate.read(path).release_id) is None]
             if missing:
                 raise AssumptionError(
                     f"{len(missing)} certificates are of debits that the backup does not know, {missing[0].name} among "
@@ -179,7 +180,3 @@ def _unpack(files: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
         with replacing(folder / name, PRIVATE) as stream:
             stream.write(body)
-
-
-def _release(path: Path) -> str:
-    return Certificate.read(path).release_id

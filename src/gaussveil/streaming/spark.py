@@ -119,7 +119,8 @@ class SparkStream:
         if reset_from is not None:
             checks.whole("reset_from", reset_from, "[0, inf)")
         digest = digest_of(tuple(self.meters.values()))
-        started = self._files("gaussveil-key-*")
+        files, path = self._place("gaussveil-key-*")
+        started = [status.getPath().getName() for status in files.globStatus(path) or ()]
         if reset_from is None and bool(started) != key_path.exists():
             gone = "checkpoint" if not started else "key"
             raise AssumptionError(
@@ -135,18 +136,11 @@ class SparkStream:
         if started and started != [mark]:
             raise AssumptionError("the checkpoint belongs to another key. Use the key that it was started with.")
         if not started:
-            self._create(mark)
+            if "://" not in self.checkpoint:
+                Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold readings and noise
+            files, path = self._place(mark)
+            files.createNewFile(path)
         return secret, first_sequence, bundles
-
-    def _files(self, pattern: str) -> list[str]:
-        files, path = self._place(pattern)
-        return [status.getPath().getName() for status in files.globStatus(path) or ()]
-
-    def _create(self, name: str) -> None:
-        if "://" not in self.checkpoint:
-            Path(self.checkpoint).mkdir(mode=0o700, parents=True, exist_ok=True)  # it will hold readings and noise
-        files, path = self._place(name)
-        files.createNewFile(path)
 
     def _place(self, name: str) -> tuple[Any, Any]:
         """Spark's own file systems, so that a checkpoint may lie wherever Spark can write."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
@@ -106,10 +106,6 @@ def _pull_inside(theta: Floats, p: int) -> Floats:
     return found
 
 
-def _admissible(theta: Floats, p: int) -> NDArray[np.bool_]:
-    return np.asarray(np.maximum(spectral_radius(theta[:, :p]), spectral_radius(-theta[:, p:])) <= ROOT_LIMIT)
-
-
 def _normal_equations(series: Floats, theta: Floats, residual: Floats, p: int) -> tuple[Floats, Floats]:
     """J'J and J'r per household; J's columns are -(x/ma)[t-i] and -(e/ma)[t-j], derivatives of the innovations."""
     count, q = theta.shape[1], theta.shape[1] - p
@@ -157,7 +153,7 @@ def _descend(
         diagonal = np.einsum("hii->hi", gram[active]) + 1e-12
         system = gram[active] + (damping[active, None] * diagonal)[:, :, None] * np.eye(theta.shape[1])
         trial = theta[active] - np.linalg.solve(system, slope[active][:, :, None])[:, :, 0]
-        inside = _admissible(trial, p)
+        inside = np.maximum(spectral_radius(trial[:, :p]), spectral_radius(-trial[:, p:])) <= ROOT_LIMIT
         homes, trial = active[inside], trial[inside]
         damping[active[~inside]] *= 4
         errors = innovations(series[homes], trial)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter, lfiltic
 
@@ -88,13 +88,8 @@ def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mea
 
     The paper's eq. (62) takes exp(m) for the mean forecast, which is biased low by exp(-v/2).
     """
-    mean, variance = _log_normal(log_mean, log_variance)
-    checks.one_of("statistic", statistic, ("mean", "median"))
-    return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))
-
-
-def _log_normal(log_mean: ArrayLike, log_variance: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     mean, variance = np.asarray(log_mean, dtype=np.float64), np.asarray(log_variance, dtype=np.float64)
     if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
         raise ParameterError("log_mean must be finite and log_variance finite and not negative")
-    return mean, variance
+    checks.one_of("statistic", statistic, ("mean", "median"))
+    return np.asarray(np.exp(mean + variance / 2 if statistic == "mean" else mean))

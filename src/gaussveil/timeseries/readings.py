@@ -181,7 +181,10 @@ def read_readings(
     if layout == "wide":
         names, homes, rows, values, labels = _melt(columns, time)
     else:
-        names, homes, values = _long(columns, household, power)
+        if household not in columns:
+            raise SchemaError(f"a long table needs the column '{household}'; found {sorted(columns)[:8]}")
+        names, homes = to_categories(columns, household)
+        values = to_float(columns, power)
         rows, labels = np.arange(minutes.size), np.full(minutes.size, power, dtype=object)
     repeated = np.zeros(minutes.size, dtype=bool)
     if time_zone is not None:
@@ -224,10 +227,3 @@ def _melt(
     homes = np.repeat(np.arange(len(names)), size)
     labels = np.repeat(np.array(names, dtype=object), size)
     return names, homes, np.tile(np.arange(size), len(names)), values, labels
-
-
-def _long(columns: Columns, household: str, power: str) -> tuple[tuple[str, ...], NDArray[Any], NDArray[Any]]:
-    if household not in columns:
-        raise SchemaError(f"a long table needs the column '{household}'; found {sorted(columns)[:8]}")
-    names, homes = to_categories(columns, household)
-    return names, homes, to_float(columns, power)

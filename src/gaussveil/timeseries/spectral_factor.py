@@ -57,7 +57,9 @@ def minimum_phase_factor(psd: ArrayLike, taps: int, *, tolerance: float | None =
     folds over. The largest relative error on the given grid must be within `tolerance`, else NumericalError (None: no
     check, the caller measures the filter itself).
     """
-    density = _one(psd)
+    density = check_psd(psd, strictly=True)
+    if density.ndim != 1:
+        raise ParameterError(f"one PSD at a time. Got shape {density.shape}.")
     points = density.size - 1
     checks.whole("taps", taps)
     fine = points * max(8, -(-8 * taps // points))
@@ -81,13 +83,6 @@ def one_pole_one_zero(rho: float, white: float, low: float) -> Filter:
     v = (1 - rho) ** 2 / rho + low * (1 - rho**2) / (rho * white)
     zero = 1 / (1 + v / 2 + np.sqrt(v + v * v / 4))  # the root inside the circle, without cancellation
     return Filter(np.sqrt(zero / (rho * white)) * np.array([1.0, -rho]), np.array([1.0, -zero]))
-
-
-def _one(psd: ArrayLike) -> Floats:
-    density = check_psd(psd, strictly=True)
-    if density.ndim != 1:
-        raise ParameterError(f"one PSD at a time. Got shape {density.shape}.")
-    return density
 
 
 def _checked(found: Filter, density: Floats, tolerance: float | None) -> Filter:

@@ -123,12 +123,6 @@ class NestedRegisters(RegisterBank):
                 self._hand_down(level, begun, generator)
             first = index - index % window
 
-    def _begin(self, index: int, generator: Generator) -> None:
-        """Noise of the windows that begin with reading `index`, the longest first."""
-        for level in range(len(self.registers) - 1, -1, -1):
-            if index % self.registers[level].samples == 0:
-                self._hand_down(level, index, generator)
-
     def _hand_down(self, level: int, index: int, generator: Generator) -> None:
         shock = int(self.filter.inner.draw((), generator)) * 2.0**-self.filter.width
         if level == len(self.registers) - 1:
@@ -160,7 +154,9 @@ class NestedRegisters(RegisterBank):
                 first = index - register.samples
                 done.append(Energy(register.name, first, register.samples, known * self.unit))
             self.sums[level] = 0
-        self._begin(index, generator)
+        for level in range(len(self.registers) - 1, -1, -1):  # noise of the windows that begin here, the longest first
+            if index % self.registers[level].samples == 0:
+                self._hand_down(level, index, generator)
         return done
 
 

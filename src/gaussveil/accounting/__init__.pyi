@@ -1,0 +1,13 @@
+from gaussveil.accounting.account import Account as Account
+from gaussveil.accounting.adjacency import Adjacency as Adjacency
+from gaussveil.accounting.certificates.certificate import Certificate as Certificate
+from gaussveil.accounting.certificates.certificate import CertificateDraft as CertificateDraft
+from gaussveil.accounting.certificates.certificate import Guarantee as Guarantee
+from gaussveil.accounting.certificates.verification import Verification as Verification
+from gaussveil.accounting.certificates.verification import verify as verify
+from gaussveil.accounting.charge import Charge as Charge
+from gaussveil.accounting.debits import Release as Release
+from gaussveil.accounting.debits import draw_identity as draw_identity
+from gaussveil.accounting.debits import transaction as transaction
+from gaussveil.accounting.diagnostics import PrivateDiagnostics as PrivateDiagnostics
+from gaussveil.accounting.ledger.ledger import Ledger as Ledger
