@@ -94,7 +94,7 @@ def test_an_integer_beyond_all_types_is_refused_in_our_words() -> None:
         as_source(pa.table({"kw": [*numbers[:9], 0]}), unit=pandas.Series(numbers, dtype=object), rows_per_unit=1)
 
 
-def test_bytes_of_no_text_are_hashed_like_others() -> None:
+def test_bytes_of_no_text_are_hashed_like_others(tmp_path: Path) -> None:
     """One cell that is not UTF-8, which a writer may leave in a column of text, stopped the release."""
     words = [b"a", b"h\xff", b"h\xfe", b"a"]
     ends = pa.array([0, 1, 3, 5, 6], pa.int32()).buffers()[1]
@@ -102,7 +102,22 @@ def test_bytes_of_no_text_are_hashed_like_others() -> None:
     found = hash_rows([text], bytes(32)).tolist()
     assert found[0] == found[3] == hash_rows([pa.array(["a"])], bytes(32))[0]
     assert len(set(found)) == 3
-    release(pa.table({"home": text, "k": [1, 1, 2, 2]}), discover("k"))
+    data = pa.table({"home": text, "k": [1, 1, 2, 2]})
+    release(data, discover("k"))
+    pq.write_table(data, tmp_path / "rows.parquet")
+    read = gaussveil.open(tmp_path / "rows.parquet")
+    release(read, discover("k"))
+    assert read.bounded("home", 1).row_count() == 3
+
+
+def test_columns_beside_text_are_read_in_their_types(tmp_path: Path) -> None:
+    """Decimals of 32 bytes came as other numbers; Arrow hands durations and halves over in types of their own."""
+    wide = pa.array([Decimal("1.5")], pa.decimal256(60, 2))
+    columns = {"wide": wide, "half": np.array([1.5], np.float16), "lasts": pa.array([7], pa.duration("us"))}
+    pq.write_table(pa.table({"home": ["a"], **columns}), tmp_path / "rows.parquet")
+    assert gaussveil.open(tmp_path / "rows.parquet").table().to_pylist() == [
+        {"home": "a", "wide": 1.5, "half": 1.5, "lasts": 7}
+    ]
 
 
 def test_rows_chosen_per_home_tell_of_persons() -> None:

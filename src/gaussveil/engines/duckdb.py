@@ -152,7 +152,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
     """SQL that names the table, and what makes the Arrow object that a pass reads, if any."""
     match location.kind:
         case "parquet":
-            if location.local and _has_coarse_times(location.files()):
+            if location.local and _may_refuse(location.files()):
                 return "gaussveil_arrow", _arrow_files(location.files(), "parquet")
             return f"read_parquet({_list(location.files())}, hive_partitioning=false)", None
         case "arrow":
@@ -168,33 +168,37 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
     return _attached(connection, location), None
 
 
-def _has_coarse_times(files: Sequence[str]) -> bool:
+def _may_refuse(files: Sequence[str]) -> bool:
+    """Whether the files have columns that DuckDB's own reader refuses for one cell: coarse times, bytes of no text."""
     from pyarrow.parquet import read_schema
 
-    return any(map(_is_coarse, read_schema(files[0]).types)) if files else False
-
-
-def _is_coarse(kind: pa.DataType) -> bool:
-    """Whether times of this type may lie beyond those that microseconds hold, which DuckDB would refuse to read."""
-    return bool(pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"))
+    kinds = map(str, read_schema(files[0]).types) if files else ()
+    return any(kind.startswith(("timestamp[s", "timestamp[ms")) or "string" in kind for kind in kinds)
 
 
 def _arrow_files(files: Sequence[str], form: str) -> Callable[[], Any]:
     """What makes the Arrow object of a pass; times beyond those that microseconds hold are missing."""
-    from pyarrow.compute import field, if_else
+    from pyarrow.compute import field
     from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
 
     dataset = arrow_files(files, format=form)
-    if not any(map(_is_coarse, dataset.schema.types)):
+    columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
+    if all(columns[name].equals(field(name)) for name in columns):
         return lambda: dataset
-    columns = {}
-    for name, kind in zip(dataset.schema.names, dataset.schema.types):
-        columns[name] = field(name)
-        if _is_coarse(kind):
-            number, most = field(name).cast(pa.int64()), (2**63 - 1) // (1_000_000 if kind.unit == "s" else 1000)
-            held = if_else((number <= most) & (number >= -most), field(name), pa.scalar(None, kind))
-            columns[name] = held.cast(pa.timestamp("us", kind.tz))
     return lambda: dataset.scanner(columns=columns, batch_size=_BATCH_ROWS)
+
+
+def _held(cells: Any, kind: pa.DataType) -> Any:
+    """Cells of any type in one that DuckDB takes from Arrow."""
+    from pyarrow.compute import if_else
+
+    if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
+        number, most = cells.cast(pa.int64()), (2**63 - 1) // (1_000_000 if kind.unit == "s" else 1000)
+        held = if_else((number <= most) & (number >= -most), cells, pa.scalar(None, kind))
+        return held.cast(pa.timestamp("us", kind.tz))
+    if kind == pa.float16() or pa.types.is_decimal256(kind):
+        return cells.cast(pa.float64() if kind.bit_width > 16 else pa.float32())
+    return cells.cast(pa.int64()) if pa.types.is_duration(kind) else cells
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, location: Location) -> str:
