@@ -1,12 +1,12 @@
 """Coverage of the 95 % intervals of private slopes, where there are 50 units per feature; data and noise drawn anew.
 
 The slopes asked for are those of the population, its targets clipped to their public bounds. FULL=1 for 1,000 draws.
+Where units have several rows: bench_unit_sums.
 """
 
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from gaussveil import PrivateLinearRegression
 from gaussveil.mechanisms import regress
 from gaussveil.mechanisms.regression.moments import NoisyMoments
 from regression_draws import SampleSums, quick_moments
-from regression_sets import Matrix, Regression, loads_of_homes, regressions
+from regression_sets import Matrix, Regression, regressions
 from side_by_side import side_by_side
 
 COVERED = 1000 if os.environ.get("FULL") else 200
@@ -29,7 +29,7 @@ Slopes = NDArray[np.bool_]  # trusted, held
 
 
 def run() -> list[Row]:
-    sets = [one for one in judged_sets() if one.rows >= ENOUGH * one.size]
+    sets = [one for one in regressions() if one.rows >= ENOUGH * one.size]
     blocks = [
         (one.name, tuple(range(begin, begin + BLOCK))) for one in sets for begin in range(FIRST, FIRST + COVERED, BLOCK)
     ]
@@ -41,18 +41,13 @@ def run() -> list[Row]:
     return [row for one in sets for epsilon in EPSILONS for row in coverage(one, epsilon, found[one.name, epsilon])]
 
 
-@lru_cache(maxsize=1)
-def judged_sets() -> list[Regression]:
-    return [*regressions(), loads_of_homes()]
-
-
 def released(block: tuple[str, tuple[int, ...]]) -> list[tuple[Matrix, list[NoisyMoments]]]:
     """The population's slopes and what is released of one draw of the data at every epsilon; noise drawn anew too.
 
     With RESUME it is kept: intervals are computed from it anew.
     """
     name, seeds = block
-    one = next(one for one in judged_sets() if one.name == name)
+    one = next(one for one in regressions() if one.name == name)
     low, high = (np.append(ends, end) for ends, end in zip((one.low, one.high), one.target))
     found = []
     for seed in seeds:

@@ -1,83 +1,107 @@
-"""What bounding the sum of a unit's rows would gain over bounding each row: excess risk on loads by home.
+"""Rows of one unit bounded together beside rows bounded one by one: excess risk, and coverage of the intervals.
 
-Twelve hours of each of 4,000 homes, the home hidden. "Ours" bounds rows one by one and charges all of a unit as if they
-were alike. The other weighs a unit's rows X, each bounded as ours, by min(1, f m/|X'X|) in the Frobenius norm, and has
-the noise of docs/mechanisms/regression.md; the best f of three is taken, without paying for the search. Same draws.
+Twelve hours of each of 4,000 homes, the home hidden; units of rows that have nothing in common; and units of five
+copies of one row, of which nothing can be gained. Both release under the same promise, spend the same on lengths and
+design effects, and have the same draws; the one has no choice but f = 1. FULL=1 for 1,000 draws
+of the homes, a fifth of the others.
 
 And the largest design effect of a slope: the variance of its sampling error over that of rows all by themselves.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from bench_regression import DELTA, EPSILONS, FIRST, ratio, risk_of
+from bench_regression_coverage import BLOCK, COVERED, Slopes, coverage, judged
 from gaussveil import PrivateLinearRegression
 from gaussveil.mechanisms import regress
-from gaussveil.mechanisms.regression import linear, moments
-from gaussveil.statistics import ExactSum
-from gaussveil.statistics.fixed_point import scaled
-from regression_draws import UNIT, SampleSums, quick_moments
-from regression_sets import Matrix, Regression, loads_of_homes
+from gaussveil.mechanisms.regression import unit_sums
+from regression_draws import SampleSums, quick_moments
+from regression_sets import Matrix, Regression, Sample, loads_of_homes, normal
+from side_by_side import side_by_side
 
-DRAWS = 60
+BESIDE = 100  # draws of rows bounded one by one
 COUNTED = 100
-FRACTIONS = (1.0, 0.7, 0.5, 0.35)  # 1: rows one by one
+Found = list[tuple[float, float | None, Slopes]]  # by epsilon: risk of units together, of rows one by one, coverage
 
 
-@dataclass
-class UnitSums(SampleSums):
-    """Sums of rows whose units are weighted down to `fraction` of the most that their rows could be."""
+def sets() -> list[Regression]:
+    return [loads_of_homes(), apart(), copies()]
 
-    fraction: float = 1.0
 
-    def aggregate(self, statistic: Any, columns: Any, group: Any = None) -> ExactSum:
-        if statistic.targets == 0 or self.fraction == 1:
-            return super().aggregate(statistic, columns, group)
-        rows = statistic.weighted(self.values)
-        units = rows[1:-2].T.reshape(-1, self.rows_per_unit, len(rows) - 3)
-        length = np.linalg.norm(np.einsum("umi,umj->uij", units, units), axis=(1, 2))
-        weight = np.minimum(1.0, self.fraction * self.rows_per_unit / np.maximum(length, 1e-300))
-        gram = (rows * np.repeat(weight, self.rows_per_unit)) @ rows.T
-        return ExactSum(scaled(np.rint(gram / UNIT).astype(np.int64), 0), UNIT)
+def apart() -> Regression:
+    """Rows of one unit have nothing in common."""
+    one = normal("apart: 2,000 units of 10 rows, d=8", 20_000, 8, share=0.7)
+    return replace(one, rows=2_000, rows_per_unit=10)
+
+
+def copies() -> Regression:
+    """Rows of one unit are all alike."""
+    one = normal("copies: 2,000 units of 5 rows, d=5", 2_000, 5, share=0.7)
+
+    def draw(seed: int) -> Sample:
+        rows, target, best = one.draw(seed)
+        return np.repeat(rows, 5, axis=0), np.repeat(target, 5), best
+
+    return replace(one, draw=draw, rows_per_unit=5)
 
 
 def run() -> list[dict[str, Any]]:
-    one = loads_of_homes()
-    risk, found = risk_of(one), np.zeros((len(FRACTIONS), len(EPSILONS), DRAWS))
-    low, high = (np.append(ends, end) for ends, end in zip((one.low, one.high), one.target))
-    for place, seed in enumerate(range(FIRST, FIRST + DRAWS)):
-        sample = one.draw(seed)
-        values = np.vstack((sample[0].T, sample[1]))
-        for f, fraction in enumerate(FRACTIONS):
-            given = UnitSums(values, one.rows_per_unit, fraction=fraction)
-            powers = {"1": 0, "x": 1, "y": 0, "xx": 2, "xy": 1, "yy": 0}
-            energies = {name: each * fraction ** powers[name] for name, each in moments.block_energies(1).items()}
-            with (
-                mock.patch.object(moments, "block_energies", return_value=energies),
-                mock.patch.object(linear, "block_energies", return_value=energies),
-            ):
-                for e, epsilon in enumerate(EPSILONS):
-                    model = PrivateLinearRegression(epsilon=epsilon, delta=DELTA)
-                    fit = regress(quick_moments(model, given, low, high, seed, targets=1))
-                    found[f, e, place] = risk(fit.coefficients, sample)
+    ends = [FIRST + COVERED // (5 if place else 1) for place in range(len(sets()))]
+    items = [(place, begin) for place, end in enumerate(ends) for begin in range(FIRST, end, BLOCK)]
+    found = dict(zip(items, side_by_side(drawn, items)))
     rows = []
-    for epsilon, risks in zip(EPSILONS, found.mean(axis=2).T):
-        best = 1 + int(np.argmin(risks[1:]))
-        name = f"{one.name}, epsilon {epsilon:g}: excess risk, unit sums bounded / rows bounded"
-        note = f"{DRAWS} draws; f = {FRACTIONS[best]:g}, the best of {', '.join(map(str, FRACTIONS[1:]))}"
-        rows.append(ratio(name, float(risks[best]), float(risks[0]), 1, note) | {"goal": None, "met": True})
-    return rows + known_effects(one)
+    for place, one in enumerate(sets()):
+        draws = [each for item in items if item[0] == place for each in found[item]]
+        for number, epsilon in enumerate(EPSILONS):
+            cells = [draw[number] for draw in draws]
+            both = np.asarray([cell[:2] for cell in cells if cell[1] is not None])
+            name = f"{one.name}, epsilon {epsilon:g}: excess risk, unit sums bounded / rows bounded"
+            mine, peer = both.mean(axis=0).tolist()
+            rows.append(
+                ratio(name, mine, peer, 1, f"{len(both)} draws") | ({"goal": None, "met": True} if place == 2 else {})
+            )
+            rows += coverage(one, epsilon, [cell[2] for cell in cells])
+    return rows + known_effects(loads_of_homes())
+
+
+def drawn(item: tuple[int, int]) -> list[Found]:
+    """Some draws of one set."""
+    place, begin = item
+    one = sets()[place]
+    risk = risk_of(one)
+    low, high = (np.append(ends, end) for ends, end in zip((one.low, one.high), one.target))
+
+    def at(seed: int) -> Found:
+        sample = one.draw(seed)
+        given = SampleSums(np.vstack((sample[0].T, sample[1])), one.rows_per_unit)
+
+        def moments() -> list[Any]:
+            models = [PrivateLinearRegression(epsilon=epsilon, delta=DELTA) for epsilon in EPSILONS]
+            return [quick_moments(model, given, low, high, seed, targets=1) for model in models]
+
+        def risks(released: list[Any]) -> list[float]:
+            return [risk(regress(each).coefficients, sample) for each in released]
+
+        together = moments()
+        alone: list[Any] = [None] * len(EPSILONS)
+        if seed < FIRST + BESIDE:
+            with mock.patch.object(unit_sums, "FRACTIONS", (1.0,)):
+                alone = risks(moments())
+        return [*zip(risks(together), alone, [judged(each, sample[2][1:]) for each in together])]
+
+    return [at(seed) for seed in range(begin, begin + BLOCK)]
 
 
 def known_effects(one: Regression) -> list[dict[str, Any]]:
     """Design effects of the slopes."""
-    drawn = (one.draw(seed) for seed in range(FIRST, FIRST + COUNTED))
-    effects = [design_effects(one, rows, np.clip(target, *one.target)) for rows, target, _ in drawn]
+    draws = (one.draw(seed) for seed in range(FIRST, FIRST + COUNTED))
+    effects = [design_effects(one, rows, np.clip(target, *one.target)) for rows, target, _ in draws]
     most, totals = np.mean(effects, axis=0).max(axis=1)
     note = f"of {one.rows_per_unit} at most; {totals:.2f} by the totals of the features of each unit"
     plain = {"peer": None, "ratio": None, "goal": None, "met": True, "note": note}

@@ -34,6 +34,7 @@ class SampleSums:
     values: Matrix
     rows_per_unit: int = 1
     sums: dict[Any, ExactSum] = field(default_factory=dict)
+    cells: dict[Any, UnitCells] = field(default_factory=dict)
     view: ClassVar[View] = View((), "unit")
 
     def aggregate(self, statistic: Any, columns: Any, group: Any = None) -> ExactSum:
@@ -46,13 +47,12 @@ class SampleSums:
 
     def fold_units(self, reader: Any, totals: Any, kept: Any) -> Any:
         """Units are consecutive rows."""
-        cells = [
-            each.reshape(-1, self.rows_per_unit).sum(axis=1)
-            for each in reader.integers(dict(zip(reader.present, self.values)))
-        ]
-        features = np.asarray(cells)[:, :, None]
-        rows = np.full(features.shape[1:], self.rows_per_unit)
-        return totals.fold([UnitCells(pa.nulls(len(rows)), rows, features, ())])
+        if reader not in self.cells:
+            each = reader.integers(dict(zip(reader.present, self.values)))
+            features = np.asarray([one.reshape(-1, self.rows_per_unit).sum(axis=1) for one in each])[:, :, None]
+            rows = np.full(features.shape[1:], self.rows_per_unit)
+            self.cells = {reader: UnitCells(pa.nulls(len(rows)), rows, features, ())}
+        return totals.fold([self.cells[reader]])
 
 
 class Quick(Draws):

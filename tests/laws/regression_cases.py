@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from gaussveil.mechanisms import PrivateLogisticRegression
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.logistic import LIFT, STEPS, gradient_steps
-from gaussveil.mechanisms.regression.moments import LOOK_SHARE, Look, draw_moments
+from gaussveil.mechanisms.regression.moments import LENGTH_SHARE, LOOK_SHARE, Look, draw_moments
 from gaussveil.mechanisms.regression.rows import Table
-from gaussveil.mechanisms.regression.unit_scores import REACH, unit_effects
+from gaussveil.mechanisms.regression.unit_sums import FRACTIONS, REACH, WholeUnits
 from gaussveil.noise import GaussianNoise
 from gaussveil.statistics import Block, ExactSum, Labels, Statistic
 from gaussveil.statistics.source import View
@@ -47,8 +48,9 @@ class OneBlock:
     def fold_units(self, reader: Any, totals: Any, kept: Any) -> Any:
         """All rows are one unit's."""
         sums = np.array([[[each.sum()]] for each in reader.integers(dict(zip(reader.present, self.values)))])
-        units = int(self.values.shape[1] > 0)
-        return totals.fold([UnitCells(pa.nulls(units), np.ones((units, 1), dtype=np.int64), sums[:, :units], ())])
+        rows = self.values.shape[1]
+        units = int(rows > 0)
+        return totals.fold([UnitCells(pa.nulls(units), np.full((units, 1), rows), sums[:, :units], ())])
 
 
 def number(certificate: Certificate, name: str) -> float:
@@ -84,24 +86,29 @@ def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) 
 
     The outputs are those of the look, then the matrix, which is drawn in fixed units (whatever the look tells, its
     shares of the budget are the same), and what the weights lack: of these rows nothing. Where units have several rows
-    the squares of their part in two coefficients follow, as long as can be: A is fixed, too.
+    theirs are bounded to a quarter of the most, and are all alike and that long: how many rows there are of each length
+    follows, then the squares of their part in two coefficients, as long as can be: A is fixed, too.
     """
     supervised, several = "y" in blocks, unit_rows > 1
-    columns = 1 + supervised
-    places = np.triu_indices(1 + columns)
+    columns, cell = 1 + supervised, 0.5 if unit_rows > 1 else 1.0
+    fraction = cell**2
+    halved = np.array([math.sqrt(0.5) if several and block in ("xx", "yy") else 1.0 for block in blocks])
 
     def rows_of(count: int, *values: float) -> tuple[Any, Matrix]:
-        cells = np.array(values or [1.0] * count)
+        cells = np.array(values or [cell] * count)
         return (
             pd.DataFrame({"home": np.zeros(count, dtype=np.int64), "x": cells}) if several else cells[:, None],
             np.ones(count),
         )
 
     nobody, somebody = rows_of(0), rows_of(unit_rows)
-    filled = np.append(np.ones(3 + len(blocks)) * (1 - 2.0**-50), 0.0)  # the x-part leaves room for its rounding
+    full = np.array([cell ** block.count("x") for block in ("1", "x", "xx", *blocks)])
+    full[3:] *= halved
+    filled = np.append(full * (1 - 2.0**-50), 0.0)  # the x-part leaves room for its rounding
     longest = unit_rows**2 * math.sqrt(REACH**2 + 3 * 2)
     if several:
-        filled = np.append(filled, [longest * (1 - 2.0**-40) / unit_rows, 0.0])
+        lengths = np.asarray(FRACTIONS) == fraction
+        filled = np.concatenate((filled, lengths, [longest * (1 - 2.0**-40) / unit_rows, 0.0]))
 
     def build(**changes: Any) -> Any:
         bounds = {"bounds": (-1.0, 1.0)} | ({"target_bounds": (-1.0, 1.0)} if supervised else {})
@@ -110,34 +117,43 @@ def moments(name: str, kind: type, blocks: tuple[str, ...], unit_rows: int = 1) 
 
     def block_scales(certificate: Certificate) -> dict[str, float]:
         rest = row_shift(certificate) * math.sqrt(1 - LOOK_SHARE)
-        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest)
+        found: dict[str, float] = build()._scales(1, int(supervised), Look(1000.0, np.zeros(1), 1.0), rest, fraction)[1]
         return found
 
     def scales(certificate: Certificate) -> Matrix:
         declared = block_scales(certificate)
         each = [declared[block] * (math.sqrt(2) if block in ("xx", "yy") else 1.0) for block in blocks]
-        squares = [longest / unit_shift(certificate)] * 2 if several else []
-        return np.concatenate((look_scales(certificate), each, [declared["1"]], squares))
+        by_unit = []
+        if several:
+            lengths, squares = unit_shifts(certificate)
+            by_unit = [1 / lengths] * len(FRACTIONS) + [longest / (unit_rows * squares)] * 2
+        return np.concatenate((look_scales(certificate), each * halved, [declared["1"]], by_unit))
 
-    def unit_shift(certificate: Certificate) -> float:
-        return unit_rows * number(certificate, "row_mean_shift") * math.sqrt(number(certificate, "unit_share"))
+    def unit_shifts(certificate: Certificate) -> list[float]:
+        shares = LENGTH_SHARE, number(certificate, "unit_share") - LENGTH_SHARE
+        return [number(certificate, "row_mean_shift") * math.sqrt(share) for share in shares]
 
     def draws(mechanism: Any, data: Any, count: int) -> Matrix:
         certificate = build(epsilon=mechanism.epsilon, delta=mechanism.delta).fit(*nobody).certificate_
         targets = ("y",) * supervised
-        rows = np.repeat(np.asarray(data[0])[:, -1:].astype(float).T, columns, axis=0)
+        rows = np.stack((np.asarray(data[0])[:, -1].astype(float), data[1]))[:columns]
         units, made = np.array([[0.0, 1.0]] * columns), []
         for _ in range(count):
             source = OneBlock(rows, rows_per_unit=unit_rows)
             table = Table(source, ("x",), targets, ("x",), targets, "row")  # type: ignore[arg-type]
             passes = Recorded(table, number(certificate, "mean_shift"), mechanism.generator)
             Look.at(passes, units, row_shift(certificate) * math.sqrt(LOOK_SHARE))
-            matrix, _, lacking = draw_moments(passes, units, block_scales(certificate))
+            whole = WholeUnits(passes, units)
+            grams = replace(whole.grams, fraction=fraction) if several else None
+            declared = block_scales(certificate)
+            draw_moments(whole, declared, grams)
             outputs = passes.__dict__["outputs"]
-            drawn = [*outputs[:3], matrix[places], [lacking]]
-            if several:
-                unit_effects(passes, units, np.zeros((1, 2)), np.diag([1e9, 0.0])[None], 1.0, unit_shift(certificate))
-                drawn.append(outputs[-1])
+            drawn = [*outputs[:3], *(outputs[3 + [*declared].index(block)] for block in blocks), outputs[-1]]
+            if grams is not None:
+                lengths, squares = unit_shifts(certificate)
+                whole.left_by(lengths)
+                whole.effects(grams, np.zeros((1, 2)), np.diag([1e9, 0.0])[None], 1.0, squares)
+                drawn += outputs[-2:]
             made.append(np.concatenate(drawn))
         return np.stack(made)
 

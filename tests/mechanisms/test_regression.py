@@ -22,9 +22,16 @@ from gaussveil.mechanisms import (
 )
 from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.logistic import LogisticRows
-from gaussveil.mechanisms.regression.moments import Look, block_energies, block_scales
+from gaussveil.mechanisms.regression.moments import Look, block_scales
 from gaussveil.mechanisms.regression.rows import Table, WeightedRows
-from gaussveil.mechanisms.regression.unit_scores import ScoreReader, ScoreSquares
+from gaussveil.mechanisms.regression.unit_sums import (
+    FRACTIONS,
+    GramReader,
+    RowsByLength,
+    ScoreSquares,
+    UnitGrams,
+    block_energies,
+)
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import Block, ExactSum, FixedPoint, as_source
 
@@ -262,33 +269,64 @@ def test_rows_of_one_unit_that_differ_make_no_wider_intervals() -> None:
     assert np.all((model.moments_.effects > 0.7) & (model.moments_.effects < 1.5))
     assert model.std_error_ == pytest.approx(0.6 / np.sqrt(12_000 / 3), rel=0.35)
     assert model.certificate_.parameters["unit_share"] == 0.1
-    assert "squares of each unit's part" in model.certificate_.released
+    assert "how long the sums of units are, and squares of each unit's part" in model.certificate_.released
     single = PrivateLinearRegression(**GIVEN, unit=np.arange(3000), rows_per_unit=1).fit(ROWS, TARGET)
     assert single.moments_.effects is None  # nothing to tell, nothing spent
     assert single.certificate_.parameters["unit_share"] == 0.0
 
 
-def test_no_unit_moves_its_squares_by_more_than_was_charged() -> None:
-    """Whatever rows a unit has, and in whatever order; also what is told apart by the public map is exact."""
-    rng, limit = np.random.default_rng(8), 50.0
+def test_no_unit_moves_its_sums_by_more_than_was_charged() -> None:
+    """Whatever rows a unit has, and in whatever order: blocks of the matrix, rows by length, squares of scores."""
+    rng, most, fraction, limit = np.random.default_rng(8), 9, 0.25, 50.0
     rows = WeightedRows(centre=(0.0,) * 3, scale=(1.0,) * 3, row_norm=1.0, targets=1)
-    squares = ScoreSquares((tuple(map(tuple, rng.normal(size=(3, 3)).tolist())),), limit)
-    reader = ScoreReader("home", (), present=("a", "b", "y"), rows=rows, lines=((0.1, 3.0, -2.0),))
-    base = rng.normal(size=(40, 3))
-    longest = 0.0
-    for more in (rng.normal(size=(5, 3)), np.full((9, 3), 1e308), [[1.0, 0, -9]] * 900, rng.normal(size=(200, 3)) * 50):
+    reader = GramReader("home", (), present=("a", "b", "y"), rows=rows)
+    grams = UnitGrams(reader, most, fraction)
+    matrix = tuple(map(tuple, rng.normal(size=(3, 3)).tolist()))
+    passes: list[Any] = [
+        (grams, grams.unit),
+        (RowsByLength(grams), 1.0),
+        (ScoreSquares(grams, ((0.1, 3.0, -2.0),), (matrix,), limit), FixedPoint(limit).unit),
+    ]
+    kind = np.append(reader.kind, "1")
+    base, longest = rng.normal(size=(40, 3)), dict.fromkeys([*kind, "rows", "squares"], 0.0)
+    filled, wild = np.array([[0.4, 0.3, -9.0]] * most), np.full((most, 3), 1e308)
+    for more in (rng.normal(size=(5, 3)), wild, filled, [[1.0, 0, -9]] * most, rng.normal(size=(most, 3)) * 50):
         found = []
         for values in (base, np.concatenate((base, more)), np.concatenate((base, more))[::-1]):
             home = np.sort(np.r_[np.arange(40) // 4, np.full(len(values) - 40, 99)])
             home = home if np.array_equal(values[:40], base) else home[::-1]
-            frame = pd.DataFrame(values, columns=["a", "b", "y"]).assign(home=home)
-            state = as_source(frame).fold_units(reader, squares, [])
-            found.append(ExactSum(state["squares"], FixedPoint(limit).unit).to_float())
-        moved = float(np.linalg.norm(found[1] - found[0]))
-        assert np.array_equal(found[1], found[2])
-        assert moved <= limit
-        longest = max(longest, moved)
-    assert longest > 0.99 * limit
+            source = as_source(pd.DataFrame(values, columns=["a", "b", "y"]).assign(home=home))
+            kept: list[Any] = []
+            found.append(
+                [ExactSum(source.fold_units(reader, one, kept)["sums"], unit).to_float() for one, unit in passes]
+            )
+        assert all(np.array_equal(one, other) for one, other in zip(found[1], found[2]))
+        blocks, lengths, squares = (after - before for before, after in zip(*found[:2]))
+        moved = {name: float(np.linalg.norm(blocks[kind == name])) for name in set(kind.tolist())}
+        moved |= {"rows": float(np.linalg.norm(lengths)), "squares": float(np.linalg.norm(squares))}
+        longest = {name: max(before, moved[name]) for name, before in longest.items()}
+    charged = {name: most * math.sqrt(energy) for name, energy in block_energies(1, fraction).items()}
+    charged |= {"rows": most, "squares": limit}
+    assert all(0.99 * charged[name] < each <= charged[name] for name, each in longest.items())
+
+
+def test_units_are_bounded_together_where_their_rows_differ() -> None:
+    """Where they are alike nothing is gained by it, and nothing is done."""
+    rng = np.random.default_rng(9)
+    homes, each = np.repeat(np.arange(1000), 8), rng.uniform(-1, 1, size=(1000, 4))
+    alike, apart = np.repeat(each, 8, axis=0), rng.uniform(-1, 1, size=(8000, 4))
+    noise = []
+    for rows in (alike, apart):
+        target = rows @ [0.5, -0.3, 0.0, 0.1] + 0.2 * rng.normal(size=8000)
+        settings: dict[str, Any] = {**GIVEN, "epsilon": 3.0, "delta": 1e-6, "unit": homes, "rows_per_unit": 8}
+        moments = PrivateLinearRegression(**settings, generator=SeededGenerator(1)).fit(rows, target).moments_
+        noise.append(moments.variance[1, 2] / moments.count**2)
+        del settings["target_bounds"]
+        components = PrivatePCA(**settings, generator=SeededGenerator(1)).fit(rows)
+        noise[-1] = noise[-1], components.moments_.variance[1, 2] / components.count_**2
+    assert noise[1][0] < 0.5 * noise[0][0]
+    assert noise[1][1] < 0.7 * noise[0][1]
+    assert FRACTIONS[0] == 1  # rows that no bound of their sums shortens
 
 
 def test_with_much_budget_it_is_least_squares_and_the_summary_says_so() -> None:

@@ -24,12 +24,12 @@ from gaussveil.mechanisms.regression.moments import (
     MomentsMechanism,
     NoisyMoments,
     Scales,
-    block_energies,
     block_entries,
     block_scales,
     noise_edge,
 )
 from gaussveil.mechanisms.regression.rows import Table
+from gaussveil.mechanisms.regression.unit_sums import Left, block_energies
 from gaussveil.typing import Floats
 
 NORMAL_ROWS = 2**16  # drawn, seed fixed, to see what their weights do to a normal law
@@ -37,6 +37,7 @@ ROUNDS = 4
 ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
+HARDLY_ANY = 0.002  # of all weight is lost where units are bounded, as far as can be told
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
 
 
@@ -62,18 +63,19 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         moments = self.moments_ = self._released(Table.of(self, X)).value
         sums, noise = moments.centred()
         scale, count = moments.scale, moments.count
+        own = self._own = count / moments.rows_per_unit  # rows of one unit may be all alike
         values, vectors = np.linalg.eigh(sums / count)
         seen = np.maximum(values, 0.0)
         values, weight, varied = unweighted(seen)
         raw = (vectors * values) @ vectors.T
         diagonal = np.diag(raw)
-        deviation = np.sqrt(noise / count**2 + (np.outer(diagonal, diagonal) + raw**2) / count)
+        deviation = np.sqrt(noise / count**2 + (np.outer(diagonal, diagonal) + raw**2) / own)
         units = np.outer(scale, scale)
         self.count_, self.location_ = count, moments.centre + scale * moments.means
         self.covariance_, self.std_error_ = raw * units, deviation * units
         reach = NORMAL_95 * self.std_error_
         self.interval_ = np.stack((self.covariance_ - reach, self.covariance_ + reach), axis=-1)
-        doubt = math.sqrt(moments.variance[0, 0] / count**2 + varied * (1 / count + 1 / NORMAL_ROWS))
+        doubt = math.sqrt(moments.variance[0, 0] / count**2 + varied * (1 / own + 1 / NORMAL_ROWS))
         total = max(float(np.sum(values)), 1e-300)
         self.normal_ = bool(abs(moments.weight - weight) < ODD * doubt and total * FAR > 1)
         # shares of each variance: what weights took beyond a normal law's, the doubt about it, all they may have taken
@@ -81,10 +83,14 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         self._taken = tuple(TAILS * each / total for each in (weight - moments.weight, doubt, most))
         return self
 
-    def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
+    def _scales(
+        self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
+    ) -> tuple[float, Scales]:
+        """Least noise of units of which hardly any is weighted down, which variances would lack."""
         entries = block_entries(size, 0)
         weights = {block: each * entries[block] for block, each in {"1": 1.6, "x": 0.2, "xx": 1.0}.items()}
-        return block_scales(weights, block_energies(0), mean_shift)
+        scales = block_scales(weights, block_energies(0, fraction), mean_shift)
+        return scales["xx"] if left[0] >= 1 - max(HARDLY_ANY, left[1]) else math.inf, scales
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -122,8 +128,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         edge = noise_edge(noise)
         kept = min(wanted or max(1, int(np.sum(values > edge))), size)
         signs = np.sign(vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)])
-        spread = _spread(vectors[:, :kept], vectors, noise) + np.outer(values[:kept], values) / self.count_
-        deviation = np.sqrt(np.diag(spread) + values[:kept] ** 2 / self.count_)
+        spread = _spread(vectors[:, :kept], vectors, noise) + np.outer(values[:kept], values) / self._own
+        deviation = np.sqrt(np.diag(spread) + values[:kept] ** 2 / self._own)
         gaps = values[:kept, None] - values
         np.fill_diagonal(gaps, np.inf)
         gaps = np.where(np.abs(gaps) < deviation[:, None] / 10, deviation[:, None] / 10, gaps)
@@ -135,7 +141,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept] - lifted
         self.explained_variance_ratio_ = self.explained_variance_ / max(float(np.sum(values)), 1e-300)
         # no eigenvalue moves further than the largest of the noise's, that of sampling beside it (Weyl)
-        sampled = 2 * np.sqrt(values[0] * np.sum(values) / self.count_)
+        sampled = 2 * np.sqrt(values[0] * np.sum(values) / self._own)
         reach = NORMAL_95 * np.hypot(deviation, unsure) + np.where(self.trusted_, 0.0, edge + sampled + lacking)
         ends = self.explained_variance_ - reach, self.explained_variance_ + reach
         self.explained_variance_interval_ = np.stack((np.maximum(ends[0], 0.0), ends[1]), axis=1)

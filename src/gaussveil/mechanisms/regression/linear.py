@@ -3,7 +3,7 @@
 What predicts is shrunk along the directions where noise hides the slopes (`solved`). What is shrunk is biased, so
 intervals come from the sums C and c as they were released, under a prior so wide that each slope could explain all of
 the target by itself. Where units have several rows a pass over whole units tells how far these vary together
-(`unit_scores`).
+(`unit_sums`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gaussveil.mechanisms.records import new_rows
-from gaussveil.mechanisms.regression.bounded import Draws
 from gaussveil.mechanisms.regression.moments import (
     NORMAL_95,
     Look,
     MomentsMechanism,
     NoisyMoments,
     Scales,
-    block_energies,
     block_entries,
     block_scales,
 )
 from gaussveil.mechanisms.regression.rows import Table
 from gaussveil.mechanisms.regression.solved import TARGET_VARIANCE, Solved, conditioned
-from gaussveil.mechanisms.regression.unit_scores import unit_effects
+from gaussveil.mechanisms.regression.unit_sums import Left, UnitGrams, WholeUnits, block_energies
 from gaussveil.typing import Floats, Integers
 
 LEVEL_VARIANCE = 1 / 9  # of a mean within [-1, 1]: three deviations
 CARES = 10.0 ** np.arange(0, -4, -0.5)  # for slopes, beside the mean
+MOST = 0.9  # of all weight is left where units are bounded: slopes may have less of a signal than is predicted
 UNTRUSTED = 0.08  # of its prior variance left to a slope: noise may have had a hand in showing it
 BARELY = 0.65  # of what may be left: from there on trust may be owed to noise that makes a slope look small
 STRETCH = 3.0  # of its variance, away from zero, for a slope that is only just trusted
@@ -206,7 +205,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         row_norm: radius, in units of half a range, beyond which a row's weight falls; by default from a first look.
         target: name, or names, of the target's column where X is a `Source`.
         unit, rows_per_unit: who is protected and how many rows of each are used; by default each row is its own unit.
-            Of several rows a tenth of the budget tells how far they vary together.
+            Of several rows a tenth of the budget tells how long their sums are and how far they vary together.
         account, generator: as in `GaussianRelease`.
 
     Attributes: `coef_`, `intercept_`, `std_error_`, `interval_` (95 %: sampling and privacy noise), `fits_` (one
@@ -237,12 +236,19 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
         self.interval_ = gathered([one.interval[1:] for one in self.fits_])
         return self
 
-    def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
+    def _scales(
+        self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
+    ) -> tuple[float, Scales]:
         """Least predicted risk of a nominal target, half of whose variance is explained by slopes of equal size.
 
         Where noise leaves nothing to tell of the slopes the budget goes to the mean.
         """
-        entries, energies = block_entries(size, targets), block_energies(targets)
+        surely = max(left[0] - left[1], 1e-3)
+        entries, energies, rows = (
+            block_entries(size, targets),
+            block_energies(targets, fraction),
+            look.rows * min(surely, 1.0),
+        )
         column, signal = look.square / size, TARGET_VARIANCE / 2
         slope = signal / look.square
 
@@ -251,15 +257,16 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             each = {"1": TARGET_VARIANCE, "y": 1.0, "yy": care * 0.1, "x": care * TARGET_VARIANCE / column}
             each |= {"xy": care / column, "xx": care**2 * 2 * slope / column}
             scales = block_scales({name: one * entries[name] for name, one in each.items()}, energies, mean_shift)
-            level = (scales["y"] ** 2 + TARGET_VARIANCE * scales["1"] ** 2) / look.rows**2
-            lost = size / column * scales["xy"] ** 2 / look.rows**2
-            lost += signal / (signal + lost) * size / column * size * slope * scales["xx"] ** 2 / look.rows**2
+            level = (scales["y"] ** 2 + TARGET_VARIANCE * scales["1"] ** 2) / rows**2
+            lost = size / column * scales["xy"] ** 2 / rows**2
+            lost += signal / (signal + lost) * size / column * size * slope * scales["xx"] ** 2 / rows**2
             risk = LEVEL_VARIANCE * level / (LEVEL_VARIANCE + level) + signal * lost / (signal + lost)
-            return risk, scales
+            return risk + signal * (1 + size) / rows, scales  # and sampling's
 
-        return min((planned(care) for care in CARES), key=lambda one: one[0])[1]
+        risk, scales = min((planned(care) for care in CARES), key=lambda one: one[0])
+        return risk if surely >= MOST else math.inf, scales
 
-    def _by_unit(self, draws: Draws, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
+    def _by_unit(self, units: WholeUnits, grams: UnitGrams, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
         """Design effects of every target's level and slopes."""
         size, means, count = len(moments.feature_names), moments.means, moments.count
         lines, parts = [], []
@@ -267,8 +274,7 @@ class PrivateLinearRegression(MomentsMechanism, RegressorMixin, BaseEstimator):
             one = Solved.of(moments, np.arange(size), place)
             lines.append([means[place] - means[:size] @ one.slopes, *one.slopes])
             parts.append(one.unit_parts(count, means[:size]))
-        units = np.stack((moments.centre, moments.scale), axis=1)
-        effects = unit_effects(draws, units, np.asarray(lines), np.asarray(parts), count, mean_shift)
+        effects = units.effects(grams, np.asarray(lines), np.asarray(parts), count, mean_shift)
         return replace(moments, effects=effects)
 
     def predict(self, X: Any, return_interval: bool = False) -> Any:

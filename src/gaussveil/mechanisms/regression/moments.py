@@ -9,7 +9,8 @@ sum of 1 - w^2, with the noise of the sum of w^2: the two together move by no mo
 Theorem (derived: docs/mechanisms/regression.md). With |x-part| <= 1, |y_j| <= 1 and k targets a row moves the blocks
 (1, x, y, xx, xy, yy) by squared lengths of at most b = (1, 1, k, 1/2, k, k^2/2), where in xx and yy the diagonal has
 twice the variance of the rest. A unit of m rows then has N(t, 1) against N(0, 1) as dominating pair, t^2 = m^2 sum
-b_i/s_i^2. For weights w_i of the blocks' errors, s_i^2 = sqrt(b_i/w_i) sum_j sqrt(b_j w_j) m^2/t^2 is least.
+b_i/s_i^2. For weights w_i of the blocks' errors, s_i^2 = sqrt(b_i/w_i) sum_j sqrt(b_j w_j) m^2/t^2 is least. Where m is
+more than 1 the rows of a unit are bounded together, and b is smaller (`unit_sums`).
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from gaussveil.accounting import Release
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.regression.bounded import BoundedMechanism, Draws
 from gaussveil.mechanisms.regression.rows import Table, WeightedRows
+from gaussveil.mechanisms.regression.unit_sums import FRACTIONS, WIDEST, Left, UnitGrams, WholeUnits, block_energies
 from gaussveil.statistics import ExactSum
 from gaussveil.statistics.block import Grouping
 from gaussveil.statistics.fixed_point import carry
 from gaussveil.typing import Floats
 
 LOOK_SHARE = 0.1  # of t^2
+LENGTH_SHARE = 0.02  # of t^2, where units have several rows: how long their sums are
 SURELY = 4.5  # noise deviations above which a mean square is taken for known
 TYPICAL = 0.4  # of the square root of the number of columns: length of a row in units of half a range
 NORMAL_95 = 1.959963984540054
@@ -87,7 +90,7 @@ class NoisyMoments:
     lacking: float
     rows_per_unit: int = 1
     effects: Floats | None = None
-    """Design effects of level and slopes of every target, where units have several rows (`unit_scores`)."""
+    """Design effects of level and slopes of every target, where units have several rows (`unit_sums`)."""
 
     @property
     def count(self) -> float:
@@ -127,48 +130,59 @@ class NoisyMoments:
 class MomentsMechanism(BoundedMechanism):
     """Base of the estimators that release `NoisyMoments`; `reach` is the radius over the rows' root mean square.
 
-    Where units have several rows `unit_share` of the budget is kept for what `_by_unit` reads of whole units.
+    Where units have several rows `unit_share` of the budget is kept for their lengths and for what `_by_unit` reads.
     """
 
     reach: ClassVar[float]
-    unit_share: ClassVar[float] = 0.0
+    unit_share: ClassVar[float] = LENGTH_SHARE
 
     @abstractmethod
-    def _scales(self, size: int, targets: int, look: Look, mean_shift: float) -> Scales:
-        """Noise of the blocks: a public rule of what the look told, its mean square in units of the radius."""
+    def _scales(
+        self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
+    ) -> tuple[float, Scales]:
+        """Predicted risk, and the noise of the blocks: a public rule of what the look told, its mean square in units of
+        the radius, where units are bounded to this fraction, which leaves so much of their weight.
+        """
 
     def _released(self, table: Table, target_bounds: Any = "auto") -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
         given, rows = self._given_norm(), table.source.rows_per_unit
-        share = self.unit_share if rows > 1 else 0.0
+        share = self.unit_share if rows > 1 and math.comb(size + targets + 2, 2) <= WIDEST else 0.0
 
-        def draw(draws: Draws, units: Floats, left: float) -> NoisyMoments:
-            kept, left = left * math.sqrt(share), left * math.sqrt(1 - share)
+        def draw(draws: Draws, units: Floats, whole: float) -> NoisyMoments:
+            left = whole * math.sqrt(1 - share)
             look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
             norm = given or self.reach * math.sqrt(look.square)
             centre, scale = units.T.copy()
             centre[:size] += look.middle * scale[:size]
             scale[:size] *= norm
             look = replace(look, square=min(look.square / norm**2, 1.0))
-            scales = self._scales(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
-            matrix, variance, lacking = draw_moments(draws, np.stack((centre, scale), axis=1), scales)
+            placed, left = np.stack((centre, scale), axis=1), left * math.sqrt(1 - LOOK_SHARE)
+            together = WholeUnits(draws, placed)
+            kept = together.left_by(whole * math.sqrt(LENGTH_SHARE)) if share else {1.0: (1.0, 0.0)}
+            plans = {each: self._scales(size, targets, look, left, each, weight) for each, weight in kept.items()}
+            fraction = min(plans, key=lambda each: plans[each][0])
+            grams = replace(together.grams, fraction=fraction) if share else None
+            drawn = draw_moments(together, plans[fraction][1], grams)
             named = table.feature_names, table.target_names
-            moments = NoisyMoments(*named, matrix, variance, centre, scale, look, lacking, rows)
-            return self._by_unit(draws, moments, rows * kept) if share else moments
+            moments = NoisyMoments(*named, *drawn[:2], centre, scale, look, drawn[2], rows)
+            spared = whole * math.sqrt(share - LENGTH_SHARE * bool(share))
+            return moments if grams is None else self._by_unit(together, grams, moments, spared)
 
         return self._publish_sums(
             table,
             draw,
             released=f"second moments of {size} features and {targets} target{'s' * (targets != 1)}"
-            + ", and squares of each unit's part in the coefficients" * bool(share),
-            coordinates=(1 + size + targets) ** 2 + size + 2 + (1 + size) * targets * bool(share),
+            + ", and how long the sums of units are" * bool(share)
+            + ", and squares of each unit's part in the coefficients" * bool(share and targets),
+            coordinates=(1 + size + targets) ** 2 + size + 2 + (len(FRACTIONS) + (1 + size) * targets) * bool(share),
             parameters=lambda left: {"row_norm": given or "searched", "row_mean_shift": left, "unit_share": share},
             target_bounds=target_bounds,
         )
 
-    def _by_unit(self, draws: Draws, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
-        """The moments, with what a pass over whole units tells at this mean shift."""
+    def _by_unit(self, units: WholeUnits, grams: UnitGrams, moments: NoisyMoments, mean_shift: float) -> NoisyMoments:
+        """The moments, with what a pass over whole units tells at this mean shift of a row."""
         return moments
 
 
@@ -182,11 +196,6 @@ def block_entries(size: int, targets: int) -> Scales:
     return {"1": 1, "x": size, "y": targets, "xx": size * (size + 1) / 2, "xy": size * targets, "yy": targets}
 
 
-def block_energies(targets: int) -> Scales:
-    """The largest squared length by which one row moves each block, the diagonal halved (see the module)."""
-    return {"1": 1.0, "x": 1.0, "y": float(targets), "xx": 0.5, "xy": float(targets), "yy": targets**2 / 2}
-
-
 def block_scales(weights: Scales, energies: Scales, mean_shift: float) -> Scales:
     """Noise deviations of the blocks that cost one row this mean shift and have the least weighted variance."""
     total = sum(math.sqrt(energies[block] * weight) for block, weight in weights.items())
@@ -195,27 +204,30 @@ def block_scales(weights: Scales, energies: Scales, mean_shift: float) -> Scales
     }
 
 
-def draw_moments(draws: Draws, units: Floats, scales: Scales) -> tuple[Floats, Floats, float]:
-    """Noisy matrix, variances of its entries, what the weights lack; `units`: centre and scale, the radius in it."""
-    targets, size = len(draws.table.targets), len(draws.table.features)
-    centre, scale = (tuple(side.tolist()) for side in units.T)
-    statistic = WeightedRows(centre=centre, scale=scale, row_norm=1.0, targets=targets)
-    sums = draws.table.source.aggregate(statistic, columns=draws.table.columns)
-    kind = np.asarray(["1"] + ["x"] * size + ["y"] * targets)
-    above, below = np.triu_indices(1 + size + targets)
-    block = np.where(kind[above] == "1", kind[below], np.char.add(kind[above], kind[below]))
-    matrix, variance = np.zeros((2, len(kind), len(kind)))
-    energies = block_energies(targets)
+def draw_moments(units: WholeUnits, scales: Scales, grams: UnitGrams | None) -> tuple[Floats, Floats, float]:
+    """Noisy matrix, variances of its entries, what the weights lack; without `grams` rows are bounded one by one."""
+    draws, statistic = units.draws, units.grams.reader.rows
+    columns, targets = 1 + len(draws.table.columns), statistic.targets
+    above, below = np.triu_indices(columns)
+    if grams is None:
+        sums = draws.table.source.aggregate(statistic, columns=draws.table.columns)
+        found = ExactSum(np.hstack((sums.limbs[:, above, below], sums.limbs[:, -1:, -1])), sums.unit)
+    else:
+        found = units.sums(grams, grams.unit)
+    energies = block_energies(targets, 1.0 if grams is None else grams.fraction)
     draws.spend_row(sum(energies[name] / each**2 for name, each in scales.items()))
-    doubled = (above == below) & (block != "1")
+    matrix, variance = np.zeros((2, columns, columns))
     for name, each in scales.items():
-        for twice in (False, True):
-            i, j = (side[(block == name) & (doubled == twice)] for side in (above, below))
-            if len(i):
-                noise = noise_design(each * math.sqrt(1 + twice), (len(i),), len(i))
-                matrix[i, j] = draws.noisy(noise, ExactSum(sums.limbs[:, i, j], sums.unit))
-                variance[i, j] = noise.covariance
-    lower = np.tril_indices(len(kind), -1)
+        for root in (1.0, math.sqrt(2)):
+            (places,) = np.nonzero((units.grams.reader.kind == name) & (((above == below) & (above > 0)) == (root > 1)))
+            if len(places):
+                # squares have twice the variance: of units they were summed over sqrt(2)
+                after = 1.0 if grams is None else root
+                noise = noise_design(each * root / after, (len(places),), len(places))
+                i, j = above[places], below[places]
+                matrix[i, j] = after * draws.noisy(noise, ExactSum(found.limbs[:, places], found.unit))
+                variance[i, j] = after**2 * noise.covariance
+    lower = np.tril_indices(columns, -1)
     matrix[lower], variance[lower] = matrix.T[lower], variance.T[lower]
-    lacking = draws.noisy(noise_design(scales["1"], (1,), 1), ExactSum(sums.limbs[:, -1:, -1], sums.unit))
+    lacking = draws.noisy(noise_design(scales["1"], (1,), 1), ExactSum(found.limbs[:, -1:], found.unit))
     return matrix, variance, float(lacking[0])

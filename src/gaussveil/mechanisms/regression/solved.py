@@ -64,7 +64,7 @@ class Solved:
         return cls(slopes, spread, residual, sampling, solid, prior)
 
     def unit_parts(self, count: float, means: Floats) -> Floats:
-        """A of `unit_scores`: level and slopes from sums of z e, by which rows by themselves give `count` squares."""
+        """A of `unit_sums`: level and slopes from sums of z e, by which rows by themselves give `count` squares."""
         inverse = np.linalg.inv(self.solid)
         variance = np.maximum(np.diag(inverse @ self.sampling @ inverse), 1e-300)
         part = np.zeros((1 + len(means), 1 + len(means)))
