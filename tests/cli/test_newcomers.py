@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import gaussveil
 from gaussveil.accounting import Ledger
+from gaussveil.errors import ParameterError
 from gaussveil.mechanisms import MeterStream, MixtureModel, PrivateGaussianMixture
 from gaussveil.streaming import Meter, write_meters
 
@@ -325,3 +328,62 @@ def test_rows_are_classified_by_a_released_model(run: Run, tmp_path: Path) -> No
     (tmp_path / "rows.csv").write_text("id,x0\n1,-3.1\n")
     code, _, error = run("classify", tmp_path / "model.json", tmp_path / "rows.csv", "--out", tmp_path / "o.csv")
     assert (code, "'x1' is missing" in error) == (2, True)
+
+
+def test_a_table_is_no_certificate_and_the_answer_names_its_own(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("kw\n1\n")
+    for words in (("verify", tmp_path / "a.csv"), ("key", "sign", tmp_path / "a.csv", "--key", tmp_path / "k")):
+        code, _, error = run(*words)
+        assert (code, error.count("\n")) == (2, 1)
+        assert "is a table" in error
+        assert "a.csv.certificate.json" in error
+    assert "cannot be read" in run("verify", tmp_path / "none.csv")[2]
+
+
+def test_frames_are_not_opened_but_given_as_they_are() -> None:
+    with pytest.raises(ParameterError, match=r"Got DataFrame: give .* to the mechanism itself") as refused:
+        gaussveil.open(pd.DataFrame({"kw": [123.5]}))  # type: ignore[arg-type]
+    assert "123" not in str(refused.value)
+
+
+def test_steps_are_read_as_people_write_them(run: Run) -> None:
+    words = ("accountant", "--noise-multiplier", 1, "--delta", 1e-5, "--json", "--steps")
+    written = [json.loads(run(*words, steps)[1]) for steps in ("100", "1e2")]
+    assert written[0] == written[1]
+    assert written[0]["steps"] == 100
+    for steps in ("1.5", "0", "inf", "many"):
+        code, _, error = run(*words, steps)
+        assert code == 2
+        assert f"must be a whole number from 1 on, such as 10000 or 1e4. Got {steps}." in error
+
+
+def test_a_file_of_names_alone_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("home,kw\n")
+    promise = ("--epsilon", 1, "--delta", 1e-6, "--unit", "home", "--out", tmp_path / "out.csv")
+    code, _, error = run("query", tmp_path / "in.csv", *promise, "--mean", "kw", "--between", "0,5")
+    assert code == 2
+    assert "'home', 'kw' as text, since there is no row below the names" in error
+    assert run("query", tmp_path / "in.csv", *promise, "--count")[0] == 0  # nobody learns that nobody is in it
+
+
+def test_settings_of_a_forecast_are_refused_before_its_readings(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("household,time,kw\na,no time,1\n")
+    words = ("forecast", tmp_path / "in.csv", "--home", "a", "--epsilon", 1, "--out", tmp_path / "out.csv")
+    assert "horizon must be a time such as '3h'" in run(*words, "--delta", 1e-5, "--horizon", "3x")[2]
+    assert "exactly one of delta and accuracy" in run(*words)[2]
+    assert "horizon" not in run(*words, "--delta", 1e-5, "--horizon", "3h")[2]
+
+
+@pytest.mark.parametrize(("asked", "fewest"), [(("--mean", "kw"), 196), (("--quantile", "kw:0.5"), 207)])
+def test_learnt_bounds_say_how_many_units_they_need_whatever_the_table_holds(
+    run: Run, tmp_path: Path, asked: tuple[str, ...], fewest: int
+) -> None:
+    told = []
+    for homes in (3, 500):
+        rows = "".join(f"h{home},1.5\n" for home in range(homes))
+        (tmp_path / "in.csv").write_text(f"home,kw\n{rows}")
+        words = ("--unit", "home", *asked, "--bounds", "auto", "--epsilon", 1, "--delta", 1e-6, "--force")
+        told += [run("query", tmp_path / "in.csv", *words, *out)[1] for out in ((), ("--out", tmp_path / "out.csv"))]
+    assert all(f"trust them where there are at least {fewest} units" in one for one in told)
+    stated = ("--unit", "home", "--mean", "kw", "--between", "0,5", "--epsilon", 1, "--delta", 1e-6)
+    assert "learnt" not in run("query", tmp_path / "in.csv", *stated)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import inf, nextafter
 from typing import Annotated
 
@@ -11,12 +12,20 @@ from gaussveil.cli.output import print_json, print_table
 from gaussveil.errors import ParameterError
 
 
+def _whole(text: str | int) -> int:
+    """A number of steps, also as 1e4."""
+    with suppress(ValueError, OverflowError):
+        if (found := int(float(text))) == float(text) and found > 0:
+            return found
+    raise typer.BadParameter(f"it must be a whole number from 1 on, such as 10000 or 1e4. Got {text}.")
+
+
 def accountant(
     noise_multiplier: Annotated[
         float | None, typer.Option(help="Standard deviation of the noise over the clipping norm; omit it to find it.")
     ] = None,
     sampling_rate: Annotated[float, typer.Option(help="Probability that a record takes part in a step.")] = 1.0,
-    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 1,
+    steps: Annotated[int, typer.Option(parser=_whole, metavar="<int>", help="Number of steps.")] = 1,
     delta: Annotated[float | None, typer.Option(help="Target delta; prints epsilon.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target epsilon; prints delta, or with --delta noise.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Instead of --noise-multiplier: the standard deviation.")] = None,

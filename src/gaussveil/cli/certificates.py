@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gaussveil.cli.files import check_targets, read_json, reserved
+from gaussveil.cli.files import certificate_beside, check_targets, read_json, reserved
 from gaussveil.cli.options import Json
 from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, UNDECIDED, digits, print_json, print_line, tell
 from gaussveil.errors import FormatError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
 
+TABLES = (".csv", ".gz", ".parquet", ".xlsx", ".arrow", ".npy")
 CertificateFile = Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="Certificate file.", show_default=False)]
 
 
@@ -70,6 +71,7 @@ def _held(path: Path) -> dict[str, Certificate]:
     """The certificates in a file: one without a name, or one for every meter."""
     from gaussveil.accounting import Certificate
 
+    _refuse_table(path)
     content = read_json(path)
     kind = content.get("format") if isinstance(content, dict) else None
     if kind == "gaussveil meters":
@@ -84,6 +86,13 @@ def _held(path: Path) -> dict[str, Certificate]:
             raise FormatError(f"{path}: this mixture was released without a certificate, so nothing can be verified")
         return {"": held}
     return {"": Certificate.read(path)}
+
+
+def _refuse_table(path: Path) -> None:
+    if path.suffix.lower() in TABLES and path.exists():
+        raise FormatError(
+            f"{path}: is a table; a certificate is a .json file: that of a release is {certificate_beside(path).name}"
+        )
 
 
 def _answer(read: Certificate, found: Verification) -> dict[str, object]:
@@ -145,6 +154,7 @@ def sign(
     from gaussveil.accounting import Certificate
     from gaussveil.accounting.certificates.keys import load_private_key
 
+    _refuse_table(certificate)
     signed = Certificate.read(certificate).signed(load_private_key(key))
     with reserved(certificate) as stream:
         stream.write(signed.to_json().encode())

@@ -74,7 +74,6 @@ def forecast(
     check_ending(diagnostics, *PRIVATE_ENDINGS)
     promise = asked.promise
     asked.check(out, report, diagnostics, endings=(".parquet", ".csv"))
-    past, future = _split(table.read(asked.source, asked.engine), at)
     forecaster = PrivateForecaster(
         **promise,
         horizon=horizon,
@@ -84,7 +83,10 @@ def forecast(
         smallest_kept=smallest_kept,
         order=order,
         model=model,
-    ).fit(past)
+    )
+    forecaster.check()
+    past, future = _split(table.read(asked.source, asked.engine), at)
+    forecaster.fit(past)
     release_one = forecaster.release if cluster_of is None else forecaster.release_cluster_of
     private = None
     if diagnostics is not None:

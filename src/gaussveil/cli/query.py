@@ -109,7 +109,8 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     import pyarrow.csv
     import pyarrow.parquet
 
-    noise = table.plan().noise
+    plan = table.plan()
+    noise = plan.noise
     with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _without_pandas():
         source = asked.table()
         _tell_clocks(source, table.by or {})
@@ -127,7 +128,14 @@ def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) 
     facts = release_facts(out, release.certificate) | {"groups": rows, "report": report and str(report)}
     shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]
     counted = ("1 group" if rows == 1 else f"{rows} groups") + (f"; the page is {report}" if report else "")
-    tell(facts, release_lines(out, release.certificate, f"{counted}{''.join(shown)}"), json=asked.json)
+    lines = release_lines(out, release.certificate, f"{counted}{''.join(shown)}")
+    tell(facts, [*lines, *_on_learning(plan)], json=asked.json)
+
+
+def _on_learning(plan: Any) -> list[str]:
+    """How many units learnt bounds need; it is said whatever the table holds."""
+    words = "bounds are learnt: trust them where there are at least {} units, else state them (--between)"
+    return [words.format(plan.fewest_units)] if plan.fewest_units else []
 
 
 def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
@@ -160,6 +168,8 @@ def _tell_plan(plan: Any, json: bool) -> None:
         return
     shown = [(name, digits(sd)[:8] if sd == sd else "known once bounds are learnt") for name, sd in deviations.items()]
     print_table(("answer", "sd at 1000 units a group"), shown)
+    for line in _on_learning(plan):
+        print(line)
     if others:
         print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
         print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))

@@ -82,7 +82,9 @@ class Dialect:
         if self.encoding != "utf-8":
             words.append(f"letters in {self.encoding}")
         words += [f"{column.name!r} as {column.form}" for column in self.columns if column.form]
-        words += [f"{name!r} as text, since {why}" for name, why in self.unclear]
+        for reason in dict.fromkeys(why for _, why in self.unclear):
+            names = ", ".join(repr(name) for name, why in self.unclear if why == reason)
+            words.append(f"{names} as text, since {reason}")
         return ", ".join(words)
 
 
@@ -164,6 +166,8 @@ def _columns(form: Dialect, rows: Sequence[Sequence[str]], time_format: str | No
         kind, shape = _kind([cell for cell in cells if cell.lower() not in _MISSING], form.decimal, time_format)
         if kind == "VARCHAR" and shape:
             unclear.append((name, "days may be months: give the time format"))
+        elif len(rows) == 1:
+            unclear.append((name, "there is no row below the names"))
         elif kind == "VARCHAR" and 2 * sum(map(bool, map(_THOUSANDS.fullmatch, cells))) > len(cells):
             unclear.append((name, "its numbers hold marks of thousands: write them without"))
         columns.append(Column(name, kind, None if kind == "VARCHAR" else shape))

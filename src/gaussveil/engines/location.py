@@ -102,6 +102,11 @@ def refuse_wildcards(files: Sequence[str], signs: str) -> None:
 
 def locate(uri: str | os.PathLike[str]) -> Location:
     """Read an address."""
+    if not isinstance(uri, str | os.PathLike):
+        raise ParameterError(
+            f"uri must be a file's path or a table's address. Got {type(uri).__name__}: give a table that is in memory "
+            "to the mechanism itself, or to statistics.as_source."
+        )
     address, _, table = os.fspath(uri).removeprefix("file://").partition("#")
     if address.startswith(("postgres://", "postgresql://")):
         kind: Kind | None = "postgres"

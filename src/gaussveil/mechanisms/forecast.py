@@ -168,7 +168,7 @@ class PrivateForecaster(Mechanism):
 
         From a pandas or polars frame, the forecasts' `frame()` is one, too.
         """
-        self._check()
+        self.check()
         self._library = library_of(readings)
         table = (
             readings
@@ -264,7 +264,7 @@ class PrivateForecaster(Mechanism):
         )
 
     def _window(self, household: str, past: Readings | None, *, swap: bool) -> _Window:
-        self._check()
+        self.check()
         if not hasattr(self, "_models"):
             raise ParameterError("call fit(readings) first: models and clusters come from there.")
         models = self._models
@@ -354,7 +354,9 @@ class PrivateForecaster(Mechanism):
         value = window.scale.forecast(log_kw, window.times, self.coverage)
         return Release(dataclasses.replace(value, frame_library=self._library), certificate)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse settings that no readings could fit; `fit` begins with it."""
+        steps_ahead(self.horizon)
         checks.one_of("model", self.model, _MODEL_IN_WORDS)
         if (self.delta is None) == (self.accuracy is None):
             raise ParameterError("give exactly one of delta and accuracy: the other one is the answer.")

@@ -24,11 +24,15 @@ from gaussveil.timeseries.clock import duration_minutes
 from gaussveil.typing import Floats
 
 
-def steps_ahead(horizon: int | str, step_minutes: int) -> int:
+def steps_ahead(horizon: int | str, step_minutes: int = 1) -> int:
     """Whole steps in a horizon given as a count, or as text such as "3h", "45min" or "1d"."""
     if isinstance(horizon, str):
         minutes = duration_minutes(horizon)
-        if not minutes or minutes % step_minutes:
+        if not minutes:
+            raise ParameterError(
+                f"horizon must be a time such as '3h' or '45min' (in Python also a number of steps). Got {horizon!r}."
+            )
+        if minutes % step_minutes:
             raise ParameterError(
                 f"horizon must be a time such as '3h' that is a multiple of the readings' step of {step_minutes} min "
                 f"(in Python also a number of steps). Got {horizon!r}."

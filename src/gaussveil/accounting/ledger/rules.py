@@ -178,9 +178,10 @@ def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
     budget = f"epsilon {terms.budget.epsilon:g}, delta {terms.budget.delta:g}"
     start = f"the account {terms.name!r} ({budget}) cannot afford this release"
     end = "nothing was drawn or spent"
+    another = "open another account, whose budget adds to this one's (gaussveil budget new)"
     active = terms.active_filter or ""
     if active == "single":
-        return f"{start}: it was used up by one release that was admitted by its exact delta; {end}"
+        return f"{start}: it was used up by one release, admitted by its exact delta; {end}. To go on, {another}"
     if active == "mean-shift" and charge.mean_shift_energy is None:
         return (
             f"{start}: its filter adds squared mean shifts, and {charge.describe()} is no mean shift; {end}. "
@@ -193,4 +194,5 @@ def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
             "Use a finer sampler or open an account with a larger sampler_share"
         )
     spent, then = (f"{100 * usage.used:.3g} %" for usage in (before, after))
-    return f"{start}: {spent} of the budget is spent; this release would bring it to {then} ({active} filter); {end}"
+    why = f"{spent} of the budget is spent; this release would bring it to {then} ({active} filter)"
+    return f"{start}: {why}; {end}. Ask for less, or {another}"

@@ -44,6 +44,7 @@ from gaussveil.statistics.keys import Discovered, Key
 from gaussveil.statistics.unit_cells import CellReader, require_unit
 from gaussveil.typing import Floats
 
+TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
 MOST_SHOWN = 12  # answers in the text of a plan
 KEY_SHARE = 1e-5  # of delta, for the chance that a key of one unit alone shows: of such an account allows 1e-3
 
@@ -74,6 +75,17 @@ class TablePlan(Plan):
             for answer in self.request.answers
             for name, one in expected.answer(answer).items()
         }
+
+    @property
+    def fewest_units(self) -> int:
+        """From how many units on bounds that are learnt can be trusted; 0 where none are."""
+        losses, request = self.noise.losses, self.request
+        fewest = [TRUSTED_RANGE * losses[f"range {column}"] ** -0.5 for column in request.learnt_ranges]
+        for place, answer in enumerate(request.profiles):
+            shares = stage_shares(answer, request.cells)
+            norms = [share for name, share in shares.items() if name.startswith("norm of")]
+            fewest += [TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5 for share in norms]
+        return math.ceil(max(fewest, default=0.0))
 
     @property
     def shares(self) -> dict[str, float]:
