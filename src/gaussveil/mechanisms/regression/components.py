@@ -38,6 +38,7 @@ ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
 HARDLY_ANY = 0.002  # of all weight is lost where units are bounded, as far as can be told
+HIDDEN = 0.6  # of products of two columns, where noise explains half of all: directions are drawn towards the columns
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
 
 
@@ -123,11 +124,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         size = len(self.location_)
         values, vectors = np.linalg.eigh(self.covariance_)
         values, vectors = values[::-1], vectors[:, ::-1]
-        _, noise = self.moments_.centred()
-        noise = noise * np.outer(self.moments_.scale, self.moments_.scale) ** 2 / self.count_**2
+        sums, noise = self.moments_.centred()
+        units = np.outer(self.moments_.scale, self.moments_.scale) / self.count_
+        sums, noise = sums * units, noise * units**2
         edge = noise_edge(noise)
         kept = min(wanted or max(1, int(np.sum(values > edge))), size)
-        signs = np.sign(vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)])
         spread = _spread(vectors[:, :kept], vectors, noise) + np.outer(values[:kept], values) / self._own
         deviation = np.sqrt(np.diag(spread) + values[:kept] ** 2 / self._own)
         gaps = values[:kept, None] - values
@@ -137,6 +138,10 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         beyond, unsure, lacking = (share * values[:kept] for share in self._taken)
         self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (unsure < deviation) & self.normal_
         lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1) - beyond, 0.0)
+        apart = ~np.eye(size, dtype=bool)
+        if not self.trusted_.any() and np.sum(sums[apart] ** 2) < 2 * np.sum(noise[apart]):
+            vectors = np.linalg.eigh(np.where(apart, HIDDEN * sums, sums))[1][:, ::-1]
+        signs = np.sign(vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)])
         self.mean_, self.n_components_ = self.location_, kept
         self.components_, self.explained_variance_ = (vectors[:, :kept] * signs).T, values[:kept] - lifted
         self.explained_variance_ratio_ = self.explained_variance_ / max(float(np.sum(values)), 1e-300)
