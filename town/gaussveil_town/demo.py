@@ -10,8 +10,7 @@ import typer
 from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Json
-from gaussveil.cli.readings import HomesTable
-from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, local_file, table_name
+from gaussveil.cli.tables import TABLE_HELP, Engine, EngineOption, HomesTable, local_file, table_name
 from gaussveil.errors import ParameterError
 
 MOST_HOMES = 5000

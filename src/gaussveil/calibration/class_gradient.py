@@ -112,7 +112,7 @@ class WorstDelta:
         sides = [centres[first], covariances[first], centres[second], covariances[second]]
         pair = whiten(*self._placed(sides))
         away = [swap_gradient(pair, self.epsilon)] if self.swap else both_gradients(pair, self.epsilon)
-        found = [_to_numpy(one) for one in away]
+        found = [PairGradient(*map(_on_host, one)) for one in away]
         return np.stack([np.maximum(one.log_delta, SMALLEST_LOG) for one in found], axis=1), found
 
     def _placed(self, sides: list[Floats]) -> list[Any]:
@@ -190,14 +190,8 @@ def _log_sum_exp(figures: Floats, sharpness: float) -> tuple[float, Floats]:
     return peak + float(np.log(total)) / sharpness, powers / total
 
 
-def _to_numpy(found: PairGradient) -> PairGradient:
-    if isinstance(found.log_delta, np.ndarray):
-        return found
-    return PairGradient(*(_on_host(column) for column in found))
-
-
 def _on_host(column: Any) -> Floats:
-    """An array of PyTorch, CuPy or another namespace of the standard as NumPy's."""
+    """An array of PyTorch, CuPy or another namespace of the standard as NumPy's; of NumPy's, itself."""
     for away in ("cpu", "get"):  # the way off the GPU in PyTorch and in CuPy
         if hasattr(column, away):
             column = getattr(column, away)()

@@ -15,7 +15,7 @@ import typer
 from gaussveil.cli.asked import AskedOfTable, with_options
 from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines, reserved
 from gaussveil.cli.output import digits, tell
-from gaussveil.cli.readings import HomesTable
+from gaussveil.cli.tables import HomesTable
 from gaussveil.errors import ParameterError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns

@@ -13,10 +13,9 @@ from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
 from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
-from gaussveil.cli.readings import HomesTable
 from gaussveil.cli.stream_run import FleetTransport, run
 from gaussveil.cli.stream_spark import spark
-from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file
+from gaussveil.cli.tables import Engine, EngineOption, HomesTable, TableAddress, local_file
 from gaussveil.errors import GaussveilError, ParameterError
 
 if TYPE_CHECKING:

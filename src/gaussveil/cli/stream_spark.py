@@ -125,7 +125,9 @@ def _serve(query: StreamingQuery, metrics: float) -> None:
                 query.stop()
             elif 0 < metrics <= time.monotonic() - spoken:
                 spoken = time.monotonic()
-                _tell_progress(query)
+                if (latest := query.lastProgress) is not None:
+                    told = {"batch": latest["batchId"], "readings_per_second": latest["processedRowsPerSecond"]}
+                    print(json_format.dumps(told), file=sys.stderr, flush=True)
     except PySparkException as error:
         # Spark's own words may quote a reading.
         raise SourceError(
@@ -136,13 +138,6 @@ def _serve(query: StreamingQuery, metrics: float) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _tell_progress(query: StreamingQuery) -> None:
-    latest: Any = query.lastProgress
-    if latest is not None:
-        record = {"batch": latest["batchId"], "readings_per_second": latest["processedRowsPerSecond"]}
-        print(json_format.dumps(record), file=sys.stderr, flush=True)
 
 
 def given_options(pairs: list[str], file: Path | None) -> dict[str, str]:

@@ -190,7 +190,7 @@ def refined(guess: Guess, sums: RefinedSums, rho: Floats, pool: bool) -> Guess:
     scale = _scales(sums, rho, updated, d)
     means, mean_noise = _means(sums, guess, records * mean_gain(rho, scale, d), root, inverse)
     shapes = _shapes(sums, records * scale * shape_gain(rho, scale, d), pool)
-    covariances = _about(means - guess.means, _symmetric(scale[:, None, None] * (root @ shapes @ _transposed(root))))
+    covariances = _about(means - guess.means, _symmetric(scale[:, None, None] * (root @ shapes @ root.mT)))
     return replace(updated, means=means, mean_noise=mean_noise, covariances=covariances, seen=sums)
 
 
@@ -217,12 +217,12 @@ def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, invers
     """
     shift = sums.total / gained[:, None]
     noise = np.square(sums.scales.total / gained)[:, None, None] * np.eye(root.shape[-1])
-    before = inverse @ guess.mean_noise @ _transposed(inverse)
+    before = inverse @ guess.mean_noise @ inverse.mT
     surprise = np.einsum("ki,kij,kj->k", shift, np.linalg.inv(before + noise), shift) / (shift.shape[1] + 1)
     before = np.maximum(surprise, 1.0)[:, None, None] * before
     gain = before @ np.linalg.inv(before + noise)
     means = guess.means + (root @ gain @ shift[..., None])[..., 0]
-    return means, _symmetric(root @ gain @ noise @ _transposed(root))
+    return means, _symmetric(root @ gain @ noise @ root.mT)
 
 
 def _about(moved: Floats, second: Floats) -> Floats:
@@ -232,12 +232,8 @@ def _about(moved: Floats, second: Floats) -> Floats:
     return np.asarray(second - taken[:, None, None] * moved[:, :, None] * moved[:, None, :])
 
 
-def _transposed(matrices: Floats) -> Floats:
-    return np.swapaxes(matrices, 1, 2)
-
-
 def _symmetric(matrices: Floats) -> Floats:
-    return np.asarray((matrices + _transposed(matrices)) / 2)
+    return np.asarray((matrices + matrices.mT) / 2)
 
 
 def _shapes(sums: RefinedSums, gained: Floats, pool: bool) -> Floats:

@@ -7,8 +7,6 @@ a neighbour lies safely below a claim; who needs the last digit encloses.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
@@ -47,21 +45,19 @@ def _diagonal(pair: ExactMatrices, batch: tuple[int, ...]) -> tuple[Floats, Floa
     unit = 4 * (size + 4) * UNIT_ROUNDOFF  # at least twice what products of three matrices can lose
     scale = np.broadcast_to(scale_of(np, np.diagonal(cov_y, axis1=-2, axis2=-1)), (*batch, size))
     square = scale[..., :, None] * scale[..., None, :]
-    lopsided = sum(np.abs(cov) * (cov != _transposed(cov)) for cov in (cov_x, cov_y)) * square
-    cov_x, cov_y = ((cov + _transposed(cov)) / 2 * square for cov in (cov_x, cov_y))
+    lopsided = sum(np.abs(cov) * (cov != cov.mT) for cov in (cov_x, cov_y)) * square
+    cov_x, cov_y = ((cov + cov.mT) / 2 * square for cov in (cov_x, cov_y))
     difference, shift = cov_y - cov_x, ((mean_x - mean_y) * scale)[..., None]
     try:
         whiten = np.linalg.inv(np.linalg.cholesky(cov_y))
-        _, axes = np.linalg.eigh(whiten @ difference @ _transposed(whiten))
+        _, axes = np.linalg.eigh(whiten @ difference @ whiten.mT)
     except np.linalg.LinAlgError:
         return np.zeros((*batch, size)), np.zeros((*batch, size)), np.full(batch, np.inf)
-    rows = _transposed(axes) @ whiten
-    gram, gap = rows @ cov_y @ _transposed(rows) - np.eye(size), rows @ difference @ _transposed(rows)
+    rows = axes.mT @ whiten
+    gram, gap = rows @ cov_y @ rows.mT - np.eye(size), rows @ difference @ rows.mT
     sizes = np.abs(rows)
-    left_gram = _length(gram) + unit * (_length(sizes @ (np.abs(cov_y) + lopsided) @ _transposed(sizes)) + size)
-    left_gap = _length(gap * (1 - np.eye(size))) + unit * _length(
-        sizes @ (np.abs(difference) + lopsided) @ _transposed(sizes)
-    )
+    left_gram = _length(gram) + unit * (_length(sizes @ (np.abs(cov_y) + lopsided) @ sizes.mT) + size)
+    left_gap = _length(gap * (1 - np.eye(size))) + unit * _length(sizes @ (np.abs(difference) + lopsided) @ sizes.mT)
     gaps, means = np.diagonal(gap, axis1=-2, axis2=-1), (rows @ shift)[..., 0]
     narrowest = 1 - np.maximum(np.max(gaps, axis=-1), 0.0)
     share = (left_gram + left_gap) / narrowest
@@ -69,10 +65,6 @@ def _diagonal(pair: ExactMatrices, batch: tuple[int, ...]) -> tuple[Floats, Floa
     known = (share < 0.25) & (narrowest > 0) & np.isfinite(left_mean)
     gaps, energy = (np.where(known[..., None], column, 0.0) for column in (gaps, means * means))
     return gaps, energy * (1 + 4 * UNIT_ROUNDOFF), np.where(known, (share + left_mean) / 2, np.inf)
-
-
-def _transposed(matrices: Any) -> Any:
-    return np.swapaxes(matrices, -1, -2)
 
 
 def _length(matrices: Floats) -> Floats:

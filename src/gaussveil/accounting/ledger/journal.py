@@ -143,18 +143,16 @@ class Replay:
         if event == "opened":
             self.accounts[account] = json.loads(detail)
         elif event == "debited":
-            self._debit(account, entry, json.loads(detail))
+            said = json.loads(detail)
+            settled = said.pop("terms", None)
+            if isinstance(settled, dict) and account in self.accounts:
+                self.accounts[account].update(settled)
+            self.entries[entry] = {"account": account, **said}
+            self._live[account] = self._live.get(account, 0) + 1
         elif event == "void":
             self._live[account] = self._live.get(account, 0) - 1
             if not self._live[account] and account in self.accounts:
                 self.accounts[account].update(active_filter=None, active_order=None)
-
-    def _debit(self, account: str, entry: str, said: dict[str, object]) -> None:
-        settled = said.pop("terms", None)
-        if isinstance(settled, dict) and account in self.accounts:
-            self.accounts[account].update(settled)
-        self.entries[entry] = {"account": account, **said}
-        self._live[account] = self._live.get(account, 0) + 1
 
     def contradiction(self, connection: sqlite3.Connection) -> str | None:
         """Which part of the file says something else than the log; None if none does."""
