@@ -127,8 +127,11 @@ ALONE = "docs/test_pages.py"  # its tests have nothing in common: each goes wher
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Send tests that share what is slow to build to one worker: those of a file, and the laws of a mechanism."""
+    if not config.getoption("--full"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("full")])
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
     ranks: dict[str, int] = {}
     for item in items:
         *_, folder, file = item.path.parts
@@ -153,7 +156,10 @@ def spark() -> Iterator[Any]:
     """The one Spark session; tests that use it belong to the xdist group "spark"."""
     from gaussveil.engines.spark import start_session
 
-    session = start_session("local[2,3]")  # two cores; a task may fail twice
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "spark_workers"), prepend=os.pathsep)
+        patch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.python.daemon.module=warm_daemon pyspark-shell")
+        session = start_session("local[2,3]")  # two cores; a task may fail twice
     yield session
     session.stop()
 

@@ -22,6 +22,7 @@ from flint import ctx
 from mpmath import erfc, exp, matrix, mp, mpf, sqrt
 
 from gaussveil.accounting import Adjacency, Certificate, CertificateDraft, Charge, Ledger, transaction, verify
+from gaussveil.accounting.certificates import verification
 from gaussveil.accounting.certificates.keys import key_from_text, new_key, public_text
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import FormatError, GaussveilError, VerificationError
@@ -260,20 +261,21 @@ def remembered() -> Iterator[None]:
 
 @pytest.mark.parametrize("part", range(10))
 def test_the_two_never_contradict_on_ten_thousand_certificates(
-    recorded: Certificate, remembered: None, part: int
+    recorded: Certificate, remembered: None, part: int, full: bool
 ) -> None:
-    """A thousand in each part: mutated ones, and one in a hundred of terms from nowhere."""
+    """A thousand in each part (200 without --full): mutated ones, and one in a hundred of terms from nowhere."""
+    count = 1000 if full else 200
     chance = random.Random(17 + part)
     quick = [one for name, one in honest().items() if name != "replaced"]  # its grid takes a second each time
     bases = [json.loads(one.to_json()) for one in (*quick, recorded)]
     seen: dict[tuple[str, str], int] = {}
-    for number in range(1000):
+    for number in range(count):
         body = extreme(chance) if number % 100 == 99 else json.dumps(mutated(chance.choice(bases), chance))
         verdicts = ours(body), theirs(body)
         seen[verdicts] = seen.get(verdicts, 0) + 1
         assert set(verdicts) != {"verified", "refuted"}, body
-    assert seen[("refuted", "refuted")] > 250, seen
-    assert seen[("verified", "verified")] > 25, seen  # texts, and claims that were loosened
+    assert seen[("refuted", "refuted")] > count / 4, seen
+    assert seen[("verified", "verified")] > count / 40, seen  # texts, and claims that were loosened
 
 
 @pytest.mark.parametrize(
@@ -436,8 +438,9 @@ def test_several_allocations_are_not_decided_at_once() -> None:
     assert theirs(json.dumps(body)) == "not decided"
 
 
-def test_more_steps_than_the_allowed_work_are_not_decided() -> None:
+def test_more_steps_than_the_allowed_work_are_not_decided(monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
     """Few uses of many different steps, each direction seconds of work; and no limit stays behind."""
+    monkeypatch.setattr(verification, "SECONDS", verification.SECONDS if full else 0.5)
     body = json.loads(issued(Charge(GaussianPair.mean_shift(0.3))).to_json())
     steps = [PoissonSubsampled(GaussianPair.mean_shift(1 / (0.6 + 0.013 * k)), 0.01 + 1e-4 * k) for k in range(300)]
     body["dominating"]["charge"] = reduce(operator.add, (Charge(step, count=3) for step in steps)).to_dict()

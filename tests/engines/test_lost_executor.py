@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 
+@pytest.mark.full  # three machines of Java; lost workers of one machine are in every run
 def test_a_lost_executor_changes_nothing_and_one_lost_again_and_again_costs_nothing(tmp_path: Path, full: bool) -> None:
     rng = np.random.default_rng(5)
     (tmp_path / "readings").mkdir()

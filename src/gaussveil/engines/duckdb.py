@@ -181,11 +181,14 @@ def _arrow_files(files: Sequence[str], form: str) -> Callable[[], Any]:
     from pyarrow.compute import field
     from pyarrow.dataset import dataset as arrow_files  # which loads pandas where there is one
 
-    dataset = arrow_files(files, format=form)
-    columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
-    if all(columns[name].equals(field(name)) for name in columns):
-        return lambda: dataset
-    return lambda: dataset.scanner(columns=columns, batch_size=_BATCH_ROWS)
+    def scanned() -> Any:
+        dataset = arrow_files(files, format=form)  # anew for each pass: one remembers where a file's parts were
+        columns = {one.name: _held(field(one.name), one.type) for one in dataset.schema}
+        if all(columns[name].equals(field(name)) for name in columns):
+            return dataset
+        return dataset.scanner(columns=columns, batch_size=_BATCH_ROWS)
+
+    return scanned
 
 
 def _held(cells: Any, kind: pa.DataType) -> Any:
