@@ -100,7 +100,7 @@ constraints: $(DEV_STAMP) $(PEERS_STAMP) ## Pin what is installed now
 clean: ## Remove environments, builds and reports
 	rm -rf $(VENV) .venv-peers* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(NATIVE)/kernel.so: hatch_build.py $(NATIVE)/kernel.c $(NATIVE)/formulas.h $(NATIVE)/proofs.h
+$(NATIVE)/kernel.so: hatch_build.py $(NATIVE)/kernel.c $(NATIVE)/formulas.h $(NATIVE)/proofs.h $(NATIVE)/steps.h
 	-$(PYTHON) hatch_build.py
 
 $(USER_STAMP): $(INPUTS)

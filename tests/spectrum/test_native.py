@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -15,6 +17,10 @@ from gaussveil.errors import NotPositiveDefiniteError, NotSymmetricError, Numeri
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, contour, rules
 from gaussveil.spectrum.native import source
 from gaussveil.spectrum.selection import SWITCH, compiled_contour, compiled_reduction
+from gaussveil.spectrum.subsampled import bands
+from gaussveil.spectrum.subsampled.band_lines import line_of, turned_sums
+from gaussveil.spectrum.subsampled.contour import Gaussians, Parts
+from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.spectrum.terms import Terms, loss_limits
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -288,3 +294,52 @@ def test_what_overflows_is_refused_and_not_taken_for_noise(both: Both, pair: tup
 def test_an_empty_batch_has_an_empty_curve(both: Both) -> None:
     pair = GaussianPair(np.zeros((0, 2)), np.eye(2), np.zeros(2), np.eye(2))
     assert [np.shape(found) for found in both(lambda: pair.delta(1.0))] == [(0,), (0,)]
+
+
+STEPS = [Step(0.35, 1e-4), Step(1.1, 0.02), Step(0.9, 0.3, backward=True), Step(0.6, 0.01, replace=True)]
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_sums_over_outputs_agree_with_arrays(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real moments, coarse points and their means, and whole lines of bands: native/steps.h against NumPy."""
+    parts = Parts(((step, 40),), Gaussians(*(np.zeros(0) for _ in range(4)))).windowed(-20.0)
+    found = []
+    for switch in ("1", "0"):
+        monkeypatch.setenv(SWITCH, switch)
+        bands._coarse.cache_clear()
+        chosen = bands.chosen_bands(parts, 0.5)
+        assert chosen is not None
+        line, points = line_of(*chosen.bands[0], chosen.log_delta), chosen.bands[0][0].coarse[0]
+        assert line is not None
+        moments = [step.real_moments(order, cap) for order in (-0.4, 0.0, 3.0, 60.0) for cap in (6.0, math.inf)]
+        windows, means = np.exp([points.whole, points.inside]), points.means(np.array([0.1, 4.0, 90.0]))
+        rows = [moments, points.base, points.loss, windows, *means, line.order, line.cumulant[:9], line.rounding[:9]]
+        found.append([*rows, np.exp(line.cumulant - line.cumulant[0])])
+    monkeypatch.undo()
+    bands._coarse.cache_clear()
+    for compiled, plain in zip(*found):
+        np.testing.assert_allclose(compiled, plain, rtol=2e-10, atol=1e-11)
+
+
+def test_turned_sums_in_pairs_of_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of w e^(inx) to 2^-80 of the weights against 50 digits; those in doubles to 1e-15."""
+    rng, nodes = np.random.default_rng(3), 70
+    weights, angles = rng.random((2, 150)), rng.random(150)
+    mp.mp.dps = 50
+    turns = [mp.expj(mp.mpf(float(angle))) for angle in angles]
+    parts = [[mp.mpf(float(w)) for w in row] for row in weights]
+    parts += [[turn.real for turn in turns], [turn.imag for turn in turns]]
+    pairs = [part for row in parts for part in ([float(x) for x in row], [float(x - mp.mpf(float(x))) for x in row])]
+    cpu = pytest.importorskip("gaussveil.spectrum.native.cpu")
+    found = cpu.step_sums("twice_turned", np.array(pairs), nodes, 8)
+    points = np.array([*weights, angles])
+    plain = cpu.step_sums("turned", points, nodes, 4, 0)
+    monkeypatch.setenv(SWITCH, "0")
+    np.testing.assert_allclose(plain[::2] + 1j * plain[1::2], turned_sums(points, 0, 3)[:, :nodes], atol=1e-12)
+    for n in (0, 1, 33, nodes - 1):
+        for row in (0, 1):
+            wanted = mp.fsum(w * turn**n for w, turn in zip(parts[row], turns))
+            real, imag = (mp.mpf(found[k, n]) + mp.mpf(found[k + 1, n]) for k in (4 * row, 4 * row + 2))
+            assert abs(mp.mpc(real, imag) - wanted) < 2.0**-80 * mp.fsum(parts[row])
+            assert abs(mp.mpc(*plain[2 * row : 2 * row + 2, n]) + mp.fsum(parts[row]) - wanted) < 1e-12

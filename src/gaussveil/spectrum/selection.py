@@ -16,6 +16,7 @@ from gaussveil.errors import InputError
 from gaussveil.typing import Array
 
 SWITCH = "GAUSSVEIL_COMPILED"  # 0: leave everything to the array libraries
+_ANY = np.zeros(0)
 
 
 def array_namespace(*arrays: Array) -> Any:
@@ -85,6 +86,11 @@ def compiled_reduction(cov: Array) -> ModuleType | None:
     native = _native(cov)
     fits = native is not None and cov.shape[-1] <= native.MOST_DIMENSIONS
     return native if fits and cov.shape[0] else None
+
+
+def compiled_steps() -> ModuleType | None:
+    """The sums over outputs of steps on random batches in C, or None where NumPy does the work."""
+    return _native(_ANY)
 
 
 def _native(array: Array) -> ModuleType | None:

@@ -1,1 +1,1 @@
-"""The kernel in C: one source for CPUs and GPUs, and what calls it. `acceleration` decides when."""
+"""The kernel in C: one source for CPUs and GPUs, and what calls it. `selection` decides when."""

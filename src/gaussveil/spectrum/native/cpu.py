@@ -10,6 +10,7 @@ import ctypes
 
 import numpy as np
 
+from gaussveil.spectrum.native import source
 from gaussveil.spectrum.native.source import FOLDER, Diagonalisers, Hyperbolas, Integrals, Moments, Reductions, revision
 from gaussveil.spectrum.rules import Region
 from gaussveil.spectrum.terms import Terms
@@ -92,6 +93,14 @@ def diagonalise(*columns: Array) -> Array:
     pairs, size = inputs[0].shape
     found = np.empty((pairs, 6 * size + 2))
     _run(_LIBRARY.gaussveil_diagonalisers, Diagonalisers(*_places(*inputs, found), pairs, size))
+    return found
+
+
+def step_sums(entry: str, points: Array, count: int, rows: int, *numbers: float) -> Array:
+    """Rows of numbers that an entry of steps.h finds from rows of points, and numbers."""
+    points, found = np.ascontiguousarray(points), np.empty((rows, count))
+    job = source.StepSums(*_places(points, found), *points.shape, count, (ctypes.c_double * 24)(*numbers))
+    _run(_LIBRARY[f"gaussveil_{entry}"], job)
     return found
 
 

@@ -1167,5 +1167,6 @@ WIDE int gaussveil_reductions(const Reductions *job) {
 }
 
 #include "proofs.h"
+#include "steps.h"
 
 #endif

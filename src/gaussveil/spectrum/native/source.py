@@ -13,11 +13,11 @@ FOLDER = Path(__file__).parent
 
 @cache
 def source() -> str:
-    """kernel.c with the formulas and proofs in their place."""
-    kernel, formulas, proofs = (
-        (FOLDER / name).read_text(encoding="utf-8") for name in ("kernel.c", "formulas.h", "proofs.h")
-    )
-    return kernel.replace('#include "formulas.h"', formulas).replace('#include "proofs.h"', proofs)
+    """kernel.c with what it includes in its place."""
+    found = (FOLDER / "kernel.c").read_text(encoding="utf-8")
+    for name in ("formulas.h", "proofs.h", "steps.h"):
+        found = found.replace(f'#include "{name}"', (FOLDER / name).read_text(encoding="utf-8"))
+    return found
 
 
 def revision() -> str:
@@ -75,4 +75,14 @@ class Diagonalisers(ctypes.Structure):
     _fields_: ClassVar = [
         *((name, ctypes.c_void_p) for name in ("mean_x", "cov_x", "mean_y", "cov_y", "scale", "rows", "found")),
         *((name, ctypes.c_longlong) for name in ("pairs", "size")),
+    ]
+
+
+class StepSums(ctypes.Structure):
+    """Columns of points, and numbers, of a step as steps.h reads them."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_void_p) for name in ("points", "found")),
+        *((name, ctypes.c_longlong) for name in ("rows", "size", "count")),
+        ("number", ctypes.c_double * 24),
     ]

@@ -16,6 +16,7 @@ from flint import acb, acb_mat, arb, ctx
 
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
+from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.subsampled.bands import ENDED, Band, chosen_bands, lower_cap
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells, Window
@@ -26,6 +27,7 @@ GOAL = 26.5  # e-foldings between delta and each error
 STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
 BLOCK = 24
 MOST_PRODUCTS = 16_000_000
+TINY = 1e-290  # beside it nothing leaves the range of doubles
 Exponent = Callable[[acb], acb]
 
 
@@ -85,7 +87,7 @@ class BandStep:
             cost = max(one.beside(strip, height) - level for one, level in zip(cells, levels))
             found = max(found, (2.0 * math.pi * strip / (digits + max(cost, 0.0)), float(strip)))
         turning = sum(p if p <= 0.5 else 1.0 for p in cells[0].at_cut) * height / step.noise_multiplier
-        self.spacing, self.strip = min(found[0], math.pi / (0.5 * cells[0].bend * found[1] + turning)), found[1]
+        self.spacing, self.strip = min(found[0], 1.9 * math.pi / (0.5 * cells[0].bend * found[1] + turning)), found[1]
         self.number = math.ceil((self.cut - self.low) / self.spacing)
         self.low = self.cut - (self.number - 0.5) * self.spacing
         self.losses: list[arb] = []
@@ -141,16 +143,39 @@ class BandStep:
         """Both moments at c + i n h."""
         check_work()
         rows, height = math.ceil((nodes + 1) / BLOCK), nodes * h
+        errors = [_exp_up(cells.error(self.spacing, self.strip, height)) for cells in self.cells(self.c)]
+        quick = self._turned(h, nodes, errors)
+        if quick is not None:
+            return quick
         columns = _powers([acb(0, arb(h) * loss).exp() for loss in self.losses], BLOCK)
         starts = _powers([acb(0, BLOCK * arb(h) * loss).exp() for loss in self.losses], rows)
         turns = acb_mat(self.number, BLOCK, [value for row in zip(*columns) for value in row])
         found = []
-        for weights, cells in zip(self.weights, self.cells(self.c)):
-            error = _exp_up(cells.error(self.spacing, self.strip, height))
+        for weights, error in zip(self.weights, errors):
             table = acb_mat(rows, self.number, [w * x for start in starts for w, x in zip(weights, start)]) * turns
             slack = acb(arb(0, error), arb(0, error))
             found.append([table[n // BLOCK, n % BLOCK] + slack for n in range(nodes + 1)])
         return list(zip(*found))
+
+    def _turned(self, h: float, nodes: int, errors: list[arb]) -> list[tuple[acb, acb]] | None:
+        """The same from sums in pairs of doubles (native/steps.h); None where points are not known well enough.
+
+        At node n points are off by n times what the first turn is known to, and 2^-99; sums are as in proofs.h.
+        """
+        native = compiled_steps()
+        turns = [acb(0, arb(h) * loss).exp() for loss in self.losses]
+        rows = [*self.weights, [turn.real for turn in turns], [turn.imag for turn in turns]]
+        off = 2 * max(x.rad() for row in rows[2:] for x in row) + arb(2) ** -99
+        lost = nodes * off + arb(2) ** -98 + arb(self.number + 4) ** 2 * arb(2) ** -104
+        if native is None or not lost < arb(2) ** -40:
+            return None
+        pairs = [np.array([(high, float(x - high)) for x in row for high in (float(x),)]).T for row in rows]
+        found, slack = native.step_sums("twice_turned", np.concatenate(pairs), nodes + 1, 8), []
+        for error, weights in zip(errors, self.weights):
+            total = sum(weights, arb(self.number * TINY))
+            slack.append(arb(0, (error + 2 * total.rad() + lost * total.abs_upper()).abs_upper()))
+        parts = [[arb(x) + arb(y) for x, y in zip(*found[k : k + 2].tolist())] for k in (0, 2, 4, 6)]
+        return [(acb(a + slack[0], b + slack[0]), acb(c + slack[1], d + slack[1])) for a, b, c, d in zip(*parts)]
 
 
 def _powers(factors: list[acb], count: int) -> list[list[acb]]:
@@ -241,10 +266,8 @@ class BallBand:
             log_moment, share = (float(found[0]) for found in points.means(np.array([self.c]))[:2])
             level += one.count * log_moment
             looks.append((one, one.cells(self.c)[1], log_moment, share))
-        low = high = 1.0 / max(float(np.abs(points.loss).max()) for points in self.band.coarse)
-        fallen, steps = False, 0
-        while not fallen or high > 1.15 * low:
-            height = math.sqrt(low * high) if fallen else 2.0 * high
+        height, low, high = max(points.height(self.c, digits) for points in self.band.coarse), 0.0, math.inf
+        for _ in range(60):
             worst = level - math.log(height)
             worst += max(
                 cells.falls(height, log_moment + math.log(share)) + math.log(one.count * share)
@@ -252,12 +275,11 @@ class BallBand:
             )
             for one, _, log_moment, share in looks:
                 worst += (one.count - 1) * one.falls(height, log_moment, log_moment + math.log1p(-min(share, 1 - UP)))
-            small = worst < -GOAL
-            low, high = (low, height) if small else (height, high if fallen else height)
-            fallen, steps = fallen or small, steps + 1
-            if steps > 60:
-                raise TooMany
-        return high
+            low, high = (low, height) if worst < -GOAL else (height, high)
+            if high < 1.15 * low:
+                return high
+            height = math.sqrt(low * high) if 0.0 < low < high < math.inf else height * (1.5 if low else 1.0 / 1.5)
+        raise TooMany
 
     def _beyond(self, steps: list[BandStep], height: float) -> arb:
         """(1/pi) times the sum of |F| h beyond the last node: bounds of |m| fall, as does a Gaussian pair's |e^K|."""

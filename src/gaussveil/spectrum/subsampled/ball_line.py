@@ -85,7 +85,7 @@ class LineStep:
             cost = max(self.cells.beside(strip, height) - self.value, 0.0)
             found = max(found, (2.0 * math.pi * strip / (digits + math.log(self.count) + cost + 3.0), float(strip)))
         turning = sum(p if p <= 0.5 else 1.0 for p in self.cells.at_cut) * height / noise
-        self.spacing, self.strip = min(found[0], math.pi / (0.5 * found[1] + turning)), found[1]
+        self.spacing, self.strip = min(found[0], 1.9 * math.pi / (0.5 * found[1] + turning)), found[1]
         self.number = math.ceil((self.cut - self.low) / self.spacing)
         self.low = self.cut - (self.number - 0.5) * self.spacing
         self.cells = Cells(self.step, c, self.low, self.cut)

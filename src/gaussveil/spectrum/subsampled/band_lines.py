@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussveil.spectrum.subsampled.bands import DIGITS, Band, Chosen, Points, Spacing, chosen_bands
+from gaussveil.spectrum.selection import compiled_steps
+from gaussveil.spectrum.subsampled.bands import DIGITS, ENDING, Band, Chosen, Points, Spacing, chosen_bands, lower_cap
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
 from gaussveil.typing import Floats
@@ -34,8 +35,9 @@ class LineMoments:
         self.points, self.between = Points(step, cap, (low, high), apart), spacing
         points = self.points
         self.exponent = points.base + c * points.loss
-        self.whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
-        self.turned = turns_less_one(spacing * points.loss, BLOCK)
+        whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
+        self.start = float(whole @ np.expm1(self.exponent)) - points.missing  # M(c) - 1
+        self.turning = np.array([whole * np.exp(self.exponent), self.inside, spacing * points.loss])
         far = np.abs(points.base) + np.abs(points.base - points.loss)  # both logs are rounded
         grown, size = np.exp(points.whole + np.maximum(self.exponent, 0.0)), np.abs(points.base) + c * far
         self.errors = 8.0 * UNIT * np.array([grown @ size + 0.2, grown @ far])
@@ -44,20 +46,8 @@ class LineMoments:
     def blocks(self, first: int, rows: int) -> tuple[Complexes, Complexes, Floats, Floats]:
         """log M up to the cap, the log of the share of M that is below the band, and errors of both, block by block."""
         blocks = BLOCK * np.arange(float(first), first + rows)[:, None]
-        starts = turns_less_one(BLOCK * self.between * self.points.loss, rows)
-        if first:
-            before = turn_less_one(blocks[0, 0] * self.between * self.points.loss)
-            starts *= 1.0 + before
-            starts += before
-        left = np.empty((2 * rows + 1, starts.shape[1]), dtype=complex)
-        np.multiply(starts, self.inside, out=left[rows:-1])
-        left[rows:-1] += self.inside
-        np.multiply(starts, self.whole * np.exp(self.exponent), out=left[:rows])
-        left[:rows] += self.whole * np.expm1(self.exponent)
-        left[-1] = self.whole
-        turned, sums = left @ self.turned.T, left.sum(axis=1)[:, None]
-        above = turned[:rows] + sums[:rows] + (turned[-1] - self.points.missing)
-        part = turned[rows:-1] + sums[rows:-1]
+        above, part = (sums.reshape(rows, BLOCK) for sums in turned_sums(self.turning, BLOCK * first, rows))
+        above, part = above + self.start, part + self.inside.sum()
         last = (blocks + (BLOCK - 1.0)) * self.between
         size, share = np.abs(1.0 + above), part / (1.0 + above)
         rounding = (self.errors[0] + last * self.errors[1]) / size
@@ -65,6 +55,19 @@ class LineMoments:
         kept = log_one_plus(-share)
         kept = np.where(np.isfinite(kept), kept, -1e3)
         return log_one_plus(above).ravel(), kept.ravel(), rounding.ravel(), moved.ravel()
+
+
+def turned_sums(points: Floats, first: int, rows: int) -> Complexes:
+    """Sums of both weights times e^{i n angle} - 1, n = first, first + 1, ..., over points: weights and angles."""
+    native = compiled_steps()
+    if native is not None:
+        found = native.step_sums("turned", points, BLOCK * rows, 4, first)
+        return found[::2] + 1j * found[1::2]
+    starts, before = turns_less_one(BLOCK * points[2], rows), turn_less_one(first * points[2])
+    starts = starts * (1.0 + before) + before
+    left = starts * points[:2, None]
+    found = (left + points[:2, None]) @ turns_less_one(points[2], BLOCK).T + left.sum(axis=2)[:, :, None]
+    return found.reshape(2, -1)
 
 
 def turns_less_one(angle: Floats, count: int) -> Complexes:
@@ -95,6 +98,15 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     digits, peak = spacing[4:]
     if not spacing.between > 0.0:
         return None
+    if len(band.coarse) == 1 and not band.parts.gaussians.energy.size:
+        (step, count), points = band.parts.steps[0], band.coarse[0]
+        coarse = np.array([points.z, points.base, points.loss, points.whole, points.inside])
+        numbers = lower_cap(step, band.caps[0]), c, band.epsilon, count, points.missing, spacing.between, digits, peak
+        found = step.compiled("line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], *numbers, ENDING)
+        if found is not None:
+            real, imaginary, rounding = found[:3, : max(int(found[3, 0]), 0)]
+            order = c + 1j * spacing.between * np.arange(float(real.size))
+            return Line(order, real + 1j * imaginary, rounding, spacing) if real.size else None
     foreseen = max(points.height(c, digits) for points in band.coarse) / (BLOCK * spacing.between)
     first, rows = 0, int(min(max(0.6 * foreseen, 2.0), FIRST_ROWS))
     columns: list[tuple[Complexes, Complexes, Floats]] = []

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Step
 from gaussveil.typing import Floats
@@ -58,14 +59,20 @@ class Points:
 
     def __init__(self, step: Step, cap: float, ends: tuple[float, float], spacing: float) -> None:
         self.step, self.z = step, np.arange(ends[0], ends[1], spacing)
-        self.base, second = step.logs(self.z)
-        self.loss = self.base - second
-        density = math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2
-        self.whole, self.inside = (density + np.log(part) for part in windows(self.z, cap, step))
+        found = step.compiled("points", self.z[None], self.z.size, 4, cap, lower_cap(step, cap))
+        if found is None:
+            first, second = step.logs(self.z)
+            found = np.array([first, first - second, *np.log(windows(self.z, cap, step))])
+        self.base, self.loss = found[:2]
+        self.whole, self.inside = found[2:] + (math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2)
         self.missing = float(scipy.special.ndtr(-cap / math.hypot(1.0, step.edge)))  # 1 - E W: what the sum lacks
 
     def means(self, orders: Floats) -> Means:
         """What is known of both moments at real orders."""
+        native = compiled_steps()
+        if native is not None:
+            columns = np.array([self.base + self.whole, self.loss, self._share[1], self._share[0]])
+            return Means(*native.step_sums("means", columns, orders.size, 6, *orders))
         size = self.base + self.whole + np.multiply.outer(orders, self.loss)
         top = size.max(axis=1)
         whole = np.exp(size - top[:, None])
@@ -96,8 +103,11 @@ class Points:
     def _turned(self) -> tuple[Floats, Floats, Floats]:
         """Distances from the real outputs, |Im L| there, and the log of what density and window grow by."""
         strips = STRIPS * min(0.5 * math.pi * self.step.noise_multiplier, 4.0)  # |Im L| grows up to there
-        first, second = self.step.logs(self.z + 1j * strips[:, None])
-        return strips, np.abs((first - second).imag), 0.5 * strips**2 * (1.0 + self.step.edge**-2)
+        turn, step, turned = strips[:, None] / self.step.noise_multiplier, self.step, 0.0
+        for z in (self.z, -self.z) if step.replace else (self.z,):
+            share = scipy.special.expit((z - step.knee) / step.noise_multiplier)
+            turned = turned + np.arctan2(share * np.sin(turn), 1.0 - share + share * np.cos(turn))
+        return strips, np.asarray(turned), 0.5 * strips**2 * (1.0 + self.step.edge**-2)
 
     def height(self, order: float, digits: float) -> float:
         """About where the band's moment has fallen by so many e-foldings, by the best of the paths."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
+from gaussveil.spectrum.selection import compiled_steps
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
@@ -142,6 +143,9 @@ class Step:
 
     def real_moments(self, order: float, cap: float = math.inf) -> tuple[float, float, float]:
         """K(s) = log M(s), K'(s), K''(s) at a real order."""
+        found = self.compiled("tilted", np.zeros((0, 0)), 1, 3, cap, order, DIGITS)
+        if found is not None:
+            return float(found[0, 0]), float(found[1, 0]), float(found[2, 0])
         low, high = self._range(order, cap)
         step = self.spacing(0.0, high, 1, cap)
         z = np.arange(low, high, step)
@@ -159,6 +163,13 @@ class Step:
             log_moment = math.log1p(float(np.exp(log_weight) @ excess))
         mean = float(tilted @ loss) / total
         return log_moment, mean, float(tilted @ (loss - mean) ** 2) / total
+
+    def compiled(self, entry: str, points: Floats, count: int, rows: int, cap: float, *numbers: float) -> Floats | None:
+        """Rows of numbers that an entry of native/steps.h finds; None where the kernel is not at hand."""
+        check_work()
+        own = self.noise_multiplier, self.sampling_rate, self.replace, self.backward, self.floor, self.knee, self.edge
+        native = compiled_steps()
+        return None if native is None else native.step_sums(entry, points, count, rows, *own, cap, *numbers)
 
     def spacing(self, height: float, top: float, count: int, cap: float) -> float:
         """Distance of points, of sums up to z = top, that resolves M at orders of the given height to 1e-16 / count.
