@@ -27,7 +27,8 @@ from gaussveil.accounting.certificates.keys import key_from_text, new_key, publi
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import FormatError, GaussveilError, VerificationError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.mixtures import GaussianMixture
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile, RandomisedResponse
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
@@ -288,6 +289,23 @@ def test_neither_verifies_a_claim_below_the_truth(name: str, excess: float) -> N
     record["delta"] = record["delta_upper"] = record["delta"] * (1 - excess)
     body = json.dumps(record)
     assert (ours(body), theirs(body)) == ("refuted", "refuted")
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        RandomAllocation(1.0, 2),
+        FixedSizeBatch(5.0, 0.1),
+        GaussianMixture((0.0, 1.0, 2.0), (0.8, 0.1, 0.1)),
+        PoissonSubsampled(GaussianPair.mean_shift(1.0), 1e-12),
+    ],
+)
+def test_a_delta_below_all_doubles_is_not_verified_as_none(profile: PrivacyProfile) -> None:
+    """Gaussian noise has no largest loss, and no epsilon that it keeps for sure."""
+    adjacency = Adjacency.replace_one("home") if profile.neighbours == "replace" else HOME
+    record = json.loads(issued(Charge(profile), adjacency=adjacency, epsilon=80.0).to_json())
+    record["delta"] = record["delta_upper"] = 0.0
+    assert "verified" not in (ours(json.dumps(record)), theirs(json.dumps(record)))
 
 
 NOISE = [

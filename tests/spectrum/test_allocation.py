@@ -122,3 +122,9 @@ def test_little_noise_is_answered_and_bracketed(sigma: float, steps: int, takes:
             upper = float(law.delta(epsilon))
             assert law.lower(epsilon) <= upper * (1 + 1e-9)
             assert upper <= float(known.delta(epsilon)) * (1 + 1e-6)
+
+
+def test_little_noise_and_large_epsilons_have_deltas():
+    """A logarithm of nothing, and a step's delta below all doubles, which is not 0."""
+    assert RandomAllocation(0.05, 2).delta(0.0) == pytest.approx(1.0, abs=1e-20)
+    assert 0.0 < float(RandomAllocation(1.0, 2).delta(80.0)) < 1e-250

@@ -43,6 +43,7 @@ ROUND_UP = 1.0 + 8 * 2.0**-53
 FEW = 4  # orientations that are tried in doubles first
 NEGLIGIBLE = 1e-250  # a delta whose bound by cumulants is answer enough
 SMALLEST = math.ulp(0.0)  # what a delta that leaves the range of doubles counts as
+UNDERFLOW = 2.0**-1060  # above what steps that leave that range take off a profile's delta
 
 
 def sampler_delta(epsilon: float, sampler_error: float) -> float:
@@ -266,7 +267,7 @@ class Directed:
         if epsilon >= self._pure:
             return 0.0
         if self._curve is not None:
-            return float(self._curve.delta(epsilon))
+            return max(float(self._curve.delta(epsilon)), SMALLEST)
         if self._loss is None:
             return 0.0
         log_delta = float(np.max(self._loss.log_delta(epsilon)))
@@ -292,7 +293,8 @@ class Directed:
             return 0.0, 0.0
         if self._curve is not None:
             value, slack = float(self._curve.delta(epsilon)), self._curve.relative_error
-            return (value * (1 - slack) if slack else 0.0), value * (1 + slack)
+            lower = max(value * (1 - slack) - UNDERFLOW, 0.0) if slack else 0.0
+            return lower, value * (1 + slack) + UNDERFLOW
         assert self._loss is not None
         if not self._loss.batch_shape:
             enclosed = self._loss.enclose(epsilon)

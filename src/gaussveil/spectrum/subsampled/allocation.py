@@ -83,7 +83,7 @@ class RandomAllocation(PrivacyProfile):
             found[order[:near]] = _upper(self, levels[order[:near]])
             order = order[near:]
         known = GaussianPair.mean_shift(1.0 / self.noise_multiplier * (1.0 + 8.0 * UNIT)).delta(levels)  # of the step
-        return np.reshape(np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR)), np.shape(epsilon))
+        return np.reshape(np.minimum(found, known * (1.0 + LOSS_RELATIVE_ERROR) + 1e-300), np.shape(epsilon))
 
 
 @lru_cache(maxsize=16)
@@ -152,7 +152,7 @@ def _cut_off(law: RandomAllocation, masses: LossMasses, threshold: Floats) -> Fl
     plain, surely = float(scipy.special.ndtr(-high)), ends.max() >= law.steps * threshold  # where R exceeds it
     if law.backward:
         return law.steps * (float(scipy.special.ndtr(low)) + np.where(surely, 0.0, plain)) * (1.0 + ROUNDING)
-    moved = math.log1p(-float(scipy.special.ndtr(1.0 / sigma - high)))
+    moved = float(scipy.special.log_ndtr(high - 1.0 / sigma))
     without = -math.expm1(law.steps * math.log1p(-plain)) * (1.0 - ROUNDING)
     with_record = -math.expm1(moved + (law.steps - 1) * math.log1p(-plain)) * (1.0 + ROUNDING)
     return with_record - np.where(surely, threshold * without, 0.0)
