@@ -473,3 +473,62 @@ WIDE int gaussveil_line(const StepSums *job) {
     free(columns);
     return failed;
 }
+
+/* --- The tilt of a band of one step: `Band.saddle` */
+
+/* log of the band's moment, its slope, and log of the moment of all up to the cap, at a real order: `Band.real`. */
+static void band_real(const double *number, double order, const Means *at, double *value, double *slope, double *whole) {
+    double count = number[0], epsilon = number[1], level = number[2], ending = number[3];
+    double share = fmin(at->share, 1 - STEP_UNIT), kept = count * log1p(-share), gone = fmax(-expm1(kept), 1e-300);
+    double rise = at->last > at->largest - ending ? at->last - at->log_moment + log(count) : -INFINITY;
+    *whole = count * at->log_moment, *value = *whole + log(gone);
+    *slope = count * at->mean + exp(kept) / gone * count * share * (at->inside - at->mean) / (1 - share);
+    if (rise + *whole - order * epsilon > level - ending) *slope = INFINITY;
+}
+
+/* points: as of the means; number: count, epsilon, log delta, ending, negligible, start, reach; found: two tilts. */
+int gaussveil_saddle(const StepSums *job) {
+    enum { ORDERS = 13 };
+    const double *number = job->number;
+    double epsilon = number[1], spent_at = number[2] - 2 * number[4], middle = log(number[5]), reach = number[6];
+    double c[ORDERS], value[ORDERS], slope[ORDERS], whole[ORDERS], rest[ORDERS], force[ORDERS], *found = job->found;
+    double *terms = malloc(sizeof(double) * job->size);
+    if (!terms) return 1;
+    found[2] = 1, found[3] = INFINITY;
+    int place = 0;
+    for (int round = 0; round < 12; round++) {
+        int first = 0, spent = -1, finite = -1;
+        for (int i = 0; i < ORDERS; i++) {
+            c[i] = exp(middle + (2.0 * i / (ORDERS - 1) - 1) * reach);
+            Means at = means_at(job->points, job->size, c[i], terms);
+            band_real(number, c[i], &at, value + i, slope + i, whole + i);
+            rest[i] = c[i] * log(c[i]) - (1 + c[i]) * log1p(c[i]) - c[i] * epsilon;
+            if (whole[i] + rest[i] < found[3]) found[2] = c[i], found[3] = whole[i] + rest[i];
+            force[i] = c[i] * (slope[i] - epsilon) - 1 - c[i] / (1 + c[i]);
+            if (force[i] <= 0) first = i + 1;
+            if (spent < 0 && force[i] <= 0 && value[i] - c[i] * epsilon < spent_at) spent = i;
+            if (finite < 0 && isfinite(force[i])) finite = i;
+        }
+        place = first > 0 ? first - 1 : 0;
+        if (spent >= 0) {
+            place = spent;
+            break;
+        }
+        if (first == 0 && force[0] == INFINITY && finite >= 0) {
+            place = finite;
+            break;
+        }
+        if (first == 0) middle -= 2 * reach;
+        else if (first == ORDERS) middle += 2 * reach;
+        else if (reach < 1) {
+            place = force[first] > -force[first - 1] ? first - 1 : first;
+            break;
+        } else {
+            double low = log(c[first - 1]), high = log(c[first]);
+            middle = 0.5 * (low + high), reach = 0.5 * (high - low);
+        }
+    }
+    found[0] = c[place], found[1] = value[place] + rest[place];
+    free(terms);
+    return 0;
+}

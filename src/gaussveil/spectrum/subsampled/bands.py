@@ -71,8 +71,7 @@ class Points:
         """What is known of both moments at real orders."""
         native = compiled_steps()
         if native is not None:
-            columns = np.array([self.base + self.whole, self.loss, self._share[1], self._share[0]])
-            return Means(*native.step_sums("means", columns, orders.size, 6, *orders))
+            return Means(*native.step_sums("means", self.columns, orders.size, 6, *orders))
         size = self.base + self.whole + np.multiply.outer(orders, self.loss)
         top = size.max(axis=1)
         whole = np.exp(size - top[:, None])
@@ -82,6 +81,11 @@ class Points:
         mean = whole @ self.loss / total
         within = np.where(part > 0.0, inside @ self.loss / part, mean)
         return Means(top + np.log(total), part / total, mean, within, size[:, -1], size.max(axis=1))
+
+    @cached_property
+    def columns(self) -> Floats:
+        """Log weights, losses, the band's shares and their logs."""
+        return np.array([self.base + self.whole, self.loss, self._share[1], self._share[0]])
 
     @cached_property
     def _share(self) -> tuple[Floats, Floats]:
@@ -167,6 +171,11 @@ class Band:
 
     def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt]:
         """c > 0 next to the minimum of log moment - c eps - log c(1+c); and a tilt that suits all up to the cap."""
+        native = compiled_steps()
+        if native is not None and len(self.coarse) == 1 and not self.parts.gaussians.energy.size:
+            numbers = self.parts.steps[0][1], self.epsilon, self.log_delta, ENDING, NEGLIGIBLE, start, reach
+            c, bound, order, least = native.step_sums("saddle", self.coarse[0].columns, 4, 1, *numbers)[0].tolist()
+            return Tilt(c, bound), Tilt(order, least)
         limit, below = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf)
         middle = min(math.log(start), limit - 0.1)
         for _ in range(12):
