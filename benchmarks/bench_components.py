@@ -1,7 +1,7 @@
 """Principal components beside diffprivlib's and our sketch's: same data, bounds and promise; FULL=1 draws more.
 
 Where noise hides all signal everybody's components are a random plane, and means of draws differ by chance: the notes
-tell standard errors, and sets of less than a hundred thousand cells are drawn five times as often.
+tell standard errors, and sets of less than a million cells are drawn five times as often.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regression_sets import Matrix, regressions
 from side_by_side import kept, side_by_side
 
 KEPT = 2
-CHEAP = 10**5  # cells
+CHEAP = 10**6  # cells
 Row = dict[str, Any]
 
 
