@@ -32,6 +32,7 @@ from gaussveil.streaming.stdio import serve_lines
 from .test_mqtt import reading
 from .test_stdio import command, line
 
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")  # a worker that breaks
 PATIENCE = 60.0
 
 

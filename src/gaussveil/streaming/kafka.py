@@ -119,9 +119,7 @@ class KafkaGateway(BrokerGateway):
             self._lost = error.args[0]
         if self._lost is not None:
             LOGGER.warning("Kafka is left and tried again: %s", self._lost.str())
-            if self._consumer is not None:
-                self._consumer.close()
-            self._consumer, self.backlog = None, 0
+            self._close()
         return self._lost is None
 
     def _answer(self, arrived: Sequence[Any]) -> None:
@@ -148,6 +146,11 @@ class KafkaGateway(BrokerGateway):
             for answer in answers:
                 self.gateway.confirm(answer)
             self._commit(offsets)
+
+    def _close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer, self.backlog = None, 0
 
 
 def settings(broker: Broker) -> dict[str, Any]:
