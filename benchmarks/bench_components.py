@@ -1,7 +1,8 @@
 """Principal components beside diffprivlib's and our sketch's: same data, bounds and promise; FULL=1 draws more.
 
 Where noise hides all signal everybody's components are a random plane, and means of draws differ by chance: the notes
-tell standard errors, and sets of less than a million cells are drawn five times as often.
+tell standard errors, and sets of less than a million cells are drawn five times as often,
+of less than a hundred thousand at the least epsilon twenty times.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ def run() -> list[Row]:
 def components(place: int) -> list[Row]:
     """Distance of projectors on the two leading components, in public units, beside diffprivlib and the sketch."""
     one = regressions()[place]
-    theirs = dict(zip(EPSILONS, kept(peers, place)))
-    draws = len(theirs[EPSILONS[0]])
+    theirs = kept(peers, place)
     rows = one.draw(0)[0]
     half, middle = (one.high - one.low) / 2, (one.high + one.low) / 2
     units = (rows - middle) / half
@@ -42,7 +42,7 @@ def components(place: int) -> list[Row]:
         return float(np.linalg.norm(exact @ exact.T - directions.T @ np.linalg.pinv(directions.T)))
 
     def at(epsilon: float) -> Row:
-        mine, drawn = [], []
+        mine, drawn, draws = [], [], len(theirs[epsilon])
         for seed in range(FIRST, FIRST + draws):
             model = PrivatePCA(
                 epsilon=epsilon, delta=DELTA, n_components=KEPT, bounds=(-1, 1), generator=SeededGenerator(seed)
@@ -56,7 +56,7 @@ def components(place: int) -> list[Row]:
         found = {"ours": mine, "sketch": drawn} | ({"diffprivlib": ended} if ended else {})
         means = {name: float(np.mean(each)) for name, each in found.items()}
         best = min(("sketch", "diffprivlib"), key=lambda name: means.get(name, math.inf))
-        note = ", ".join(
+        note = f"{draws} draws; " + ", ".join(
             f"{name} {means[name]:.3g} +- {np.std(each) / len(each) ** 0.5:.2g}" for name, each in found.items()
         )
         if len(ended) < draws:
@@ -67,12 +67,18 @@ def components(place: int) -> list[Row]:
     return [at(epsilon) for epsilon in EPSILONS]
 
 
-def peers(place: int) -> Matrix:
+def peers(place: int) -> dict[float, Matrix]:
     """diffprivlib's directions by epsilon and draw; with RESUME they are kept by themselves."""
     one = regressions()[place]
-    draws = drawn_how_often(one, DRAWS) * (5 if one.rows * one.size < CHEAP else 1)
+    cells = one.rows * one.size
+    draws = drawn_how_often(one, DRAWS) * (5 if cells < CHEAP else 1)
     given: dict[str, Any] = {"low": one.low, "high": one.high, "components": KEPT, "norm": math.sqrt(one.size)}
-    return diffprivlib("components", draws, X=one.draw(0)[0], begin=FIRST, **given)
+    given |= {"X": one.draw(0)[0], "begin": FIRST}
+    found = {}
+    for epsilon in EPSILONS:
+        often = draws * (4 if cells < CHEAP / 10 and epsilon == EPSILONS[0] else 1)
+        (found[epsilon],) = diffprivlib("components", often, (epsilon,), **given)
+    return found
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
 HARDLY_ANY = 0.002  # of all weight is lost where units are bounded, as far as can be told
-HIDDEN = 0.6  # of products of two columns, where noise explains half of all: directions are drawn towards the columns
+HIDDEN = 0.3  # of products of two columns, where noise explains most of them: directions are drawn towards the columns
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
 
 
@@ -139,7 +139,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateCovar
         self.trusted_ = (np.sum(spread / surely**2, axis=1) < TURNED) & (unsure < deviation) & self.normal_
         lifted = np.where(self.trusted_, np.sum(spread / gaps, axis=1) - beyond, 0.0)
         apart = ~np.eye(size, dtype=bool)
-        if not self.trusted_.any() and np.sum(sums[apart] ** 2) < 2 * np.sum(noise[apart]):
+        if not self.trusted_.any() and np.sum(sums[apart] ** 2) < 1.5 * np.sum(noise[apart]):
             vectors = np.linalg.eigh(np.where(apart, HIDDEN * sums, sums))[1][:, ::-1]
         signs = np.sign(vectors[np.argmax(np.abs(vectors[:, :kept]), axis=0), np.arange(kept)])
         self.mean_, self.n_components_ = self.location_, kept
