@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gaussveil.spectrum.selection import compiled_steps
-from gaussveil.spectrum.subsampled.bands import DIGITS, ENDING, Band, Chosen, Points, Spacing, chosen_bands, lower_cap
+from gaussveil.spectrum.subsampled.bands import (
+    DIGITS,
+    ENDING,
+    Band,
+    Chosen,
+    Points,
+    Spacing,
+    Tilt,
+    chosen_bands,
+    lower_cap,
+)
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
 from gaussveil.typing import Floats
@@ -142,10 +153,11 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
 
 
 class Lines:
-    """The lines of all bands; what is left out is charged."""
+    """The lines of all bands; what is left out is charged: by windows, and in bands bounded at their tilts."""
 
-    def __init__(self, lines: list[Line], left_out: float, epsilon: float) -> None:
+    def __init__(self, lines: list[Line], left_out: float, epsilon: float, rest: Sequence[Tilt] = ()) -> None:
         self.left_out, self.epsilon, self.sizes = left_out, epsilon, [line.order.size for line in lines]
+        self.rest = np.array(rest).reshape(-1, 2)
         if not lines:
             return
         self.order, cumulant, self.rounding = (np.concatenate(column) for column in zip(*(line[:3] for line in lines)))
@@ -189,7 +201,9 @@ class Lines:
         if not total > 0.0:
             return math.nan, math.nan, math.inf
         value = peak + math.log(total)
-        relative = error / total + self.left_out * math.exp(min(-value, 700.0))
+        bounds = self.rest[:, 1] - self.rest[:, 0] * (epsilon - self.epsilon)  # Chernoff's, at any epsilon
+        left_out = self.left_out + float(np.exp(np.minimum(bounds, 700.0)).sum())
+        relative = error / total + left_out * math.exp(min(-value, 700.0))
         relative += 4.0 * UNIT * (1.0 + abs(peak) + abs(value))
         foreseen = bool(np.all(apart <= 2.0 * wider + 1e-12 * whole))  # of half the nodes, which should not be worse
         slope = -float((values * self.order).real.sum()) / total
@@ -201,14 +215,14 @@ def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Li
     chosen = chosen or chosen_bands(parts, epsilon)
     if chosen is None:
         return Lines([], math.inf, epsilon)
-    left_out = parts.left_out + sum(math.exp(tilt.bound) for _, tilt in [*chosen.negligible, chosen.below])
+    rest = [tilt for _, tilt in [*chosen.negligible, chosen.below]]
     found = []
     for band, c in chosen.bands:
         line = line_of(band, c, chosen.log_delta)
         if line is None:
             return Lines([], math.inf, epsilon)
         found.append(line)
-    return Lines(found, left_out, epsilon)
+    return Lines(found, parts.left_out, epsilon, rest)
 
 
 def lines_near(parts: Parts, goal: float, epsilon: float) -> Lines:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from gaussveil.errors import NumericalError, ParameterError
+from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
@@ -286,7 +286,7 @@ class SubsampledLoss(Curve):
                     epsilon, nodes = far_from_root(epsilon, value - goal, slope), None
                     continue
                 if low <= 0.0 or epsilon < 1.02 * low:
-                    return self._epsilon_in_balls(goal, epsilon)
+                    return min(high, self._epsilon_in_balls(goal, epsilon))
                 epsilon, nodes = 0.5 * (low + epsilon), None
                 continue
             excess = value + error - goal
@@ -297,7 +297,7 @@ class SubsampledLoss(Curve):
                 epsilon = self._near_root(nodes, goal, epsilon - excess / slope)
             else:
                 epsilon = far_from_root(epsilon, excess, slope)
-        raise NumericalError("No epsilon on the private side was found; use enclose() to inspect this composition.")
+        return min(high, self._epsilon_in_balls(goal, epsilon))
 
     def _distance(self) -> float:
         """An upper bound of delta(0): the sum of the steps' total variation distances, and the pair's."""
