@@ -225,10 +225,14 @@ class Contour:
     def settle(self, epsilon: float, extent: float) -> Nodes:
         """Nodes up to the extent, doubled until delta at epsilon settles."""
         step = extent / NODES[0]
-        found = self.nodes(step * np.arange(NODES[0] + 1.0), step)
+        found, before = self.nodes(step * np.arange(NODES[0] + 1.0), step), math.nan
         for count in NODES[1:]:
-            if math.isfinite(found.log_delta(epsilon)[2]) or not np.all(np.isfinite(found.cumulant)):
+            value, _, error = found.log_delta(epsilon)
+            if math.isfinite(error) or not np.all(np.isfinite(found.cumulant)):
                 break
+            if count > NODES[2] and not abs(value - before) < 0.25:  # digits double with nodes
+                break
+            before = value
             step = extent / count  # the nodes so far are every second one
             between = self.nodes(step * np.arange(1.0, count, 2.0), step)
             halves = found._replace(weight=0.5 * found.weight)
