@@ -27,7 +27,7 @@ from gaussveil.accounting.certificates.keys import key_from_text, new_key, publi
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import FormatError, GaussveilError, VerificationError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.mixtures import GaussianMixture
+from gaussveil.spectrum.mixtures import GaussianMixture, PublicChoice
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile, RandomisedResponse
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
@@ -306,6 +306,23 @@ def test_a_delta_below_all_doubles_is_not_verified_as_none(profile: PrivacyProfi
     record = json.loads(issued(Charge(profile), adjacency=adjacency, epsilon=80.0).to_json())
     record["delta"] = record["delta_upper"] = 0.0
     assert "verified" not in (ours(json.dumps(record)), theirs(json.dumps(record)))
+
+
+@pytest.mark.parametrize(("noise", "rate", "epsilon"), [(819.06, 0.28454, 1.0794e-6), (665.06, 0.30804, 0.01019)])
+def test_ends_of_batches_of_a_fixed_size_hold_the_truth(noise: float, rate: float, epsilon: float) -> None:
+    """Doubles err by more than the profile said: q H of the shifted epsilon, in 50 digits."""
+    with mp.workdps(50):
+        shift, level = 2 / mpf(noise), mp.log((exp(mpf(epsilon)) - 1 + mpf(rate)) / mpf(rate))
+        tails = [erfc((level / shift + side * shift / 2) / sqrt(mpf(2))) / 2 for side in (-1, 1)]
+        truth = mpf(rate) * (tails[0] - exp(level) * tails[1])
+        total = Composition.of([(Charge(FixedSizeBatch(noise, rate)), 1)], symmetric=True)
+        lower, upper = total.delta_bounds(epsilon)
+        assert lower <= truth <= upper <= lower * (1 + 1e-9)
+
+
+def test_a_choice_whose_weights_fall_short_costs_no_less() -> None:
+    part = RandomisedResponse(1.0)
+    assert PublicChoice((0.5, 0.5 - 9e-10), (part, part)).delta(0.5) >= part.delta(0.5) * (1 - 1e-13)
 
 
 NOISE = [

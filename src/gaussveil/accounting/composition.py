@@ -32,6 +32,7 @@ from gaussveil.spectrum.enclosures.upper_end import upper_end
 from gaussveil.spectrum.profiles import PrivacyProfile
 from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.composed import composed
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.typing import Floats
 
 PATTERNS = 1024
@@ -293,8 +294,10 @@ class Directed:
             return 0.0, 0.0
         if self._curve is not None:
             value, slack = float(self._curve.delta(epsilon)), self._curve.relative_error
-            lower = max(value * (1 - slack) - UNDERFLOW, 0.0) if slack else 0.0
-            return lower, value * (1 + slack) + UNDERFLOW
+            lower, upper = (value * (1 - slack) if slack else 0.0), value * (1 + slack)
+            if isinstance(self._curve, FixedSizeBatch):
+                lower, upper = self._curve.ends(epsilon)
+            return max(lower - UNDERFLOW, 0.0), upper + UNDERFLOW
         assert self._loss is not None
         if not self._loss.batch_shape:
             enclosed = self._loss.enclose(epsilon)

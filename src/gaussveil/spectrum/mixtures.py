@@ -128,4 +128,4 @@ class PublicChoice(PrivacyProfile):
 
 
 def _average(weights: Sequence[float], values: Sequence[Any]) -> Any:
-    return sum(weight * value for weight, value in zip(weights, values))
+    return sum(weight * value for weight, value in zip(weights, values)) / min(sum(weights), 1.0)

@@ -259,14 +259,17 @@ class PoissonSubsampled(PrivacyProfile):
     def _divergence(self, epsilon: Floats) -> Any:
         q, rest = self.rate, 1.0 - self.rate
         if not self.backward:
-            small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / q)
-            large = epsilon - np.log(q) + np.log1p(-rest * np.exp(-np.maximum(epsilon, 0.5)))
-            # Rounding may only lower the shifted epsilon, which raises delta.
-            return q * worst_delta(self.base, np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * UNIT))
+            return q * worst_delta(self.base, self.shifted(epsilon))
         weight = q - np.expm1(np.minimum(epsilon, 1.0 - np.log(rest) if rest > 0.0 else 0.0)) * rest
         weight = np.clip(weight + 8.0 * UNIT * q, 0.0, q)
         shifted = epsilon + np.log(q / np.where(weight > 0.0, weight, q))
         return weight * worst_delta(self.base.reversed(), shifted * (1.0 - 8.0 * UNIT))
+
+    def shifted(self, epsilon: Floats | float) -> Floats:
+        """log((a - 1 + q)/q); rounding may only lower it, which raises delta."""
+        small = np.log1p(np.expm1(np.minimum(epsilon, 1.0)) / self.rate)
+        large = epsilon - np.log(self.rate) + np.log1p((self.rate - 1.0) * np.exp(-np.maximum(epsilon, 0.5)))
+        return np.asarray(np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * UNIT))
 
 
 def _number(argument: str, value: Any, *, low: float, high: float = np.inf) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT
 from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile, _number, _set
 from gaussveil.typing import Floats
@@ -21,6 +22,7 @@ class FixedSizeBatch(PrivacyProfile):
 
     name: ClassVar[str] = "fixed-size-batch"
     neighbours: ClassVar[str | None] = "replace"
+    relative_error: ClassVar[float] = 2.0 * LOSS_RELATIVE_ERROR
     noise_multiplier: float
     rate: float
 
@@ -31,3 +33,10 @@ class FixedSizeBatch(PrivacyProfile):
     def _divergence(self, epsilon: Floats) -> Any:
         shift = 2.0 / self.noise_multiplier * (1.0 + 1e-15)
         return PoissonSubsampled(GaussianPair.mean_shift(shift), self.rate).delta(epsilon)
+
+    def ends(self, epsilon: float) -> tuple[float, float]:
+        """Rigorous ends of delta, but for what underflows."""
+        less, more = (GaussianPair.mean_shift(2.0 / self.noise_multiplier * (1.0 + e)) for e in (-1e-15, 1e-15))
+        level = float(PoissonSubsampled(less, self.rate).shifted(epsilon))
+        low, high = float(less.enclose(level * (1.0 + 24.0 * UNIT)).lower), float(more.enclose(level).upper)
+        return self.rate * low * (1.0 - 4.0 * UNIT), self.rate * high * (1.0 + 4.0 * UNIT)
