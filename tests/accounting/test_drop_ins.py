@@ -82,10 +82,10 @@ def test_zero_concentrated_events_are_bounds(relation: object) -> None:
 def test_repeated_selection_is_within_their_renyi_bound(shape: float) -> None:
     selected = dp_event.RepeatAndSelectDpEvent(dp_event.SelfComposedDpEvent(STEP, 50), 4.0, shape)
     ours = ExactAccountant().compose(selected)
-    theirs = RdpAccountant([1.0 + 0.1 * k for k in range(1, 600)]).compose(selected)
+    theirs = RdpAccountant().compose(selected)
     once = ExactAccountant().compose(selected.event).get_epsilon(1e-6)
     for delta in (1e-5, 1e-8):
-        assert once < ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * 1.01
+        assert once < ours.get_epsilon(delta) <= theirs.get_epsilon(delta) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("relation", [NeighboringRelation.ADD_OR_REMOVE_ONE, REPLACE])
@@ -117,14 +117,14 @@ def test_mixtures_in_both_directions_against_integrals() -> None:
 
 @pytest.mark.parametrize("shape", [math.inf, 0.0, 1.0])
 def test_the_best_of_several_laplace_runs(shape: float) -> None:
-    """Above one run, and not above their bound but for orders that lie between ours."""
+    """Above one run, and not above their bound."""
     inner = dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(5.0), 3), STEP])
     for once in (dp_event.LaplaceDpEvent(2.0), inner):
         selected = dp_event.RepeatAndSelectDpEvent(once, 3.0, shape)
         ours, theirs = ExactAccountant().compose(selected), RdpAccountant().compose(selected)
         for delta in (1e-3, 1e-6):
             found = ours.get_epsilon(delta)
-            assert ExactAccountant().compose(once).get_epsilon(delta) < found <= 1.02 * theirs.get_epsilon(delta)
+            assert ExactAccountant().compose(once).get_epsilon(delta) < found <= theirs.get_epsilon(delta) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("size", "draws"), [(50, 1), (50, 20), (30, 30)])
@@ -154,6 +154,68 @@ def test_batches_drawn_with_replacement(size: int, draws: int) -> None:
             )
 
 
+NOISES = {
+    "Laplace": (dp_event.LaplaceDpEvent(2.0), 0.5),
+    "DiscreteLaplace": (dp_event.DiscreteLaplaceDpEvent(0.25, 2), 0.5),
+    "ZCDp": (dp_event.ZCDpEvent(0.02, 0.01), math.inf),
+    "Tree": (dp_event.SingleEpochTreeAggregationDpEvent(6.0, [7]), math.inf),
+    "Mixture": (dp_event.MixtureOfGaussiansDpEvent(3.0, [0.0, 1.0, 2.0], [0.5, 0.4, 0.1]), math.inf),
+    "Several": (dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(8.0), STEP]), math.inf),
+    "Batch": (dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(3.0)), math.inf),
+    "Selected": (dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(4.0), 2.0, 0.0), math.inf),
+    "Nothing": (dp_event.NoOpDpEvent(), 0.0),
+}
+
+
+@pytest.mark.parametrize("relation", list(NeighboringRelation), ids=lambda one: one.name)
+@pytest.mark.parametrize("name", NOISES)
+def test_any_mechanism_is_sampled_and_selected(name: str, relation: object) -> None:
+    """A sample costs less than its mechanism and the best of several runs more; a pure loss is amplified as known."""
+    event, pure = NOISES[name]
+    pure *= 2.0 if relation is REPLACE else 1.0
+
+    def spent(one: dp_event.DpEvent) -> float:
+        return ExactAccountant(relation).compose(one).get_epsilon(1e-4)
+
+    alone = spent(event)
+    sampled = spent(dp_event.PoissonSampledDpEvent(0.2, event))
+    drawn = spent(dp_event.SampledWithoutReplacementDpEvent(100, 5, event))
+    best = spent(dp_event.RepeatAndSelectDpEvent(event, 3.0, 1.0))
+    assert sampled <= alone <= best
+    if math.isfinite(pure):
+        assert sampled <= math.log1p(0.2 * math.expm1(pure)) * (1 + 1e-12)
+        assert drawn <= math.log1p(0.05 * math.expm1(2.0 * NOISES[name][1])) * (1 + 1e-12)
+
+
+ANSWER = dp_event.RandomizedResponseDpEvent(0.7, 5)
+
+
+@pytest.mark.parametrize("shape", [math.inf, 0.0])
+@pytest.mark.parametrize(("once", "relation"), [(dp_event.ZCDpEvent(0.05, 0.01), ADD), (ANSWER, REPLACE)])
+def test_the_best_of_several_is_never_above_their_bound(once: object, relation: object, shape: float) -> None:
+    """Composed with others, too: then divergences are added up, as theirs are."""
+    selected = dp_event.RepeatAndSelectDpEvent(once, 3.0, shape)
+    for event in (selected, dp_event.ComposedDpEvent([selected, once])):
+        ours = ExactAccountant(relation).compose(event).get_epsilon(1e-5)
+        theirs = RdpAccountant(neighboring_relation=relation).compose(event).get_epsilon(1e-5)
+        assert ExactAccountant(relation).compose(once).get_epsilon(1e-5) < ours <= theirs * (1 + 1e-6)
+
+
+def test_mixtures_of_a_replaced_record_against_an_integral() -> None:
+    """Not below moves one way against the same moves the other way, and below the largest move alone."""
+    moves, shares = (0.0, 0.5, 1.0), (0.8, 0.15, 0.05)
+    ours = ExactAccountant(REPLACE).compose(dp_event.MixtureOfGaussiansDpEvent(1.5, moves, shares))
+    x, step = np.linspace(-15.0, 15.0, 60_001, retstep=True)
+    there, back = (
+        sum(p * np.exp(-0.5 * ((x - sign * c) / 1.5) ** 2) for c, p in zip(moves, shares)) for sign in (1.0, -1.0)
+    )
+    largest = ExactAccountant(REPLACE).compose(dp_event.GaussianDpEvent(1.5))
+    for epsilon in (0.05, 0.5, 1.5):
+        gap = np.maximum(there - math.exp(epsilon) * back, 0.0).sum()
+        wanted = step * float(gap) / (1.5 * math.sqrt(2 * math.pi))
+        assert wanted * (1 - 1e-6) <= ours.get_delta(epsilon) < 0.25 * largest.get_delta(epsilon)
+
+
 def test_nothing_and_everything() -> None:
     ours = ExactAccountant()
     assert ours.compose(dp_event.NoOpDpEvent()).get_epsilon(1e-5) == 0.0
@@ -171,9 +233,14 @@ def test_nothing_and_everything() -> None:
 
 
 REFUSED = [
-    (dp_event.RepeatAndSelectDpEvent(dp_event.DiscreteLaplaceDpEvent(0.5, 1), 3.0, 1.0), "Renyi divergences are known"),
-    (dp_event.SampledWithReplacementDpEvent(100, 10, STEP), "added or removed record"),
-    (dp_event.SampledWithReplacementDpEvent(2, 900, dp_event.GaussianDpEvent(1.0)), "drawn too often"),
+    (
+        dp_event.RepeatAndSelectDpEvent(
+            dp_event.SampledWithReplacementDpEvent(100, 60, dp_event.GaussianDpEvent(1.0)), 3.0, 1.0
+        ),
+        "Renyi divergences are infinite",
+    ),
+    (dp_event.SampledWithReplacementDpEvent(100, 10, STEP), "but for Gaussian noise"),
+    (dp_event.PoissonSampledDpEvent(1.5, dp_event.GaussianDpEvent(1.0)), "sampling_probability must be"),
     (dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.8, 0.1, 0.2]), "add up to 1"),
     (dp_event.RandomizedResponseDpEvent(0.5, 3), "added or removed record"),
     (dp_event.UnsupportedDpEvent(), "sender could not describe it"),

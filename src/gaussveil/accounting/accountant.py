@@ -1,10 +1,6 @@
 """`Accountant`: the privacy of a training run or of any list of releases, and the noise that a promise needs.
 
-    accountant = Accountant().add(DPSGD(noise_multiplier=1.0, sampling_rate=0.01), steps=1000)
-    accountant.epsilon(1e-5)
-
-Gaussian pairs and steps on random batches are composed by one contour integral; all else joins on a grid, from above.
-Every answer is on the private side, and the worse of both directions.
+Pairs and steps share one contour integral, all else joins on a grid; answers are on the private side.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
 from gaussveil.accounting.composition import WorseOrientation, is_asymmetric, largest_loss
+from gaussveil.accounting.cumulants import renyi_bound, renyi_upper
 from gaussveil.accounting.matrix_mechanism import RELATIONS, MatrixMechanism, shift_of
 from gaussveil.checks import one_of, real, refuse, whole
 from gaussveil.errors import ParameterError
@@ -26,7 +23,8 @@ from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
 from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.enclosures.interval import exp_up, log_down
-from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
 from gaussveil.spectrum.roots import brent
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.composed import SMALLEST_RATE, composed, lower_end
@@ -167,7 +165,8 @@ class Accountant(Shown):
         if isinstance(self.loss, PrivacyLoss | SubsampledLoss):
             return found
         worst = [(WorseOrientation(cast("Any", one)), count) for one, count in self._parts]
-        return min(found, float(largest_loss(worst)) * (1.0 + 1e-15))  # a grid's upper ends do not reach it
+        others = [float(bound.epsilon(delta)) for bound in self._added()]
+        return min(found, float(largest_loss(worst)) * (1.0 + 1e-15), *others)  # a grid's upper ends do not reach it
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta of (epsilon, delta)-differential privacy, its error bound included."""
@@ -177,7 +176,13 @@ class Accountant(Shown):
             return float(_worse(loss, epsilon).upper)
         if isinstance(loss, SubsampledLoss):
             return float(exp_up(loss.log_dp_delta(epsilon)))
-        return max(float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in (loss, loss.reversed()))
+        found = max(float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in (loss, loss.reversed()))
+        return min(found, 1.0, *(float(bound.delta(epsilon)) for bound in self._added()))
+
+    def _added(self) -> list[RenyiBound]:
+        """Divergences added up, which may say more than a grid where nothing else is known of a part; or nothing."""
+        bound = any(isinstance(one, ZeroConcentrated | RenyiBound) for one, _ in self._parts)
+        return [found] if bound and (found := renyi_bound(self._parts)) else []
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of delta(epsilon); where there is a grid the lower one is that of the parts that have one."""
@@ -186,7 +191,7 @@ class Accountant(Shown):
             found, fainter = _worse(self.loss, epsilon), _fainter(self.loss)
             low = found if fainter is self.loss else _worse(fainter, epsilon)
             return Enclosure(low.lower, found.upper, low.log_lower, found.log_upper)
-        ends = lower_end(self._parts, epsilon), min(self.delta(epsilon), 1.0)
+        ends = lower_end(self._parts, epsilon), self.delta(epsilon)
         return Enclosure(*ends, *(math.log(end) if end else -math.inf for end in ends))
 
     def tradeoff(self, type_one_error: Any) -> Any:
@@ -206,18 +211,11 @@ class Accountant(Shown):
         return self.loss.mu(smallest_delta)
 
     def renyi(self, order: float) -> float:
-        """Renyi divergence of an order above 1, in the worse direction; of pairs, steps on random batches, Laplace."""
+        """Renyi divergence of an order above 1, in the worse direction; an upper end where profiles take part."""
         real("order", order, "(1, inf)")
-        laplace = [(one.shift_over_scale, count) for one, count in self._parts if isinstance(one, Laplace)]
-        rest = composed([(one, count) for one, count in self._parts if not isinstance(one, Laplace)])
-        if not isinstance(rest, PrivacyLoss | SubsampledLoss | None):
-            raise ParameterError("Renyi divergences are known of Gaussian pairs, steps and Laplace noise only.")
-        sides = () if rest is None else (rest, rest.reversed())
-        total = max((float(np.max(side.renyi(order))) for side in sides), default=0.0)
-        power = 2.0 * order - 1.0
-        for shift, count in laplace:  # Mironov 2017, Proposition 6
-            total += count * (shift + math.log1p((order - 1.0) / power * math.expm1(-shift * power)) / (order - 1.0))
-        return total * (1.0 + 1e-13)
+        if isinstance(self.loss, PrivacyLoss | SubsampledLoss):
+            return float(max(np.max(side.renyi(order)) for side in (self.loss, self.loss.reversed()))) * (1.0 + 1e-13)
+        return math.fsum(count * renyi_upper(one, order) for one, count in self._parts) * (1.0 + 1e-15)
 
     def _curve(self) -> PrivacyLoss | Curve:
         return self.loss

@@ -1,12 +1,6 @@
 """Everything an account has spent, composed: one delta for one epsilon, both directions, with its rigorous upper end.
 
-- K adds per orientation; the larger direction counts. Label edges add edge by edge; the worst counts.
-- Under a symmetric adjacency each asymmetric entry may stand either way round. Within one release the worst over all
-  orientations is found by counting how many of each folded group are reversed, up to `PATTERNS` cases; beyond that the
-  Chernoff bound on sum_j max(K_j(s), K_j reversed(s)) covers every pattern at once (derived: docs/ledger).
-- Over several releases (`adaptive`) the way round may follow earlier outputs: each entry composes by the larger of its
-  two curves (`WorseOrientation`), or by that Chernoff bound, which holds as well.
-- Profiles compose as a pessimistic distribution. A sampler of total variation eta adds (1 + e^epsilon) eta.
+How entries that may stand either way round, profiles and samplers' errors compose: docs/ledger.
 """
 
 from __future__ import annotations

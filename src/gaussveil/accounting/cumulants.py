@@ -1,21 +1,33 @@
-"""Cumulants of a charge at one order, both directions: what Renyi filters and Chernoff bounds add up."""
+"""Cumulants and Renyi divergences of charges, both directions: what filters and Chernoff bounds add up."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Part
 from gaussveil.spectrum import PrivacyLoss
-from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
+from gaussveil.spectrum.mixtures import GaussianMixture, PublicChoice
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, PrivacyProfile, profile_from_dict
+from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
+from gaussveil.spectrum.subsampled.composed import step_of
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
+from gaussveil.spectrum.subsampled.loss import SubsampledLoss
+from gaussveil.spectrum.subsampled.profile import ReplacedInBatch, _once
 from gaussveil.typing import Floats
 
 NEGLIGIBLE = 1e-25  # tail mass of a profile that is charged as sampler error instead of entering K
 CELLS = 4096
+ORDERS = (1.01, 1.03, 1.06, *(1 + k / 10.0 for k in range(1, 100)), *range(11, 64), 72, 90, 128, 180, 256, 512, 1024)
+MOST = 1e12  # of a divergence that is looked at
+ROUNDED_UP = 1.0 + 1e-12
+FAR = 590.0  # a loss times an order whose exponential is computed
 SHORT = 1e-4  # of a cell, times its power: below it the middle of a chord is bounded instead of computed
 
 
@@ -82,3 +94,61 @@ def _chord_integral(nodes: Floats, heights: Floats, power: float) -> float:
     reach = (1 + abs(power)) * step
     share = np.where((reach < SHORT) | (step < SHORT**2), start * step / 2 * np.exp(-reach), share)
     return float(np.sum(heights[:-1] * weight + np.diff(heights) * share * (1 - 1e-6)))
+
+
+def renyi_bound(parts: Sequence[tuple[Any, int]]) -> RenyiBound | None:
+    """Divergences of all parts together, in the worse direction of each, at orders at which they are finite, if any."""
+    own = {order for source, _ in parts if isinstance(source, RenyiBound) for order in source.orders}
+    found = []
+    for order in sorted(own | set(ORDERS)):
+        at = math.fsum(count * renyi_upper(source, order) for source, count in parts) * ROUNDED_UP
+        found += [(float(order), at)] * (at < MOST)
+    return RenyiBound(*zip(*found)) if found else None
+
+
+def renyi_upper(source: Any, order: float) -> float:
+    """Upper end of the Renyi divergence of an order above 1, in the worse direction."""
+    if isinstance(source, ZeroConcentrated):
+        return (source.xi + source.rho * order) * ROUNDED_UP
+    if isinstance(source, RenyiBound):
+        return min((at for known, at in zip(source.orders, source.divergences) if known >= order), default=math.inf)
+    if isinstance(source, Laplace):  # Mironov 2017, Proposition 6
+        shift, power = source.shift_over_scale, 2.0 * order - 1.0
+        gain = math.log1p((order - 1.0) / power * math.expm1(-shift * power)) / (order - 1.0)
+        return (shift + gain) * ROUNDED_UP + 1e-15 * shift
+    step = step_of(source)
+    curve = _once(step) if step is not None else source
+    if isinstance(curve, PrivacyLoss | SubsampledLoss):
+        return float(max(np.max(side.renyi(order)) for side in (curve, curve.reversed()))) * ROUNDED_UP
+    return max(_profile_renyi(side, order - 1.0) for side in (source, source.reversed()))
+
+
+def _profile_renyi(profile: PrivacyProfile, s: float) -> float:
+    """`profile_cumulant` and what that leaves out: up to the largest loss, or by Markov's bound of the largest move."""
+    largest, steepest = float(profile.largest_loss), _steepest(profile)
+    if profile.infinity > 0.0 or largest == steepest == math.inf:
+        return math.inf
+    end = float(_curve(canonical_json(profile.to_dict()))[0][-1])
+    if largest < math.inf:
+        low = min(s, FAR / max(end, 1e-9))  # beyond it e^K grows by at most e^l for each order
+        found, height = profile_cumulant(profile, low)
+        rest = math.log1p(low) + math.log(height) + low * largest if height else -math.inf
+        return min((float(np.logaddexp(found, rest)) + (s - low) * largest) / s * ROUNDED_UP, largest)
+    found, _ = profile_cumulant(profile, s)
+    t = max(s + 1.0, end / steepest**2 - 0.5)
+    rest = math.log(s * (1.0 + s) / (t - s)) + 0.5 * steepest**2 * t * (t + 1.0) - (t - s) * end
+    return float(np.logaddexp(found, rest)) / s * ROUNDED_UP
+
+
+def _steepest(profile: Any) -> float:
+    """The largest mean shift of what a profile mixes: alone it would have larger divergences."""
+    if isinstance(profile, PublicChoice):
+        return max(_steepest(part) for part in profile.parts)
+    if isinstance(profile, GaussianMixture):
+        return max(profile.shifts)
+    if isinstance(profile, FixedSizeBatch | ReplacedInBatch):
+        return 2.0 / profile.noise_multiplier * ROUNDED_UP
+    base = profile.base if isinstance(profile, PoissonSubsampled) else None
+    if not isinstance(base, PrivacyLoss) or np.any(base.variance_gap):
+        return math.inf
+    return math.sqrt(float(np.max(np.sum(base.energy, axis=-1)))) * ROUNDED_UP

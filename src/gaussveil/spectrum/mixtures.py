@@ -11,7 +11,7 @@ import scipy
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.curve import Curve
-from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
+from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile, _number, _set
 from gaussveil.typing import Floats
 
 LARGEST_SHIFT = 30.0
@@ -19,12 +19,7 @@ LARGEST_SHIFT = 30.0
 
 @dataclass(frozen=True)
 class GaussianMixture(PrivacyProfile):
-    """sum_i p_i N(c_i, 1) against N(0, 1), c_i >= 0; exchanged if `backward` (Choquette-Choo et al. 2024).
-
-    The loss grows with the output, so delta is a difference of two tails beyond the output e at which it is epsilon
-    (derived: docs/math/profiles). Over the densities there, which are equal but for e^epsilon, tails are Mills ratios,
-    and the difference is a sum of positive terms. An e a little off changes delta to second order only.
-    """
+    """sum_i p_i N(c_i, 1) against N(0, 1), c_i >= 0, exchanged if `backward` (derived: docs/math/profiles)."""
 
     name: ClassVar[str] = "gaussian-mixture"
     neighbours: ClassVar[str | None] = "add-remove"
@@ -63,11 +58,11 @@ class GaussianMixture(PrivacyProfile):
             low, high = np.where(loss < goal, middle, low), np.where(loss < goal, high, middle)
         edge = 0.5 * (low + high)
         near = edge - shifts
-        if not self.backward:
+        if self.backward:
+            share = scipy.special.softmax(weights + shifts * (edge - 0.5 * shifts), axis=-1)
+            terms = share * _tail_less(-edge, shifts)
+        else:
             terms = np.exp(weights) * _tail_less(near, shifts)
-            return np.where(levels[..., 0] < self.largest_loss, terms.sum(axis=-1), 0.0)
-        share = scipy.special.softmax(weights + shifts * (edge - 0.5 * shifts), axis=-1)
-        terms = share * _tail_less(-edge, shifts)
         return np.where(levels[..., 0] < self.largest_loss, terms.sum(axis=-1), 0.0)
 
 
@@ -129,3 +124,20 @@ class PublicChoice(PrivacyProfile):
 
 def _average(weights: Sequence[float], values: Sequence[Any]) -> Any:
     return sum(weight * value for weight, value in zip(weights, values)) / min(sum(weights), 1.0)
+
+
+@dataclass(frozen=True)
+class ReplacedInSample(PoissonSubsampled):
+    """A sample of which a record is replaced; `base` is the pair of one that is in it (derived: docs/math/profiles)."""
+
+    name: ClassVar[str] = "replaced-in-sample"
+    neighbours: ClassVar[str | None] = "replace"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.backward or not isinstance(self.base, PrivacyProfile) or self.base.reversed() != self.base:
+            raise ParameterError("base must be a profile that is its own reverse. Got another one.")
+
+    def reversed(self) -> ReplacedInSample:
+        """Itself: either record may be the one replaced."""
+        return self

@@ -1,7 +1,6 @@
 """Exchange with Google's dp_accounting: events in, events and privacy loss distributions out.
 
-`dp_accounting` is optional; it is imported when one of these functions is called. Their events and ours mean the same
-thing under add/remove adjacency. What is no pair of ours is read as a bound that is proven, else refused.
+`dp_accounting` is optional: it is imported when it is needed. What is no pair of ours is read as a proven bound.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from gaussveil.accounting.accountant import Accountant
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge, Part
 from gaussveil.accounting.composition import Composition, Directed
+from gaussveil.accounting.cumulants import renyi_bound
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.matrix_mechanism import RELATIONS
 from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
-from gaussveil.spectrum.mixtures import LARGEST_SHIFT, GaussianMixture, PublicChoice
+from gaussveil.spectrum.mixtures import LARGEST_SHIFT, GaussianMixture, PublicChoice, ReplacedInSample
 from gaussveil.spectrum.profiles import (
     ApproximatePoint,
     DiscreteLaplace,
@@ -41,9 +41,10 @@ from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
 MOST_NODES = 4000
-CUTS = 12  # how finely batches cut at a size are told apart
+CUTS = 32  # how finely batches cut at a size are told apart
 MOST_MOVES = 40  # of one record, drawn more than once into a batch
 RARE = 1e-8  # probability of more moves than are told apart
+SPECIAL = "replace by a special record"  # whose answers do not depend on it
 REASONS = {  # why kinds of events cannot be read
     "NonPrivateDpEvent": "it is not private",
     "UnsupportedDpEvent": "its sender could not describe it",
@@ -59,79 +60,96 @@ def _library() -> ModuleType:
     return module
 
 
-def charges_from_event(event: Any, *, replace: bool = False) -> list[tuple[Charge, int]]:
+def charges_from_event(event: Any, *, replace: bool = False, relation: str | None = None) -> list[tuple[Charge, int]]:
     """Read a dp_accounting event as charges and counts, for add/remove adjacency or for a replaced record.
 
-    Zero-concentrated privacy and repeated selection are read as the bounds on Renyi divergences that they are. What is
-    not private is refused, as is randomised response of an added record, who answers or does not.
+    What is not private is refused, as is randomised response of an added record, who answers or does not.
     """
+    relation = relation or RELATIONS[int(replace)]
     library = _library()
-    if isinstance(event, library.NoOpDpEvent) or is_empty(event):
+    if is_empty(event):
         return []
     if isinstance(event, library.SelfComposedDpEvent):
         times = int(event.count)
         if times != event.count or times < 0:
             raise ParameterError(f"an event must be composed a whole number of times, not negative. Got {event.count}.")
-        return [(charge, n * times) for charge, n in charges_from_event(event.event, replace=replace) if times]
+        return [(charge, n * times) for charge, n in charges_from_event(event.event, relation=relation) if times]
     if isinstance(event, library.ComposedDpEvent):
-        return [found for inner in event.events for found in charges_from_event(inner, replace=replace)]
-    if isinstance(event, library.PoissonSampledDpEvent):
-        rate = float(event.sampling_probability)
-        noise = _noise(event.event)
-        if replace and noise is not None and rate < 1:
-            return [(Charge(ReplacedInBatch(noise, rate)), 1)]
-        if replace and rate < 1:
-            raise InputError("sampled events other than Gaussian ones have no counterpart here for a replaced record")
-        base = _single(event.event, replace)
-        return [(Charge(PoissonSubsampled(base, rate) if rate < 1 else base), 1)]
-    return [(Charge(_single(event, replace)), 1)]
+        return [found for inner in event.events for found in charges_from_event(inner, relation=relation)]
+    return [(Charge(_single(event, relation)), 1)]
 
 
-def _single(event: Any, replace: bool) -> PrivacyLoss | PrivacyProfile:
-    library = _library()
+def _single(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
+    library, replace = _library(), relation == RELATIONS[1]
     moved = 2.0 if replace else 1.0  # a replaced record moves a sum twice as far
     if (noise := _noise(event)) is not None:
         return GaussianPair.mean_shift(_over(moved, noise))
+    if isinstance(event, library.PoissonSampledDpEvent):
+        return _sampled(event, relation)
     if isinstance(event, library.ZCDpEvent):
         return ZeroConcentrated(float(event.rho), float(event.xi))
     if isinstance(event, library.LaplaceDpEvent):
         return Laplace(_over(moved, event.noise_multiplier))
     if isinstance(event, library.DiscreteLaplaceDpEvent):
         return DiscreteLaplace(int(moved) * int(event.sensitivity), -_over(-1.0, event.noise_parameter))
-    if isinstance(event, library.RandomizedResponseDpEvent) and replace:
+    if isinstance(event, library.RandomizedResponseDpEvent) and relation != RELATIONS[0]:
         share = _scale(event.noise_parameter) / event.num_buckets
+        if relation == SPECIAL:  # whose answers are all alike
+            kept, answers = event.noise_parameter, event.num_buckets
+            largest = max(math.log(answers - (answers - 1) * kept), -math.log(kept))
+            return RandomisedResponse(largest * (1.0 + 1e-15) + 1e-15)
         loss = math.log((1.0 - event.noise_parameter) / share + 1.0) * (1.0 + 1e-15)
         return RandomisedResponse(loss, int(event.num_buckets))
-    drawn = isinstance(event, library.SampledWithoutReplacementDpEvent | library.SampledWithReplacementDpEvent)
-    if drawn and (noise := _noise(event.event)) is not None:
-        return _drawn(event, noise, replace)
-    if isinstance(event, library.SingleEpochTreeAggregationDpEvent):
-        counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
-        depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
-        return GaussianPair.mean_shift(moved * math.sqrt(depth) / _scale(event.noise_multiplier) * (1.0 + 1e-15))
-    if isinstance(event, library.MixtureOfGaussiansDpEvent) and not replace:
+    if isinstance(event, library.SampledWithoutReplacementDpEvent | library.SampledWithReplacementDpEvent):
+        return _drawn(event, relation)
+    if isinstance(event, library.MixtureOfGaussiansDpEvent):
         if not abs(math.fsum(event.sampling_probs) - 1.0) <= 1e-9:
             checks.refuse("sampling_probs", "probabilities that add up to 1", event.sampling_probs)
-        found = sorted(zip(event.sensitivities, event.sampling_probs))
-        shifts = [_over(moves, event.standard_deviation) for moves, _ in found]
-        if len(found) == 2 and shifts[0] == 0.0:
-            return PoissonSubsampled(GaussianPair.mean_shift(shifts[1]), float(found[1][1]))
-        return GaussianMixture(tuple(shifts), tuple(share for _, share in found))
+        return _moved(_scale(event.standard_deviation), sorted(zip(event.sensitivities, event.sampling_probs)), replace)
     if isinstance(event, library.TruncatedSubsampledGaussianDpEvent):
         return _truncated(event, replace)
     if isinstance(event, library.RepeatAndSelectDpEvent):
-        return _selected(event, replace)
-    name = type(event).__name__
-    record = "a replaced" if replace else "an added or removed"
+        return _selected(event, relation)
+    name, record = type(event).__name__, "a replaced" if replace else "an added or removed"
     known = REASONS.get(name, f"no pair is known here for {record} record")
     advice = "Charge it as an approximate-dp profile with its own (epsilon, delta) instead"
     raise InputError(f"{name} has no counterpart here: {known}. {advice}")
 
 
+def _sampled(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
+    """A mechanism on a sample that each record joins by itself."""
+    event, rate = event.event, checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
+    if relation == RELATIONS[1] and rate < 1.0:
+        noise = _noise(event)
+        return (
+            ReplacedInSample(_one(event, relation), rate) if noise is None else ReplacedInBatch(noise, max(rate, 1e-9))
+        )
+    source = _one(event, relation)
+    return source if rate == 1.0 else PoissonSubsampled(source, max(rate, 1e-12))
+
+
+def _one(event: Any, relation: str, free: bool = False) -> PrivacyLoss | PrivacyProfile:
+    """All that happens to a sample as one profile; of several, or if it may not name neighbours, their divergences."""
+    if _noise(event) is not None:
+        return _single(event, relation)
+    found = charges_from_event(event, relation=relation)
+    parts = [(part.source, part.count * n) for charge, n in found for part in charge.parts]
+    alone = len(parts) == 1 and parts[0][1] == 1 and not (free and getattr(parts[0][0], "neighbours", None))
+    return parts[0][0] if alone else _divergences(parts)
+
+
+def _divergences(parts: list[tuple[Any, int]]) -> RenyiBound:
+    if (found := renyi_bound(parts)) is None:
+        raise InputError("what is sampled or selected has no counterpart here: its Renyi divergences are infinite")
+    return found
+
+
 def is_empty(event: Any) -> bool:
     """Whether nothing of the data enters: no record is drawn, there is one answer, or nothing moves."""
     drawn = ("sampling_probability", "sample_size", "truncated_batch_size")  # a record may join an empty table
-    still = not any(getattr(event, "sensitivities", (1.0,)))
+    inner = getattr(event, "events", [event.event] if hasattr(event, "event") else [None])
+    still = isinstance(event, _library().NoOpDpEvent) or not any(getattr(event, "sensitivities", (1.0,)))
+    still = still or all(one is not None and is_empty(one) for one in inner)
     return still or getattr(event, "num_buckets", 2) == 1 or any(getattr(event, name, 1) == 0 for name in drawn)
 
 
@@ -140,6 +158,10 @@ def _noise(event: Any) -> float | None:
     library = _library()
     if isinstance(event, library.GaussianDpEvent):
         return _scale(event.noise_multiplier)
+    if isinstance(event, library.SingleEpochTreeAggregationDpEvent):
+        counts = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
+        depth = math.ceil(math.log2(max(counts) + 1))  # nodes of the deepest tree that hold one record
+        return _scale(event.noise_multiplier) / math.sqrt(depth) * (1.0 - 1e-15) if depth else None
     several = isinstance(event, library.ComposedDpEvent | library.SelfComposedDpEvent)
     parts = [(part, n) for charge, n in (charges_from_event(event) if several else []) for part in charge.parts]
     energies = [float(np.max(energy)) * n for part, n in parts if (energy := part.mean_shift_energy) is not None]
@@ -147,18 +169,14 @@ def _noise(event: Any) -> float | None:
 
 
 def _truncated(event: Any, replace: bool) -> PrivacyProfile:
-    """Batches cut at a size b: given how many others were drawn, which is no secret of the record's.
-
-    If there are B < b others, the batch is a random one. Else the record stays with probability q b / (B + 1) and takes
-    another's place, so that the sum moves by 2 (derived: docs/math/profiles). Several B count as the smallest.
-    """
+    """Batches cut at a size, given how many others were drawn (derived: docs/math/profiles); several as the fewest."""
     most, size, noise = int(event.truncated_batch_size), int(event.dataset_size), _scale(event.noise_multiplier)
     rate = checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
-    if not 0 < most < size:
-        raise InputError("TruncatedSubsampledGaussianDpEvent has no counterpart here: its batches are not cut")
     moved, swapped = (GaussianPair.mean_shift(_over(by, noise)) for by in (1.0, 2.0))
     whole: PrivacyProfile = ReplacedInBatch(noise, rate) if replace else PoissonSubsampled(moved, rate)
     others = size - 1 if replace else size  # a record may join a table of that size
+    if most > others:
+        return whole
     spread = math.sqrt(others * rate) + 1.0
     firsts = sorted({min(most + int(share * spread), others) for share in np.linspace(0.0, 8.0, CUTS)})
     tails = [float(scipy.special.bdtrc(first - 1, others, rate)) for first in firsts] + [0.0]
@@ -170,51 +188,57 @@ def _truncated(event: Any, replace: bool) -> PrivacyProfile:
     return PublicChoice(tuple(weight for weight, _ in parts), tuple(part for _, part in parts))
 
 
-def _drawn(event: Any, noise: float, replace: bool) -> PrivacyProfile:
-    """Batches of a fixed size m from n records; the record holds k of its places, others what is left.
-
-    Without it others hold these k, too: the sum moves by at most 2k. Without replacement k is 1 with probability m/n.
-    With replacement it is binomial, and how the others are drawn is common to both data sets. So a removed record is a
-    mixture of these moves against none. Of a replaced one H_a <= sum_k p_k H_b(N(2k, s^2) || N(0, s^2)), k >= 1,
-    b = 1 + (a - 1) / P[k >= 1] (Balle, Barthe, Gaboardi 2018, Theorem 10). A k too large is taken for an infinite loss.
-    """
+def _drawn(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
+    """Batches of a fixed size, k places of which are the record's (derived: docs/math/profiles)."""
     draws, size = (checks.whole(name, getattr(event, name)) for name in ("sample_size", "source_dataset_size"))
+    noise, replace = _noise(event.event), relation == RELATIONS[1]
     if not isinstance(event, _library().SampledWithReplacementDpEvent):
-        rate = min(_over(draws, size), 1.0)
-        twice = GaussianPair.mean_shift(_over(2.0, noise))
-        return FixedSizeBatch(noise, rate) if replace else PoissonSubsampled(twice, rate)
+        rate = max(min(_over(draws, size), 1.0), 1e-9)
+        if noise is not None and replace:
+            return FixedSizeBatch(noise, rate)
+        return (ReplacedInSample if replace else PoissonSubsampled)(_one(event.event, RELATIONS[1], not replace), rate)
+    if noise is None:
+        raise InputError("SampledWithReplacementDpEvent has no counterpart here but for Gaussian noise: k may exceed 1")
     largest = 200.0 if replace else LARGEST_SHIFT
     moves = [k for k in range(1, min(draws, MOST_MOVES) + 1) if 1e-4 <= 2.0 * k / noise < largest]
     tails = [float(scipy.special.bdtrc(k, draws, 1.0 / size)) * (1.0 + 1e-12) for k in (0, *moves)]
     if not moves or tails[-1] > RARE:
-        raise InputError("SampledWithReplacementDpEvent has no counterpart here: records are drawn too often")
-    rate, shares = min(tails[0], 1.0), [above - below for above, below in pairwise(tails)]
+        return GaussianPair.mean_shift(_over(2.0 * draws, noise))  # as if it held them all
+    found = [(k if replace else 2.0 * k, above - below) for k, (above, below) in zip(moves, pairwise(tails))]
+    return _moved(noise, [(0.0, max(1.0 - tails[0], 0.0)), *found], replace, tails[-1])
+
+
+def _moved(noise: float, found: list[tuple[float, float]], replace: bool, left: float = 0.0) -> PrivacyProfile:
+    """Noise on a sum that a record moves by random amounts, increasing; amounts `left` out have an infinite loss."""
+    if len(found) == 2 and found[0][0] == 0.0 and not (replace or left):
+        return PoissonSubsampled(GaussianPair.mean_shift(_over(found[1][0], noise)), float(found[1][1]))
+    kinds = [(move, share) for move, share in found if share and (move or not replace)]
+    rate = min(math.fsum(share for _, share in kinds) + left, 1.0)
     if replace:
-        parts: list[PrivacyProfile] = [FixedSizeBatch(noise / k * (1.0 - 1e-15), max(rate, 1e-9)) for k in moves]
-        weights = [share / rate for share in shares]
+        parts: list[tuple[float, PrivacyProfile]] = [
+            (share / rate, FixedSizeBatch(noise / move * (1.0 - 1e-15), max(rate, 1e-9))) for move, share in kinds
+        ]
     else:
-        still = max(1.0 - math.fsum(shares), 0.0)
-        shifts = (0.0, *(_over(2.0 * k, noise) for k in moves))
-        parts, weights = [GaussianMixture(shifts, (still, *shares))], [1.0]
-    if tails[-1]:
-        parts, weights = [*parts, ApproximatePoint(0.0, 1.0)], [*weights, tails[-1] / (rate if replace else 1.0)]
-    return PublicChoice(tuple(weights), tuple(parts)) if len(parts) > 1 else parts[0]
+        shares = tuple(share / (1.0 - left) for _, share in kinds)
+        parts = [(1.0 - left, GaussianMixture(tuple(_over(move, noise) for move, _ in kinds), shares))]
+    parts += [(left / rate, ApproximatePoint(0.0, 1.0))] * (left > 0.0)
+    return PublicChoice(*zip(*parts)) if len(parts) > 1 else parts[0][1]
 
 
-def _selected(event: Any, replace: bool) -> RenyiBound:
+def _selected(event: Any, relation: str) -> RenyiBound:
     """The best of a random number of runs (Papernot, Steinke 2022, Theorems 2 and 6)."""
     mean, shape = checks.real("mean", event.mean, "[1, inf)"), float(event.shape)
     if not shape >= 0.0:
         checks.refuse("shape", "at least 0", event.shape)
-    once = Accountant(RELATIONS[1] if replace else RELATIONS[0])
-    for charge, count in charges_from_event(event.event, replace=replace):
+    once = Accountant(RELATIONS[int(relation == RELATIONS[1])])
+    for charge, count in charges_from_event(event.event, relation=relation):
         once.add(charge, count)
-    orders = [*np.round(1.0 + np.geomspace(0.05, 1100.0, 80), 6)]
-    divergences = [once.renyi(order) for order in orders]
-    orders = [order for order, at in zip(orders, divergences) if math.isfinite(at)]
-    divergences = divergences[: len(orders)]  # what does not exist does not at higher orders, either
+    known = _divergences(once._parts)
+    orders, divergences = np.array(known.orders), np.array(known.divergences)
     if shape == math.inf:
-        chances = [mean * once.delta(math.log1p(1.0 / (order - 1.0)) * (1.0 - 1e-15)) for order in orders]
+        levels, sides = np.log1p(1.0 / (orders - 1.0)) * (1.0 - 1e-15), (once.loss, once.loss.reversed())
+        errors = [1.0 + float(getattr(side, "relative_error", LOSS_RELATIVE_ERROR)) for side in sides]
+        chances = mean * np.max([np.asarray(side.delta(levels)) * more for side, more in zip(sides, errors)], axis=0)
     else:
         low, high = 1e-300, 1.0  # gamma, at which that many runs are expected
         for _ in range(1100):
@@ -224,11 +248,10 @@ def _selected(event: Any, replace: bool) -> RenyiBound:
             low, high = (gamma, high) if (1.0 - gamma) / gamma > mean * share else (low, gamma)
             if high <= low * (1.0 + 1e-12):
                 break
-        costs = [(1.0 - 1.0 / one) * at - math.log(low) / one for one, at in zip(orders, divergences)]
-        chances = [(1.0 + shape) * min(costs)] * len(orders)
-    pairs = zip(orders, divergences, chances)
-    found = [at + more + math.log(mean) / (order - 1.0) for order, at, more in pairs]
-    return RenyiBound(tuple(orders), tuple(value * (1.0 + 1e-12) for value in found))
+        chances = (1.0 + shape) * np.min((1.0 - 1.0 / orders) * divergences - math.log(low) / orders)
+    found = divergences + chances + math.log(mean) / (orders - 1.0)
+    falling = np.minimum.accumulate(found[::-1])[::-1]  # divergences grow with the order
+    return RenyiBound(known.orders, tuple(falling * (1.0 + 1e-12)))
 
 
 def _over(moved: float, scale: float) -> float:
@@ -238,8 +261,7 @@ def _over(moved: float, scale: float) -> float:
 
 
 def _scale(noise_multiplier: float) -> float:
-    checks.positive("noise_multiplier", noise_multiplier)
-    return float(noise_multiplier)
+    return checks.positive("noise_multiplier", noise_multiplier)
 
 
 def event_from_charges(charges: list[tuple[Charge, int]]) -> Any:
@@ -267,7 +289,7 @@ def _event(library: ModuleType, part: Part) -> Any:
     source = part.source
     if isinstance(source, Laplace):
         return library.LaplaceDpEvent(1 / source.shift_over_scale)
-    if isinstance(source, PoissonSubsampled) and isinstance(source.base, PrivacyLoss | PrivacyProfile):
+    if type(source) is PoissonSubsampled and isinstance(source.base, PrivacyLoss | PrivacyProfile):
         return library.PoissonSampledDpEvent(source.rate, _event(library, Part(source.base, 1)))
     name = Charge(source).describe()
     raise InputError(f"{name} has no event in dp_accounting; export a privacy loss distribution instead")
@@ -327,7 +349,4 @@ def _real_line(nodes: NDArray[np.int64], step: float, up: Floats, down: Floats) 
 
 def _reach(directed: Directed) -> float:
     """An epsilon beyond which so little is left that it may count as infinite."""
-    reach = 1.0
-    while directed.delta(reach) > 1e-18 and reach < 400:
-        reach *= 1.5
-    return reach
+    return next(reach for k in range(17) if (reach := 1.5**k) >= 400 or directed.delta(reach) <= 1e-18)

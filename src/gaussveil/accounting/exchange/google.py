@@ -12,11 +12,9 @@ import math
 from typing import Any
 
 from gaussveil.accounting.accountant import Accountant
-from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.exchange.events import charges_from_event, is_empty
+from gaussveil.accounting.exchange.events import SPECIAL, charges_from_event, is_empty
 from gaussveil.accounting.matrix_mechanism import RELATIONS
 from gaussveil.errors import GaussveilError, MissingDependencyError
-from gaussveil.spectrum.profiles import RandomisedResponse
 
 try:
     import dp_accounting
@@ -30,9 +28,9 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
 
     def __init__(self, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
         super().__init__(neighboring_relation)
-        self._replace = neighboring_relation is NeighboringRelation.REPLACE_ONE
-        self._accountant = Accountant(RELATIONS[1] if self._replace else RELATIONS[0])
-        self._special = neighboring_relation is NeighboringRelation.REPLACE_SPECIAL
+        relations = {NeighboringRelation.REPLACE_ONE: RELATIONS[1], NeighboringRelation.REPLACE_SPECIAL: SPECIAL}
+        self._relation = relations.get(neighboring_relation, RELATIONS[0])
+        self._accountant = Accountant(RELATIONS[int(self._relation == RELATIONS[1])])
         self._open = False
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
@@ -45,7 +43,7 @@ class ExactAccountant(dp_accounting.PrivacyAccountant):
             self._open = self._open or (do_compose and count > 0)
             return None
         try:
-            charges = _against_special(event) if self._special else charges_from_event(event, replace=self._replace)
+            charges = charges_from_event(event, relation=self._relation)
         except (GaussveilError, ArithmeticError, TypeError, ValueError) as error:  # parameters that are none
             return self.CompositionErrorDetails(invalid_event=event, error_message=str(error))
         if do_compose and count:
@@ -69,12 +67,3 @@ def _is_bare(event: Any) -> bool:
     """Whether something of the data is shown without noise."""
     noise = [getattr(event, name, 1) for name in ("noise_multiplier", "noise_parameter", "standard_deviation")]
     return not is_empty(event) and (0 in noise or (hasattr(event, "event") and _is_bare(event.event)))
-
-
-def _against_special(event: Any) -> list[tuple[Charge, int]]:
-    """Charges where a record is replaced by one that draws any answer alike; otherwise as of a removed one."""
-    if not isinstance(event, dp_accounting.RandomizedResponseDpEvent) or is_empty(event):
-        return charges_from_event(event)
-    kept, answers = event.noise_parameter, event.num_buckets
-    largest = max(math.log(answers - (answers - 1) * kept), -math.log(kept))
-    return [(Charge(RandomisedResponse(largest * (1.0 + 1e-15) + 1e-15)), 1)]

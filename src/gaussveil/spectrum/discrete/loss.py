@@ -35,18 +35,10 @@ _CONTOUR_WORK = 20_000  # terms times nodes that a contour integral is asked for
 
 @dataclass(frozen=True, eq=False)
 class DiscreteLoss(Curve):
-    """A pessimistic privacy loss in both orientations: `delta` and `epsilon` are upper ends.
-
-    No delta below `infinity` can be certified: there `epsilon` is infinite.
-    """
+    """A pessimistic privacy loss in both orientations: upper ends; below `infinity` no delta can be certified."""
 
     forward: LossCurve
     backward: LossCurve
-
-    @property
-    def interval(self) -> float:
-        """Width of the grid."""
-        return self.forward.interval
 
     @property
     def infinity(self) -> float:
@@ -56,12 +48,7 @@ class DiscreteLoss(Curve):
     @property
     def largest_loss(self) -> float:
         """Highest node of the grid."""
-        return self.forward.last * self.interval
-
-    @property
-    def relative_error(self) -> float:
-        """Zero: the values are upper ends already."""
-        return 0.0
+        return self.forward.last * self.forward.interval
 
     def reversed(self) -> DiscreteLoss:
         """The divergence of Y from X."""
