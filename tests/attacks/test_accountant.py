@@ -13,7 +13,7 @@ from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.exchange.events import charges_from_event
 from gaussveil.errors import GaussveilError, InputError, ParameterError
-from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.profiles import ApproximatePoint, PoissonSubsampled
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 
 WIDE = PrivacyLoss.from_terms([0.75], [1.0], [0.0])
@@ -64,6 +64,12 @@ def test_strategies_are_real_and_one_s_own() -> None:
 @pytest.mark.parametrize("shift", [1e-3, 1.0, 1000.0, 3000.0, 1e4, 1e6])
 def test_mu_is_never_below_that_of_a_mean_shift(shift: float) -> None:
     assert GaussianPair.mean_shift(shift).mu().mu >= shift
+
+
+def test_no_mu_covers_an_infinite_loss() -> None:
+    found = Accountant().add(ApproximatePoint(0.1, 1e-3))
+    assert found.mu().mu == math.inf
+    assert found.mu(smallest_delta=0.01).mu < 1.0
 
 
 def test_batches_within_batches_are_of_one_relation() -> None:

@@ -99,6 +99,8 @@ def _largest_shift(side: AttackRisk, reach: float) -> float:
     As functions of e^epsilon both are convex: one is below its chords, on which the other, of slope
     -Phi(-epsilon/mu - mu/2), comes down most where their slopes are equal, or at an end.
     """
+    if reach == math.inf:  # losses are infinite with more than the smallest delta, which no mean shift has
+        return math.inf
     levels = reach * np.linspace(0.0, 1.0, 129) ** 2
     deltas = np.asarray(side.delta(levels), dtype=np.float64) * (1.0 + getattr(side, "relative_error", 1e-9))
     first, start = levels[:-1], np.minimum(deltas[:-1], 1.0 - 1e-12)
