@@ -41,6 +41,11 @@ class DiscreteLoss(Curve):
     backward: LossCurve
 
     @property
+    def interval(self) -> float:
+        """Width of the grid."""
+        return self.forward.interval
+
+    @property
     def infinity(self) -> float:
         """Probability charged to an infinite loss: the floor of `delta`."""
         return self.forward.infinity
@@ -48,7 +53,7 @@ class DiscreteLoss(Curve):
     @property
     def largest_loss(self) -> float:
         """Highest node of the grid."""
-        return self.forward.last * self.forward.interval
+        return self.forward.last * self.interval
 
     def reversed(self) -> DiscreteLoss:
         """The divergence of Y from X."""
