@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from gaussveil.accounting.charge import Charge, LossOrProfile
-from gaussveil.accounting.composition import WorseOrientation, is_asymmetric, largest_loss
+from gaussveil.accounting.composition import UNDERFLOW, WorseOrientation, is_asymmetric, largest_loss
 from gaussveil.accounting.cumulants import renyi_bound, renyi_upper
 from gaussveil.accounting.matrix_mechanism import RELATIONS, MatrixMechanism, shift_of
 from gaussveil.checks import one_of, real, refuse, whole
@@ -176,6 +176,8 @@ class Accountant(Shown):
             return float(_worse(loss, epsilon).upper)
         if isinstance(loss, SubsampledLoss):
             return float(exp_up(loss.log_dp_delta(epsilon)))
+        if isinstance(loss, FixedSizeBatch):
+            return loss.ends(epsilon)[1] + UNDERFLOW
         found = max(float(side.delta(epsilon)) * (1.0 + side.relative_error) for side in (loss, loss.reversed()))
         return min(found, 1.0, *(float(bound.delta(epsilon)) for bound in self._added()))
 
