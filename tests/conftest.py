@@ -97,24 +97,24 @@ def pytest_fixture_setup(
 # Spark's machine lives for minutes: the thorough compiler and the parallel collector would cost more than they save.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# What takes longest begins first, so that no worker is left alone with it at the end; of the first ones every other
-# waits for somebody else, and leaves its core to the others meanwhile.
+# What takes longest begins first, so that no worker is left alone with it at the end. Four workers take two groups each:
+# two of them mostly wait for a browser and for Spark, and leave their cores to the others.
 LONGEST = (
     "browser",
-    "cli/test_study.py",
+    "spectrum/test_subsampled.py",
     "spark",
     "attacks/test_certificates.py",
+    "postgres",
     "studio",
-    "spectrum/test_subsampled.py",
     "streaming/test_kafka.py",
     "mechanisms/test_table.py",
-    "engines/test_whole_files.py",
-    "postgres",
-    "streaming",
-    "laws",
     "attacks/test_mechanisms.py",
+    "cli/test_study.py",
+    "engines/test_whole_files.py",
+    "streaming",
+    "spectrum/test_training.py",
     "accounting/test_drop_ins.py",
-    "spectrum/test_allocation.py",
+    "laws",
     "studies",
     "mechanisms",
     "spectrum",
