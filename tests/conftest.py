@@ -97,8 +97,8 @@ def pytest_fixture_setup(
 # Spark's machine lives for minutes: the thorough compiler and the parallel collector would cost more than they save.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# What takes longest begins first, so that no worker is left alone with it at the end. Four workers take two groups each:
-# two of them mostly wait for a browser and for Spark, and leave their cores to the others.
+# What takes longest begins first, so that no worker is left alone with it at the end. Four workers take two groups
+# each: two of them mostly wait for a browser and for Spark, and leave their cores to the others.
 LONGEST = (
     "browser",
     "spectrum/test_subsampled.py",

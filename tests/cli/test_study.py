@@ -60,11 +60,13 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("caches")
 
 
-# Those that work on real data: their other steps are in every run, as are the tests of the studies' parts.
+# Those that work on real data or ask peers: their other steps are in every run, as are the tests of the studies' parts.
 LONG = pytest.mark.full
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in NO_DATA else ()) for name in names()])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG if name in (*NO_DATA, "peers") else ()) for name in names()]
+)
 def test_a_study_runs_is_kept_and_ends_in_its_verdict(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, real_data: Path, caches: Path
 ) -> None:
@@ -102,7 +104,7 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("'", "&#39;")
 
 
-@pytest.mark.parametrize("name", NO_DATA)
+@pytest.mark.parametrize("name", [pytest.param("gmm", marks=LONG), "class", "spectral"])
 def test_without_its_data_a_study_says_what_is_missing_and_shows_the_rest(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, caches: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_long_texts_are_counted_while_they_are_read(tmp_path: Path, monkeypatch:
         read_parquet(file)
 
 
+@pytest.mark.full  # three times what memory holds
 def test_rows_spill_to_a_private_folder_that_goes(tmp_path: Path) -> None:
     rng, rows = np.random.default_rng(2), 900_000
     file, place = tmp_path / "many.parquet", tmp_path / "temporary"

@@ -155,6 +155,7 @@ def test_two_studios_never_share_a_folder(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.full
 def test_releases_beyond_what_the_machine_bears_are_refused_and_cost_nothing(
     tmp_path: Path, started_studio: Any
 ) -> None:
