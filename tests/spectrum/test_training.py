@@ -11,7 +11,7 @@ from typing import Any
 import mpmath as mp
 import pytest
 
-from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair
+from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, compose
 from gaussveil.spectrum.subsampled.band_lines import band_lines
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
@@ -154,6 +154,14 @@ def test_lower_ends_beside_random_batches_are_of_the_noise_itself() -> None:
     run = Accountant().add(DPSGD(noise_multiplier=3.0, sampling_rate=0.01), 5).add(Gaussian(noise_multiplier=3.0))
     ends = run.enclose(1.0)
     assert ends.lower <= less.dp_enclose(1.0).lower < more.dp_enclose(1.0).upper <= ends.upper
+    assert ends.relative_width < 1e-12
+
+
+def test_lower_ends_beside_pairs_of_unequal_variances_are_of_the_noise_itself() -> None:
+    pair = GaussianPair([0.1], [[1.2]], [0.0], [[1.0]])
+    less = Accountant().add(compose(GaussianPair.mean_shift(math.nextafter(1 / 3, 0.0)), pair))  # as it stands
+    ends = Accountant().add(Gaussian(noise_multiplier=3.0)).add(pair).enclose(0.5)
+    assert ends.lower <= less.enclose(0.5).lower < ends.upper
     assert ends.relative_width < 1e-12
 
 

@@ -189,11 +189,13 @@ class Accountant(Shown):
     def enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of delta(epsilon); where there is a grid the lower one is that of the parts that have one."""
         real("epsilon", epsilon, "[0, inf)")
+        fainter = [(_fainter(one), count) for one, count in self._parts]
         if isinstance(self.loss, PrivacyLoss | SubsampledLoss):
-            found, fainter = _worse(self.loss, epsilon), _fainter(self.loss)
-            low = found if fainter is self.loss else _worse(fainter, epsilon)
+            found = low = _worse(self.loss, epsilon)
+            if fainter != self._parts:
+                low = _worse(cast("PrivacyLoss | SubsampledLoss", composed(fainter)), epsilon)
             return Enclosure(low.lower, found.upper, low.log_lower, found.log_upper)
-        ends = lower_end(self._parts, epsilon), self.delta(epsilon)
+        ends = lower_end(fainter, epsilon), self.delta(epsilon)
         return Enclosure(*ends, *(math.log(end) if end else -math.inf for end in ends))
 
     def tradeoff(self, type_one_error: Any) -> Any:
@@ -273,13 +275,11 @@ def _worse(loss: PrivacyLoss | SubsampledLoss, epsilon: float) -> Enclosure:
     return Enclosure(*(max(float(np.max(getattr(side, end))) for side in found) for end in ENDS))
 
 
-def _fainter(loss: PrivacyLoss | SubsampledLoss) -> PrivacyLoss | SubsampledLoss:
-    """For lower ends: mean shifts, which noise multipliers give rounded up, no larger than those are."""
-    gaussian = loss.gaussian if isinstance(loss, SubsampledLoss) else loss
-    if gaussian is None or gaussian.batch_shape or np.any(gaussian.variance_gap):
-        return loss
-    less = GaussianPair.mean_shift(math.sqrt(math.fsum(gaussian.energy)) * (1.0 - 2.0**-50))
-    return SubsampledLoss(loss.steps, less) if isinstance(loss, SubsampledLoss) else less
+def _fainter(source: Any) -> Any:
+    """For lower ends: a mean shift, which noise multipliers give rounded up, no larger than it is."""
+    if not isinstance(source, PrivacyLoss) or source.batch_shape or np.any(source.variance_gap):
+        return source
+    return GaussianPair.mean_shift(math.sqrt(math.fsum(source.energy)) * (1.0 - 2.0**-50))
 
 
 def _least_noise(excess: Callable[[float], float]) -> float:
