@@ -105,8 +105,9 @@ LONGEST = (
     "spark",
     "attacks/test_certificates.py",
     "postgres",
-    "studio",
+    "browser of releases",
     "streaming/test_kafka.py",
+    "studio",
     "mechanisms/test_table.py",
     "attacks/test_mechanisms.py",
     "cli/test_study.py",
@@ -175,7 +176,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium through Playwright; tests that use it belong to the xdist group "browser", so that one runs."""
+    """Debian's Chromium through Playwright; tests that use it belong to two xdist groups: two run at most."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium")

@@ -24,7 +24,7 @@ from .conftest import write_tables
 if TYPE_CHECKING:
     from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.xdist_group("browser of releases")
 
 Come = Callable[..., "Visit"]
 SECRET = "77777.125"
