@@ -157,6 +157,14 @@ def test_lower_ends_beside_random_batches_are_of_the_noise_itself() -> None:
     assert ends.relative_width < 1e-12
 
 
+def test_few_steps_of_much_noise_for_which_the_saddlepoint_gives_no_first_guess() -> None:
+    run = Accountant().add(DPSGD(noise_multiplier=3.7974110907847978, sampling_rate=9.048791561963419e-05), 5)
+    found = run.epsilon(9.092435866850672e-11)
+    assert 0.0 < found < 1.0
+    ends = run.enclose(found)
+    assert 9.092435866850672e-11 * (1 - 1e-8) <= ends.lower <= ends.upper <= 9.092435866850672e-11 * (1 + 1e-12)
+
+
 def test_lower_ends_beside_pairs_of_unequal_variances_are_of_the_noise_itself() -> None:
     pair = GaussianPair([0.1], [[1.2]], [0.0], [[1.0]])
     less = Accountant().add(compose(GaussianPair.mean_shift(math.nextafter(1 / 3, 0.0)), pair))  # as it stands

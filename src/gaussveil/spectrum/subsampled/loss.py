@@ -314,7 +314,7 @@ class SubsampledLoss(Curve):
         uses = math.log(sum(count for _, count in self.steps))
         alone = max(_single_guess(step, goal - uses) for step, _ in self.steps)
         nearly_normal = min(step.noise_multiplier for step, _ in self.steps) > 3.5
-        return found if alone <= found <= (math.inf if nearly_normal else 4.0 * alone) else alone
+        return found if alone <= found < (math.inf if nearly_normal else 4.0 * alone) else alone
 
     def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
         """The root on rigorous upper ends, by secants, where no contour settles in doubles."""
