@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -341,8 +342,9 @@ def test_a_table_is_no_certificate_and_the_answer_names_its_own(run: Run, tmp_pa
 
 
 def test_frames_are_not_opened_but_given_as_they_are() -> None:
+    frame: Any = pd.DataFrame({"kw": [123.5]})
     with pytest.raises(ParameterError, match=r"Got DataFrame: give .* to the mechanism itself") as refused:
-        gaussveil.open(pd.DataFrame({"kw": [123.5]}))  # type: ignore[arg-type]
+        gaussveil.open(frame)
     assert "123" not in str(refused.value)
 
 
