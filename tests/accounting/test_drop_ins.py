@@ -12,7 +12,9 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
+from gaussveil.accounting.exchange.events import charges_from_event
 from gaussveil.accounting.exchange.google import ExactAccountant
+from gaussveil.errors import ParameterError
 from gaussveil.spectrum.mixtures import GaussianMixture
 from gaussveil.spectrum.profiles import profile_from_dict
 
@@ -267,3 +269,9 @@ def test_a_factory_of_it_calibrates_their_mechanisms() -> None:
     bracket = dp_accounting.ExplicitBracketInterval(0.4, 2.0)
     noise = dp_accounting.calibrate_dp_mechanism(ExactAccountant, make, 0.5, 1e-6, bracket, tol=1e-4)
     assert ExactAccountant().compose(make(noise)).get_epsilon(1e-6) <= 0.5
+
+
+@pytest.mark.parametrize(("size", "most"), [(10, -1), (-3, 1)])
+def test_negative_sizes_of_cut_batches_are_refused_by_name(size: int, most: int) -> None:
+    with pytest.raises(ParameterError, match=r"(truncated_batch|dataset)_size must be a whole number"):
+        charges_from_event(dp_event.TruncatedSubsampledGaussianDpEvent(size, 0.1, most, 1.0))

@@ -120,10 +120,9 @@ def _sampled(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
     """A mechanism on a sample that each record joins by itself."""
     event, rate = event.event, checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
     if relation == RELATIONS[1] and rate < 1.0:
-        noise = _noise(event)
-        return (
-            ReplacedInSample(_one(event, relation), rate) if noise is None else ReplacedInBatch(noise, max(rate, 1e-9))
-        )
+        if (noise := _noise(event)) is not None:
+            return ReplacedInBatch(noise, max(rate, 1e-9))
+        return ReplacedInSample(_one(event, relation), rate)
     source = _one(event, relation)
     return source if rate == 1.0 else PoissonSubsampled(source, max(rate, 1e-12))
 
@@ -170,7 +169,8 @@ def _noise(event: Any) -> float | None:
 
 def _truncated(event: Any, replace: bool) -> PrivacyProfile:
     """Batches cut at a size, given how many others were drawn (derived: docs/math/profiles); several as the fewest."""
-    most, size, noise = int(event.truncated_batch_size), int(event.dataset_size), _scale(event.noise_multiplier)
+    most = checks.whole("truncated_batch_size", event.truncated_batch_size, "[0, inf)")
+    size, noise = checks.whole("dataset_size", event.dataset_size, "[0, inf)"), _scale(event.noise_multiplier)
     rate = checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
     moved, swapped = (GaussianPair.mean_shift(_over(by, noise)) for by in (1.0, 2.0))
     whole: PrivacyProfile = ReplacedInBatch(noise, rate) if replace else PoissonSubsampled(moved, rate)
