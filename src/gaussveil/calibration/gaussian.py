@@ -17,16 +17,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from gaussveil import checks
+from gaussveil import checks, errors
 from gaussveil.calibration.ellipsoid import covering_ellipsoid, covers
-from gaussveil.errors import (
-    NotFiniteError,
-    NotPositiveDefiniteError,
-    NotSymmetricError,
-    NumericalError,
-    ParameterError,
-    ShapeError,
-)
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.roots import brent
@@ -82,7 +74,7 @@ def white_noise_scale(l2_sensitivity: float, epsilon: float, delta: float) -> fl
     radius = Fraction(checks.positive("l2_sensitivity", l2_sensitivity))
     shift = Fraction(mean_shift_for(epsilon, delta))
     if radius > shift * Fraction(LARGEST_SCALE):
-        raise ParameterError(
+        raise errors.ParameterError(
             f"l2_sensitivity must be small enough for doubles. Got {l2_sensitivity!r}: change the unit."
         )
     scale = float(radius / shift)
@@ -124,7 +116,7 @@ def covariance_for_shifts(
     reach = rounding_l2 + 2 * ULP * _longest(rows)
     left = (mean_shift - reach / floor * (1 + 8 * ULP)) * (1 - 4 * ULP)
     if left <= 0:
-        raise ParameterError(
+        raise errors.ParameterError(
             f"rounding_l2 must be small against the noise, below {mean_shift * floor:.3g}. "
             f"Got {rounding_l2:.3g}: choose a finer grid."
         )
@@ -142,7 +134,7 @@ def _scaled(shape: Floats, rows: Floats, floor: float) -> Floats:
         if covers(candidate, rows, floor):
             return candidate
         raised *= 4
-    raise NumericalError(
+    raise errors.NumericalError(
         "the shape is too close to singular to prove a guarantee in double precision. "
         "Add a multiple of the identity to it, or bring the coordinates to one unit."
     )
@@ -162,13 +154,13 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
     matrix = _matrix("covariance_shape", shape)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0 or (size and len(matrix) != size):
         wanted = "square" if size is None else f"of shape ({size}, {size}), like the shifts"
-        raise ShapeError(f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape}.")
+        raise errors.ShapeError(f"covariance_shape must be a matrix, {wanted}. Got shape {matrix.shape}.")
     if np.max(np.abs(matrix - matrix.T)) > 1e-12 * np.max(np.abs(matrix)):
-        raise NotSymmetricError("covariance_shape must be symmetric. Pass (S + S.T) / 2.")
+        raise errors.NotSymmetricError("covariance_shape must be symmetric. Pass (S + S.T) / 2.")
     symmetric = (matrix + matrix.T) / 2
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
     if not smallest > len(matrix) * ULP * float(np.max(np.abs(symmetric))):
-        raise NotPositiveDefiniteError(
+        raise errors.NotPositiveDefiniteError(
             f"covariance_shape must be positive definite. Its smallest eigenvalue is {smallest:.3g}: "
             "add a multiple of the identity."
         )
@@ -178,16 +170,16 @@ def _checked_shape(shape: ArrayLike, size: int | None = None) -> Floats:
 def _checked_shifts(shifts: ArrayLike) -> Floats:
     rows = _matrix("shifts", shifts)
     if rows.ndim != 2 or rows.size == 0:
-        raise ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape}.")
+        raise errors.ShapeError(f"shifts must be a matrix, one row per shift. Got shape {rows.shape}.")
     if not np.any(rows):
-        raise ParameterError("shifts must hold a vector other than zero; otherwise there is nothing to hide.")
+        raise errors.ParameterError("shifts must hold a vector other than zero; otherwise there is nothing to hide.")
     return rows
 
 
 def _matrix(name: str, value: ArrayLike) -> Floats:
     matrix: Floats = float_array(name, value)
     if not np.all(np.isfinite(matrix)):
-        raise NotFiniteError(f"{name} must be finite. Got NaN or infinity.")
+        raise errors.NotFiniteError(f"{name} must be finite. Got NaN or infinity.")
     return matrix
 
 

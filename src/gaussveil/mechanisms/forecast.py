@@ -170,19 +170,10 @@ class PrivateForecaster(Mechanism):
         """
         self.check()
         self._library = library_of(readings)
-        table = (
-            readings
-            if isinstance(readings, Readings)
-            else read_readings(
-                readings,
-                household=household,
-                time=time,
-                power=power,
-                measured_in=measured_in,
-                gaps=gaps,
-                time_zone=time_zone,
-            )
-        )
+        table = readings
+        if not isinstance(table, Readings):
+            named: dict[str, Any] = {"household": household, "time": time, "power": power, "time_zone": time_zone}
+            table = read_readings(readings, **named, measured_in=measured_in, gaps=gaps)
         steps_ahead(self.horizon, table.step_minutes)
         self._models = HouseholdModels.fit(
             table,

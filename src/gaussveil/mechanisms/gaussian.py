@@ -21,15 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gaussveil import checks
+from gaussveil import calibration, checks
 from gaussveil.accounting import Adjacency, Charge, Release
-from gaussveil.calibration import (
-    covariance_for_ball,
-    covariance_for_shifts,
-    mean_shift_for,
-    smallest_deviation,
-    white_noise_scale,
-)
 from gaussveil.containers import like, real_array
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
@@ -128,7 +121,7 @@ class GaussianRelease(Mechanism):
         if count == 0:
             raise ShapeError(f"shape must hold at least one coordinate. Got {sizes}.")
         ideal = promise.ideal_delta(SAMPLER_RESERVE * count)
-        mean_shift = mean_shift_for(promise.epsilon, ideal)
+        mean_shift = calibration.mean_shift_for(promise.epsilon, ideal)
         if self.l2_sensitivity is not None:
             noise = self._noise_for_ball(sizes, promise, mean_shift, ideal)
         else:
@@ -156,17 +149,19 @@ class GaussianRelease(Mechanism):
         lattice = GaussianNoise(min(radius, radius / mean_shift), shape, self.grid)
         reach = math.nextafter(radius + lattice.rounding_l2, math.inf)
         if self.covariance_shape is None:
-            return GaussianNoise(white_noise_scale(reach, promise.epsilon, ideal), shape, lattice.grid)
-        return GaussianNoise(covariance_for_ball(reach, mean_shift, self.covariance_shape), shape, lattice.grid)
+            return GaussianNoise(calibration.white_noise_scale(reach, promise.epsilon, ideal), shape, lattice.grid)
+        return GaussianNoise(
+            calibration.covariance_for_ball(reach, mean_shift, self.covariance_shape), shape, lattice.grid
+        )
 
     def _noise_for_shifts(self, shape: tuple[int, ...], count: int, mean_shift: float) -> GaussianNoise:
         rows = real_array("shifts", self.shifts)
         if rows.shape[1:] not in (shape, (count,)):
             raise ShapeError(f"shifts must have shape (N, {', '.join(map(str, shape))}). Got {rows.shape}.")
         rows = rows.reshape(len(rows), count)
-        smallest = smallest_deviation(rows, mean_shift, self.covariance_shape)
+        smallest = calibration.smallest_deviation(rows, mean_shift, self.covariance_shape)
         lattice = GaussianNoise(smallest * min(1.0, mean_shift), shape, self.grid)
-        covariance = covariance_for_shifts(
+        covariance = calibration.covariance_for_shifts(
             rows, mean_shift, shape=self.covariance_shape, rounding_l2=lattice.rounding_l2
         )
         return GaussianNoise(covariance, shape, lattice.grid)

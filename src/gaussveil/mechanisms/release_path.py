@@ -16,19 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from numpy.typing import ArrayLike
 
-from gaussveil import checks
-from gaussveil.accounting import (
-    Account,
-    Adjacency,
-    Certificate,
-    CertificateDraft,
-    Charge,
-    Guarantee,
-    Release,
-    draw_identity,
-    transaction,
-    verify,
-)
+from gaussveil import accounting, checks
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.errors import ParameterError
 from gaussveil.noise import Generator
@@ -90,14 +78,14 @@ def check_generator(generator: object) -> None:
 class Plan(Shown):
     """All that a release says of itself before anything is drawn: public, and the same for every data set."""
 
-    charge: Charge
+    charge: accounting.Charge
     released: str
-    adjacency: Adjacency
+    adjacency: accounting.Adjacency
     assumptions: tuple[str, ...]
     parameters: Mapping[str, object]
     model: str | None = None
     """The model that the guarantee rests on, None where it holds for every pair of neighbours."""
-    built_from: tuple[Certificate, ...] = ()
+    built_from: tuple[accounting.Certificate, ...] = ()
     """Releases that went into the plan: the guarantee is at most theirs."""
     delta: float | None = None
     """The delta to certify where the caller left it to the design."""
@@ -138,9 +126,9 @@ class Mechanism(ABC):
     mechanism: ClassVar[str]
     epsilon: Any
     delta: Any
-    account: Account | None = None
+    account: accounting.Account | None = None
     generator: Generator | None = None
-    certificate_: Certificate = field(init=False, repr=False)
+    certificate_: accounting.Certificate = field(init=False, repr=False)
 
     def __repr__(self) -> str:
         """The parameters that somebody chose: those that are not the defaults."""
@@ -165,12 +153,12 @@ class Mechanism(ABC):
         does = next(filter(None, (getattr(self, name, None) for name in ("release", "open", "fit"))))
         return planned(lambda: does(*data, **given))
 
-    def _publish(self, plan: Plan, draw: Callable[[], Value]) -> Release[Value]:
+    def _publish(self, plan: Plan, draw: Callable[[], Value]) -> accounting.Release[Value]:
         """Debit, draw, certify: the only place that opens a transaction."""
         check_generator(self.generator)
-        if not isinstance(self.account, Account | None):
+        if not isinstance(self.account, accounting.Account | None):
             checks.refuse("account", 'an account of a ledger, as in Account("town.ledger", "winter")', self.account)
-        draft = CertificateDraft(
+        draft = accounting.CertificateDraft(
             released=plan.released,
             mechanism=self.mechanism,
             adjacency=plan.adjacency,
@@ -184,18 +172,20 @@ class Mechanism(ABC):
             raise _Planned(plan)
         # Keyed names of what is drawn from; another account's names tell nothing of these.
         whose = "" if self.account is None else self.account.name
-        charge = plan.charge.drawn_from(*(draw_identity(self.account, whose, drawn) for drawn in plan.drawn_from))
-        with transaction(self.account, charge, draft, at_once=True) as debit:
+        charge = plan.charge.drawn_from(
+            *(accounting.draw_identity(self.account, whose, drawn) for drawn in plan.drawn_from)
+        )
+        with accounting.transaction(self.account, charge, draft, at_once=True) as debit:
             value = debit.draw(draw)
         self.certificate_ = debit.certificate
-        return Release(value, debit.certificate)
+        return accounting.Release(value, debit.certificate)
 
-    def _guarantee(self, plan: Plan) -> Guarantee:
+    def _guarantee(self, plan: Plan) -> accounting.Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow."""
-        own = Guarantee.worst_case() if plan.model is None else Guarantee.model_based(plan.model)
+        own = accounting.Guarantee.worst_case() if plan.model is None else accounting.Guarantee.model_based(plan.model)
         if self.generator is not None and not self.generator.is_secure:
-            own = Guarantee.none("seeded")
-        return Guarantee.least(own, *map(inherited, plan.built_from))
+            own = accounting.Guarantee.none("seeded")
+        return accounting.Guarantee.least(own, *map(inherited, plan.built_from))
 
     def __sklearn_clone__(self) -> Self:
         return dataclasses.replace(self)
@@ -206,8 +196,8 @@ def _unit(unit: Any) -> Any:
     return unit if isinstance(unit, str | None) else "identifiers, not shown"
 
 
-def inherited(certificate: Certificate) -> Guarantee:
+def inherited(certificate: accounting.Certificate) -> accounting.Guarantee:
     """What a release may pass on: its own guarantee, nothing where its certificate does not verify."""
-    if certificate.guarantee.kind != "none" and not verify(certificate).private:
-        return Guarantee.none("built from a release whose certificate does not verify")
+    if certificate.guarantee.kind != "none" and not accounting.verify(certificate).private:
+        return accounting.Guarantee.none("built from a release whose certificate does not verify")
     return certificate.guarantee

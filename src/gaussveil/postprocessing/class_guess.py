@@ -12,16 +12,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammainc
 
+from gaussveil.postprocessing import shrinkage
 from gaussveil.postprocessing.clipped_moments import mean_gain, mean_square, radius_from_quantile, shape_gain
 from gaussveil.postprocessing.mixture_model import Parameters
-from gaussveil.postprocessing.shrinkage import (
-    denoised,
-    lifted,
-    positive,
-    shape_factors,
-    shared_prior_means,
-    towards_pool,
-)
 from gaussveil.typing import Floats
 
 SCALE_RANGE, SCALE_POINTS = 3.0, 121  # logarithms of scales that are weighed against each other
@@ -84,12 +77,12 @@ class Guess:
     @property
     def records(self) -> Floats:
         """Counts kept positive."""
-        return positive(self.counts, np.sqrt(self.count_variances))
+        return shrinkage.positive(self.counts, np.sqrt(self.count_variances))
 
     @property
     def weights(self) -> Floats:
         """Class weights, lifted less than the counts that sums are divided by: a class hardly seen stays small."""
-        kept = positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
+        kept = shrinkage.positive(self.counts, WEIGHT_CAUTION * np.sqrt(self.count_variances))
         return np.asarray(kept / kept.sum())
 
     @property
@@ -114,10 +107,10 @@ def centres_guess(
 ) -> Guess:
     """Centres shrunk to the pooled one, from noisy counts and sums in the inner ball about the middle."""
     classes, d = sums.shape
-    records = positive(counts, scales[0])
+    records = shrinkage.positive(counts, scales[0])
     raw = sums / records[:, None]
     noise = (scales[1] ** 2 + np.minimum(np.sum(raw**2, axis=1), inner**2) * scales[0] ** 2 / d) / records**2
-    centres, noise = towards_pool(raw, noise)
+    centres, noise = shrinkage.towards_pool(raw, noise)
     # No clipped record lies outside the inner ball, so no centre does.
     lengths = np.linalg.norm(centres, axis=1, keepdims=True)
     centres = centres * np.minimum(1.0, inner / np.maximum(lengths, inner))
@@ -207,7 +200,7 @@ def _scales(sums: RefinedSums, rho: Floats, updated: Guess, d: int) -> Floats:
     variances = sums.scales.slack**2 + expected**2 * updated.count_variances[:, None]
     gaps = sums.slack[:, None] - updated.records[:, None] * expected
     beliefs = -(gaps**2) / (2 * variances) - np.log(variances) / 2 - np.square((logs - volumes) / SCALE_DOUBT) / 2
-    return np.asarray(np.exp(shared_prior_means(logs, beliefs) - volumes[:, 0]))
+    return np.asarray(np.exp(shrinkage.shared_prior_means(logs, beliefs) - volumes[:, 0]))
 
 
 def _means(sums: RefinedSums, guess: Guess, gained: Floats, root: Floats, inverse: Floats) -> tuple[Floats, Floats]:
@@ -245,8 +238,8 @@ def _shapes(sums: RefinedSums, gained: Floats, pool: bool) -> Floats:
     if pool or len(raw) == 1:
         weights = 1 / variances
         together = np.tensordot(weights / weights.sum(), raw, axes=1)
-        shared, left = denoised(together, float(1 / weights.sum()))
+        shared, left = shrinkage.denoised(together, float(1 / weights.sum()))
         shared_variance = left / float(weights.sum())
-    kept = shape_factors(raw - shared, variances) if len(raw) > 1 else np.zeros(1)
+    kept = shrinkage.shape_factors(raw - shared, variances) if len(raw) > 1 else np.zeros(1)
     estimate = np.eye(d) + shared + kept[:, None, None] * (raw - shared)
-    return lifted(estimate, kept * variances + shared_variance + 1e-4)
+    return shrinkage.lifted(estimate, kept * variances + shared_variance + 1e-4)

@@ -245,16 +245,8 @@ class Gateway:
         self.counters["accepted"] += known
         self.counters["substituted"] += values.size - known
         registers = self._close_registers(segments, steps) if state.arrays.windows[0, rows].any() else _no_registers()
-        drawn = Drawn(
-            restart,
-            rows,
-            first,
-            outputs,
-            bank.states[:, rows],
-            bank.past[:, rows],
-            state.arrays.sums[:, rows],
-            registers,
-        )
+        left = bank.states[:, rows], bank.past[:, rows], state.arrays.sums[:, rows]
+        drawn = Drawn(restart, rows, first, outputs, *left, registers)
         state.arrays.apply(drawn)
         return drawn
 

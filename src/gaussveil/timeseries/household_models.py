@@ -9,17 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gaussveil import timeseries
 from gaussveil.errors import ParameterError, SchemaError
-from gaussveil.timeseries import (
-    ArmaModels,
-    Readings,
-    WeeklySeason,
-    cluster_households,
-    day_profiles,
-    fit_arma,
-    fit_weekly_season,
-    mmse_forecast,
-)
 from gaussveil.timeseries.clock import duration_minutes
 from gaussveil.typing import Floats
 
@@ -61,15 +52,15 @@ class Queries:
 class HouseholdModels:
     """Weekly season and ARMA residual of every household, and the cluster of each."""
 
-    readings: Readings
-    season: WeeklySeason
-    arma: ArmaModels
+    readings: timeseries.Readings
+    season: timeseries.WeeklySeason
+    arma: timeseries.ArmaModels
     cluster: NDArray[np.int64]
 
     @classmethod
     def fit(
         cls,
-        readings: Readings,
+        readings: timeseries.Readings,
         *,
         clusters: int | Mapping[str, object],
         smallest: int,
@@ -78,12 +69,12 @@ class HouseholdModels:
         order: tuple[int, int],
     ) -> HouseholdModels:
         """Fit all models; clusters are given by name, or found by k-means on daily profiles."""
-        season = fit_weekly_season(readings, floor, weekday_weight=weekday_weight)
+        season = timeseries.fit_weekly_season(readings, floor, weekday_weight=weekday_weight)
         if isinstance(clusters, Mapping):
             labels = _given_clusters(readings.households, clusters, smallest)
         else:
-            labels = cluster_households(day_profiles(season), clusters, smallest=smallest).labels
-        return cls(readings, season, fit_arma(season.residual(readings), order), labels)
+            labels = timeseries.cluster_households(timeseries.day_profiles(season), clusters, smallest=smallest).labels
+        return cls(readings, season, timeseries.fit_arma(season.residual(readings), order), labels)
 
     @property
     def sizes(self) -> list[int]:
@@ -104,7 +95,7 @@ class HouseholdModels:
         cluster = self.cluster[self.position(household)]
         return [int(row) for row in np.flatnonzero(self.cluster == cluster)]
 
-    def newer(self, past: Readings) -> Readings:
+    def newer(self, past: timeseries.Readings) -> timeseries.Readings:
         """Readings of the same households and step, in the same order, or an error."""
         if past.step_minutes != self.season.step_minutes or set(past.households) != set(self.readings.households):
             raise SchemaError(
@@ -113,13 +104,13 @@ class HouseholdModels:
             )
         return past.select(self.readings.households)
 
-    def queries(self, past: Readings, rows: Sequence[int], horizon: int, *, season: bool = True) -> Queries:
+    def queries(self, past: timeseries.Readings, rows: Sequence[int], horizon: int, *, season: bool = True) -> Queries:
         """Forecast the steps after `past` for some households; `season=False` leaves the residual's forecast alone."""
         chosen = list(rows)
-        arma = ArmaModels(
+        arma = timeseries.ArmaModels(
             self.arma.ar[chosen], self.arma.ma[chosen], self.arma.variance[chosen], self.arma.mean[chosen]
         )
-        found = mmse_forecast(arma, self.season.residual(past)[chosen], horizon)
+        found = timeseries.mmse_forecast(arma, self.season.residual(past)[chosen], horizon)
         level = self.season.after(past, horizon)[chosen] if season else np.zeros_like(found.mean)
         spread = found.forecast_covariance
         return Queries(

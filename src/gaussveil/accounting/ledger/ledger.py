@@ -125,20 +125,9 @@ class Ledger(Told):
             order=order,
             sampler_share=sampler_share,
         )
-        row = (
-            name,
-            dataset,
-            canonical_json(adjacency.to_dict()) if adjacency else None,
-            budget.epsilon,
-            budget.delta,
-            budget.sampler_share,
-            rule,
-            filter,
-            None,
-            order,
-            None,
-            now(),
-        )
+        relation = canonical_json(adjacency.to_dict()) if adjacency else None
+        limits = budget.epsilon, budget.delta, budget.sampler_share
+        row = (name, dataset, relation, *limits, rule, filter, None, order, None, now())
         with self._database.writing() as connection:
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")

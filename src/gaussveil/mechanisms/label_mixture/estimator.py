@@ -24,15 +24,7 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge
 from gaussveil.errors import ParameterError, SchemaError, ShapeError
-from gaussveil.mechanisms.label_mixture.methods import (
-    METHODS,
-    SecretLabels,
-    choose_method,
-    from_both,
-    from_clusters,
-    from_response,
-    split_epsilon,
-)
+from gaussveil.mechanisms.label_mixture import methods
 from gaussveil.mechanisms.mixture.base import Draw, MixtureEstimator
 from gaussveil.mechanisms.mixture.budget import stage_budget
 from gaussveil.mechanisms.mixture.passes import PrivatePasses
@@ -47,10 +39,10 @@ from gaussveil.spectrum import GaussianPair
 from gaussveil.spectrum.profiles import DiscreteLaplace, RandomisedResponse
 from gaussveil.typing import Floats
 
-FROM_ANSWERS: dict[str, Callable[[Floats, SecretLabels, float], Parameters]] = {
-    "response": from_response,
-    "clusters": from_clusters,
-    "both": from_both,
+FROM_ANSWERS: dict[str, Callable[[Floats, methods.SecretLabels, float], Parameters]] = {
+    "response": methods.from_response,
+    "clusters": methods.from_clusters,
+    "both": methods.from_both,
 }
 
 
@@ -96,7 +88,7 @@ class PrivateLabelMixture(MixtureEstimator):
     def _design(self, records: ClassedRecords) -> tuple[Plan, Draw]:
         promise, classes = self.promise, len(records.classes)
         epsilon = checks.positive("epsilon", promise.epsilon)
-        method = checks.one_of("method", self.method, ("auto", *METHODS))
+        method = checks.one_of("method", self.method, ("auto", *methods.METHODS))
         rows, codes = records.features_and_codes()
         size, dimension = rows.shape
         if size < 2 * classes:
@@ -106,7 +98,7 @@ class PrivateLabelMixture(MixtureEstimator):
         units = FeatureUnits.of(rows)
         mean_shift = allowed_shift(promise, classes, dimension) if method in ("auto", "sums") else math.nan
         if method == "auto":
-            method = choose_method(size, classes, dimension, epsilon, mean_shift)
+            method = methods.choose_method(size, classes, dimension, epsilon, mean_shift)
         known: dict[str, object] = {}
         if method == "sums":
             units = units.common
@@ -127,7 +119,7 @@ class PrivateLabelMixture(MixtureEstimator):
         )
 
         def draw() -> Parameters:
-            scaled, labels = units.scaled(rows), SecretLabels(codes, classes, self.generator)
+            scaled, labels = units.scaled(rows), methods.SecretLabels(codes, classes, self.generator)
             if method == "sums":
                 return units.restored(_from_sums(scaled, labels, mean_shift))
             return units.restored(FROM_ANSWERS[method](scaled, labels, epsilon))
@@ -143,7 +135,7 @@ def _charge(method: str, epsilon: float, classes: int, mean_shift: float, error:
         return Charge(RandomisedResponse(epsilon, classes))
     if method == "clusters":
         return _table_charge(epsilon)
-    for_table, for_answers = split_epsilon(epsilon)
+    for_table, for_answers = methods.split_epsilon(epsilon)
     return _table_charge(for_table) + Charge(RandomisedResponse(for_answers, classes))
 
 
@@ -153,7 +145,7 @@ def _table_charge(epsilon: float) -> Charge:
     return Charge(DiscreteLaplace(1, numerator / denominator), count=2)
 
 
-def _from_sums(rows: Floats, labels: SecretLabels, mean_shift: float) -> Parameters:
+def _from_sums(rows: Floats, labels: methods.SecretLabels, mean_shift: float) -> Parameters:
     """Class sums in stages, in a ball about the features, and what the features add to them."""
     classes, (size, dimension) = labels.classes, rows.shape
     table = read_records(rows, labels.codes, classes=range(classes), columns=None)

@@ -22,21 +22,7 @@ from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.calibration.stream_events import largest_event, largest_ratio, repeated_events
 from gaussveil.errors import FormatError, NumericalError, ParameterError
-from gaussveil.mechanisms.meter_stream.filter_shapes import (
-    REDUCTION,
-    WHITE_PART,
-    balance,
-    energy_shape,
-    low_pass,
-    spectrum_shape,
-)
-from gaussveil.mechanisms.meter_stream.register_tree import (
-    chosen_windows,
-    gains,
-    largest_square,
-    levels_for,
-    repeated_square,
-)
+from gaussveil.mechanisms.meter_stream import filter_shapes, register_tree
 from gaussveil.mechanisms.release_path import Promise, unaffordable_sampler
 from gaussveil.noise.stream_filter import LARGEST_STEPS, WIDTHS, StreamFilter
 from gaussveil.spectrum import GaussianPair
@@ -153,7 +139,7 @@ class StreamDesign:
         """
         window = self.samples_per(length)
         if not self.readings:
-            variance = float(np.sum(gains(window, self.windows) * self.levels))
+            variance = float(np.sum(register_tree.gains(window, self.windows) * self.levels))
             return math.inf if window % self.windows[0] else self.sample_period * math.sqrt(variance)
         lags = self.filter.noise_lags(window, tolerance=1e-9)
         variance = window * lags[0] + 2 * float(np.sum((window - np.arange(1, window)) * lags[1:]))
@@ -170,7 +156,7 @@ class StreamDesign:
         if not self.hidden.is_event or length > day:  # a norm: so many times as far at most
             return self.mean_shift * events
         if not self.readings:
-            squared = repeated_square(length, self.windows, self.levels, day, events)
+            squared = register_tree.repeated_square(length, self.windows, self.levels, day, events)
             return max(size * math.sqrt(squared), self.mean_shift)
         energy = self.filter.ratio_lags((events - 1) * day + length, tolerance=1e-12)
         total = size**2 * repeated_events(energy, length, day, events)
@@ -200,7 +186,7 @@ class StreamRequest:
     limits: tuple[float, float] = (-100.0, 100.0)
     substitute: float = 0.0
     balance: tuple[float, float] | None = None
-    reduction: tuple[float, float] = REDUCTION
+    reduction: tuple[float, float] = filter_shapes.REDUCTION
     registers: Sequence[str] | Mapping[str, float] = ALONE
 
     def __post_init__(self) -> None:
@@ -219,7 +205,7 @@ class StreamRequest:
                 f"Got {self.limits} and {self.substitute}."
             )
         if self.purpose == "spectrum":
-            low_pass(*self.reduction)
+            filter_shapes.low_pass(*self.reduction)
 
 
 def design_stream(
@@ -236,13 +222,15 @@ def design_stream(
         registers = _registers_alone(request)
         shape = _register_lattice(registers)
     elif purpose == "energy":
-        shape = energy_shape(
-            hidden.samples, hidden.size, *(request.balance or balance(request.sample_period, hidden.samples))
+        shape = filter_shapes.energy_shape(
+            hidden.samples,
+            hidden.size,
+            *(request.balance or filter_shapes.balance(request.sample_period, hidden.samples)),
         )
     elif purpose == "spectrum":
         if private_psd is None:
             raise ParameterError('history must be given for purpose "spectrum": a release of PrivateSpectrum.')
-        shape = spectrum_shape(private_psd, request.sample_period, *request.reduction)
+        shape = filter_shapes.spectrum_shape(private_psd, request.sample_period, *request.reduction)
     else:
         shape = StreamFilter(white=1.0)
     shape = _fine_enough(shape, promise, samples)
@@ -357,7 +345,7 @@ def billing_shares() -> dict[str, float]:
 def _registers(sample_period: float, hidden: HiddenChange, mean_shift: float) -> tuple[RegisterDesign, ...]:
     """Design C: a register moves by at most samples * size, however the event lies across its windows."""
     made = []
-    for name, (window, _) in chosen_windows(BILLED, REGISTER_HOURS, sample_period).items():
+    for name, (window, _) in register_tree.chosen_windows(BILLED, REGISTER_HOURS, sample_period).items():
         sd = hidden.samples * hidden.size / (mean_shift * math.sqrt(billing_shares()[name])) * NUMERICAL_MARGIN
         made.append(RegisterDesign(name=name, samples=window, noise_sd=sd))
     return tuple(made)
@@ -365,10 +353,10 @@ def _registers(sample_period: float, hidden: HiddenChange, mean_shift: float) ->
 
 def _registers_alone(request: StreamRequest) -> tuple[RegisterDesign, ...]:
     """Nested registers up to a factor; a ball is widest along the longest window, so there all levels are alike."""
-    chosen = chosen_windows(request.registers, REGISTER_HOURS, request.sample_period)
+    chosen = register_tree.chosen_windows(request.registers, REGISTER_HOURS, request.sample_period)
     windows, weights = zip(*chosen.values())
     length = request.hidden.samples
-    levels = levels_for(length, windows, weights) if length else np.ones(len(windows))
+    levels = register_tree.levels_for(length, windows, weights) if length else np.ones(len(windows))
     return tuple(
         RegisterDesign(name=name, samples=window, noise_sd=math.sqrt(level * window))
         for name, window, level in zip(chosen, windows, levels.tolist())
@@ -378,7 +366,7 @@ def _registers_alone(request: StreamRequest) -> tuple[RegisterDesign, ...]:
 def _register_lattice(registers: Sequence[RegisterDesign]) -> StreamFilter:
     """What the shortest windows' noise is drawn with: white on the lattice, the rest in floating point."""
     shortest, longest = registers[0], registers[-1]
-    white = WHITE_PART * longest.noise_sd**2 * shortest.samples / longest.samples
+    white = filter_shapes.WHITE_PART * longest.noise_sd**2 * shortest.samples / longest.samples
     return StreamFilter(white=math.sqrt(white), direct=math.sqrt(shortest.noise_sd**2 - white))
 
 
@@ -386,7 +374,7 @@ def _registers_shift(registers: Sequence[RegisterDesign], hidden: HiddenChange) 
     """D of registers alone: exact for events and balls."""
     windows = [register.samples for register in registers]
     levels = np.array([register.noise_sd**2 / register.samples for register in registers])
-    most = largest_square(hidden.samples, windows, levels)
+    most = register_tree.largest_square(hidden.samples, windows, levels)
     if not hidden.is_event:
         most, hidden = float(1 / levels.min()), replace(hidden, size=hidden.l2_ball)
     return hidden.size * math.sqrt(most) * NUMERICAL_MARGIN

@@ -169,16 +169,8 @@ class TableRelease(Mechanism):
     def plan(self) -> TablePlan:
         """Noise, charge and certificate of the request, without data."""
         promise = self.promise
-        request = Request.of(
-            self.unit,
-            self.by or {},
-            self.answers,
-            self.rows_per_group,
-            self.groups_per_unit,
-            self.unit_norm,
-            self.bounds,
-            self.totals,
-        )
+        limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
+        request = Request.of(self.unit, self.by or {}, self.answers, *limits, self.totals)
         key_error = 0.0
         if request.discovered:
             key_error = KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
