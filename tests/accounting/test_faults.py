@@ -8,6 +8,8 @@ import os
 import random
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -325,3 +327,25 @@ def test_a_debit_is_in_the_file_itself_before_its_draw(tmp_path: Path, draft: Ce
     copy.unlink()
     copy.write_bytes(ledger.path.read_bytes())
     assert [entry.state for entry in Ledger(copy).entries("a")] == ["released"]
+
+
+def test_who_copies_the_file_keeps_the_log_that_others_see(tmp_path: Path) -> None:
+    """Closing any handle of a file drops its process's locks, and the next to leave removes the log that is in use."""
+    ledger = Ledger.create(tmp_path / "spent.ledger")
+    ledger.open_account("a", epsilon=3.0, delta=1e-5)
+    (tmp_path / "link.ledger").symlink_to(ledger.path)
+    visit = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM events').fetchall(); c.close()"
+    )
+    log = tmp_path / "spent.ledger-wal"
+    for path in (ledger.path, tmp_path / "link.ledger"):
+        Ledger(path).debit("a", shift(), UNIT)
+        with Ledger.held(path) as held:
+            for _ in range(2):  # one connection that waited, then the one that is held
+                ledger.path.read_bytes()
+                subprocess.run([sys.executable, "-S", "-c", visit, str(ledger.path)], check=True)
+                assert not log.exists()
+                held.debit("a", shift(), UNIT)
+                assert log.exists()
+    ledger.check()
+    assert len(ids(ledger)) == 6

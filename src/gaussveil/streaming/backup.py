@@ -115,7 +115,7 @@ def _ledger_copy(ledger: Path) -> bytes:
         raise SourceError(f"{ledger}: there is no such ledger")
     with tempfile.TemporaryDirectory(prefix="gaussveil-backup-") as name:
         with contextlib.closing(sqlite3.connect(Path(name) / "ledger")) as copy:
-            with contextlib.closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as source:
+            with contextlib.closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as source:
                 source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
         return (Path(name) / "ledger").read_bytes()
@@ -143,7 +143,7 @@ def _head(ledger: bytes) -> tuple[int, str]:
 
 
 def _heads(ledger: Path) -> set[str]:
-    with contextlib.closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as connection:
+    with contextlib.closing(sqlite3.connect(f"{ledger.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         return {"", *(str(chain) for (chain,) in connection.execute("SELECT chain FROM events"))}
 
 

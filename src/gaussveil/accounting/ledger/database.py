@@ -9,6 +9,7 @@ waits, with no page of the file and nothing in the log, to be used again. Writer
 from __future__ import annotations
 
 import atexit
+import fcntl
 import logging
 import os
 import sqlite3
@@ -22,7 +23,7 @@ from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, Ledge
 LOGGER = logging.getLogger("gaussveil")
 BUSY_SECONDS = 60.0
 IDLE = 8  # connections that wait to be used again
-
+SHARED = 510, 0x40000002  # how many bytes SQLite locks in a file that it has open, and from where
 
 _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: "is locked by another process; try again, or end the process that holds it",
@@ -42,6 +43,8 @@ class Connection(sqlite3.Connection):
 
     path: Path
     file: tuple[int, int, int] | None = None
+    index: tuple[int, int, int] | None = None  # of its log
+    handle: int = -1  # through which the file is locked
     process: int
 
 
@@ -49,13 +52,34 @@ _IDLE: list[Connection] = []
 _LOST: list[Connection] = []  # a parent's, never to be touched
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
+def _identity(path: Path | str | int) -> tuple[int, int, int] | None:
     """Device, number and names of a file; None where there is none."""
     try:
         found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_nlink
+
+
+def _index(path: Path) -> tuple[int, int, int] | None:
+    """Identity of the index that all who have a file open share."""
+    return _identity(f"{os.path.realpath(path)}-shm")
+
+
+def _secured(connection: Connection) -> bool:
+    """Whether the connection still shares its log with others.
+
+    A process that closes any handle of a file drops all its locks there (POSIX), be it to copy the file. Another may
+    then remove the log, and each writes to its own. So the lock is taken again, before anybody looks.
+    """
+    try:
+        if _identity(connection.handle) != connection.file:  # another thread's, and closed since
+            handles = map(int, os.listdir("/dev/fd"))
+            connection.handle = next(one for one in handles if _identity(one) == connection.file)
+        fcntl.lockf(connection.handle, fcntl.LOCK_SH | fcntl.LOCK_NB, *SHARED)
+    except (OSError, ValueError, StopIteration):
+        return False
+    return connection.index == _index(connection.path)
 
 
 def _taken(connection: Connection) -> bool:
@@ -177,6 +201,9 @@ class Database:
     def _connection(self) -> Iterator[Connection]:
         """The held connection, or one for this operation; never one that was opened before a fork."""
         if self._held is not None and self._held[0] == os.getpid():
+            if not _secured(self._held[1]):
+                self._held[1].close()
+                self._held = os.getpid(), self._open()
             yield self._held[1]
             return
         connection = self._open()
@@ -217,7 +244,7 @@ class Database:
         """A connection that waits for this file. Whichever waits for a file that is gone or replaced is closed."""
         found = None
         for one in list(_IDLE):
-            same = one.file == _identity(one.path)
+            same = one.file == _identity(one.path) and _secured(one)
             if (same and (one.path != self.path or found is not None)) or not _taken(one):
                 continue
             if same:
@@ -236,6 +263,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        connection.index = connection.index or _index(self.path)
         return connection
 
     @property
