@@ -371,7 +371,7 @@ def test_a_plan_counts_the_way_round_that_follows_outputs(ledger: Ledger) -> Non
     ledger.open_account("wide", epsilon=1.0, delta=1.1 * fixed, adjacency=adjacency, rule="planned", plan=plan)
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\0", "\ud800", 3])
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\u2028b", "a\0", "\ud800", 3])
 def test_names_that_no_log_can_show_are_refused(ledger: Ledger, name: str) -> None:
     with pytest.raises(ParameterError):
         ledger.open_account(name, epsilon=1.0, delta=1e-6)

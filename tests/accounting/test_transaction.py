@@ -19,7 +19,7 @@ from gaussveil.accounting import Account, Certificate, CertificateDraft, Charge,
 from gaussveil.accounting.charge import LossOrProfile
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.debits import _CERTIFIED, release_id_given
-from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError
+from gaussveil.errors import AssumptionError, BudgetExceededError, LedgerStateError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.enclosures import enclosure
 from gaussveil.spectrum.profiles import PoissonSubsampled
@@ -148,6 +148,13 @@ def test_a_failure_before_the_draw_costs_nothing(
         pass
     assert states(ledger) == ["void", "void"]
     assert ledger.statement("homes").spent_delta == 0.0
+
+
+@pytest.mark.parametrize("name", ["released", "mechanism"])
+@pytest.mark.parametrize("word", [None, 3])
+def test_words_of_a_draft_are_text(draft: CertificateDraft, name: str, word: Any) -> None:
+    with pytest.raises(ParameterError, match=f"{name} must be text"):
+        replace(draft, **{name: word})
 
 
 def test_a_failure_during_the_draw_stays_debited(

@@ -78,6 +78,12 @@ def test_a_rollback_of_the_ledger_is_seen(served: tuple[Path, Path], tmp_path: P
         verify_backup(tmp_path / "newer.tar", ledger=tmp_path / "old" / "ledger")
 
 
+@pytest.mark.parametrize("name", ["a#b.ledger", "a?b.ledger", "50%25.ledger"])
+def test_a_ledger_of_any_name_is_backed_up(name: str, tmp_path: Path) -> None:
+    Ledger.create(tmp_path / name).open_account("a", epsilon=1.0, delta=1e-5)
+    assert write_backup(tmp_path / "b.tar", tmp_path / name, None).ledger_events == 1
+
+
 def test_damaged_and_foreign_archives_are_refused(served: tuple[Path, Path], tmp_path: Path) -> None:
     ledger, meters = served
     open_gateway(meters).state.close()

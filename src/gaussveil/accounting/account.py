@@ -48,6 +48,6 @@ def checked_name(name: str) -> str:
     """The name, if it is text that a log can show on one line."""
     if not isinstance(name, str) or not name.strip():
         raise ParameterError(f"name must be text and not empty. Got {type(name).__name__}.")
-    if any(category(letter) == "Cc" for letter in name):
+    if any(category(letter) in ("Cc", "Zl", "Zp") for letter in name):
         raise ParameterError("name must hold no control characters such as line breaks: they would forge lines of logs")
     return name

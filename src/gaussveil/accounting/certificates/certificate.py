@@ -82,6 +82,9 @@ class CertificateDraft:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("released", "mechanism"):
+            if not isinstance(getattr(self, name), str):
+                checks.refuse(name, "text", getattr(self, name))
         object.__setattr__(self, "epsilon", checks.real("epsilon", self.epsilon, "[0, inf)"))
         object.__setattr__(self, "delta", checks.real("delta", self.delta, "[0, 1]"))
         refuse_private(self.parameters, "a certificate's parameters")
