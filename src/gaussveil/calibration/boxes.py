@@ -1,11 +1,8 @@
 """Noise for counts and sums over cells of which one unit touches a bounded number, all with the same sign.
 
 A unit moves the count of each of at most k of d cells by at most 1, and beside it m features by at most as much, up or
-down. By the symmetries of these moves the best covariance of all has the form (derived: docs/math/tables.md)
-
-    counts: a I + b 11',    feature i: s_i I,    loss(j) = j (1/a + sum 1/s_i) - j^2 b / (a (a + d b)).
-
-For counts alone b / a is found in closed form; the features' share of the loss is a search in one variable.
+down. By symmetry the best covariance is a I + b 11' for the counts and s_i I for feature i. For counts alone b / a is
+found in closed form; the features' share of the loss is a search in one variable (derived: docs/math/tables.md).
 """
 
 from __future__ import annotations

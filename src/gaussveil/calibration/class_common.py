@@ -1,12 +1,8 @@
 """Constant queries under one common covariance: a convex problem with a closed-form start.
 
-With centres c_X = mean_X + shift_X the worst edge has q = (c_X - c_Y)' N^-1 (c_X - c_Y), jointly convex in (c, N).
-
-- With R the largest radius of the smallest balls around the means of each connected component, a budget of R^2 lets
-  every label release its component's centre: delta is 0. Small deltas come from releasing nearly the centre.
-- Among noises that shrink all means towards their centres by one factor, the best has 1 - factor = budget / R^2 and
-  q = trace (1/budget - 1/R^2), `trace` that of the smallest covariance covering the means' differences
-  (derived: docs/math/class_noise).
+With R the largest radius of the smallest balls around the means of each connected component, a budget of R^2 lets every
+label release its component's centre: delta is 0. Small deltas come from releasing nearly the centre, and among noises
+that shrink all means by one factor the best is known in closed form (derived: docs/math/class_noise).
 """
 
 from __future__ import annotations

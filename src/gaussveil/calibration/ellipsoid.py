@@ -1,13 +1,8 @@
 """Smallest-trace covariance that covers a finite set of shift vectors, solved exactly.
 
-For shifts v_1..v_N the noise N(0, S) with v_i' S^-1 v_i <= 1 for every i hides each of them as well as a unit
-shift is hidden by N(0, 1).  The cheapest such noise minimises tr(W S).  Derived in docs/math/ellipsoid.md; the
-problem is (23) of the mixture paper, solved here through its dual
-
-    max over x >= 0 of  sum_k phi(lambda_k(A(x))) - sum x,    A(x) = sum_i x_i u_i u_i',  u_i = C'v_i,  W = CC'
-
-with phi(a) = 2 sqrt(a), continued linearly below the floor, which is what the constraint S >= floor I becomes.
-Its gradient is q - 1 with q_i = u_i' S(x)^-1 u_i and S(x) = max(A(x)^(1/2), floor).
+For shifts v_1..v_N the noise N(0, S) with v_i' S^-1 v_i <= 1 for every i hides each of them as well as a unit shift is
+hidden by N(0, 1). The cheapest such noise minimises tr(W S): (23) of the mixture paper, solved through its dual
+(`ellipsoid_dual`, with u_i = C'v_i, W = CC'; derived: docs/math/ellipsoid.md).
 """
 
 from __future__ import annotations

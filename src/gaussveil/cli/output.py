@@ -1,13 +1,6 @@
 """How every command speaks: JSON or a few lines for people on stdout, one line on stderr when something is wrong.
 
-Exit codes (docs/exit-codes.md):
-
-    0  done; the claim holds; the certificate verifies
-    1  the answer is no: the claim is refuted, the certificate does not verify
-    2  usage or bad input: options, files, shapes, numbers out of range, a missing extra or data set
-    3  undecided, or the value could not be computed to the promised accuracy
-    4  refused: the budget or an assumption does not allow the release; nothing was drawn
-    5  the ledger refused or is damaged
+What each exit code says stands in docs/exit-codes.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""`gaussveil.toml`: what is the same in every command of a project, written once beside its data.
-
-    unit = "meter_id"
-    time = "read_at"
-    in = "kWh"
-    ledger = "town.ledger"
+"""`gaussveil.toml`: what is the same in every command of a project, written once beside its data (docs/sources.md).
 
 A key is the name of an option; every command that has the option takes it from there unless it is given.
 """

@@ -1,12 +1,10 @@
 """One release per household, drawn where the household's rows are, debited once whatever fails in between.
 
-A cluster may run a task twice: it failed, its worker was lost, or a slow one was raced by a copy. Each run would draw
-noise of its own. So what a worker draws is not yet released: it travels to the driver, which alone debits and hands
-out. The driver takes one result per household, debits it under an id that follows from store, account, job and
-household, and stores the value before it gives it away. A second run of the job, after a crash anywhere, finds what is
-stored and gives those very bytes; a household that was debited but not stored was never seen, and is drawn again under
-the same debit. So every household has at most one debit and at most one value that anybody saw. With another store, or
-after the store was lost, nobody knows what was seen: the ids are then others, and everything is paid for anew.
+A cluster may run a task twice, and each run would draw noise of its own. So what a worker draws is not yet released: it
+travels to the driver, which alone takes one result per household, debits it under an id that follows from store,
+account, job and household, and stores the value before it gives it away. Every household thus has at most one debit and
+at most one value that anybody saw, whatever crashes (docs/sources.md). After the store was lost nobody knows what was
+seen: the ids are then others, and everything is paid for anew.
 """
 
 from __future__ import annotations

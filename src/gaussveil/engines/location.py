@@ -1,15 +1,6 @@
-"""What a table's address means, for every engine.
+"""What a table's address means, for every engine: docs/sources.md has them all, from Parquet files to PostgreSQL.
 
-=====================================  ==================================================
-``readings.parquet``, ``2024/*.parquet``  Parquet files; a folder means all Parquet files in it (not ``_...``)
-``readings.csv``, ``readings.csv.gz``  text with a header
-``readings.arrow``, ``.feather``       Arrow IPC file
-``readings.xlsx``, ``...xlsx#sheet``   sheet of an Excel file (gaussveil[excel])
-``meters.duckdb#readings``             table of a DuckDB file
-``meters.sqlite#readings``             table of a SQLite file (also ``.db``)
-``postgresql://host/db#readings``      table of a PostgreSQL database
-``s3://bucket/readings.parquet``       what the engine can reach by itself, with any scheme
-=====================================  ==================================================
+Addresses with any other scheme, such as ``s3://bucket/readings.parquet``, are left to what the engine itself can reach.
 """
 
 from __future__ import annotations

@@ -169,7 +169,10 @@ class ClassLabelNoise(Mechanism):
             self._said(f"queries of all {len(rows)} labels", *centres),
             lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)]),
         )
-        return Release(_unlabelled(queries, release.value), release.certificate)
+        rows, library = release.value, library_of(queries)
+        if library:  # a frame as the queries are, but never with their index, which may name the labels
+            rows = frame(library, {str(name): column for name, column in zip(queries.columns, rows.T)})
+        return Release(rows, release.certificate)
 
     @property
     def noise_means_(self) -> Floats:
@@ -285,9 +288,3 @@ def _unit(models: LabelModels) -> float:
             f"queries must differ by between 2^-{LARGEST_EXPONENT} and 2^{LARGEST_EXPONENT}: state them in other units."
         )
     return 1.0 if ORDINARY[0] <= exponent <= ORDINARY[1] else math.ldexp(1.0, exponent)
-
-
-def _unlabelled(queries: Any, rows: Floats) -> Any:
-    """The rows as a frame where the queries came as one; never with its index, which may name the labels."""
-    library = library_of(queries)
-    return frame(library, {str(name): column for name, column in zip(queries.columns, rows.T)}) if library else rows

@@ -4,17 +4,10 @@ Released: at each public query point an independent draw of N(mean, S + v), mean
 given the records. Kernel and observation variance are fixed and public; labels are clipped to [-label_bound,
 label_bound].
 
-Adjacency: one record (x, y) is added or removed from at most n_max. Let p <= l^2 be the variance of the process at x
-given the other records, s = p + n that of the label (n the observation variance, l^2 the largest k(x, x), k = k(x*,
-x*)). With the record S falls to S' >= S n/s, and the squared change of the mean is (S - S') r^2/s, r the record's
-prediction error. So in units of the narrower law (corrections N6; derived: docs/mechanisms/gp.md)
-
-    tau(p) = (k + v)/(k n/s + v),   m(p)^2 = (tau(p) - 1) R(p)^2,
-    R(p) = B (1 + sqrt((n_max - 1) p (1 - p/l^2)/n))/sqrt(s).
-
-The larger p, the larger tau, but R falls in the end: m is maximised over p in certified cells. All pairs lie in the
-envelope of max m and tau(l^2), and beside it in the family N(R sqrt(tau - 1), tau) of the largest R, ordered in tau:
-the cheaper of the two is charged. Several points compose; one joint draw over all of them would not be covered.
+Adjacency: one record (x, y) is added or removed from at most n_max. How far it can move S and the mean, the variance p
+of the process at x being given, is a formula that is maximised over p in certified cells (corrections N6; derived:
+docs/mechanisms/gp.md). The cheaper of two families that hold all pairs is charged. Several points compose; one joint
+draw over all of them would not be covered.
 """
 
 from __future__ import annotations

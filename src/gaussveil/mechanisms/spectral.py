@@ -1,11 +1,8 @@
 """A power spectral density released with noise: spectral differential privacy (SpDP, Algorithm 1).
 
 Released: P[(phi + noise)^+], phi the Welch estimate on N+1 frequencies, noise on a public grid, P a positive filter
-run both ways over the frequencies. Clipping and filtering come after the noise: post-processing. With `bands`, phi is
-projected on the functions that are constant over public bands, which brings no two spectra farther apart and leaves as
-many numbers for the noise to fall on as there are bands. With `prior`, a public density p, the release is drawn to it:
-p + k (phi + noise - p), k = B^2/(B^2 + E|noise|^2). Of all k this has the smallest worst mean squared error over the
-ball about p, B^2 E|noise|^2/(B^2 + E|noise|^2), less than either alone (derived: docs/mechanisms/spectral.md).
+run both ways over the frequencies. With `bands`, phi is projected on what is constant over public bands; with `prior`,
+the release is drawn to a public density (both: docs/mechanisms/spectral.md).
 
 Adjacency: two series of one meter whose estimates phi lie at most B apart in l2 norm (SpDP Definition 1, p = 2). B is
 public; measured on the released series itself, as in SpDP eq. (12), it would void the guarantee (docs/corrections, S3).

@@ -1,11 +1,8 @@
 """What clipping does to the moments of a Gaussian, and how it is undone.
 
 Let x ~ N(m + C^(1/2) h, t C^(1/2) (I + D) C^(1/2)) with h and the traceless D small, and z = C^(-1/2) (x - m) / rho
-clipped to the unit ball. With q ~ chi^2_d, a = rho^2 / t and w = min(1, a/q) / rho^2, to first order in h and D
-
-    E|z|^2 = E[w t q],     E[z] = b h,  b = E[sqrt(w) q] / d,     traceless E[zz'] = t A D,  A = E[w q^2] / (d (d + 2)).
-
-The expectations are incomplete gamma functions (derived: docs/mechanisms/mixture.md).
+clipped to the unit ball. To first order |z|^2, z and the traceless zz' have expectations that are incomplete gamma
+functions of rho^2 / t, linear in h and D (derived: docs/mechanisms/mixture.md).
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Read one pair of Gaussians from a JSON, NPZ or CSV file.
+"""Read one pair of Gaussians from a JSON, NPZ or CSV file, in one of the forms of docs/exit-codes.md, "Pair files".
 
-JSON and NPZ hold one of three forms, by key:
-
-    matrices   mean_x, cov_x, mean_y, cov_y      X ~ N(mean_x, cov_x), Y ~ N(mean_y, cov_y)
-    reduced    variance_gap, mean_gap            X_i ~ N(mean_gap_i, 1 - variance_gap_i), Y_i ~ N(0, 1)
-    terms      variance_gap, multiplicity, energy    a composed privacy loss (docs/contracts.md)
-
-CSV holds the reduced form (header ``variance_gap,mean_gap``, one line per coordinate) or the matrices (header
-``distribution,mean,cov_1,...,cov_d``; d lines that start with X, then d lines that start with Y; line i has the mean's
-entry i and row i of the covariance). X is the release with the record, Y without it.
+Matrices (mean_x, cov_x, mean_y, cov_y), the reduced form (variance_gap, mean_gap) or the terms of a composed loss
+(variance_gap, multiplicity, energy). X is the release with the record, Y without it.
 """
 
 from __future__ import annotations

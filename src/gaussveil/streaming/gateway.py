@@ -1,14 +1,7 @@
 """The gateway's rules, without any transport: messages of readings in, private readings out.
 
-- A meter counts its readings from 0: the sequence number is public, and below the certificate's sample limit.
-- The next reading is answered with fresh noise. A number that was answered before gets the identical answer again,
-  whatever value comes with it: to compare values would tell them.
-- Answers are kept until their delivery is confirmed, the last 256 of a meter also afterwards. What is older is late.
-- Missing readings are replaced by the public substitute and answered; after a gap longer than `longest_gap` the filters
-  start anew instead. A number that is ahead by more than `longest_jump` is refused: it would be the meter's end.
-- A reading that is no number is refused, so that it can be sent again, or is answered as missing: the owner chooses
-  (`missing`). Unknown meters and messages without a sequence number are refused.
-
+A meter counts its readings from 0. The next one is answered with fresh noise, one that was answered before with the
+identical answer, whatever value comes with it; what is missing, late, ahead or no number has its rule in docs/gateway.
 Every rule depends on public things only: names, sequence numbers, and whether a value is a number.
 """
 

@@ -17,7 +17,7 @@ from gaussveil.errors import SourceError
 from gaussveil.streaming.broker import PATIENCE, BrokerGateway
 from gaussveil.streaming.gateway import Answer, Gateway, Message
 from gaussveil.streaming.messages import decode, encode_answer, is_batch
-from gaussveil.streaming.mqtt_client import Arrived, Broker, MqttClient
+from gaussveil.streaming.mqtt_client import Broker, MqttClient
 
 GROUP = 512
 MOST_IN_FLIGHT = 1 << 14  # the protocol has 65535 numbers for them
@@ -67,7 +67,12 @@ class MqttGateway(BrokerGateway):
             self._client.drop()
             return False
         for item in arrived:
-            self._sort(item)
+            if item.topic == self._lease:
+                self._seen_lease = item.payload
+                if self._may_answer:
+                    self._check_lease()
+            else:
+                self._received.append(_Received(self._meter(item.topic), item.payload, item.number, self.connections))
         if self._client.answered_pings and not self._may_answer:
             self._check_lease()
         if self._may_answer:
@@ -81,14 +86,6 @@ class MqttGateway(BrokerGateway):
 
     def _close(self) -> None:
         self._client.close()
-
-    def _sort(self, item: Arrived) -> None:
-        if item.topic == self._lease:
-            self._seen_lease = item.payload
-            if self._may_answer:
-                self._check_lease()
-        else:
-            self._received.append(_Received(self._meter(item.topic), item.payload, item.number, self.connections))
 
     def _check_lease(self) -> None:
         """The broker has answered what came after the subscription: a retained lease would be here by now."""

@@ -1,9 +1,5 @@
 """Meter streams on Spark Structured Streaming: the gateway's filters, with each meter's state in Spark's state store.
 
-    stream = SparkStream("meter.json", "checkpoint", session=spark)
-    readings = spark.readStream.schema("meter string, seq bigint, kw double").json("readings/")
-    query = stream.start(stream.private(readings), "parquet", path="private/")
-
 Output is exactly-once where the sink is (files); on sinks that may repeat a row (Kafka) the repeated row is the very
 same bytes. See docs/sources.md, "Streams on Spark".
 """

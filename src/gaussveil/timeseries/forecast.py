@@ -49,7 +49,8 @@ def mmse_forecast(models: ArmaModels, past: ArrayLike, horizon: int) -> Forecast
             f"past must have one row per household ({len(models)}) and at least {needed} values. Got {rows.shape}."
         )
     checks.whole("horizon", horizon)
-    whole = toeplitz_stack(autocovariance(models.ar, models.ma, models.variance, horizon))
+    apart = np.abs(np.subtract.outer(np.arange(horizon), np.arange(horizon)))
+    whole = autocovariance(models.ar, models.ma, models.variance, horizon)[..., apart]
     mean, error = np.empty((len(rows), horizon)), np.empty_like(whole)
     for home, factor in enumerate(banded_factors(models.ar, models.ma, rows.shape[1] + horizon)):
         offset, spread = _ahead(rows[home] - models.mean[home], models.ar[home], factor, horizon)
@@ -75,12 +76,6 @@ def _ahead(row: Floats, ar: Floats, factor: Floats, horizon: int) -> tuple[Float
     mean, _ = lfilter([1.0], denominator, below[:, :width] @ shocks, zi=state)
     lower = toeplitz(impulse_response(ar, [], horizon), np.zeros(horizon))
     return np.asarray(mean), lower @ below[:, width:]
-
-
-def toeplitz_stack(lags: Floats) -> Floats:
-    """Toeplitz covariances of rows of autocovariances."""
-    index = np.arange(lags.shape[-1])
-    return np.asarray(lags[..., np.abs(index[:, None] - index)])
 
 
 def to_kw(log_mean: ArrayLike, log_variance: ArrayLike, *, statistic: str = "mean") -> Floats:

@@ -1,9 +1,7 @@
 """The ledger's tables, version by version. A `version_N.sql`, once released, never changes; a new one has its step.
 
-Version 2 stores each distinct charge once, so that 10^5 entries fold by digest, keeps a hash-chained log of every event
-and the kind of each guarantee, and lets an account fix its filter. Version 3 knows what a release was drawn from, keeps
-what each filter has used, so that a debit costs the same however many came before, and lets each line of the log vouch
-for the account as it left it.
+Version 2 folds equal charges and chains its log by hashes. Version 3 knows what a release was drawn from, keeps what
+each filter has used, and lets each line of the log vouch for the account as it left it.
 """
 
 from __future__ import annotations

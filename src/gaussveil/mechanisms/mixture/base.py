@@ -85,8 +85,9 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         named = hasattr(X, "columns") or hasattr(X, "schema")
         columns = self.columns or (list(self.model_.columns) if named else None)
-        records = read_records(X, y, classes=self.model_.classes, columns=columns)
-        return _diagnosed(self.model_, *records.in_memory(), None if held_out is None else self._rows(held_out))
+        rows, codes = read_records(X, y, classes=self.model_.classes, columns=columns).features_and_codes()
+        known = codes >= 0  # complete records alone
+        return _diagnosed(self.model_, rows[known], codes[known], None if held_out is None else self._rows(held_out))
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Any, Any]:
         """Synthetic rows and their classes; free, being post-processing.

@@ -1,14 +1,8 @@
 """The private passes of a mixture: each reads the data once and hands out nothing but noisy sums on a public lattice.
 
-One record lies in one class, so its squared loss in a pass is that of its class alone. In a ball of radius R counts and
-sums move by 1 and at most R; in a histogram one count moves by 1. In a refinement a record with u = |z|^2 has the
-squared loss
-
-    1/s_c^2 + u/s_s^2 + u^2 (1 - 1/d)/s_2^2 + (1 - u)^2/s_t^2
-
-for the count, sum z, traceless sum zz' and sum(1 - |z|^2): convex in u, so its maximum is at u = 0 or 1, and the two
-are equal by the choice of s_t (derived: docs/mechanisms/mixture.md). The passes add up the squared losses of one record
-and refuse to draw beyond the mean shift they were given (`NoisySums`).
+One record lies in one class, so its squared loss in a pass is that of its class alone (derived, for balls, histograms
+and refinements: docs/mechanisms/mixture.md). The passes add up the squared losses of one record and refuse to draw
+beyond the mean shift they were given (`NoisySums`).
 """
 
 from __future__ import annotations

@@ -38,11 +38,6 @@ class ClassedRecords:
         """How records are grouped, where they have labels."""
         return None if self.label is None else Labels(self.label, self.classes)
 
-    def in_memory(self) -> tuple[Floats, Integers]:
-        """All complete records and the indices of their classes, for the owner's eyes."""
-        rows, codes = self.features_and_codes()
-        return rows[codes >= 0], codes[codes >= 0]
-
     def features_and_codes(self) -> tuple[Floats, Integers]:
         """Records with complete features, and the indices of their classes, -1 where a label is none of them."""
         if self.group is None:

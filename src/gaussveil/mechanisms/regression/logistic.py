@@ -10,7 +10,7 @@ regularisation is needed for privacy, so none is there; the number of steps does
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -118,7 +118,7 @@ class PrivateLogisticRegression(BoundedMechanism, TwoClasses, BaseEstimator):
                 classes = public_classes(self.classes, labels)
             table, group = Table.of(self, X, class_signs(labels, classes), supervised=True), Labels("y0", [-1.0, 1.0])
         group.value_set(table.source.schema.field(group.column).type)  # refuses before anything is debited
-        table = table.without_targets()
+        table = replace(table, targets=(), target_names=())  # it groups by its target and reads no numbers from it
         size = len(table.features)
         norm = self._given_norm()
         point, units = self._publish_sums(

@@ -4,13 +4,8 @@ A first look, with `LOOK_SHARE` of the budget, tells the number of rows, the mea
 From it follow, by public rules, the centre and radius to which rows are bounded and how the rest is shared out. Then
 the matrix: sum of z z' over the rows, z = w (1, x, y) (`rows.WeightedRows`), x in units of the radius, each entry of
 the upper triangle with independent noise whose variance depends on its block alone; and what the weights w^2 lack, the
-sum of 1 - w^2, with the noise of the sum of w^2: the two together move by no more than 1, so it costs nothing.
-
-Theorem (derived: docs/mechanisms/regression.md). With |x-part| <= 1, |y_j| <= 1 and k targets a row moves the blocks
-(1, x, y, xx, xy, yy) by squared lengths of at most b = (1, 1, k, 1/2, k, k^2/2), where in xx and yy the diagonal has
-twice the variance of the rest. A unit of m rows then has N(t, 1) against N(0, 1) as dominating pair, t^2 = m^2 sum
-b_i/s_i^2. For weights w_i of the blocks' errors, s_i^2 = sqrt(b_i/w_i) sum_j sqrt(b_j w_j) m^2/t^2 is least. Where m is
-more than 1 the rows of a unit are bounded together, and b is smaller (`unit_sums`).
+sum of 1 - w^2, with the noise of the sum of w^2: the two together move by no more than 1, so it costs nothing. How far
+a row or a unit moves each block, and the best noise for that, are derived in docs/mechanisms/regression.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ has |x-part| <= r and no other entry beyond 1. A last entry, sqrt(1 - w^2), has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,6 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         """All columns that are read, features first."""
         return self.features + self.targets
-
-    def without_targets(self) -> Table:
-        """The same for a mechanism that groups by its target instead of reading numbers from it."""
-        return replace(self, targets=(), target_names=())
 
     @classmethod
     def of(cls, estimator: Any, X: Any, y: Any = None, *, supervised: bool = False, labelled: bool = False) -> Table:

@@ -1,16 +1,9 @@
 """Sums over whole units: each unit's rows are added up and bounded together, then charged for as one.
 
 The sum of z z' over a unit's rows (`rows.WeightedRows`; m at most) is weighted by v = min(1, f m/|X'X|), X the unit's
-x-parts, in the Frobenius norm. As v depends on features alone a linear relation stays what it is. Cauchy-Schwarz gives
-|X'y|^2 <= m |X'X| for |y| <= 1, so a unit moves the blocks (1, x, y, xx, xy, yy) by m^2 (1, f, k, f^2/2, f k, k^2/2) at
-most, squared; what rounding adds is taken off again, block by block. f is public: it makes the predicted risk least,
-given a noisy count of rows by the length |X'X|/m of their unit.
-
-And what rows of a unit have in common: it adds A s to the sampling error of a fit, s the sum of z e over its rows, e
-the residual, which is linear in its sum of z z', A a matrix; both come from what was released before, so they are
-public. The sum over units of the squares of A s, over what rows all by themselves would give, is the design effect of
-each coefficient. Rows that are all alike give m^2, and the squares of a unit are shortened to m^2 sqrt(REACH^2 + 3
-coefficients), in the l2 norm and in fixed point: noise of that over t has the pair of N(t, 1) and N(0, 1).
+x-parts, in the Frobenius norm, f public. And what rows of a unit have in common: the squares of A s, s the sum of z e
+over its rows, e the residual, A public, are shortened and added up, which gives the design effect of each coefficient.
+By how much a unit moves either is derived in docs/mechanisms/regression.md.
 """
 
 from __future__ import annotations

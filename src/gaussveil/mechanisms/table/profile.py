@@ -1,11 +1,8 @@
 """Curves of units over the groups: mean profiles with far less noise than value by value.
 
-Every unit has a curve x, its means per group; a group where it has no rows counts as the mean of its others. The
-curve is cut into a smooth part, its coefficients in a few public functions, and the rest. Released, each scaled by unit
-into a ball and summed with white noise: the number of units, a rough smooth part, the smooth part's residuals about it,
-the rest. Radii that are not given are learnt: a histogram of the units' norms in octaves, a log-normal law fitted to
-it, and of that law the quantile that weighs noise against clipping. One unit moves one count of such a histogram by one
-(derived: docs/math/tables.md, "Profiles of units").
+Every unit has a curve, its means per group, cut into a smooth part, its coefficients in a few public functions, and the
+rest. Released, each scaled by unit into a ball and summed with white noise: the number of units, a rough smooth part,
+the smooth part's residuals about it, the rest. Radii not given are learnt (docs/math/tables.md, "Profiles of units").
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Terms in doubles that dominate an exact pair of matrices, up to a proven total variation.
 
 The exact pair is, in the coordinates of an approximate diagonaliser, a diagonal pair but for residuals, |M2 - I| <= r
-and |N - diag g| <= f. Where all |g| are much larger than f, nothing is left out: with y = f/min|g| and a^2 =
-(1-r)/(1+y)^2 the channel x -> a (I + (N - diag g) diag(1/g))^1/2 x + noise maps the diagonal pair of gaps g/a^2 and
-mean gaps up to (|b_i| + y |b|)/a to the exact one. Else residuals are a total variation, as a sampler's error is. The
-diagonal pair is then rounded outwards, gap by gap: where |g'| >= |g| have one sign, the channel x -> a x + N(0, 1 -
-a^2) with a^2 = g/g' maps (N(b', 1-g'), N(0, 1)) with b'^2 = b^2 g'/g to (N(b, 1-g), N(0, 1)), and a longer mean gap
-only makes a pair easier to tell apart (Anderson's inequality). All hold for every hockey-stick divergence and both
-directions (derived: docs/math/spectrum).
+and |N - diag g| <= f. Where all |g| are much larger than f, a channel maps a slightly wider diagonal pair to the exact
+one and nothing is left out; else residuals are a total variation, as a sampler's error is. The diagonal pair is then
+rounded outwards, gap by gap. All holds for every hockey-stick divergence and both directions (docs/math/spectrum).
 """
 
 from __future__ import annotations
