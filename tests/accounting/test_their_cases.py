@@ -175,12 +175,38 @@ def test_several_gaussians_of_one_batch_are_one() -> None:
 
 @pytest.mark.parametrize(("kept", "answers"), [(0.3, 2), (0.05, 20), (0.9, 7)])
 def test_randomised_response_against_a_special_record(kept: float, answers: int) -> None:
-    """Never below the exact divergence from answers that are all alike, and no larger loss than its largest."""
+    """The exact divergence from answers that are all alike, and no larger loss than its largest."""
     ours = ExactAccountant(SPECIAL).compose(dp_event.RandomizedResponseDpEvent(kept, answers))
     truth = np.full(answers, kept / answers)
     truth[0] += 1.0 - kept
     largest = float(np.max(np.abs(np.log(truth * answers))))
     assert ours.get_epsilon(0.0) == pytest.approx(largest, rel=1e-12)
     for epsilon in (0.0, 0.1, 0.5 * largest, 0.99 * largest):
-        for one, other in ((truth, 1 / answers), (1 / answers, truth)):
-            assert np.sum(np.maximum(one - np.exp(epsilon) * other, 0.0)) <= ours.get_delta(epsilon) * (1 + 1e-12)
+        sides = ((truth, 1 / answers), (1 / answers, truth))
+        exact = max(np.sum(np.maximum(one - np.exp(epsilon) * other, 0.0)) for one, other in sides)
+        assert ours.get_delta(epsilon) == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize(("kept", "answers", "times"), [(0.9, 7, 20), (0.999, 100, 100)])
+def test_answers_against_a_special_record_compose(kept: float, answers: int, times: int) -> None:
+    """Beside a binomial sum in 40 digits, and below both of theirs; their grid forgets how often an event is used."""
+    event = dp_event.RandomizedResponseDpEvent(kept, answers)
+    ours = ExactAccountant(SPECIAL).compose(event, times)
+    with mp.workdps(40):
+        truth, alike = 1 - mp.mpf(kept) * (answers - 1) / answers, mp.mpf(1) / answers
+        for epsilon in (0.0, 0.2, 1.0):
+            exact = max(
+                mp.fsum(
+                    mp.binomial(times, k)
+                    * max(x**k * (1 - x) ** (times - k) - mp.exp(epsilon) * y**k * (1 - y) ** (times - k), 0)
+                    for k in range(times + 1)
+                )
+                for x, y in ((truth, alike), (alike, truth))
+            )
+            assert 0 <= ours.get_delta(epsilon) / exact - 1 < 1e-6
+    renyi = RdpAccountant(neighboring_relation=SPECIAL).compose(event, times)
+    grid = PLDAccountant(SPECIAL).compose(dp_event.ComposedDpEvent([event] * times))
+    for delta in (1e-5, 1e-10):
+        found = ours.get_epsilon(delta)
+        assert found <= renyi.get_epsilon(delta)
+        assert 0 <= grid.get_epsilon(delta) / found - 1 < 1e-2

@@ -21,6 +21,7 @@ from gaussveil.spectrum.profiles import (
     PoissonSubsampled,
     PrivacyProfile,
     RandomisedResponse,
+    ResponseOrNoise,
     profile_from_dict,
 )
 
@@ -29,6 +30,7 @@ ASYMMETRIC = GaussianPair.from_reduced([-3.0], [0.5])  # X ~ N(1/2, 4), Y ~ N(0,
 PROFILES: list[PrivacyProfile] = [
     RandomisedResponse(1.2),
     RandomisedResponse(0.7, 5),
+    ResponseOrNoise(0.4, 5),
     Laplace(1.7),
     DiscreteLaplace(3, 2.5),
     ApproximatePoint(0.8, 1e-3),
@@ -54,6 +56,16 @@ def test_randomised_response_is_the_sum_over_answers(epsilon: float, classes: in
     p, q = response(epsilon, classes, 0), response(epsilon, classes, 1)
     expected = [hockey_stick(p, q, e) for e in EPSILONS]
     np.testing.assert_allclose(RandomisedResponse(epsilon, classes).delta(EPSILONS), expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(("noise", "classes"), [(1.0, 2), (0.3, 2), (0.05, 20), (0.999, 7)])
+def test_answers_against_one_at_random_are_sums_over_answers(noise: float, classes: int) -> None:
+    truth, alike = np.full(classes, noise / classes), np.full(classes, 1.0 / classes)
+    truth[0] += 1.0 - noise
+    profile = ResponseOrNoise(noise, classes)
+    for side, p, q in ((profile, truth, alike), (profile.reversed(), alike, truth)):
+        np.testing.assert_allclose(side.delta(EPSILONS), [hockey_stick(p, q, e) for e in EPSILONS], 1e-12, 1e-15)
+        assert side.delta(side.largest_loss) == 0.0
 
 
 @pytest.mark.parametrize(("shift", "scale"), [(1, 1.0), (2, 0.8), (5, 3.3), (12, 4.0), (40, 50.0)])

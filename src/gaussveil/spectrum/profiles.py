@@ -121,6 +121,40 @@ class RandomisedResponse(PrivacyProfile):
 
 
 @dataclass(frozen=True)
+class ResponseOrNoise(PrivacyProfile):
+    """An answer that is one of `classes` at random with probability `noise`, else the truth, against one all at random.
+
+    derived: docs/math. There are two losses: one on the true answer, one on all others; exchanged if `backward`.
+    """
+
+    name: ClassVar[str] = "response-or-noise"
+    noise: float
+    classes: int
+    backward: bool = False
+
+    def __post_init__(self) -> None:
+        _set(self, "noise", _number("noise", self.noise, low=float(np.nextafter(0.0, 1.0)), high=1.0))
+        _set(self, "classes", _integer("classes", self.classes, low=2))
+        if not isinstance(self.backward, bool):
+            raise ParameterError(f"'backward' must be True or False. Got {self.backward!r}.")
+
+    @property
+    def largest_loss(self) -> float:
+        """The loss of the true answer or, seen from the other side, that of the others; rounded up."""
+        found = -np.log(self.noise) if self.backward else np.log1p((self.classes - 1) * (1.0 - self.noise))
+        return float(found) * (1.0 + 1e-15)
+
+    def reversed(self) -> ResponseOrNoise:
+        """The answer at random against the other."""
+        return ResponseOrNoise(self.noise, self.classes, not self.backward)
+
+    def _divergence(self, epsilon: Floats) -> Any:
+        others = (self.classes - 1) / self.classes  # of all answers
+        weight = others if self.backward else 1.0 - others * self.noise
+        return -weight * np.expm1(np.minimum(epsilon - self.largest_loss, 0.0))
+
+
+@dataclass(frozen=True)
 class Laplace(PrivacyProfile):
     """Laplace noise of scale b on a value that moves by at most s in l1 norm, `shift_over_scale` = s/b.
 

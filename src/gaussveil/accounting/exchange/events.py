@@ -34,6 +34,7 @@ from gaussveil.spectrum.profiles import (
     PoissonSubsampled,
     PrivacyProfile,
     RandomisedResponse,
+    ResponseOrNoise,
 )
 from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
@@ -95,9 +96,7 @@ def _single(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
     if isinstance(event, library.RandomizedResponseDpEvent) and relation != RELATIONS[0]:
         share = _scale(event.noise_parameter) / event.num_buckets
         if relation == SPECIAL:  # whose answers are all alike
-            kept, answers = event.noise_parameter, event.num_buckets
-            largest = max(math.log(answers - (answers - 1) * kept), -math.log(kept))
-            return RandomisedResponse(largest * (1.0 + 1e-15) + 1e-15)
+            return ResponseOrNoise(event.noise_parameter, int(event.num_buckets))
         loss = math.log((1.0 - event.noise_parameter) / share + 1.0) * (1.0 + 1e-15)
         return RandomisedResponse(loss, int(event.num_buckets))
     if isinstance(event, library.SampledWithoutReplacementDpEvent | library.SampledWithReplacementDpEvent):
