@@ -222,6 +222,30 @@ def test_a_cell_does_not_decide_the_type_of_fractions_and_times(tmp_path: Path, 
     assert found.table()["b"].null_count == (kind != "string")
 
 
+@pytest.mark.parametrize(
+    ("usual", "odd", "kind"),
+    [
+        ("2024-03-31T12:00 2024-04-01T12:00", "2024-04-01T12:00Z", "timestamp[us]"),
+        ("2024-03-31T12:00Z 2024-04-01T12:00Z", "2024-04-01T12:00", "timestamp[us, tz=UTC]"),
+        ("31.03.2024 01.04.2024", "32.03.2024", "date32[day]"),
+        ("31.03.2024 01.04.2024", "2024/03/31", "date32[day]"),
+        ("31/03/2024 30/03/2024", "01/13/2024", "date32[day]"),
+        ("2024/03/31 2024/03/30", "2024/13/31", "date32[day]"),
+    ],
+)
+def test_a_time_in_another_form_does_not_decide_that_of_its_column(
+    tmp_path: Path, usual: str, odd: str, kind: str
+) -> None:
+    (tmp_path / "t.csv").write_text("\n".join(["a;b", *(f"x;{cell}" for cell in [*usual.split(), odd])]))
+    assert str(open(tmp_path / "t.csv").schema.field("b").type).replace("Etc/", "") == kind
+
+
+def test_a_cell_does_not_refuse_the_form_that_the_owner_says(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a;b\nx;20240331\nx;20240401\nx;odd\n")
+    found = open(tmp_path / "t.csv", time_format="%Y%m%d").table()["b"]
+    assert (str(found.type), found.null_count) == ("date32[day]", 1)
+
+
 def test_no_cell_of_a_sheet_splits_a_unit_or_stops_a_release(tmp_path: Path) -> None:
     """7 typed as a number and 7 typed as text are one home; a number beyond all integers is a missing one."""
     rows = cells("home", "meter") + cells(7, 1) + cells("7", 2) + cells("b", 1e19) + cells("c", -1e300)

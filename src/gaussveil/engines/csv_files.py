@@ -231,17 +231,28 @@ def _kind(cells: Sequence[str], decimal: str, time_format: str | None) -> tuple[
     Where most are fractions or times the others are missing, lest one of them decide. Whole numbers may be names.
     """
     found = _common_kind(cells, decimal, time_format)
-    for form in (_FRACTION[decimal], _ISO, _OTHER_TIME) if found == ("VARCHAR", None) else ():
-        most = [cell for cell in cells if form.fullmatch(cell)]
-        if 2 * len(most) > len(cells):
-            return _common_kind(most, decimal, time_format)
-    return found
+    if found != ("VARCHAR", None):
+        return found
+    alike: dict[object, list[str]] = {}
+    for cell in cells:
+        alike.setdefault(_likeness(cell, decimal), []).append(cell)
+    most = max((alike[form] for form in alike if form is not None), key=len, default=[])
+    return _common_kind(most, decimal, time_format) if 2 * len(most) > len(cells) else found
+
+
+def _likeness(cell: str, decimal: str) -> object:
+    """What cells of one column have in common, where they are fractions or times; None for all others."""
+    if _FRACTION[decimal].fullmatch(cell):
+        return "fraction"
+    if match := _ISO.fullmatch(cell):
+        return match["zone"] is None
+    return _shape(match) if (match := _OTHER_TIME.fullmatch(cell)) else None
 
 
 def _common_kind(cells: Sequence[str], decimal: str, time_format: str | None) -> tuple[str, str | None]:
     if not cells:
         return "VARCHAR", None
-    if time_format and all(_fits(cell, time_format) for cell in cells):
+    if time_format and 2 * sum(_fits(cell, time_format) for cell in cells) > len(cells):
         clock = "TIMESTAMP" if re.search("%[HIMSpfTRXc]", time_format) else "DATE"
         return ("TIMESTAMPTZ" if "%z" in time_format else clock), time_format
     if all(map(_WHOLE.fullmatch, cells)):
@@ -263,22 +274,29 @@ def _common_kind(cells: Sequence[str], decimal: str, time_format: str | None) ->
 
 
 def _other_time(found: Sequence[re.Match[str]]) -> tuple[str, str | None]:
-    """The form that all times have: which of day and month comes first is seen where one is above 12."""
-    shapes = {(match["mark"], len(match["first"]) == 4, len(match["last"]) == 4, _clock(match)) for match in found}
-    mark, year_first, year_last, clock = next(iter(shapes))
-    if len(shapes) > 1 or (year_first and year_last):
+    """The form that most times have: which of day and month comes first is seen where one is above 12."""
+    mark, year_first, year_last, clock = shape = _shape(found[0])
+    if any(_shape(match) != shape for match in found) or (year_first and year_last):
         return "VARCHAR", None
-    first, second = (max(int(match[part]) for match in found) for part in ("first", "second"))
-    last = max(int(match["last"]) for match in found)
     if year_first:
-        days = ["%Y{0}%m{0}%d"] if second <= 12 and last <= 31 else []
+        orders = {"%Y{0}%m{0}%d": ("second", "last")}
     else:
-        days = ["%d{0}%m{0}%"] if first <= 31 and second <= 12 else []
-        days += ["%m{0}%d{0}%"] if first <= 12 and second <= 31 and mark != "." else []  # points: day first
-        days = [day + ("Y" if year_last else "y") for day in days]
+        year = "Y" if year_last else "y"
+        orders = {"%d{0}%m{0}%" + year: ("second", "first"), "%m{0}%d{0}%" + year: ("first", "second")}
+    if mark == ".":  # points: day first
+        orders = dict([*orders.items()][:1])
+    fitting = {
+        form: sum(int(match[month]) <= 12 and int(match[day]) <= 31 for match in found)
+        for form, (month, day) in orders.items()
+    }
+    days = [form for form, count in fitting.items() if count == max(fitting.values()) and 2 * count > len(found)]
     if not days:
         return "VARCHAR", None
     return ("VARCHAR" if len(days) > 1 else "TIMESTAMP" if clock else "DATE"), days[0].format(mark) + clock
+
+
+def _shape(match: re.Match[str]) -> tuple[str, bool, bool, str]:
+    return match["mark"], len(match["first"]) == 4, len(match["last"]) == 4, _clock(match)
 
 
 def _clock(match: re.Match[str]) -> str:
