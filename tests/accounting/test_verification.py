@@ -66,12 +66,12 @@ def test_what_nobody_reads_is_refused(certificate: Certificate, spoil: Callable[
 
 
 @pytest.mark.parametrize(
-    ("field", "number"),
-    [
-        (field, number)
-        for field in ('"epsilon": 1.0', '"delta": 1e-06', '"count": 1', '"version": 1', '"sensitivity": 1.0')
-        for number in ("1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 9000, "1e999", "NaN", "[" * 10**5 + "]" * 10**5)
-    ],
+    "field", ['"epsilon": 1.0', '"delta": 1e-06', '"count": 1', '"version": 1', '"sensitivity": 1.0']
+)
+@pytest.mark.parametrize(
+    "number",
+    ["1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 9000, "1e999", "NaN", "[" * 10**5 + "]" * 10**5],
+    ids=lambda number: f"{len(number)} of {number[:6]}",
 )
 def test_numbers_and_depths_beyond_reason_are_refused(certificate: Certificate, field: str, number: str) -> None:
     body = certificate.to_json()

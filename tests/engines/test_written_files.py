@@ -18,6 +18,8 @@ from gaussveil.engines.excel import _column as column_of
 from gaussveil.errors import FormatError, MissingDependencyError, ParameterError, SchemaError, SourceError
 from gaussveil.statistics import Source
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 Opener = Callable[..., Source]
 NOON = datetime(2024, 3, 31, 12, 0)
 # What is written, what each row must be, and what the owner is told.

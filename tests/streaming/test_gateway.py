@@ -307,7 +307,7 @@ def test_meters_file_round_trip_and_bad_files(meters: Meters, tmp_path: Path) ->
         (("certificate",), None),
         (("design",), "x"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_designs_other_than_those_paid_for_and_odd_fields_are_refused(
     meters: Meters, tmp_path: Path, where: tuple[str | int, ...], value: object
