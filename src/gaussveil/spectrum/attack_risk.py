@@ -20,14 +20,13 @@ from gaussveil.spectrum import contour
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
 
-FALSE_POSITIVES = np.concatenate([np.geomspace(1e-6, 0.05, 4), np.linspace(0.1, 0.5, 4)])  # where regret is sought
 ROUNDING = 2.0**-50  # of a bound of the trade-off, which is below 1 with all of its terms
 HIGHEST = 12.0  # log of the largest mean shift that is looked for
 GRID = np.linspace(0.0, 1.0, 65) ** 2
 
 
 class GaussianDP(NamedTuple):
-    """A mu whose Gaussian curve lies above, and the most it overstates a true-positive rate by where sought."""
+    """A mu whose Gaussian curve lies above, and an upper end of the most it overstates a true-positive rate by."""
 
     mu: float
     regret: float
@@ -79,31 +78,51 @@ class AttackRisk(Shown, ABC):
         """A mu such that mu-Gaussian differential privacy has no smaller delta wherever delta is not negligible.
 
         A mixture's far tail is that of the noise alone: over all of it only the mu without sampling would do. The curve
-        is therefore compared down to `smallest_delta`. The regret is the largest of eight gaps of true-positive rates.
+        is therefore compared down to `smallest_delta`. The regret is an upper end, at every false-positive rate, of the
+        curve as `delta` gives it, above the truth by about `smallest_delta` + 1e-3 at most where that is reached below
+        epsilon 20 (derived: docs/math/profiles).
         """
         if not 0.0 < smallest_delta < 1.0:
             raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
         if getattr(self, "batch_shape", ()):
             raise ParameterError("mu is known of one pair at a time. Got a batch of label edges.")
         if not np.any(getattr(self, "variance_gap", 1.0)):
-            return GaussianDP(math.sqrt(math.fsum(getattr(self, "energy", ()))) * (1.0 + 1e-15), 0.0)
-        largest = max(_largest_shift(side, float(side.epsilon(smallest_delta))) for side in (self, self.reversed()))
-        gaussian = scipy.special.ndtr(scipy.special.ndtri(FALSE_POSITIVES) + largest)
-        return GaussianDP(largest, max(float(np.max(gaussian - self.true_positive_rate(FALSE_POSITIVES))), 0.0))
+            mu = math.sqrt(math.fsum(getattr(self, "energy", ()))) * (1.0 + 1e-15)
+            return GaussianDP(mu, min(mu * 1e-15, 1.0))
+        ahead, back = (_ends(side, float(side.epsilon(smallest_delta))) for side in (self, self.reversed()))
+        mu = max(_largest_shift(ahead), _largest_shift(back))
+        return GaussianDP(mu, _regret(mu, ahead, back))
+
+
+class _Ends(NamedTuple):
+    """Epsilons from 0 to where delta is negligible, and both ends of delta there; nothing is known beyond."""
+
+    levels: Floats
+    lower: Floats
+    upper: Floats
+
+
+def _ends(side: Any, reach: float) -> _Ends:
+    levels = (max(reach, 1e-9) if reach < math.inf else 1.0) * np.linspace(0.0, 1.0, 129) ** 2
+    deltas, error = np.asarray(side.delta(levels), dtype=np.float64), getattr(side, "relative_error", 1e-9)
+    # Losses that are infinite with more than the smallest delta have no mean shift above them.
+    upper = np.minimum(deltas * (1.0 + error), 1.0) if reach < math.inf else np.ones(levels.size)
+    return _Ends(levels, np.append(deltas[:-1] * (1.0 - error), 0.0), upper)
 
 
 @np.errstate(all="ignore")
-def _largest_shift(side: AttackRisk, reach: float) -> float:
-    """A mean shift, rounded up, whose delta is nowhere below the side's at epsilons up to the reach.
+def _largest_shift(side: _Ends) -> float:
+    """A mean shift, rounded up, whose delta is nowhere below the side's at epsilons up to the last.
 
-    As functions of e^epsilon both are convex: one is below its chords, on which the other, of slope
-    -Phi(-epsilon/mu - mu/2), comes down most where their slopes are equal, or at an end.
+    As functions of a = e^epsilon both are convex: one is below its chords, on which the other, of slope
+    -Phi(-epsilon/mu - mu/2), comes down most where their slopes are equal, or at an end. (1 - delta)/a falls, from
+    2 Phi(-mu/2) for a mean shift: where it is largest in doubles, one mu does for all smaller epsilons.
     """
-    if reach == math.inf:  # losses are infinite with more than the smallest delta, which no mean shift has
-        return math.inf
-    levels = reach * np.linspace(0.0, 1.0, 129) ** 2
-    deltas = np.asarray(side.delta(levels), dtype=np.float64) * (1.0 + getattr(side, "relative_error", 1e-9))
-    first, start = levels[:-1], np.minimum(deltas[:-1], 1.0 - 1e-12)
+    rest = np.log1p(-side.upper) - side.levels
+    begin = int(np.argmax(rest))
+    least = -2.0 * float(scipy.special.ndtri_exp(rest[begin] - math.log(2.0))) if begin or side.upper[0] == 1.0 else 0.0
+    levels, deltas = side.levels[begin:], side.upper[begin:]
+    first, start = levels[:-1], deltas[:-1]
     width, fall = np.maximum(np.expm1(np.diff(levels)), 1e-300), np.maximum(start - deltas[1:], 0.0)
     slope = scipy.special.ndtri_exp(np.log(fall / width) - first)
     low, high = np.full(first.size, -18.0), np.full(first.size, HIGHEST)
@@ -114,8 +133,58 @@ def _largest_shift(side: AttackRisk, reach: float) -> float:
         value, _, error = contour.log_delta(Terms.from_gaps(flat, flat + 1.0, (mu * mu)[:, None]), place)
         reached = value - error >= np.log(start - fall * np.expm1(place - first) / width)  # not so without an answer
         low, high = np.where(reached, low, np.log(mu)), np.where(reached, np.log(mu), high)
-    largest = float(np.max(high))
+    largest = max(float(np.max(high, initial=-18.0)), math.log(max(least, 1e-300)))
     return math.exp(largest) * (1.0 + 1e-12) if largest < HIGHEST else math.inf
+
+
+@np.errstate(all="ignore")
+def _regret(mu: float, ahead: _Ends, back: _Ends) -> float:
+    """Upper end of the largest gap between the smaller of both trade-offs and that of the mean shift.
+
+    Between two false-positive rates a trade-off is below its chord, and that of the mean shift above its tangents.
+    """
+    if mu == math.inf:
+        return 1.0
+    near = np.linspace(-8.0, 8.0, 513)
+    place = np.unique(np.concatenate([near, near + mu]))
+    rate, gaussian = scipy.special.log_ndtr(-place), scipy.special.ndtr(place - mu)
+    width = rate[:-1] + np.log(-np.expm1(np.diff(rate)))
+    tilt = mu * (place - 0.5 * mu)
+    share, below = _corner(gaussian[:-1], gaussian[1:], np.exp(tilt[:-1] + width), np.exp(tilt[1:] + width))
+    gaps = []
+    for side, other in ((ahead, back), (back, ahead)):
+        missed = _missed(side, other, rate)
+        ends, inside = missed - gaussian, missed[:-1] + share * np.diff(missed) - below
+        gaps.append(np.maximum(np.maximum(ends[:-1], ends[1:]), inside))
+    largest = float(np.max(np.minimum(*gaps))) + 1e-14 * float(1.0 + mu * mu + ahead.levels[-1] + back.levels[-1])
+    return largest if largest < 1.0 else 1.0  # also where doubles do not tell
+
+
+def _missed(side: _Ends, other: _Ends, log_rate: Floats) -> Floats:
+    """Upper ends of the trade-off: of its lines 1 - delta - e^epsilon rate the highest is at a corner of lower ends.
+
+    Between two epsilons delta, convex in e^epsilon, is above the chords before and after them, prolonged.
+    """
+    # delta(-epsilon) = 1 + e^-epsilon (delta of the other side - 1), of slope -1 or more
+    shrunk = np.exp(-other.levels)
+    lower, upper = (
+        np.concatenate([(1.0 + shrunk * (theirs - 1.0))[:0:-1], own])
+        for own, theirs in ((side.lower, other.lower), (side.upper, other.upper))
+    )
+    levels = np.concatenate([-other.levels[:0:-1], side.levels])
+    wide = np.expm1(np.diff(levels))  # cells, over where they begin
+    before = (lower[1:-1] - upper[:-2]) / -np.expm1(-np.diff(levels)[:-1])
+    after = (upper[2:] - lower[1:-1]) / wide[1:] * np.exp(-np.diff(levels)[:-1])
+    first, last = np.append(-shrunk[-1], before) * wide, np.append(after, 0.0) * wide
+    share, height = _corner(lower[:-1], lower[1:], first, last)
+    place = np.concatenate([levels, levels[:-1] + np.log1p(share * wide)])
+    return np.asarray(np.max(1.0 - np.concatenate([lower, height]) - np.exp(place + log_rate[:, None]), axis=1))
+
+
+def _corner(start: Floats, end: Floats, first: Floats, last: Floats) -> tuple[Floats, Floats]:
+    """Where, as a share of a cell, and how high a line from its start meets one to its end; either may do alone."""
+    share = np.clip(np.nan_to_num((end - start - last) / (first - last), nan=1.0), 0.0, 1.0)
+    return share, start + first * share
 
 
 def tradeoff_of(curve: AttackRisk, type_one_error: Floats) -> Floats:
