@@ -57,6 +57,18 @@ def test_epsilon_of_a_nearly_singular_pair_is_private() -> None:
     assert worst_upper(pair, float(pair.epsilon(1e-9))) <= 1e-9
 
 
+@pytest.mark.parametrize("way", ["forward", "back"])
+def test_gaps_that_rounding_made_cost_nothing(way: str) -> None:
+    """Covariances that differ in one direction, up to 1e-17 in the others: 10.1 was the epsilon of the way back."""
+    axes = np.random.default_rng(0).normal(size=(6, 6))
+    cov = axes @ axes.T + 0.1 * np.eye(6)
+    pair = GaussianPair(np.zeros(6), cov, np.full(6, 0.1), cov + 0.05 * np.outer(axes[0], axes[0]))
+    side = pair if way == "forward" else pair.reversed()
+    found = float(side.epsilon(1e-10))
+    assert side.enclose(found).upper <= 1e-10
+    assert side.enclose(found * (1 - 1e-8)).lower > 1e-10
+
+
 def test_charge_of_a_nearly_singular_pair_costs_its_true_shift() -> None:
     charge = Charge(GaussianPair(SHIFT / 4, COVARIANCE, [0.0, 0.0], COVARIANCE))
     stored = Charge.from_json(charge.to_json())

@@ -42,12 +42,12 @@ def dominating_terms(spectrum: BallSpectrum) -> Dominating | None:
             drift, energy = drift + energy, arb(0)
         if gap.abs_upper() < FAINT or gap.contains(0):
             stray, rounded, ratio, growth = stray + gap.abs_upper() * gap.abs_upper(), 0.0, arb(1), arb(1)
-        elif gap > 0:
+        elif gap > 0.5:
             ratio = arb(outward(1 - gap, up=False))
             rounded = min(outward(1 - ratio, up=True), math.nextafter(1.0, 0.0))
             growth = (1 - ratio).max(arb(rounded)) / gap
         else:
-            rounded = outward(gap, up=False)
+            rounded = outward(gap, up=bool(gap > 0))
             ratio, growth = 1 - arb(rounded), rounded / gap
         if not (ratio > 0 and math.isfinite(rounded)):
             return None
