@@ -1,9 +1,7 @@
 """Noise for histograms that are read through linear functions: cumulative counts, shares, quantiles.
 
-A histogram of one unit lies in the hull of 0 and the unit vectors, so noise N(0, S) loses at most the largest diagonal
-entry of S^-1. What is read off are rows a_i h; the cheapest S for the sum of their variances is a covering ellipsoid of
-the unit vectors, weighted by the rows (derived: docs/math/tables.md). For many bins the lower triangular Toeplitz root
-C of the prefix sums serves, whose first column is binom(2j, j) / 4^j (Fichtenberger, Henzinger and Upadhyay 2023).
+The cheapest noise for the sum of the variances of all rows read off is a covering ellipsoid of the unit vectors; for
+many bins the Toeplitz root of the prefix sums serves (Fichtenberger, Henzinger and Upadhyay 2023; docs/math/tables.md).
 """
 
 from __future__ import annotations

@@ -13,33 +13,21 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import (
-    RBF,
-    ConstantKernel,
-    DotProduct,
-    Exponentiation,
-    ExpSineSquared,
-    Kernel,
-    Matern,
-    PairwiseKernel,
-    Product,
-    RationalQuadratic,
-    Sum,
-)
+from sklearn.gaussian_process import kernels
 
 # Hyperparameters that must be positive, beside which nothing can go wrong.
 _POSITIVE: dict[type, tuple[str, ...]] = {
-    RBF: ("length_scale",),
-    Matern: ("length_scale", "nu"),
-    RationalQuadratic: ("length_scale", "alpha"),
-    ExpSineSquared: ("length_scale", "periodicity"),
-    ConstantKernel: ("constant_value",),
+    kernels.RBF: ("length_scale",),
+    kernels.Matern: ("length_scale", "nu"),
+    kernels.RationalQuadratic: ("length_scale", "alpha"),
+    kernels.ExpSineSquared: ("length_scale", "periodicity"),
+    kernels.ConstantKernel: ("constant_value",),
 }
 _PAIRWISE = ("linear", "laplacian", "poly", "polynomial")
 _SMOOTHEST = 3.0  # nu beyond it: Bessel functions of near and far records overflow
 
 
-class Periodic(ExpSineSquared):
+class Periodic(kernels.ExpSineSquared):
     """ExpSineSquared of the remainders of its places, which doubles know exactly."""
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
@@ -50,29 +38,29 @@ class Periodic(ExpSineSquared):
 
 def as_computed(kernel: Any) -> Any:
     """The kernel as it is evaluated, with remainders of periods."""
-    if type(kernel) is ExpSineSquared:
+    if type(kernel) is kernels.ExpSineSquared:
         return Periodic(**kernel.get_params())
-    parts = {name: part for name, part in kernel.get_params(deep=False).items() if isinstance(part, Kernel)}
+    parts = {name: part for name, part in kernel.get_params(deep=False).items() if isinstance(part, kernels.Kernel)}
     return kernel.set_params(**{name: as_computed(part) for name, part in parts.items()})
 
 
 def is_positive_definite(kernel: Any, n_features: int) -> bool:
     """Whether the kernel is on the list, for rows of so many columns."""
     kind = type(kernel)
-    if kind in (Sum, Product):
+    if kind in (kernels.Sum, kernels.Product):
         return all(is_positive_definite(part, n_features) for part in (kernel.k1, kernel.k2))
-    if kind is Exponentiation:
+    if kind is kernels.Exponentiation:
         power = kernel.exponent
         whole = isinstance(power, Real) and (isinstance(power, Integral) or float(power).is_integer())
         return whole and power >= 1 and is_positive_definite(kernel.kernel, n_features)
-    if kind is DotProduct:
+    if kind is kernels.DotProduct:
         return _real(kernel.sigma_0)
-    if kind is PairwiseKernel:
+    if kind is kernels.PairwiseKernel:
         return _pairwise(kernel)
-    if kind is ExpSineSquared and n_features > 1:  # of the distance in a plane it is not
+    if kind is kernels.ExpSineSquared and n_features > 1:  # of the distance in a plane it is not
         return False
     known = kind in _POSITIVE and all(_positive(getattr(kernel, name)) for name in _POSITIVE[kind])
-    return known and (kind is not Matern or bool(np.all((kernel.nu <= _SMOOTHEST) | np.isinf(kernel.nu))))
+    return known and (kind is not kernels.Matern or bool(np.all((kernel.nu <= _SMOOTHEST) | np.isinf(kernel.nu))))
 
 
 def _pairwise(kernel: Any) -> bool:

@@ -1,9 +1,7 @@
-"""The terms of a long composition, condensed: few terms whose K is the same in doubles.
+"""The terms of a long composition, condensed: few terms whose K is the same in doubles (see docs/math/spectrum).
 
-K sums functions of the variance gap that are analytic but for -1/s, which contours keep away from the gaps. Cells that
-halve towards the ends of the range and towards zero are as far from it as they are wide, and over a cell a Gauss rule
-with NODES nodes sums what all of its terms do, up to 4.2^-(2 NODES) of it (derived: docs/math/spectrum). Multiplicities
-and energies are two measures, each with nodes of its own.
+Cells that halve towards the ends of the range of gaps and towards zero have a Gauss rule with NODES nodes each.
+Multiplicities and energies are two measures, each with nodes of its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """From two Gaussians given by matrices to the reduced form (variance gaps and mean gaps).
 
-With S_Y = G G', the eigendecomposition of the whitened DIFFERENCE G^-1 (S_Y - S_X) G^-T gives the variance gaps; one
-minus the eigenvalues of the whitened S_X would lose all digits for near-equal covariances. Where the variance ratios
-span many decades the difference in turn loses the small ones, and the singular values of G^-1 chol(S_X) are used
-(derived: docs/math/spectrum).
+The eigendecomposition of the whitened DIFFERENCE of covariances gives the gaps: one minus a ratio loses all digits for
+near-equal ones. Where ratios span many decades singular values serve (derived: docs/math/spectrum).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """MQTT transport: subscribes to meters/+/power, publishes private/<meter>/power and private/<meter>/energy, QoS 1.
 
 A message is acknowledged only after the broker has taken its answer, so whatever a crash interrupts is delivered again
-and answered identically. One thread reads whatever has arrived, answers it as one durable group, and writes.
-
-Two gateways with one client name and two states would answer one reading with two noises when the broker hands the
-session from one to the other. So each leaves the identity of its state as a retained message on
+and answered identically. One thread reads whatever has arrived, answers it as one durable group, and writes. Two states
+under one client name would answer one reading with two noises: each leaves its identity as a retained message on
 gaussveil/<client>/lease, and ends where it finds another's.
 """
 

@@ -1,12 +1,8 @@
 """The gateway's rules for one meter whose state another system keeps, and whose work may be done twice.
 
-Spark commits state and output of a micro-batch together, but after a failure it runs the micro-batch again from the
-state before it. Outputs of the first run may have been seen. So nothing here is drawn afresh: the noise of a reading is
-a keyed function of the meter's answered history up to and including that reading. The same readings again give the
-same bytes; in order, also if they are cut into other micro-batches. Another value gives independent noise from there
-on, never the same noise on two values.
-
-Whoever holds the key and the outputs can take the noise off: keep it, and the state, like the readings themselves.
+Nothing here is drawn afresh: the noise of a reading is a keyed function of the meter's answered history up to and
+including that reading. The same readings again give the same bytes; another value gives independent noise from there
+on, never the same noise on two values (docs/sources.md). Whoever holds key and outputs can take the noise off.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Quantiles by a search in rounds: each counts at thresholds that the rounds before it suggest.
 
-Round 0 counts the rows between fixed limits, every later one between limits of each group's own. Rounds have mean
-shifts fixed beforehand, so all of them are one Gaussian release (adaptive composition; derived: docs/math/tables.md,
-"Quantiles"). What follows from the noisy counts is post-processing: the cumulative counts of a group at all limits so
-far are one normal vector, and a quantile lies where count - share * rows crosses zero.
+Rounds have mean shifts fixed beforehand, so all of them are one Gaussian release; a quantile lies where the cumulative
+count - share * rows, one normal vector at all limits so far, crosses zero (derived: docs/math/tables.md, "Quantiles").
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The contour integral of delta in Arb ball arithmetic (derived: docs/math/spectrum).
 
 The upper half of the line is moved to a straight piece from c to a point P, on which `acb.integral` gives an enclosure,
-and the vertical half line above P. There every |1 + s g| grows, and Re K falls except for directions with 1 + x g < 0,
-where it rises by at most energy (1-g) |1 + x g| / (2 g^2 |1 + P g|^2). As |s (s+1)| >= y^2, what is left is at most
-|F(P) P (P+1)| exp(that rise) / Im P. The piece is chosen in floating point: a bad choice costs precision, never
-soundness.
+and the vertical half line above P, where what is left has a bound in closed form. The piece is chosen in floating
+point: a bad choice costs precision, never soundness.
 """
 
 from __future__ import annotations
