@@ -116,6 +116,11 @@ def test_without_an_output_the_plan_is_told_and_nothing_read(run: Run, tmp_path:
     ("words", "said"),
     [
         (("--mean", "kw"), 'as in --between 0,10; bounds="auto" (--bounds auto) learns it.'),
+        (
+            ("--mean", "kw", "--bounds", "0,5"),
+            "bounds must be 'auto', or left out with a range in between (--between).",
+        ),
+        (("--count", "--by", "hour(kw)"), "write them as 2024-03-31 12:00; seconds since a day are not read"),
         (("--count", "--by", "date(time)"), "date(time, FIRST, LAST)"),
         (("--count", "--report", "page.pdf"), "page.pdf: the output must end in .html"),
         (("--count", "--by", "hours"), "--by must be"),

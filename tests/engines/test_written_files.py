@@ -224,6 +224,20 @@ def test_a_cell_does_not_decide_the_type_of_fractions_and_times(tmp_path: Path, 
     assert found.table()["b"].null_count == (kind != "string")
 
 
+def test_titles_above_the_names_are_told(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("Readings of 2024,,\n,,\nhome,hour,kw\na,1,0.5\n")
+    for path in (
+        tmp_path / "t.csv",
+        sheet(
+            tmp_path / "t.xlsx", cells("Readings of 2024", "", "") + cells("home", "hour", "kw") + cells("a", 1, 0.5)
+        ),
+    ):
+        with pytest.raises(SourceError, match="most of its cells are empty: remove what is above it"):
+            open(path)
+    (tmp_path / "index.csv").write_text(",kw\n0,0.5\n")
+    assert open(tmp_path / "index.csv").schema.names == ["column0", "kw"]
+
+
 @pytest.mark.parametrize(
     ("usual", "odd", "kind"),
     [

@@ -43,7 +43,7 @@ def readings_named(names: Sequence[str], wanted: Mapping[str, str]) -> dict[str,
 def _refuse_missing(names: Sequence[str], missing: Sequence[tuple[str, str]]) -> None:
     if missing:
         told = [f"--{option} {name}{_meant(names, name)}" for option, name in dict.fromkeys(missing)]
-        more = ", ..." if len(names) > 12 else ""
+        more = ", ..." if len(names) > 12 else " (a title? remove what is above the names)" if len(names) == 1 else ""
         raise SchemaError(
             f"the table has no column for {' and '.join(told)}; its columns are {', '.join(names[:12])}{more}"
         )

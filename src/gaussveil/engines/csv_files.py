@@ -146,8 +146,8 @@ def column_names(rows: Sequence[Sequence[str]]) -> list[str]:
     """The names in the first line; refused where it names none, or two columns alike."""
     if not rows:
         raise SourceError("a CSV file must name its columns in the first line; it is empty.")
+    require_header(rows[0])
     names = [name.strip() or f"column{place}" for place, name in enumerate(rows[0])]
-    require_header(names)
     if twice := [name for name, count in Counter(name.lower() for name in names).items() if count > 1]:
         raise SchemaError(f"columns must have names of their own. {', '.join(map(repr, twice))} occurs twice.")
     if len(names) == 1 and 2 * sum(len(row) > 1 for row in rows[1:]) > len(rows):
@@ -193,10 +193,12 @@ def require_header(names: Sequence[str]) -> None:
 
     A whole number may name a meter or an hour beside other names; numbers alone, a sign or a fraction are readings.
     """
+    if 2 * sum(not name.strip() for name in names) > len(names):
+        raise SourceError("the first line must name the columns; most of its cells are empty: remove what is above it.")
     whole = [name.strip().isdecimal() for name in names]
     numbers = [bool(_NUMBER.fullmatch(name) or _COMMA_NUMBER.fullmatch(name)) for name in names]
     if all(whole) or any(number and not one for number, one in zip(numbers, whole)):
-        raise SourceError("the first line of a CSV file must name the columns; it seems to hold numbers.")
+        raise SourceError("the first line must name the columns; it seems to hold numbers.")
 
 
 def in_utf8(file: str, encoding: str, copy: str) -> None:

@@ -37,8 +37,8 @@ def read_excel(location: Location) -> pa.Table:
     rows = sheet.to_python()
     if not rows:
         raise SourceError(f"{name}: the sheet is empty.")
+    require_header([str(cell) for cell in rows[0]])
     names = [str(cell).strip() or f"column{place}" for place, cell in enumerate(rows[0])]
-    require_header(names)
     if len(set(names)) < len(names):
         raise SchemaError(f"{name}: columns must have names of their own; at least one occurs twice.")
     return pa.table({name: _column([row[place] for row in rows[1:]]) for place, name in enumerate(names)})

@@ -91,10 +91,10 @@ class _OnClock(Key):
         require_columns(schema, [self.column])
         kind = schema.field(self.column).type
         if not (pa.types.is_timestamp(kind) or (pa.types.is_date(kind) and not self._needs_time)):
-            raise SchemaError(
-                f"column {self.column!r} must hold dates with times. Got {kind}: say how they are written "
-                "(time_format, --time-format), or convert it."
-            )
+            number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            advice = "say how they are written (time_format, --time-format), or convert it."
+            advice = "write them as 2024-03-31 12:00; seconds since a day are not read." if number else advice
+            raise SchemaError(f"column {self.column!r} must hold dates with times. Got {kind}: {advice}")
         if self.time_zone is not None and getattr(kind, "tz", None) is None:
             raise SchemaError(
                 f"time_zone is for times that carry a zone; the clock of {self.column!r} is taken as it is: leave "

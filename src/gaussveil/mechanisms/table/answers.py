@@ -42,8 +42,8 @@ class _Ranged:
             checks.refuse("column", "the name of a column", self.column)
         if self.between is not None:
             object.__setattr__(self, "between", checks.span("between", self.between))
-        if self.bounds is not None:
-            checks.one_of("bounds", self.bounds, ("auto",))
+        if self.bounds not in (None, "auto"):
+            checks.refuse("bounds", "'auto', or left out with a range in between (--between)", self.bounds)
 
     @property
     def span(self) -> Range:
