@@ -158,6 +158,25 @@ def test_disk_full(tmp_path: Path) -> None:
     ledger.debit("a", shift(), UNIT)
 
 
+def test_what_was_paid_and_drawn_is_handed_out_though_the_disk_is_full(tmp_path: Path) -> None:
+    """The draw fills the disk: that it is done cannot be noted, and it is spent all the same."""
+    account = Ledger.create(tmp_path / "spent.ledger").open_account("a", epsilon=3.0, delta=1e-5)
+    draft = CertificateDraft(released="x", mechanism="m", adjacency=UNIT, epsilon=1.0, delta=0.1)
+
+    def full() -> int:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        return 7
+
+    def release() -> None:
+        with transaction(account, shift(), draft) as debit:
+            value = debit.draw(full)
+        (tmp_path / "out").write_text(f"{value} {debit.certificate.release_id}")
+
+    assert outcome(release) == "fine"
+    (entry,) = Ledger(tmp_path / "spent.ledger").entries("a")
+    assert (entry.state, (tmp_path / "out").read_text()) == ("drawing", f"7 {entry.id}")
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """A folder that other users can enter, which pytest's own are not."""

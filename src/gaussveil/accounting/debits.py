@@ -34,7 +34,7 @@ from gaussveil.accounting.ledger.database import LOGGER
 from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_neighbours
-from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError
+from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError, LedgerUnavailableError
 from gaussveil.shown import Shown
 from gaussveil.spectrum import PrivacyLoss
 
@@ -140,8 +140,11 @@ class OpenDebit:
         if self._ledger is None:
             return
         if self.drawn and self._state == "drawing":
-            self._ledger.mark_released(self.id)
-            self._state = "released"
+            try:
+                self._ledger.mark_released(self.id)
+                self._state = "released"
+            except LedgerUnavailableError as refused:  # it is paid for: drawing counts as spent
+                LOGGER.warning("release %s was drawn and stays debited as drawing: %s", self.id, refused)
         elif not self.drawn and self._state == "debited" and self._created:
             # A debit that another call made under the same id is that call's to draw or to give back.
             self._ledger.void(self.id, "the transaction ended before the draw")
