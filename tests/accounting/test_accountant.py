@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import dp_accounting
+import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
@@ -17,7 +18,8 @@ from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, calibrate, nois
 from gaussveil.accounting import Adjacency, Ledger
 from gaussveil.cli.main import app
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum.profiles import Laplace
+from gaussveil.spectrum.mixtures import GaussianMixture
+from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled
 
 STEP = DPSGD(noise_multiplier=1.0, sampling_rate=0.01)
 
@@ -47,6 +49,21 @@ def test_gaussians_alone_are_exact() -> None:
     run = Accountant().add(Gaussian(noise_multiplier=4.0), steps=16)
     assert run.epsilon(1e-6) == pytest.approx(float(GaussianPair.mean_shift(1.0).dp_epsilon(1e-6)), rel=1e-12)
     assert run.enclose(1.0).lower <= run.delta(1.0) <= run.enclose(1.0).upper
+
+
+@pytest.mark.parametrize("kind", ["sampled", "mixture"])
+def test_lower_ends_of_stored_steps_are_not_above_the_truth(kind: str) -> None:
+    """In 50 digits, where noise as the inverse of a shift, rounded down, put the lower end 1e-16 above."""
+    shift, rate = 1.6385124474266408, 0.5649056129897796
+    for epsilon in (0.7, 1.2249049295654513):
+        mixture = GaussianMixture((0.0, shift), (1.0 - rate, rate))
+        stored = PoissonSubsampled(GaussianPair.mean_shift(shift), rate) if kind == "sampled" else mixture
+        found = Accountant().add(stored).enclose(epsilon)
+        with mp.workdps(50):  # of the removed record, whose delta is the larger
+            t = mp.mpf(shift) if kind == "mixture" else mp.sqrt(mp.mpf(shift * shift))
+            inner = mp.log((mp.exp(epsilon) - 1 + rate) / rate)
+            exact = rate * (mp.ncdf(t / 2 - inner / t) - mp.exp(inner) * mp.ncdf(-t / 2 - inner / t))
+            assert -1e-12 < found.lower / exact - 1 <= 0
 
 
 def test_replacing_costs_more_than_adding() -> None:

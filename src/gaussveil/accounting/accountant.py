@@ -23,6 +23,7 @@ from gaussveil.spectrum import Enclosure, GaussianPair, PrivacyLoss
 from gaussveil.spectrum.attack_risk import GaussianDP
 from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.enclosures.interval import exp_up, log_down
+from gaussveil.spectrum.mixtures import GaussianMixture
 from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
 from gaussveil.spectrum.renyi_bounds import RenyiBound, ZeroConcentrated
 from gaussveil.spectrum.roots import brent
@@ -91,6 +92,7 @@ class Allocation:
 
 
 ONCE = Gaussian()
+FAINTER = 1.0 - 2.0**-48  # more than roundings of noise multipliers and shifts are
 Mechanism = Gaussian | DPSGD | Allocation | MatrixMechanism
 
 
@@ -276,10 +278,16 @@ def _worse(loss: PrivacyLoss | SubsampledLoss, epsilon: float) -> Enclosure:
 
 
 def _fainter(source: Any) -> Any:
-    """For lower ends: a mean shift, which noise multipliers give rounded up, no larger than it is."""
+    """For lower ends: a mean shift, or noise that is kept as one, no larger than it is; either was rounded outwards."""
+    if isinstance(source, PoissonSubsampled):
+        return replace(source, base=_fainter(source.base))
+    if isinstance(source, GaussianMixture):
+        return replace(source, shifts=tuple(max(shift * FAINTER, min(shift, 1e-4)) for shift in source.shifts))
+    if isinstance(source, RandomAllocation):
+        return replace(source, noise_multiplier=min(source.noise_multiplier / FAINTER, 1e3))
     if not isinstance(source, PrivacyLoss) or source.batch_shape or np.any(source.variance_gap):
         return source
-    return GaussianPair.mean_shift(math.sqrt(math.fsum(source.energy)) * (1.0 - 2.0**-50))
+    return GaussianPair.mean_shift(math.sqrt(math.fsum(source.energy)) * FAINTER)
 
 
 def _least_noise(excess: Callable[[float], float]) -> float:
