@@ -126,8 +126,15 @@ def opened(browser: Browser, path: Path, width: int) -> tuple[Page, list[str]]:
     return page, trouble
 
 
-@pytest.mark.parametrize("width", [360, 1000], ids=["phone", "desk"])
-@pytest.mark.parametrize("name", ["demo.html", "private-diagnostics.html"])
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        pytest.param("demo.html", 360, id="shared-phone"),
+        pytest.param("demo.html", 1000, id="shared-desk", marks=pytest.mark.full),
+        pytest.param("private-diagnostics.html", 360, id="private-phone", marks=pytest.mark.full),
+        pytest.param("private-diagnostics.html", 1000, id="private-desk"),
+    ],
+)
 def test_the_pages_in_a_browser_without_network(browser: Browser, folder: Path, name: str, width: int) -> None:
     page, trouble = opened(browser, folder / "town" / name, width)
     pictures = page.locator("figure svg")

@@ -60,12 +60,13 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("caches")
 
 
-# Those that work on real data or ask peers: their other steps are in every run, as are the tests of the studies' parts.
+# Those that work on real data, ask peers or take long: their other steps are in every run, as are the tests of the
+# studies' parts.
 LONG = pytest.mark.full
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LONG if name in (*NO_DATA, "peers") else ()) for name in names()]
+    "name", [pytest.param(name, marks=LONG if name in (*NO_DATA, "ndis", "peers") else ()) for name in names()]
 )
 def test_a_study_runs_is_kept_and_ends_in_its_verdict(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, real_data: Path, caches: Path

@@ -65,7 +65,7 @@ def test_draws_have_the_posterior_covariance_plus_the_added_variance() -> None:
 
 
 def test_shaped_noise_has_its_shape_and_the_promise_of_the_white_one(full: bool) -> None:
-    count = 1500 if full else 500
+    count = 1500 if full else 300
     shape = np.array([[3.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 0.25]])
     mechanism = lifted(noise_shape=shape)
     added = mechanism.plan().added_variance

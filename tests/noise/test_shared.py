@@ -9,14 +9,14 @@ from gaussveil.noise import SeededGenerator
 from gaussveil.noise.gaussian import SharedNoise
 
 
-def test_covariance_is_own_in_every_coordinate_and_shared_between_them() -> None:
-    noise = SharedNoise(2.0, 3.0, 5)
+def test_covariance_is_own_in_every_coordinate_and_shared_between_them(full: bool) -> None:
+    noise, count = SharedNoise(2.0, 3.0, 5), 20_000 if full else 5_000
     generator = SeededGenerator(4)
-    drawn = np.array([noise.draw(generator) for _ in range(20_000)]) * noise.grid
-    found = np.cov(drawn.T)
-    # 20,000 draws: entries are off by about 5 sqrt(2/20,000) = 0.05; five of those
-    assert np.abs(found - (2.0 * np.eye(5) + 3.0)).max() < 0.25
-    assert found.sum() / 5 == pytest.approx(2.0 + 5 * 3.0, rel=0.05)
+    drawn = np.array([noise.draw(generator) for _ in range(count)]) * noise.grid
+    found, error = np.cov(drawn.T), np.sqrt(2 / count)
+    # entries are off by about 5 times this error; five of those
+    assert np.abs(found - (2.0 * np.eye(5) + 3.0)).max() < 25 * error
+    assert found.sum() / 5 == pytest.approx(2.0 + 5 * 3.0, rel=5 * error)
 
 
 @pytest.mark.parametrize(("own", "shared", "size"), [(1.0, 1.0, 1), (1e-6, 5.0, 168), (3.0, 1e-12, 10_000)])

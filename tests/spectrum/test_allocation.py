@@ -96,7 +96,7 @@ def test_one_of_one_and_all_of_all_are_mean_shifts():
             assert law.lower(epsilon) <= truth <= float(law.delta(epsilon)) <= 1.01 * truth
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.2, 5.0])
+@pytest.mark.parametrize("sigma", [0.3, pytest.param(1.2, marks=pytest.mark.full), 5.0])
 @pytest.mark.parametrize("exchanged", [False, True])
 def test_one_step_is_never_below_the_mean_shift(sigma, exchanged, full):
     epsilons = np.concatenate([np.linspace(0.0, 12.0, 25), [20.0, 50.0, 100.0, 500.0]])

@@ -67,7 +67,7 @@ def test_a_half_rule_that_is_right_by_chance_does_not_settle(region: rules.Regio
     """Settled values are as near to a rule of eight times as many nodes as they say (3e-9 off without the levers)."""
     # Any crossing is allowed; Newton's steps end within a quarter of the local width, further off rounding counts more.
     rng = np.random.default_rng(11)
-    for _ in range(80 if full else 6):
+    for _ in range(80 if full else 4):
         shape = (1500, int(rng.integers(1, 14)))
         gap = np.where(rng.random(shape) < 0.5, rng.uniform(-1, 0.7, shape), rng.normal(size=shape) * 0.1)
         energy = rng.exponential(size=shape) * 10.0 ** rng.uniform(-3, 1, (shape[0], 1))

@@ -50,7 +50,7 @@ def test_enclosures_hold_the_references(case: dict[str, float]) -> None:
 
 def test_enclosures_hold_two_steps_integrated_directly(full: bool) -> None:
     """Few steps have lognormal tails, which doubles lose all digits to; references: generate_two_steps.py."""
-    for case in TWO_STEPS if full else TWO_STEPS[5:8]:
+    for case in TWO_STEPS if full else TWO_STEPS[5:7]:
         found = loss(case["noise_multiplier"], case["sampling_rate"], 2)
         ends, wanted = found.enclose(case["epsilon"]), float(case["log_delta"])
         assert ends.log_lower - 1e-14 * abs(wanted) <= wanted <= ends.log_upper + 1e-14 * abs(wanted)
@@ -120,7 +120,7 @@ def test_few_steps_lie_between_one_and_the_grid(noise: float, rate: float, steps
 
 
 @pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("epsilon", [0.1, 1.5])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.1, marks=pytest.mark.full), 1.5])
 def test_both_relations_agree_with_another_accountant(replace: bool, epsilon: float) -> None:
     from dp_accounting import NeighboringRelation
 
@@ -256,9 +256,10 @@ def test_attack_risks() -> None:
 
 
 @pytest.mark.parametrize("curve", [RandomisedResponse(8.0, 5), Laplace(4.0), loss(1.0, 0.05, 100)])
-def test_mu_holds_between_the_epsilons_it_looks_at(curve: Curve) -> None:
+def test_mu_holds_between_the_epsilons_it_looks_at(curve: Curve, full: bool) -> None:
     """Not so at 33 epsilons: the first of these was 2e-5 too small. Nor is it more than it must be."""
-    levels = np.linspace(0.0, float(curve.dp_epsilon(1e-10)), 41 if isinstance(curve, SubsampledLoss) else 1001)
+    count = (41 if full else 11) if isinstance(curve, SubsampledLoss) else 1001
+    levels = np.linspace(0.0, float(curve.dp_epsilon(1e-10)), count)
     wanted, mu = np.asarray(curve.dp_delta(levels)), curve.mu().mu
     assert np.all(mean_shift_delta(mu, levels) >= wanted * (1 - 1e-12) - 1e-300)
     assert np.any(mean_shift_delta(mu * (1 - 2e-3), levels) < wanted)
@@ -278,7 +279,7 @@ BANDS = [
 
 
 def test_few_steps_that_count_are_private_and_enclosed(full: bool) -> None:
-    for noise, rate, steps, delta in BANDS if full else BANDS[:3]:
+    for noise, rate, steps, delta in BANDS if full else BANDS[:2]:
         found = loss(noise, rate, steps)
         epsilon, goal = float(found.epsilon(delta)), math.log(delta)
         ends = found.enclose(epsilon)

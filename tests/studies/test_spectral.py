@@ -141,10 +141,10 @@ def test_tables_have_the_papers_parameters_and_ours_with_both_guarantees(home: H
     assert rows["TrDP 1 week", ours].event_epsilon < 0.2
 
 
-def test_figures_draw(home: Home) -> None:
+def test_figures_draw(home: Home, full: bool) -> None:
     drawn = figures(home)
     assert [name[:8] for name in drawn] == [f"figure-{number}" for number in range(1, 7)] + ["smoothed"]
-    for name, figure in drawn.items():
+    for name, figure in list(drawn.items())[:: 1 if full else 3]:
         assert "<svg" in svg(figure, name, "a figure")
 
 
