@@ -74,10 +74,10 @@ def test_scikit_learn_checks_pass(kind: type) -> None:
     check_estimator(kind(), expected_failed_checks=exempt, on_skip=None, on_fail="raise")
 
 
-def test_no_combination_of_coefficients_has_a_negative_variance() -> None:
+def test_no_combination_of_coefficients_has_a_negative_variance(full: bool) -> None:
     """Slopes of which the release tells enough and others side by side, in columns that are nearly one."""
-    mixed = 0
-    for seed in range(60):
+    mixed, count = 0, 60 if full else 30
+    for seed in range(count):
         rng = np.random.default_rng([seed, 11])
         rows = rng.normal(size=(int(rng.integers(20, 4000)), 6)) * [0.1, 1, 1, 1, 1, 1]
         rows[:, 1] = rows[:, 0] + 0.05 * rows[:, 1]
@@ -93,7 +93,7 @@ def test_no_combination_of_coefficients_has_a_negative_variance() -> None:
         assert np.linalg.eigvalsh(fit.covariance / scale)[0] > -1e-9
         assert np.all(np.isfinite(fit.along(np.c_[np.ones(len(rows)), rows])))
         mixed += len(set(fit.informed[1:])) == 2
-    assert mixed > 5
+    assert mixed > count // 12
 
 
 def test_no_row_moves_the_blocks_by_more_than_was_charged() -> None:
@@ -213,10 +213,11 @@ def test_a_strong_slope_that_is_hardly_seen_does_not_bias_its_neighbour() -> Non
     assert inside >= 0.91 * trusted  # 95 % less two and a half standard errors
 
 
-def test_slopes_that_are_seldom_trusted_are_covered_when_they_are() -> None:
+def test_slopes_that_are_seldom_trusted_are_covered_when_they_are(full: bool) -> None:
     """Two columns that nearly cancel, strong slopes along their sum: noise that shows it makes its slopes too small."""
     truth, held, trusted = np.array([-0.8, -0.8, 0.3, 0.0, 0.2]), 0, 0
-    for seed in range(200):
+    count = 200 if full else 100
+    for seed in range(count):
         rng = np.random.default_rng([seed, 3])
         side, apart = rng.choice([-0.4, 0.4], 2000), 0.15 * rng.normal(size=(2, 2000))
         rows = np.column_stack((side + apart[0], apart[1] - side, rng.uniform(-1, 1, size=(2000, 3))))
@@ -229,7 +230,7 @@ def test_slopes_that_are_seldom_trusted_are_covered_when_they_are() -> None:
         told = np.asarray(fit.informed[1:3])
         held += int(np.sum(((low <= -0.8) & (high >= -0.8))[told]))
         trusted += int(np.sum(told))
-    assert 40 <= trusted <= 240  # of 400: whether they are trusted is left to chance
+    assert 0.1 <= trusted / (2 * count) <= 0.6  # whether they are trusted is left to chance
     assert held >= 0.9 * trusted
 
 
