@@ -153,6 +153,20 @@ def test_whole_numbers_are_not_made_of_fractions(table_of: Opener, tmp_path: Pat
         table_of(tmp_path / "t.parquet", types={"kw": "DOUBLE"})
 
 
+def test_cells_that_one_engine_alone_would_read_are_missing_in_each(table_of: Opener, tmp_path: Path) -> None:
+    times = ["infinity", "epoch", "2024/01/01 03:00:00", "2024-01-01 00:00:00+05:00", "2024-01-01 03:00"]
+    numbers = ["1_000", "1.5d", "1.5f", "0x1p3", " 1.5 ", "1e3", "+.5"]
+    lines = [f"2024-01-01 0{k}:00:00,{k}.5" for k in range(9)] * 3
+    lines += [f"{time},0.25" for time in times] + [f"2024-01-02 00:00:00,{number}" for number in numbers]
+    lines.append("2024-01-03 00:00:00,1,5")  # left out, for it has a cell too many
+    (tmp_path / "t.csv").write_text("\n".join(["time,kw", *lines]))
+    found = table_of(tmp_path / "t.csv").table().to_pydict()
+    assert [str(time) for time, kw in zip(found["time"], found["kw"]) if kw == 0.25 and time] == ["2024-01-01 03:00:00"]
+    later = [kw for time, kw in zip(found["time"], found["kw"]) if time and str(time) > "2024-01-02"]
+    assert sorted(kw for kw in later if kw is not None) == [0.5, 1.5, 1000.0]
+    assert len(later) == len(numbers)
+
+
 def test_days_are_read_in_the_form_they_were_found_in(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("day,kw\n31/12/2023,1\n01/01/2024,2\n,3\n13/02/2024,4\n")
     rows = open(tmp_path / "t.csv", types={"kw": "DOUBLE"}).table(order=["day"])

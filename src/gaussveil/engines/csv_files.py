@@ -45,6 +45,12 @@ _OTHER_TIME = re.compile(
 )
 
 
+_PLAIN = {  # each engine reads more than this, and other things than the next
+    "DOUBLE": "(?i)[+-]?(([0-9]+[.,]?[0-9]*|[.,][0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan)",
+    "TIMESTAMP": "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?",
+}
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a CSV file: its name, its SQL type, and the form of its times where it is not ISO 8601."""
@@ -52,6 +58,11 @@ class Column:
     name: str
     kind: str
     form: str | None = None
+
+    @property
+    def plain(self) -> str | None:
+        """What cells look like that are read in this form; None where any engine reads what the others do."""
+        return _PLAIN.get(self.kind.upper()) if self.form is None else None
 
 
 @dataclass(frozen=True)
@@ -305,12 +316,8 @@ def _clock(match: re.Match[str]) -> str:
     if match["clock"] is None:
         return ""
     hours = "%I:%M" if match["half"] else "%H:%M"
-    return (
-        match["gap"]
-        + hours
-        + (":%S" if match["seconds"] else "")
-        + re.sub("[AP]M", "%p", (match["half"] or "").upper())
-    )
+    half = re.sub("[AP]M", "%p", (match["half"] or "").upper())
+    return match["gap"] + hours + (":%S" if match["seconds"] else "") + half
 
 
 def _fits(cell: str, form: str) -> bool:

@@ -278,6 +278,8 @@ def _cast(column: Column, decimal: str) -> str:
         value = f"TRY_CAST(regexp_replace({cell}, '([T ]..:..)([Z+-])', '\\1:00\\2') AS {column.kind})"
     elif decimal == "," and kind not in ("varchar", "boolean"):
         value = f"CASE WHEN NOT contains({cell}, '.') THEN TRY_CAST(replace({cell}, ',', '.') AS {column.kind}) END"
+    if column.plain:
+        value = f"CASE WHEN regexp_full_match(trim({cell}), '{column.plain}') THEN {value} END"
     return f"{value} AS {cell}"
 
 

@@ -46,6 +46,7 @@ Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError
 _arrow_udf: Callable[..., Any] = arrow_udf  # its stub knows no function of arbitrarily many columns
 _NAMES = itertools.count()
 _TASKS_PER_CORE = 4
+BEYOND = "gaussveil beyond"  # the cell after the last column
 _JAVA_TIMES = {"%d": "d", "%m": "M", "%Y": "yyyy", "%y": "yy", "%H": "H", "%I": "h", "%M": "mm", "%S": "ss"} | {
     "%p": "a",
     "%z": "XXXXX",
@@ -280,7 +281,7 @@ def _read(
         session.conf.set("spark.sql.legacy.javaCharsets", "true")  # else Spark knows few, none of Windows
     texts = session.read.options(**whole).csv(
         files,
-        schema=", ".join(f"{_names([column.name])} STRING" for column in dialect.columns),
+        schema=", ".join(f"{_names([name])} STRING" for name in (*(one.name for one in dialect.columns), BEYOND)),
         header=True,
         enforceSchema=True,
         sep=dialect.separator,
@@ -290,6 +291,7 @@ def _read(
         multiLine=dialect.encoding.startswith(("utf-16", "utf-32")),  # whose lines Spark does not find by bytes
         mode="PERMISSIVE",
     )
+    texts = texts.where(f"{_names([BEYOND])} IS NULL")  # a line with too many cells is left out
     return texts.selectExpr(*(_cast(column, dialect.decimal) for column in dialect.typed(types))), dialect
 
 
@@ -309,6 +311,8 @@ def _cast(column: Column, decimal: str) -> str:
         value = f"try_cast(regexp_replace({text}, '([T ]..:..)([Z+-])', '$1:00$2') AS {kind})"
     elif decimal == "," and kind in ("DOUBLE", "FLOAT"):
         value = f"CASE WHEN NOT contains({cell}, '.') THEN try_cast(replace({text}, ',', '.') AS {kind}) END"
+    if column.plain:
+        value = f"CASE WHEN {text} RLIKE '^({column.plain})$' THEN {value} END"
     return f"{value} AS {cell}"
 
 

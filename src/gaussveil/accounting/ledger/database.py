@@ -61,11 +61,6 @@ def _identity(path: Path | str | int) -> tuple[int, int, int] | None:
     return found.st_dev, found.st_ino, found.st_nlink
 
 
-def _index(path: Path) -> tuple[int, int, int] | None:
-    """Identity of the index that all who have a file open share."""
-    return _identity(f"{os.path.realpath(path)}-shm")
-
-
 def _secured(connection: Connection) -> bool:
     """Whether the connection still shares its log with others.
 
@@ -79,7 +74,7 @@ def _secured(connection: Connection) -> bool:
         fcntl.lockf(connection.handle, fcntl.LOCK_SH | fcntl.LOCK_NB, *SHARED)
     except (OSError, ValueError, StopIteration):
         return False
-    return connection.index == _index(connection.path)
+    return connection.index == _identity(f"{os.path.realpath(connection.path)}-shm")
 
 
 def _taken(connection: Connection) -> bool:
@@ -263,7 +258,7 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        connection.index = connection.index or _index(self.path)
+        connection.index = connection.index or _identity(f"{os.path.realpath(self.path)}-shm")
         return connection
 
     @property
