@@ -25,6 +25,11 @@ SEVERAL = dp_event.ComposedDpEvent([GAUSSIAN, dp_event.SelfComposedDpEvent(dp_ev
 
 
 class TestTheirDistributionCases(pld_privacy_accountant_test.PldPrivacyAccountantTest):
+    # Mixtures are compared with theirs in each run (test_drop_ins.py); these take seconds.
+    test_mixture_of_gaussians_basic = pytest.mark.full(
+        pld_privacy_accountant_test.PldPrivacyAccountantTest.test_mixture_of_gaussians_basic
+    )
+
     def setUp(self) -> None:
         super().setUp()
         self.enter_context(mock.patch.object(pld_privacy_accountant, "PLDAccountant", ExactAccountant))

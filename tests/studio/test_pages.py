@@ -19,7 +19,7 @@ from gaussveil_studio.curves import PairState, summary
 if TYPE_CHECKING:
     from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = pytest.mark.xdist_group("browser of releases")  # a second browser: stories take as long
 
 STATIC = Path(__file__).parents[2] / "studio" / "gaussveil_studio" / "static"
 AXE = Path(__file__).parent / "vendor" / "axe-4.14.0.min.js"
