@@ -321,7 +321,8 @@ typedef struct {
     const double *z, *base, *loss, *whole, *inside;                            /* coarse points */
     long long size;
     double strips[STRIP_COUNT], grown[STRIP_COUNT], *turned; /* of points: |Im L| on each strip */
-    double low, high, *excess; /* where terms count; by how much the larger of both is below its top */
+    long long first, last;     /* of points whose terms count */
+    double low, high, *excess; /* ends of outputs; by how much the larger of both terms is below its top */
 } BandLine;
 
 static void prepare_line(BandLine *line) {
@@ -351,8 +352,9 @@ static void prepare_line(BandLine *line) {
         line->excess[j] = fmax(size + line->whole[j] - tops[0], size + line->inside[j] - tops[1]);
         if (line->excess[j] >= -0.5 * REACH * REACH) last = j, first = first < 0 ? j : first;
     }
-    line->low = fmin(line->z[first > 0 ? first - 1 : 0], -REACH);
-    line->high = fmax(line->z[last + 1 < line->size ? last + 1 : line->size - 1], fmin(REACH, line->z[line->size - 1]));
+    line->first = first > 0 ? first - 1 : 0, line->last = last + 1 < line->size ? last + 1 : line->size - 1;
+    line->low = fmin(line->z[line->first], -REACH);
+    line->high = fmax(line->z[line->last], fmin(REACH, line->z[line->size - 1]));
 }
 
 /* `Points.spacing`. */
@@ -360,7 +362,7 @@ static double line_spacing(const BandLine *line, double height) {
     double found = 0;
     for (int k = 0; k < STRIP_COUNT; k++) {
         double cost = -INFINITY;
-        for (long long j = 0; j < line->size; j++)
+        for (long long j = line->first; j <= line->last; j++)
             cost = fmax(cost, line->excess[j] + height * line->turned[k * line->size + j]);
         found = fmax(found, 2 * M_PI * line->strips[k] / (line->ending + log(line->count) + cost + line->grown[k]));
     }
@@ -426,6 +428,7 @@ GV int line_block(const BandLine *line, long long first, long long nodes, double
         double complex within = part / (1 + above), kept = log_one_plus(-within);
         double error = unit * (errors[0] + last * errors[1]) / size_here;
         double moved = (unit * (errors[2] + last * errors[3]) / size_here + cabs(within) * error) / cabs(1 - within);
+        if (!(line->low_cap > -INFINITY)) moved = 0, kept = -INFINITY; /* nothing is below the last band */
         if (!finite_parts(kept)) kept = -1e3;
         kept *= line->count;
         double half = sin(0.5 * cimag(kept)), size_kept = exp(creal(kept));
@@ -486,7 +489,7 @@ static void band_real(const double *number, double order, const Means *at, doubl
     if (rise + *whole - order * epsilon > level - ending) *slope = INFINITY;
 }
 
-/* points: as of the means; number: count, epsilon, log delta, ending, negligible, start, reach; found: two tilts. */
+/* points: as of the means; number: count, epsilon, log delta, ending, negligible, start, reach; found: three tilts. */
 int gaussveil_saddle(const StepSums *job) {
     enum { ORDERS = 13 };
     const double *number = job->number;
@@ -494,7 +497,7 @@ int gaussveil_saddle(const StepSums *job) {
     double c[ORDERS], value[ORDERS], slope[ORDERS], whole[ORDERS], rest[ORDERS], force[ORDERS], *found = job->found;
     double *terms = malloc(sizeof(double) * job->size);
     if (!terms) return 1;
-    found[2] = 1, found[3] = INFINITY;
+    found[2] = found[4] = 1, found[3] = found[5] = INFINITY;
     int place = 0;
     for (int round = 0; round < 12; round++) {
         int first = 0, spent = -1, finite = -1;
@@ -503,7 +506,8 @@ int gaussveil_saddle(const StepSums *job) {
             Means at = means_at(job->points, job->size, c[i], terms);
             band_real(number, c[i], &at, value + i, slope + i, whole + i);
             rest[i] = c[i] * log(c[i]) - (1 + c[i]) * log1p(c[i]) - c[i] * epsilon;
-            if (whole[i] + rest[i] < found[3]) found[2] = c[i], found[3] = whole[i] + rest[i];
+            for (int k = 2; k <= (isfinite(slope[i]) ? 4 : 2); k += 2)
+                if (whole[i] + rest[i] < found[k + 1]) found[k] = c[i], found[k + 1] = whole[i] + rest[i];
             force[i] = c[i] * (slope[i] - epsilon) - 1 - c[i] / (1 + c[i]);
             if (force[i] <= 0) first = i + 1;
             if (spent < 0 && force[i] <= 0 && value[i] - c[i] * epsilon < spent_at) spent = i;

@@ -1,9 +1,4 @@
-"""Rigorous ends of delta band by band, in ball arithmetic: `bands`, with proofs (derived: docs/math/subsampled).
-
-Bands, tilts, spacings and heights are chosen in doubles and cost width at worst. Proven are: the moments' sums (as on
-one line, with windows), the sum over nodes by the moments on two lines beside it, what lies beyond the last node by
-|prod M^T - prod (M - m)^T| <= sum_j T_j |m_j| U_j^(T_j - 1) prod U_i^T_i with U above |M|, |M - m|, and what is not in.
-"""
+"""Rigorous ends of delta band by band, in ball arithmetic; what is chosen in doubles costs width at worst."""
 
 from __future__ import annotations
 
@@ -12,56 +7,53 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-from flint import acb, acb_mat, arb, ctx
+from flint import acb, arb, ctx
 
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
-from gaussveil.spectrum.selection import compiled_steps
-from gaussveil.spectrum.subsampled.bands import ENDED, Band, chosen_bands, lower_cap
+from gaussveil.spectrum.subsampled.bands import ENDED, Band, Chosen, chosen_bands
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells, Window
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.turned_sums import turned_sums
 from gaussveil.spectrum.work import check_work
 
+TIGHT = 5e-10  # relative width beyond which delta is looked at again
 GOAL = 26.5  # e-foldings between delta and each error
 STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
-BLOCK = 24
+MANY = 1500  # points of a sum over real outputs from which on others are tried
 MOST_PRODUCTS = 16_000_000
-TINY = 1e-290  # beside it nothing leaves the range of doubles
 Exponent = Callable[[acb], acb]
 
 
-class TooMany(ArithmeticError):
-    """A band takes too many nodes."""
-
-
 def enclose_in_bands(parts: Parts, pairs: Exponent, epsilon: float) -> Enclosure | None:
-    """Rigorous ends of delta, for windowed parts; None where a band takes too many nodes.
-
-    Arguments:
-        parts: steps, with windows that suit delta.
-        pairs: K of Gaussian pairs, in balls.
-        epsilon: where delta is taken.
-    """
+    """Rigorous ends of delta, for parts with windows that suit it, and K of Gaussian pairs; None of too many nodes."""
     with precision_lock(), np.errstate(all="ignore"):
         chosen = chosen_bands(parts, epsilon)
-        if chosen is None:
-            return None
         try:
-            level, total, slack = arb(chosen.log_delta), arb(0), arb(0)
-            for band, c in chosen.bands:
-                total += BallBand(band, c, pairs, chosen.log_delta).value()
-            for band, tilt in chosen.negligible:
-                slack += BallBand(band, tilt.order, pairs, chosen.log_delta).bound()
-            below, tilt = chosen.below
-            slack += BallBand(below, tilt.order, pairs, chosen.log_delta).bound(whole=True)
+            found = chosen and _enclosed(parts, pairs, chosen)
+            if chosen and found and not found.relative_width < TIGHT and found.log_upper < chosen.log_delta - 2.0:
+                found = _enclosed(parts, pairs, chosen._replace(log_delta=float(found.log_upper)))  # it is smaller
+            return found
         except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
             return None
-        for step, count in parts.steps:
-            slack += count * _beyond_window(step, parts.cap(step)) * (-level).exp()
-            # outputs beyond a band's end carry a weight of at most Phi(-ENDED) there, of what they give to delta
-            slack += count * (len(chosen.bands) + 1) * (arb(ENDED - UP) / arb(2).sqrt()).erfc() * total
-        return from_scaled(total.union(total + arb(slack.abs_upper())), level)
+
+
+def _enclosed(parts: Parts, pairs: Exponent, chosen: Chosen) -> Enclosure:
+    level, total, slack = arb(chosen.log_delta), arb(0), arb(0)
+    for band, c in chosen.bands:
+        total += BallBand(band, c, pairs, chosen.log_delta).value()
+    for band, tilt in chosen.negligible:
+        slack += BallBand(band, tilt.order, pairs, chosen.log_delta).bound()
+    if chosen.below is not None:
+        below, tilt = chosen.below  # of tilts at which its window may not end the moment
+        tilts = [BallBand(below, share * tilt.order, pairs, chosen.log_delta) for share in (1.0, 0.8, 0.6)]
+        slack += arb(min(float(one.bound(whole=True).abs_upper()) for one in tilts)) * (1 + arb(UP))
+    for step, count in parts.steps:
+        slack += count * _beyond_window(step, parts.cap(step)) * (-level).exp()
+        # outputs beyond a band's end carry a weight of at most Phi(-ENDED) there, of what they give to delta
+        slack += count * (len(chosen.bands) + 1) * (arb(ENDED - UP) / arb(2).sqrt()).erfc() * total
+    return from_scaled(total.union(total + arb(slack.abs_upper())), level)
 
 
 def _beyond_window(step: Step, cap: float) -> arb:
@@ -79,111 +71,101 @@ class BandStep:
         self.c, self.cut = c, cap + ENDED * edge
         tilted = min(c / step.noise_multiplier, 40.0) if step.backward else 0.0
         self.low = min(-math.sqrt(2.0 * (digits + 10.0)), cap - 1.0) - tilted
-        self.windows = (Window(cap, -math.inf, edge), Window(cap, lower_cap(step, cap), edge))
-        points, cells, found = band.coarse[index], self.cells(c), (0.0, 0.0)
+        self.windows, points = (Window(cap, -math.inf, edge), Window(cap, band.lows[index], edge)), band.coarse[index]
         levels = [float(np.max(points.base + c * points.loss + part)) for part in (points.whole, points.inside)]
+        cells, straight, aside = self.cells(c), [], []
         digits += math.log(self.count) + 3.0
-        for strip in STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0):
+        for strip in (STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)).tolist():
             cost = max(one.beside(strip, height) - level for one, level in zip(cells, levels))
-            found = max(found, (2.0 * math.pi * strip / (digits + max(cost, 0.0)), float(strip)))
-        turning = sum(p if p <= 0.5 else 1.0 for p in cells[0].at_cut) * height / step.noise_multiplier
-        self.spacing, self.strip = min(found[0], 1.9 * math.pi / (0.5 * cells[0].bend * found[1] + turning)), found[1]
+            slowest = 1.9 * math.pi / cells[0].growth(strip, height)
+            straight.append((min(2.0 * math.pi * strip / (digits + max(cost, 0.0)), slowest), strip))
+        self.aside, (self.spacing, self.strip) = False, max(straight)
+        if self.cut - self.low > MANY * self.spacing:
+            for strip in (STRIPS * min(0.5 * math.pi * step.noise_multiplier, 4.0)).tolist():
+                cost = max(one.beside(strip, 0.0) - level for one, level in zip(cells, levels))
+                spacing = math.pi * strip / (digits + max(cost, 0.0))
+                error = max(one.error_aside(spacing, strip) - level for one, level in zip(cells, levels))
+                aside.append((min(-digits + 2.0 - error, 0.0), spacing, strip))
+            _, spacing, strip = max(aside)
+            if spacing > self.spacing:
+                self.aside, self.spacing, self.strip = True, spacing, strip
         self.number = math.ceil((self.cut - self.low) / self.spacing)
-        self.low = self.cut - (self.number - 0.5) * self.spacing
-        self.losses: list[arb] = []
-        self.weights: tuple[list[arb], list[arb]] = ([], [])
+        self.low = self.cut - self.number * self.spacing
+        self.losses: list[acb] = []
+        self.weights: tuple[list[acb], list[acb]] = ([], [])
 
     def cells(self, order: float) -> list[Cells]:
         """Bounds of both moments at a real order."""
         return [Cells(self.step, order, self.low, self.cut, window) for window in self.windows]
 
+    def error(self, cells: Cells, height: float) -> arb:
+        """How far a sum is from its moment, at most, up to a height."""
+        numbers = self.spacing, self.strip
+        return _exp_up(cells.error_aside(*numbers) if self.aside else cells.error(*numbers, height))
+
     def falls(self, height: float, log_whole: float, log_kept: float) -> float:
         """log of a bound on |M| and |M - m| at all greater heights, over e^log_whole; logs of both at c are given."""
         if self.count == 1:
             return 0.0
-        whole, below = self._outer
-        kept = below.falls(height, log_kept) + log_kept - log_whole
-        return min(max(whole.falls(height, log_whole), kept) + UP, 0.0)
+        fallen = [cells.falls(height, log) + log for cells, log in zip(self._outer, (log_whole, log_kept))]
+        return min(max(fallen) - log_whole + UP, 0.0)
 
     @cached_property
     def _outer(self) -> list[Cells]:
-        below = Window(self.windows[1].low, -math.inf, self.step.edge)
-        return [Cells(self.step, self.c, self.low, self.cut, window) for window in (self.windows[0], below)]
+        """Bounds of M and, if anything is below the band, of M - m."""
+        windows = [self.windows[0], Window(self.windows[1].low, -math.inf, self.step.edge)]
+        windows = windows if math.isfinite(windows[1].cap) else windows[:1]
+        return [Cells(self.step, self.c, self.low, self.cut, window) for window in windows]
 
     def weigh(self) -> None:
         """Losses and both weights at the points."""
         check_work()
         step, noise, rate = self.step, arb(self.step.noise_multiplier), arb(self.step.sampling_rate)
         scale, half = arb(self.spacing) / (2 * arb.pi()).sqrt(), 1 / (2 * noise * noise)
-        wide, (cap, low, _) = arb(step.edge) * arb(2).sqrt(), (arb(value) for value in self.windows[1])
+        cap, low, edge = (arb(value) for value in self.windows[1])
+        aside = arb((-0.5 if step.backward else 0.5) * self.strip if self.aside else 0.0)
         for k in range(self.number):
-            z = arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing)
+            z = acb(arb(self.cut) - (arb(k) + arb(0.5)) * arb(self.spacing), aside)
             one = (rate * (z / noise - half).expm1()).log1p()
-            other = (rate * (-z / noise - half).expm1()).log1p() if step.replace else arb(0)
-            loss, base = (-one, arb(0)) if step.backward else (one - other, one)
-            size = (base - z * z / 2 + self.c * loss).exp() * scale / 2
-            top = ((z - cap) / wide).erfc()
-            sides = (
-                (((low - z) / wide).erfc(), ((cap - z) / wide).erfc()) if z < low else (top, ((z - low) / wide).erfc())
-            )
+            other = (rate * (-z / noise - half).expm1()).log1p() if step.replace else acb(0)
+            loss, base = (-one, acb(0)) if step.backward else (one - other, one)
+            size = (base - z * z / 2 + self.c * loss).exp() * scale
+            left = z.real < cap
+            side = _beyond((cap - z if left else z - cap) / edge)
+            top = 1 - side if left else side
+            if z.real < low:
+                inside = _beyond((low - z) / edge) - side
+            else:
+                inside = top - _beyond((z - low) / edge) if math.isfinite(self.windows[1].low) else top
             self.losses.append(loss)
             self.weights[0].append(size * top)
-            self.weights[1].append(size * (sides[0] - sides[1]))
+            self.weights[1].append(size * inside)
 
     def real(self, order: float) -> tuple[arb, arb]:
         """Both moments at a real order."""
         shift, found = arb(order) - arb(self.c), []
         grown = [(shift * loss).exp() for loss in self.losses]
         for weights, cells in zip(self.weights, self.cells(order)):
-            total = sum((w * x for w, x in zip(weights, grown)), arb(0))
-            found.append(total + arb(0, _exp_up(cells.error(self.spacing, self.strip, 0.0))))
+            total = sum((w * x for w, x in zip(weights, grown)), acb(0))
+            found.append(total.real + arb(0, self.error(cells, 0.0)))
         return found[0], found[1]
 
     def moments(self, h: float, nodes: int) -> list[tuple[acb, acb]]:
         """Both moments at c + i n h."""
         check_work()
-        rows, height = math.ceil((nodes + 1) / BLOCK), nodes * h
-        errors = [_exp_up(cells.error(self.spacing, self.strip, height)) for cells in self.cells(self.c)]
-        quick = self._turned(h, nodes, errors)
-        if quick is not None:
-            return quick
-        columns = _powers([acb(0, arb(h) * loss).exp() for loss in self.losses], BLOCK)
-        starts = _powers([acb(0, BLOCK * arb(h) * loss).exp() for loss in self.losses], rows)
-        turns = acb_mat(self.number, BLOCK, [value for row in zip(*columns) for value in row])
-        found = []
-        for weights, error in zip(self.weights, errors):
-            table = acb_mat(rows, self.number, [w * x for start in starts for w, x in zip(weights, start)]) * turns
-            slack = acb(arb(0, error), arb(0, error))
-            found.append([table[n // BLOCK, n % BLOCK] + slack for n in range(nodes + 1)])
-        return list(zip(*found))
-
-    def _turned(self, h: float, nodes: int, errors: list[arb]) -> list[tuple[acb, acb]] | None:
-        """The same from sums in pairs of doubles (native/steps.h); None where points are not known well enough.
-
-        At node n points are off by n times what the first turn is known to, and 2^-99; sums are as in proofs.h.
-        """
-        native = compiled_steps()
-        turns = [acb(0, arb(h) * loss).exp() for loss in self.losses]
-        rows = [*self.weights, [turn.real for turn in turns], [turn.imag for turn in turns]]
-        off = 2 * max(x.rad() for row in rows[2:] for x in row) + arb(2) ** -99
-        lost = nodes * off + arb(2) ** -98 + arb(self.number + 4) ** 2 * arb(2) ** -104
-        if native is None or not lost < arb(2) ** -40:
-            return None
-        pairs = [np.array([(high, float(x - high)) for x in row for high in (float(x),)]).T for row in rows]
-        found, slack = native.step_sums("twice_turned", np.concatenate(pairs), nodes + 1, 8), []
-        for error, weights in zip(errors, self.weights):
-            total = sum(weights, arb(self.number * TINY))
-            slack.append(arb(0, (error + 2 * total.rad() + lost * total.abs_upper()).abs_upper()))
-        parts = [[arb(x) + arb(y) for x, y in zip(*found[k : k + 2].tolist())] for k in (0, 2, 4, 6)]
-        return [(acb(a + slack[0], b + slack[0]), acb(c + slack[1], d + slack[1])) for a, b, c, d in zip(*parts)]
+        exponents = [acb(0, arb(h)) * loss for loss in self.losses]
+        errors = [self.error(cells, nodes * h) for cells in self.cells(self.c)]
+        whole, part = (turned_sums(weights, exponents, nodes) for weights in self.weights)
+        slack = [acb(arb(0, error), arb(0, error)) for error in errors]
+        return [(one + slack[0], other + slack[1]) for one, other in zip(whole, part)]
 
 
-def _powers(factors: list[acb], count: int) -> list[list[acb]]:
-    """Rows of powers 0, 1, ..., count - 1."""
-    rows = [[acb(1)] * len(factors)]
-    for _ in range(count - 1):
-        rows.append([value * factor for value, factor in zip(rows[-1], factors)])
-    return rows
+def _beyond(place: acb) -> acb:
+    """P(g > place) of a normal g, as an analytic function to the right of 0: there it is at most e^(-place^2/2)/2."""
+    fallen = (place.imag * place.imag - place.real * place.real) / 2
+    if fallen < -ctx.prec:
+        return acb(arb(0, (fallen.exp() / 2).abs_upper()), arb(0, (fallen.exp() / 2).abs_upper()))
+    return (place / arb(2).sqrt()).erfc() / 2
 
 
 def _exp_up(log: float) -> arb:
@@ -214,20 +196,27 @@ class BallBand:
             rest = c * c.log() - (1 + c) * (1 + c).log()
             return arb(found.abs_upper()) * (self._level(self.c) + rest).exp()
 
-    def value(self) -> arb:
-        """The integral."""
+    def value(self, ended: bool = False) -> arb:
+        """The integral; the lines beside it may have to be where windows end the moments."""
         band, c = self.band, self.c
-        h, beside, _, _, digits, _ = band.spacing(c, self.log_delta, GOAL)
+        h, beside, _, _, digits, _ = band.spacing(c, self.log_delta, GOAL, ended)
         nodes = math.ceil(self._height(digits) / h)
         steps = self._prepared(nodes * h, digits)
         if not sum(one.number for one in steps) * nodes < MOST_PRODUCTS:
-            raise TooMany
+            raise ArithmeticError("too many nodes")
         with ctx.workprec(int((digits + math.log(sum(self.counts))) / math.log(2.0)) + 60):
             for one in steps:
                 one.weigh()
+            error, step = arb(0), arb(h)
+            for order in (c - beside, c + beside):
+                gone = self._gone([(acb(m), acb(part)) for m, part in (one.real(order) for one in steps)])
+                error += arb(gone.real.abs_upper()) * self._level(order).exp() / order
+            apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
+            error = error / 2 / ((2 * arb.pi() * apart / step).exp() - 1)
+            if not ended and not error < arb(2.0 - GOAL).exp():
+                return self.value(ended=True)
             known = [one.moments(h, nodes) for one in steps]
-            total, step = arb(0), arb(h)
-            level = self._level(c)
+            total, level = arb(0), self._level(c)
             origin = self.pairs(acb(c)).real
             for n in range(nodes + 1):
                 s = acb(c, step * n)
@@ -235,12 +224,6 @@ class BallBand:
                 value = (factor * self._gone([row[n] for row in known])).real
                 total += value / 2 if n == 0 else value
             total *= step / arb.pi() * level.exp()
-            error = arb(0)
-            for order in (c - beside, c + beside):
-                gone = self._gone([(acb(m), acb(part)) for m, part in (one.real(order) for one in steps)])
-                error += arb(gone.real.abs_upper()) * self._level(order).exp() / order
-            apart = arb(min(c - (c - beside), (c + beside) - c)) * (1 - arb(UP))
-            error = error / 2 / ((2 * arb.pi() * apart / step).exp() - 1)
             return total + arb(0, (error + self._beyond(steps, nodes * h)).abs_upper())
 
     def _gone(self, moments: list[tuple[acb, acb]]) -> acb:
@@ -253,7 +236,7 @@ class BallBand:
             kept += count * (-share).log1p() if small else acb(0)
         if small:
             return -product * kept.expm1()
-        rest = acb(1)
+        rest = acb(0 if math.isinf(self.band.lows[0]) else 1)  # nothing is below the last band
         for (whole, inside), count in zip(moments, self.counts):
             rest *= (whole - inside) ** count
         return product - rest
@@ -276,10 +259,10 @@ class BallBand:
             for one, _, log_moment, share in looks:
                 worst += (one.count - 1) * one.falls(height, log_moment, log_moment + math.log1p(-min(share, 1 - UP)))
             low, high = (low, height) if worst < -GOAL else (height, high)
-            if high < 1.15 * low:
+            if high < 1.15 * low or -GOAL - 1.0 < worst < -GOAL:
                 return high
             height = math.sqrt(low * high) if 0.0 < low < high < math.inf else height * (1.5 if low else 1.0 / 1.5)
-        raise TooMany
+        raise ArithmeticError("too many nodes")
 
     def _beyond(self, steps: list[BandStep], height: float) -> arb:
         """(1/pi) times the sum of |F| h beyond the last node: bounds of |m| fall, as does a Gaussian pair's |e^K|."""

@@ -1,8 +1,6 @@
 """Rigorous ends of delta along a straight line, in ball arithmetic: steps of any kind, and Gaussian pairs.
 
-Outputs too rare to count are left out and charged; sums stand for integrals with bounds from lines beside them
-(derived: docs/math/subsampled). Choices are made in doubles and cost width at worst. Where a line would need too many
-nodes, `ball_bands` may do.
+Derived: docs/math/subsampled. Choices are made in doubles and cost width at worst.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import Enclosure, from_scaled
 from gaussveil.spectrum.subsampled.line_cells import UP, Cells
 from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.spectrum.subsampled.turned_sums import PAIRED, turned_sums
 from gaussveil.spectrum.work import check_work
 
 GOAL = 30.0  # e-foldings between delta and each error
@@ -27,7 +26,6 @@ TIGHT = 1e-10  # relative width with which one attempt is enough
 MOST_PRODUCTS = 2_500_000
 MOST_LOST = 100.0
 MOST_POINTS = 100_000  # where a step is looked at in doubles
-TURNS = 24  # after which turned weights are computed anew
 STRIPS = np.array([0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95])
 
 
@@ -84,10 +82,9 @@ class LineStep:
         for strip in STRIPS * min(0.95 * math.pi * noise, 8.0):
             cost = max(self.cells.beside(strip, height) - self.value, 0.0)
             found = max(found, (2.0 * math.pi * strip / (digits + math.log(self.count) + cost + 3.0), float(strip)))
-        turning = sum(p if p <= 0.5 else 1.0 for p in self.cells.at_cut) * height / noise
-        self.spacing, self.strip = min(found[0], 1.9 * math.pi / (0.5 * found[1] + turning)), found[1]
+        self.spacing, self.strip = min(found[0], 1.9 * math.pi / self.cells.growth(found[1], height)), found[1]
         self.number = math.ceil((self.cut - self.low) / self.spacing)
-        self.low = self.cut - (self.number - 0.5) * self.spacing
+        self.low = self.cut - self.number * self.spacing
         self.cells = Cells(self.step, c, self.low, self.cut)
         return self.number
 
@@ -262,27 +259,27 @@ class LineIntegral:
             grown = max(grown, found.value - order * self.epsilon - math.log(order))
         self.tilted(c)
         h = 2.0 * math.pi * beside / (GOAL + max(grown - self.log_delta, 1.0))
-        last = self._height(c, at, self.log_delta - GOAL - at.value + c * self.epsilon)
-        if not last < h * MOST_PRODUCTS / 30.0:
+        last = self._height(c, at, self.log_delta - GOAL - at.value + c * self.epsilon, h * MOST_PRODUCTS / 30.0)
+        if not last < math.inf:
             return None
         nodes = math.ceil(last / h)
         points = sum(one.prepare(c, nodes * h, digits) for one in self.steps)
-        if points * nodes > MOST_PRODUCTS:
+        bits = int((digits + math.log(sum(one.count for one in self.steps))) / math.log(2.0)) + 50
+        if points * nodes > (MOST_PRODUCTS if bits <= PAIRED else MOST_PRODUCTS // 3):
             return None
-        uses = math.log(sum(one.count for one in self.steps))
-        with ctx.workprec(int((digits + uses) / math.log(2.0)) + 50):
+        with ctx.workprec(bits):
             for one in self.steps:
                 one.weigh(c, beside)
             return self._sum(c, peak, h, nodes, beside)
 
-    def _height(self, c: float, at: Tilted, goal: float) -> float:
-        """Where what is left should have fallen to e^goal, by the bounds of `_beyond` in doubles."""
-        height = 1.0 / math.sqrt(at.bend)
+    def _height(self, c: float, at: Tilted, goal: float, most: float) -> float:
+        """Where what is left should have fallen to e^goal, by the bounds of `_beyond`; infinite above most."""
+        height, low, high = 1.0 / math.sqrt(at.bend), 0.0, math.inf
         cells = [Cells(one.step, c, one.low, one.cut) for one in self.steps]
         looks = [one.look(c, self.log_delta, self.digits) for one in self.steps]
         ratios = [(2.0 * look.fourth + 6.0 * look.bend**2) / (24.0 * look.bend) for look in looks if look is not None]
         middle = math.sqrt(0.5 / max(ratios))
-        while height < 1e9 * max(c, 1.0):
+        while height < most:
             fallen = float(self.pair_exponent(acb(c, height)).real.mid() - self.pair_exponent(acb(c)).real.mid())
             rest = fallen
             for one, cell, look, ratio in zip(self.steps, cells, looks, ratios):
@@ -290,9 +287,10 @@ class LineIntegral:
                 least = min(height**2 * (1.0 - ratio * height**2), middle**2 * (1.0 - ratio * middle**2))
                 fallen -= 0.5 * one.count * look.bend * least if height < middle else math.inf
                 rest += one.count * cell.falls(max(height, middle), look.value)
-            if max(fallen, rest) < goal + math.log(height):
-                return height
-            height *= 1.06
+            low, high = (low, height) if max(fallen, rest) < goal + math.log(height) else (height, high)
+            if high < 1.06 * low or low == 0.0:
+                return high
+            height = math.sqrt(low * high) if high < math.inf else 1.4 * height
         return math.inf
 
     def _sum(self, c: float, peak: float, h: float, nodes: int, beside: float) -> Enclosure | None:
@@ -305,8 +303,9 @@ class LineIntegral:
             middle = one.moments[0].mid()
             slack = one.cells.error(one.spacing, one.strip, nodes * h)
             radius = arb(0, (_exp_up(slack) / middle).abs_upper())
-            angles = [step * (loss - one.mean) for loss in one.losses]
-            known.append(_rotated([w / middle for w in one.weights], angles, nodes, acb(radius, radius)))
+            exponents = [acb(0, step * (loss - one.mean)) for loss in one.losses]
+            sums = turned_sums([acb(weight / middle) for weight in one.weights], exponents, nodes)
+            known.append([value + acb(radius, radius) for value in sums])
         drift = sum((one.count * arb(one.mean) for one in self.steps), arb(0)) - self.epsilon
         total = arb(0)
         for n in range(nodes + 1):
@@ -355,16 +354,3 @@ class LineIntegral:
         for one in self.steps:
             size += one.count * arb(one.cells.falls(far, float(one.moments[0].log().mid())))
         return (found + size.exp() / far) / arb.pi()
-
-
-def _rotated(weights: list[arb], angles: list[arb], nodes: int, slack: acb) -> list[acb]:
-    """Sums of the weights, turned once more at each node, with their error; rectangles grow by each turn."""
-    found: list[acb] = []
-    turns = [acb(0, angle).exp() for angle in angles]
-    for n in range(nodes + 1):
-        if n % TURNS == 0:
-            check_work()
-            turned = [weight * acb(0, n * angle).exp() for weight, angle in zip(weights, angles)]
-        found.append(sum(turned, slack))
-        turned = [weight * turn for weight, turn in zip(turned, turns)]
-    return found

@@ -18,7 +18,6 @@ from gaussveil.spectrum.subsampled.bands import (
     Spacing,
     Tilt,
     chosen_bands,
-    lower_cap,
 )
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
@@ -37,13 +36,13 @@ class LineMoments:
 
     def __init__(self, band: Band, index: int, c: float, spacing: float, height: float) -> None:
         (step, count), cap = band.parts.steps[index], band.caps[index]
-        low, high = band.coarse[index].range(c)
+        self.low, (low, high) = band.lows[index], band.coarse[index].range(c)
         low, high = min(low, -REACH), max(high, min(REACH, float(band.coarse[index].z[-1])))  # `missing` is of all that
         apart = band.coarse[index].spacing(c, height, count)
         self.fits = (high - low) < MOST_POINTS * apart
         if not self.fits:
             return
-        self.points, self.between = Points(step, cap, (low, high), apart), spacing
+        self.points, self.between = Points(step, cap, self.low, (low, high), apart), spacing
         points = self.points
         self.exponent = points.base + c * points.loss
         whole, self.inside = np.exp(points.whole), np.exp(points.inside + self.exponent)
@@ -64,6 +63,8 @@ class LineMoments:
         rounding = (self.errors[0] + last * self.errors[1]) / size
         moved = ((self.inner[0] + last * self.inner[1]) / size + np.abs(share) * rounding) / np.abs(1.0 - share)
         kept = log_one_plus(-share)
+        if math.isinf(self.low):  # nothing is below the last band
+            kept, moved = np.full_like(kept, -1e3), np.zeros_like(moved)
         kept = np.where(np.isfinite(kept), kept, -1e3)
         return log_one_plus(above).ravel(), kept.ravel(), rounding.ravel(), moved.ravel()
 
@@ -112,7 +113,7 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     if len(band.coarse) == 1 and not band.parts.gaussians.energy.size:
         (step, count), points = band.parts.steps[0], band.coarse[0]
         coarse = np.array([points.z, points.base, points.loss, points.whole, points.inside])
-        numbers = lower_cap(step, band.caps[0]), c, band.epsilon, count, points.missing, spacing.between, digits, peak
+        numbers = band.lows[0], c, band.epsilon, count, points.missing, spacing.between, digits, peak
         found = step.compiled("line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], *numbers, ENDING)
         if found is not None:
             real, imaginary, rounding = found[:3, : max(int(found[3, 0]), 0)]
@@ -215,7 +216,7 @@ def band_lines(parts: Parts, epsilon: float, chosen: Chosen | None = None) -> Li
     chosen = chosen or chosen_bands(parts, epsilon)
     if chosen is None:
         return Lines([], math.inf, epsilon)
-    rest = [tilt for _, tilt in [*chosen.negligible, chosen.below]]
+    rest = [tilt for _, tilt in chosen.negligible + ([chosen.below] if chosen.below else [])]
     found = []
     for band, c in chosen.bands:
         line = line_of(band, c, chosen.log_delta)

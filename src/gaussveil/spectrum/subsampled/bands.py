@@ -1,11 +1,11 @@
 """Few steps that count: delta as a sum over bands of the largest output, each along its own straight line.
 
-Windows below caps that fall step by step split delta into positive terms, what outputs give the largest of which lies
-in one band; each line falls like a Gaussian, at a tilt that suits the band (derived: docs/math/subsampled).
+Derived: docs/math/subsampled.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -20,10 +20,12 @@ from gaussveil.typing import Floats
 
 HEIGHT = 1.5  # of a band, at most
 MOST_BANDS = 40
+MOST_NODES = 1500  # foreseen for a line that takes all below a cap: it takes a third of them
 DIGITS = 32.0  # e-foldings between delta and what a line leaves out
 ENDING = 36.0  # the same for what is not charged: sums over outputs, and outputs beyond a window's end
 NEGLIGIBLE = 31.0  # e-foldings below delta at which a band is only bounded
 WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
+JOINED = 2.0  # e-foldings by which that of all below a cap may exceed the bands' where one line takes it all
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
 SHIFTS = np.array([0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85])  # of lines beside the line, over c
@@ -36,9 +38,9 @@ def lower_cap(step: Step, cap: float) -> float:
     return cap - (HEIGHT if cap - HEIGHT > step.knee else min(HEIGHT, 1.2 * step.noise_multiplier))
 
 
-def windows(z: Floats, cap: float, step: Step) -> tuple[Floats, Floats]:
+def windows(z: Floats, cap: float, low: float, step: Step) -> tuple[Floats, Floats]:
     """The window below the cap, and the part of it that is not in the one below the lower cap."""
-    top, bottom = (cap - z) / step.edge, (lower_cap(step, cap) - z) / step.edge
+    top, bottom = (cap - z) / step.edge, (low - z) / step.edge
     normal = scipy.special.ndtr
     return normal(top), np.where(top + bottom > 0.0, normal(-bottom) - normal(-top), normal(top) - normal(bottom))
 
@@ -57,12 +59,12 @@ class Means(NamedTuple):
 class Points:
     """Outputs of a step between two ends: losses, and weights up to the cap and in the band."""
 
-    def __init__(self, step: Step, cap: float, ends: tuple[float, float], spacing: float) -> None:
+    def __init__(self, step: Step, cap: float, low: float, ends: tuple[float, float], spacing: float) -> None:
         self.step, self.z = step, np.arange(ends[0], ends[1], spacing)
-        found = step.compiled("points", self.z[None], self.z.size, 4, cap, lower_cap(step, cap))
+        found = step.compiled("points", self.z[None], self.z.size, 4, cap, low)
         if found is None:
             first, second = step.logs(self.z)
-            found = np.array([first, first - second, *np.log(windows(self.z, cap, step))])
+            found = np.array([first, first - second, *np.log(windows(self.z, cap, low, step))])
         self.base, self.loss = found[:2]
         self.whole, self.inside = found[2:] + (math.log(spacing / math.sqrt(2.0 * math.pi)) - 0.5 * self.z**2)
         self.missing = float(scipy.special.ndtr(-cap / math.hypot(1.0, step.edge)))  # 1 - E W: what the sum lacks
@@ -98,9 +100,9 @@ class Points:
 
         At z + i d a term grows by e^(d^2/2) of the density, as much of the window, and e^(height |Im L|).
         """
-        sizes = [self.base + order * self.loss + part for part in (self.whole, self.inside)]
+        excess, first, last = self._counting(order)
         strips, turned, window = self._turned
-        cost = np.max(np.maximum(*(size - size.max() for size in sizes)) + height * turned, axis=1) + window
+        cost = np.max((excess + height * turned)[:, first : last + 1], axis=1) + window
         return float(np.max(2.0 * math.pi * strips / (ENDING + math.log(count) + cost)))
 
     @cached_property
@@ -127,25 +129,32 @@ class Points:
 
     def range(self, order: float) -> tuple[float, float]:
         """Where terms of either moment at a real order count."""
+        _, first, last = self._counting(order)
+        return float(self.z[first]), float(self.z[last])
+
+    def _counting(self, order: float) -> tuple[Floats, int, int]:
+        """By how much the larger term of each point is below its top, and the first and last one that count."""
         sizes = [self.base + order * self.loss + part for part in (self.whole, self.inside)]
-        places = np.flatnonzero(np.maximum(*(size - size.max() for size in sizes)) >= -0.5 * REACH * REACH)
-        return float(self.z[max(places[0] - 1, 0)]), float(self.z[min(places[-1] + 1, self.z.size - 1)])
+        excess = np.maximum(*(size - size.max() for size in sizes))
+        places = np.flatnonzero(excess >= -0.5 * REACH * REACH)
+        return excess, max(int(places[0]) - 1, 0), min(int(places[-1]) + 1, self.z.size - 1)
 
 
 @lru_cache(maxsize=256)
-def _coarse(step: Step, cap: float, ends: tuple[float, float]) -> Points:
-    return Points(step, cap, ends, 0.8 * step.edge)
+def _coarse(step: Step, cap: float, low: float, ends: tuple[float, float]) -> Points:
+    return Points(step, cap, low, ends, 0.8 * step.edge)
 
 
 class Band:
-    """Outputs, composed, the largest of which lies between two caps of each step."""
+    """Outputs, composed, the largest of which lies between two caps of each step; the last one holds all below."""
 
-    def __init__(self, parts: Parts, caps: list[float], epsilon: float, log_delta: float) -> None:
+    def __init__(self, parts: Parts, caps: list[float], epsilon: float, log_delta: float, last: bool = False) -> None:
         self.parts, self.caps, self.epsilon, self.log_delta = parts, caps, epsilon, log_delta
-        self.coarse = []
+        self.coarse, self.lows = [], []
         for (step, _), cap in zip(parts.steps, self.caps):
             ends = (-REACH - (40.0 if step.backward else 0.0), cap + ENDED * step.edge)
-            self.coarse.append(_coarse(step, cap, ends))
+            self.lows.append(-math.inf if last else lower_cap(step, cap))
+            self.coarse.append(_coarse(step, cap, self.lows[-1], ends))
 
     def real(self, orders: Floats) -> tuple[Floats, Floats, Floats]:
         """At real orders: logs of the band's moment, its slopes, and logs of the moment of all up to the cap.
@@ -169,21 +178,22 @@ class Band:
         gone = np.maximum(-np.expm1(kept), 1e-300)
         return whole + np.log(gone), slope + np.exp(kept) / gone * pull, whole
 
-    def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt]:
-        """c > 0 next to the minimum of log moment - c eps - log c(1+c); and a tilt that suits all up to the cap."""
+    def saddle(self, start: float, reach: float) -> tuple[Tilt, Tilt, Tilt]:
+        """c > 0 next to the least log moment - c eps - log c(1+c); of all up to the cap, too, and where that ends."""
         native = compiled_steps()
         if native is not None and len(self.coarse) == 1 and not self.parts.gaussians.energy.size:
             numbers = self.parts.steps[0][1], self.epsilon, self.log_delta, ENDING, NEGLIGIBLE, start, reach
-            c, bound, order, least = native.step_sums("saddle", self.coarse[0].columns, 4, 1, *numbers)[0].tolist()
-            return Tilt(c, bound), Tilt(order, least)
-        limit, below = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf)
+            found = native.step_sums("saddle", self.coarse[0].columns, 6, 1, *numbers).reshape(3, 2).tolist()
+            return Tilt(*found[0]), Tilt(*found[1]), Tilt(*found[2])
+        limit, below, ended = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf), Tilt(1.0, math.inf)
         middle = min(math.log(start), limit - 0.1)
         for _ in range(12):
             c = np.exp(np.minimum(middle + np.linspace(-reach, reach, 13), limit - 0.02))
             value, slope, whole = self.real(c)
             rest = c * np.log(c) - (1.0 + c) * np.log1p(c) - c * self.epsilon
-            least = int(np.argmin(whole + rest))
-            below = min(below, Tilt(float(c[least]), float((whole + rest)[least])), key=lambda tilt: tilt.bound)
+            tilts = [Tilt(*pair) for pair in zip(c.tolist(), (whole + rest).tolist())]
+            below = min(below, *tilts, key=lambda tilt: tilt.bound)
+            ended = min([ended, *itertools.compress(tilts, np.isfinite(slope))], key=lambda tilt: tilt.bound)
             force = c * (slope - self.epsilon) - 1.0 - c / (1.0 + c)
             spent = (force <= 0.0) & (value - c * self.epsilon < self.log_delta - 2.0 * NEGLIGIBLE)
             first = 1 + int(np.max(np.flatnonzero(force <= 0.0), initial=-1))
@@ -206,13 +216,16 @@ class Band:
             else:
                 low, high = math.log(c[first - 1]), math.log(c[first])
                 middle, reach = 0.5 * (low + high), 0.5 * (high - low)
-        return Tilt(float(c[place]), float((value + rest)[place])), below
+        return Tilt(float(c[place]), float((value + rest)[place])), below, ended
 
-    def spacing(self, c: float, log_delta: float, goal: float) -> Spacing:
-        """The widest spacing of nodes that the lines beside the line allow, for a goal of e-foldings below delta."""
+    def spacing(self, c: float, log_delta: float, goal: float, ended: bool = False) -> Spacing:
+        """The widest spacing of nodes that lines beside it (on which windows end) allow, for a goal of e-foldings."""
         shifts = c * SHIFTS[c * (1.0 + SHIFTS) < self.parts.gaussians.highest_order]
-        values, _, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
+        values, slopes, _ = self.real(np.concatenate([[c], c - shifts, c + shifts]))
         below, above = values[1 : 1 + shifts.size], values[1 + shifts.size :]
+        within = np.isfinite(slopes[1 + shifts.size :])
+        if ended and within.any():
+            shifts, below, above = shifts[within], below[within], above[within]
         peak = float(values[0]) - math.log(c) - math.log1p(c)
         digits = max(goal + peak - c * self.epsilon + math.log(c) - log_delta, 3.0)
         grown = np.maximum(below + shifts * self.epsilon, above - shifts * self.epsilon) - peak
@@ -221,6 +234,12 @@ class Band:
         columns = np.array([between, shifts, below, above])
         widest, shift, low, high = columns[:, np.argmax(between)].tolist() if shifts.size else [0.0] * 4
         return Spacing(widest, shift, low, high, digits, peak - c * self.epsilon)
+
+    def nodes(self, c: float) -> float:
+        """About how many nodes the line of all outputs up to the caps takes."""
+        spacing = self.spacing(c, self.log_delta, DIGITS)
+        each = spacing.digits / sum(count for _, count in self.parts.steps)
+        return max(points.height(c, each) for points in self.coarse) / spacing.between
 
 
 class Tilt(NamedTuple):
@@ -246,24 +265,30 @@ class Chosen(NamedTuple):
 
     bands: list[tuple[Band, float]]
     negligible: list[tuple[Band, Tilt]]
-    below: tuple[Band, Tilt]
+    below: tuple[Band, Tilt] | None
     log_delta: float
 
 
 def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     """The bands of windowed parts; None where they would be too many."""
     found: list[tuple[Band, Tilt]] = []
-    most, start = -math.inf, 1.5
+    most, start, small_count = -math.inf, 1.5, all(step.replace for step, _ in parts.steps)
     caps = [parts.cap(step) for step, _ in parts.steps]
     if any(not cap <= FARTHEST for cap in caps):
         return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
-        tilt, below = band.saddle(start, NEXT if depth > 1 else 3.0)
-        level = most - WITHIN
-        if depth and below.bound < level - NEGLIGIBLE:
+        tilt, below, ended = band.saddle(start, NEXT if depth > 1 else 3.0)
+        level, last = most - WITHIN, []
+        negligible = depth > 0 and below.bound < level - NEGLIGIBLE
+        if depth and not negligible and small_count and ended.bound < max(most, tilt.bound) + JOINED:
+            joined = max(level, ended.bound - WITHIN)
+            last = [(Band(parts, caps, epsilon, joined, last=True), ended.order)]
+            level, last = (joined, last) if last[0][0].nodes(ended.order) < MOST_NODES else (level, [])
+        if negligible or last:
             counts = [(one, at.order) for one, at in found if at.bound >= level - NEGLIGIBLE]
-            return Chosen(counts, [one for one in found if one[1].bound < level - NEGLIGIBLE], (band, below), level)
+            rest = [one for one in found if one[1].bound < level - NEGLIGIBLE]
+            return Chosen(counts + last, rest, (band, below) if negligible else None, level)
         found.append((band, tilt))
         start = tilt.order * (tilt.order / found[-2][1].order if depth else 1.5)
         most = max(most, tilt.bound)

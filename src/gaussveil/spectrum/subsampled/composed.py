@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,10 @@ def step_of(source: Any) -> Step | None:
     base = source.base
     if base.batch_shape or np.any(np.asarray(base.variance_gap) != 0.0) or not SMALLEST_RATE <= source.rate < 1.0:
         return None
-    energy = math.fsum(np.ravel(np.asarray(base.energy, dtype=np.float64)))
-    if not 1e-12 <= energy <= 1e4:
+    energies = np.ravel(np.asarray(base.energy, dtype=np.float64)).tolist()
+    if not 1e-12 <= math.fsum(energies) <= 1e4:
         return None
-    multiplier = 1.0 / math.sqrt(energy)
-    while multiplier * multiplier * energy > 1.0:  # less noise costs more
+    energy, multiplier = sum(map(Fraction, energies)), 1.0 / math.sqrt(math.fsum(energies))
+    while Fraction(multiplier) ** 2 * energy > 1:  # less noise costs more
         multiplier = math.nextafter(multiplier, 0.0)
     return Step(multiplier, source.rate, backward=source.backward)

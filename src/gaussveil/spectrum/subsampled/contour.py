@@ -1,7 +1,6 @@
 """The contour integral of delta for compositions with random batches, along s(u) = c + i w sinh u.
 
-Where many steps share the loss, such a line falls like a Gaussian; where few do, `bands` split it. K at the nodes does
-not depend on epsilon, so one set of nodes serves a root search. Every sum is compared with that over half its nodes.
+K at the nodes does not depend on epsilon: one set serves a root search. Sums are compared with those of half the nodes.
 """
 
 from __future__ import annotations

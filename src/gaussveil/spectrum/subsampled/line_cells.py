@@ -15,12 +15,18 @@ from gaussveil.typing import Floats
 
 CELLS = 1500
 UP = 1e-9  # by which logs of bounds in doubles are raised
+STEEPEST = 2.331122  # where (1 - cos th)/th is largest
 PATHS = 0.49 * math.pi * np.geomspace(1e-3, 1.0, 16)  # Im z over sigma
 
 
 def _log_sum(logs: Floats) -> float:
     top = float(np.max(logs))
     return top + math.log(float(np.exp(logs - top).sum())) + UP if math.isfinite(top) else top
+
+
+def _damping(turns: float) -> float:
+    """log of 1/(e^turns - 1)."""
+    return -turns - math.log1p(-math.exp(-turns)) + UP
 
 
 class Window(NamedTuple):
@@ -65,11 +71,12 @@ class Cells:
         one, other = expit((edges - step.knee) / noise), expit((-edges - step.knee) / noise)
         if step.backward:
             level, left, ends, under = -c * here[:-1], -c * step.floor, -here, -c * here[1:]
-            at_cut = -c * here[-1]
+            at_cut, at_low = -c * here[-1], -c * here[0]
         else:
             back = c * there if step.replace else 0.0 * there
             level, under = (1.0 + c) * here[1:] - back[1:], (1.0 + c) * here[:-1] - back[:-1]
-            left, at_cut = (1.0 + c) * here[0] - back[0], level[-1]
+            at_cut, at_low = level[-1], under[0]
+            left = at_low
             ends = here - there if step.replace else here
         near = np.where(edges[:-1] * edges[1:] <= 0.0, 0.0, np.minimum(np.abs(edges[:-1]), np.abs(edges[1:])))
         far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
@@ -90,6 +97,7 @@ class Cells:
         self.mass = np.append(self.left, mass) - 0.5 * math.log(2.0 * math.pi)
         self.left -= 0.5 * math.log(2.0 * math.pi)
         self.top = at_cut - 0.5 * cut * cut - 0.5 * math.log(2.0 * math.pi) + top
+        self.bottom = at_low - 0.5 * low * low - 0.5 * math.log(2.0 * math.pi) + bottom
         self.high = [np.append(one[0], one[1:])]
         self.least = [np.append(0.0, one[:-1])]
         if step.replace:
@@ -97,7 +105,7 @@ class Cells:
             self.least.append(np.append(other[0], other[1:]))
         self.shares = [_spread(low_, high_) for low_, high_ in zip(self.least, self.high)]
         self.negative = c if step.backward or step.replace else 0.0
-        self.at_cut = [one[-1], other[-1]] if step.replace else [one[-1]]
+        self.at_cut, self.at_low = ([one[k], other[k]] if step.replace else [one[k]] for k in (-1, 0))
         most = -low / noise - step.floor if step.replace else max(-step.floor, abs(float(here[0])))
         self.ends = np.append(most, np.maximum(np.abs(ends[:-1]), np.abs(ends[1:])))
 
@@ -116,32 +124,49 @@ class Cells:
         return sum(np.where(p <= 0.5, p * turn, turn - (1.0 - p) * math.sin(turn)) for p in self.high)
 
     def beside(self, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
-        """log of the integral of |f| |L - mean|^power at a distance from the real outputs, for |Im s| <= height."""
+        """log of the integral of |f| |L - mean|^power at a distance from [low, cut], for |Im s| <= height."""
         turn = strip / self.step.noise_multiplier
         logs = self.mass + self._grown(strip) + self.negative * self._shrunk(turn, self.shares[-1:])
         logs = logs + height * self._turned(turn)
         if power:
             away = self.ends + abs(mean) + self._shrunk(turn, self.shares) + self._turned(turn)
             logs = logs + power * np.log(away)
-            logs[0] += math.log(2.0)
-        return _log_sum(logs)
+        return _log_sum(logs[1:])
 
     def error(self, spacing: float, strip: float, height: float, power: int = 0, mean: float = 0.0) -> float:
         """log of how far the sum is from the integral over z < cut."""
-        noise, turn = self.step.noise_multiplier, strip / self.step.noise_multiplier
-        rate = 2.0 * math.pi / spacing - 0.5 * self.bend * strip
-        rate -= height * sum(p if p <= 0.5 else 1.0 for p in self.at_cut) / noise
+        turn, parts = strip / self.step.noise_multiplier, [self.left]
+        if power:
+            parts[0] += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
+        rate = 2.0 * math.pi / spacing - self.growth(strip, height)
         if not rate > 0.0:
             return math.inf
-        damping = -(2.0 * math.pi * strip / spacing) + math.log(2.0) + 1e-6
-        shares = [p * (1.0 - p) for p in self.at_cut]
-        ending = math.log(2.0 / rate) + self.top + self.negative * float(self._shrunk(turn, shares[-1:]))
-        rest = self.left
-        if power:
-            away = self.ends[-1] + abs(mean) + float(self._shrunk(turn, shares)) + len(shares) * turn
-            ending += power * math.log(away)
-            rest += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
-        return _log_sum(np.array([self.beside(strip, height, power, mean) + damping, ending, rest]))
+        for top, away, most in ((self.top, self.ends[-1], self.at_cut), (self.bottom, self.ends[0], self.at_low)):
+            parts.append(math.log(2.0 / rate) + top)
+            if power:
+                shares = [p * (1.0 - p) for p in most]
+                parts[-1] += power * math.log(away + abs(mean) + float(self._shrunk(turn, shares)) + len(most) * turn)
+        damping = _damping(2.0 * math.pi * strip / spacing) + math.log(2.0)
+        return _log_sum(np.array([self.beside(strip, height, power, mean) + damping, *parts]))
+
+    def error_aside(self, spacing: float, reach: float) -> float:
+        """The same at all heights, for outputs moved by half the reach, to where |e^{sL}| falls with Im s."""
+        turn, grown = reach / self.step.noise_multiplier, np.broadcast_to(self._grown(reach), self.mass.shape)
+        damping, parts = _damping(math.pi * reach / spacing), [self.left]
+        for top, most, over in ((self.top, self.at_cut, grown[-1]), (self.bottom, self.at_low, grown[1])):
+            shrunk = self.negative * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])]))
+            parts.append(math.log(spacing / math.pi + 0.5 * reach) + top + float(over) + shrunk)
+        return _log_sum(np.array([*(self.beside(strip, 0.0) + damping for strip in (0.0, reach)), *parts]))
+
+    def growth(self, strip: float, height: float) -> float:
+        """How fast |f| grows beside its ends at most, up to a distance: log over distance."""
+        noise, turn, found = self.step.noise_multiplier, strip / self.step.noise_multiplier, []
+        place = min(turn, STEEPEST)
+        steepest = (1.0 - math.cos(place)) / place / (1.0 - math.cos(turn)) * (1.0 + UP)
+        for most in (self.at_cut, self.at_low):
+            shrunk = self.negative * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])])) * steepest
+            found.append((height * sum(p if p <= 0.5 else 1.0 for p in most) + shrunk) / noise)
+        return 0.5 * self.bend * strip * (1.0 + UP) + max(found)
 
     @cached_property
     def _paths(self) -> tuple[Floats, Floats, Floats]:
