@@ -105,12 +105,7 @@ def prepare(command: str, folder: Path) -> None:
         pq.write_table(pa.table(table), folder / "readings.parquet")
 
 
-RUN = [name for name in DOCS if name not in (*SERVED, "stream spark", "studio")]
-
-
-@pytest.mark.parametrize(  # test_demo.py runs the demo in every run, test_commands.py on the owner's own table
-    "command", [pytest.param(name, marks=pytest.mark.full if name == "demo" else ()) for name in RUN]
-)
+@pytest.mark.parametrize("command", [name for name in DOCS if name not in (*SERVED, "stream spark", "studio")])
 def test_the_example_runs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(folder)
     for step in (*BEFORE.get(command, ()), command):
