@@ -296,11 +296,9 @@ def _other_time(found: Sequence[re.Match[str]]) -> tuple[str, str | None]:
     else:
         year = "Y" if year_last else "y"
         orders = {"%d{0}%m{0}%" + year: ("second", "first"), "%m{0}%d{0}%" + year: ("first", "second")}
-    if mark == ".":  # points: day first
-        orders = dict([*orders.items()][:1])
     fitting = {
         form: sum(int(match[month]) <= 12 and int(match[day]) <= 31 for match in found)
-        for form, (month, day) in orders.items()
+        for form, (month, day) in [*orders.items()][: 1 if mark == "." else 2]  # points: day first
     }
     days = [form for form, count in fitting.items() if count == max(fitting.values()) and 2 * count > len(found)]
     if not days:

@@ -43,7 +43,8 @@ class Connection(sqlite3.Connection):
 
     path: Path
     file: tuple[int, int, int] | None = None
-    index: tuple[int, int, int] | None = None  # of its log
+    log: str = ""  # its index, which all who have the file open share
+    index: tuple[int, int, int] | None = None
     handle: int = -1  # through which the file is locked
     process: int
 
@@ -74,7 +75,7 @@ def _secured(connection: Connection) -> bool:
         fcntl.lockf(connection.handle, fcntl.LOCK_SH | fcntl.LOCK_NB, *SHARED)
     except (OSError, ValueError, StopIteration):
         return False
-    return connection.index == _identity(f"{os.path.realpath(connection.path)}-shm")
+    return connection.index == _identity(connection.log)
 
 
 def _taken(connection: Connection) -> bool:
@@ -258,7 +259,8 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        connection.index = connection.index or _identity(f"{os.path.realpath(self.path)}-shm")
+        connection.log = connection.log or f"{os.path.realpath(self.path)}-shm"
+        connection.index = connection.index or _identity(connection.log)
         return connection
 
     @property
