@@ -1,7 +1,4 @@
-"""The contour integral of delta for compositions with random batches, along s(u) = c + i w sinh u.
-
-K at the nodes does not depend on epsilon: one set serves a root search. Sums are compared with those of half the nodes.
-"""
+"""The contour integral of delta for compositions with random batches, along s(u) = c + i w sinh u."""
 
 from __future__ import annotations
 
@@ -229,7 +226,9 @@ class Contour:
             value, _, error = found.log_delta(epsilon)
             if math.isfinite(error) or not np.all(np.isfinite(found.cumulant)):
                 break
-            if count > NODES[2] and not abs(value - before) < 0.25:  # digits double with nodes
+            last = np.log(found.weight[-1] / found.order[-1] ** 2) + found.cumulant[-1] - found.order[-1] * epsilon
+            open_end = count > NODES[1] and self.at.centre > 0.0 and last.real > value - 18.0
+            if open_end or (count > NODES[2] and not abs(value - before) < 0.25):  # digits double with nodes
                 break
             before = value
             step = extent / count  # the nodes so far are every second one
