@@ -1,7 +1,8 @@
 """DP-SGD over the whole range of settings against references of 40 digits: refusals, sides and sizes of errors, CPU.
 
 The references are those of `tests/reference/training.json`, which mpmath made without any code of the package.
-EVERY=3 encloses every third of them only.
+EVERY=3 encloses every third of them only. Replaced records have no such references: random settings are answered, and
+an enclosure tells whether delta is reached there, and not yet at an epsilon smaller by 2e-9.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import statistics
 import time
 from pathlib import Path
@@ -22,6 +24,7 @@ from gaussveil.errors import GaussveilError
 REFERENCES = Path(__file__).parents[1] / "tests" / "reference" / "training.json"
 EVERY = int(os.environ.get("EVERY", "1"))
 EXACT = 1e-9
+REPLACED = 300
 Row = dict[str, Any]
 
 
@@ -66,6 +69,48 @@ def run() -> list[Row]:
         row("CPU seconds of an epsilon, largest", max(seconds["epsilon"]), 0.05, within(seconds["epsilon"], 0.05)),
         row("CPU seconds of an enclosure, median", statistics.median(seconds["enclosure"]), 2.0),
         row("CPU seconds of an enclosure, largest", max(seconds["enclosure"]), 2.0, within(seconds["enclosure"], 2.0)),
+        *replaced(),
+    ]
+
+
+def replaced() -> list[Row]:
+    """Records that are replaced, over the same range of settings."""
+    draws = random.Random(20)
+    exceeded, loose, widths = 0, 0, []
+    seconds: dict[str, list[float]] = {"epsilon": [], "enclosure": []}
+    for _ in range(REPLACED):
+        noise, rate, steps = (
+            math.exp(draws.uniform(*map(math.log, ends))) for ends in ((0.3, 100), (1e-5, 1), (1, 1e7))
+        )
+        delta, step = 10 ** -draws.uniform(0.5, 30.0), DPSGD(noise_multiplier=noise, sampling_rate=rate)
+        Accountant("replace").add(step, int(steps)).epsilon(min(10.0 * delta, 0.5))  # warm
+        run = Accountant("replace").add(step, int(steps))
+        start = time.process_time()
+        found = run.epsilon(delta)
+        seconds["epsilon"].append(time.process_time() - start)
+        start = time.process_time()
+        ends = run.enclose(found)
+        seconds["enclosure"].append(time.process_time() - start)
+        widths.append(float(ends.relative_width))
+        exceeded += float(ends.lower) > delta
+        loose += found > 0.0 and float(run.enclose(found * (1.0 - 2.0 * EXACT)).upper) < delta
+    all_of = f"replaced, of {REPLACED}"
+    return [
+        row(f"epsilons at which delta is exceeded, {all_of}", exceeded, 0),
+        row(f"epsilons above the truth by more than 2e-9, {all_of}", loose, 0),
+        row(f"largest relative width of an enclosure, {all_of}", max(widths), EXACT),
+        row(
+            "CPU seconds of an epsilon, replaced, largest",
+            max(seconds["epsilon"]),
+            0.05,
+            within(seconds["epsilon"], 0.05),
+        ),
+        row(
+            "CPU seconds of an enclosure, replaced, largest",
+            max(seconds["enclosure"]),
+            2.0,
+            within(seconds["enclosure"], 2.0),
+        ),
     ]
 
 
