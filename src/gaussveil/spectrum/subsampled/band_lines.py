@@ -28,7 +28,7 @@ MOST_BLOCKS = 200
 FIRST_ROWS = 8  # blocks of nodes that are taken together at first, at most
 MOST_POINTS = 100_000
 CLOSE = 0.7  # change of log delta over which one set of nodes is trusted
-SETTLED = 1e-8  # relative error with which lines are of use
+SETTLED = 3e-8  # relative error with which lines are of use
 
 
 class LineMoments:

@@ -138,13 +138,14 @@ class Cells:
         turn, parts = strip / self.step.noise_multiplier, [self.left]
         if power:
             parts[0] += power * math.log(self.ends[0] + abs(mean)) + math.log(2.0)
-        rate = 2.0 * math.pi / spacing - self.growth(strip, height)
+        steep, rate = (2.0 * math.pi / spacing - self.growth(strip, height, share) for share in (1.0, 0.0))
         if not rate > 0.0:
             return math.inf
         for top, away, most in ((self.top, self.ends[-1], self.at_cut), (self.bottom, self.ends[0], self.at_low)):
-            parts.append(math.log(2.0 / rate) + top)
+            shares = [p * (1.0 - p) for p in most]
+            apart = math.log(2.0 / rate) + self.negative * float(self._shrunk(turn, shares[-1:]))
+            parts.append(top + min(apart, math.log(2.0 / steep) if steep > 0.0 else math.inf))
             if power:
-                shares = [p * (1.0 - p) for p in most]
                 parts[-1] += power * math.log(away + abs(mean) + float(self._shrunk(turn, shares)) + len(most) * turn)
         damping = _damping(2.0 * math.pi * strip / spacing) + math.log(2.0)
         return _log_sum(np.array([self.beside(strip, height, power, mean) + damping, *parts]))
@@ -158,14 +159,15 @@ class Cells:
             parts.append(math.log(spacing / math.pi + 0.5 * reach) + top + float(over) + shrunk)
         return _log_sum(np.array([*(self.beside(strip, 0.0) + damping for strip in (0.0, reach)), *parts]))
 
-    def growth(self, strip: float, height: float) -> float:
-        """How fast |f| grows beside its ends at most, up to a distance: log over distance."""
-        noise, turn, found = self.step.noise_multiplier, strip / self.step.noise_multiplier, []
-        place = min(turn, STEEPEST)
+    def growth(self, strip: float, height: float, share: float = 1.0) -> float:
+        """How fast |f| grows beside its ends at most, up to a distance, with a share of what |B| shrinks by."""
+        found: list[float] = []
+        place = min(turn := strip / (noise := self.step.noise_multiplier), STEEPEST)
         steepest = (1.0 - math.cos(place)) / place / (1.0 - math.cos(turn)) * (1.0 + UP)
         for most in (self.at_cut, self.at_low):
-            shrunk = self.negative * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])])) * steepest
-            found.append((height * sum(p if p <= 0.5 else 1.0 for p in most) + shrunk) / noise)
+            shrunk = self.negative * float(self._shrunk(turn, [most[-1] * (1.0 - most[-1])])) * steepest * share
+            turned = sum(p if p <= 0.5 else 1.0 - (1.0 - p) * math.sin(turn) / turn for p in most)
+            found.append((height * turned * (1.0 + UP) + shrunk) / noise)
         return 0.5 * self.bend * strip * (1.0 + UP) + max(found)
 
     @cached_property
