@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
-from scipy.stats import binom
 
 from gaussveil import checks
 from gaussveil.errors import ParameterError
@@ -77,9 +76,10 @@ def refutes_surely(
 
     Hits fall below `few` or false hits rise above `many` with probability at most 1 - power in all.
     """
+    from scipy.stats import binom  # a second to import, which whoever reads a claim does not need
+
     missed = (1.0 - power) / 2.0
-    few = binom.ppf(missed, trials, hit_rate)
-    many = binom.ppf(1.0 - missed, trials, false_rate)
+    few, many = binom.ppf(missed, trials, hit_rate), binom.ppf(1.0 - missed, trials, false_rate)
     return np.asarray(delta_lower(few, many, trials, claim.epsilon, level) > claim.delta)
 
 
