@@ -105,7 +105,6 @@ LONGEST = (
     "spark",
     "attacks/test_certificates.py",
     "postgres",
-    "browser of releases",
     "streaming/test_kafka.py",
     "studio",
     "mechanisms/test_table.py",
@@ -176,7 +175,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium through Playwright; tests that use it belong to two xdist groups: two run at most."""
+    """Debian's Chromium through Playwright; tests that use it belong to the xdist group "browser": one runs."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium")

@@ -1,7 +1,7 @@
 """A real studio: the installed command in a process of its own, on a free port, with a real ledger and real tables.
 
 Tests of this room belong to the xdist groups "browser", where pages are visited, and "studio", where programs ask: one
-studio serves each of them all.
+studio serves each of them all, and one page shows all that is visited.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ import pytest
 import requests  # which schemathesis brings
 
 from gaussveil.accounting import Ledger
+from gaussveil.accounting.certificates.keys import new_key
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request
 
 PATIENCE = 120.0  # seconds; machines that run tests are busy
 SECRET = 77777.125  # a number of the tables that no page, log or error may ever show
@@ -139,56 +140,81 @@ def write_tables(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A studio with everything: diagnostics, a key to sign with, databases, an address, a browser to open."""
     folder = tmp_path_factory.mktemp("studio")
     write_tables(folder)
     Ledger.create(folder / "home.ledger")
-    bases = [part for kind in ("sqlite", "duckdb") for part in ("--data", f"meters.{kind}#readings")]
-    with started(folder, "--diagnostics", "--upload-limit", "2", *bases) as running:
-        yield running
+    new_key(folder / "owner.key")
+    (folder / "open sesame.csv").write_text("x,kind\n0.5,a\n0.1,b\n", encoding="utf-8")
+    program = folder / "browser.sh"
+    program.write_text(f'#!/bin/sh\necho "$@" > "{folder}/told.txt"\n', encoding="utf-8")
+    program.chmod(0o700)
+    named = ("meters.sqlite#readings", "meters.duckdb#readings", f"file://{folder}/open sesame.csv")
+    options = ["--diagnostics", "--upload-limit", "2", "--signing-key", "owner.key", "--browser"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BROWSER", f"{program} %s")
+        with started(folder, *options, *(part for address in named for part in ("--data", address))) as running:
+            yield running
 
 
 @dataclass
 class Visit:
-    """A page in a fresh browser profile, and everything that must not happen in it."""
+    """A page, and everything that must not happen in it."""
 
     page: Page
     problems: list[str]
     outside: list[str]
 
 
+@pytest.fixture(scope="session")
+def visitor(browser: Browser) -> Iterator[Page]:
+    """The page of all visits: to open another, with a process of its own, takes longer than most of them."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE * 1000)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture
-def visit(browser: Browser, studio: Running) -> Iterator[Callable[..., Visit]]:
-    """Open the link in a new profile; at the end nothing may have gone wrong and nothing may have left the machine."""
-    opened: list[Any] = []
-    visits: list[Visit] = []
+def visit(visitor: Page, studio: Running) -> Iterator[Callable[..., Visit]]:
+    """Open a page of a studio; at the end nothing may have gone wrong and nothing may have left the machine."""
+    made = Visit(visitor, [], [])
+    ours: list[str] = []
 
-    def come(path: str = "/explore", **options: Any) -> Visit:
-        context = browser.new_context(**options)
-        opened.append(context)
-        context.set_default_timeout(PATIENCE * 1000)
-        page = context.new_page()
-        made = Visit(page, [], [])
-        visits.append(made)
+    def hear(message: ConsoleMessage) -> None:
+        # Chromium reports every answer of 400 and above; those that a test provokes are no fault of the page.
+        if message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text:
+            made.problems.append(message.text)
 
-        def hear(message: ConsoleMessage) -> None:
-            # Chromium reports every answer of 400 and above; those that a test provokes are no fault of the page.
-            if message.type in ("error", "warning") and "the server responded with a status of 4" not in message.text:
-                made.problems.append(message.text)
+    def fail(error: Error) -> None:
+        made.problems.append(str(error))
 
-        page.on("console", hear)
-        page.on("pageerror", lambda error: made.problems.append(str(error)))
-        page.on("request", lambda r: None if r.url.startswith(studio.address) else made.outside.append(r.url))
-        page.goto(studio.link)
-        if path != "/":
-            page.goto(studio.address + path)
+    def ask(request: Request) -> None:
+        if not request.url.startswith(tuple(ours)):
+            made.outside.append(request.url)
+
+    def come(
+        path: str = "/explore", at: Running = studio, width: int = 1280, height: int = 720, scheme: Any = "light"
+    ) -> Visit:
+        ours.append(at.address)
+        visitor.set_viewport_size({"width": width, "height": height})
+        visitor.emulate_media(color_scheme=scheme)
+        port = at.address.rsplit(":", 1)[1]
+        if not any(cookie["name"].endswith(port) for cookie in visitor.context.cookies()):
+            visitor.goto(at.link)
+        visitor.goto(at.address + path)
         return made
 
+    visitor.on("console", hear)
+    visitor.on("pageerror", fail)
+    visitor.on("request", ask)
     yield come
-    for context in opened:
-        context.close()
-    for made in visits:
-        assert made.problems == []
-        assert made.outside == []
+    visitor.evaluate("sessionStorage.clear()")
+    visitor.remove_listener("console", hear)
+    visitor.remove_listener("pageerror", fail)
+    visitor.remove_listener("request", ask)
+    assert made.problems == []
+    assert made.outside == []
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ from gaussveil_studio.table_catalogue import TableCatalogue
 from .conftest import Client
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
     from tests.studio.conftest import Running  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.xdist_group("studio")
@@ -124,30 +123,6 @@ def test_uploads_go_at_the_end_unless_a_release_is_reading_them(tmp_path: Path) 
     assert list(shelf.store.iterdir()) == []
 
 
-def test_a_release_keeps_its_uploaded_table_when_the_studio_stops(tmp_path: Path, started_studio: Any) -> None:
-    (tmp_path / "tables").mkdir()
-    Ledger.create(tmp_path / "home.ledger")
-    uploads = tmp_path / "home.ledger.studio" / "uploads"
-    with started_studio(tmp_path) as first:
-        account = first.account()
-        table = first.client.post("/api/tables", files={"file": ("up.csv", b"a,b\n1,2\n3,4\n")}).json()["id"]
-        order = first.order(account, "sketch", table)
-        first.client.post("/api/releases", json=order)
-        progress = tmp_path / "home.ledger.studio" / "releases" / order["key"] / "progress.json"
-        worker = int(json.loads(progress.read_text(encoding="utf-8"))["pid"])
-        assert "Umask:\t0077" in Path(f"/proc/{worker}/status").read_text(encoding="utf-8")
-        os.kill(worker, signal.SIGSTOP)  # as long as it takes the server to stop
-        try:
-            first.process.terminate()
-            first.process.wait(60)
-            assert [path.stem for path in uploads.iterdir()] == [table]
-        finally:
-            os.kill(worker, signal.SIGCONT)
-    with started_studio(tmp_path) as second:
-        assert second.finished(order["key"])["state"] == "released"
-        assert second.entries(account) == [(order["key"], "released")]
-
-
 def test_two_studios_never_share_a_folder(tmp_path: Path) -> None:
     with held_alone(tmp_path), pytest.raises(SourceError, match="another studio"), held_alone(tmp_path):
         pass
@@ -184,40 +159,16 @@ def test_releases_beyond_what_the_machine_bears_are_refused_and_cost_nothing(
         assert studio.finished(orders[-1]["key"])["state"] == "released"
 
 
-def test_the_token_is_not_among_the_arguments_of_the_browser(
-    tmp_path: Path, started_studio: Any, monkeypatch: pytest.MonkeyPatch, browser: Browser
-) -> None:
-    (tmp_path / "tables").mkdir()
-    told, program = tmp_path / "told.txt", tmp_path / "browser.sh"
-    program.write_text(f'#!/bin/sh\necho "$@" > "{told}"\n', encoding="utf-8")
-    program.chmod(0o700)
-    monkeypatch.setenv("BROWSER", f"{program} %s")
-    with started_studio(tmp_path, "--browser") as running:
-        assert running.client.get("/api/tables").status_code == 200  # it serves, so it has opened the browser
-        address = told.read_text(encoding="utf-8").strip()
-        assert running.token not in address
-        assert (tmp_path / "home.ledger.studio" / "open.html").stat().st_mode & 0o077 == 0
-        page = browser.new_page()
-        page.goto(address)
-        page.wait_for_url(running.address + "/")
-        page.wait_for_selector("h1:has-text('Publish')")
-        page.close()
-
-
-def test_an_address_that_may_hold_a_password_is_written_nowhere(tmp_path: Path, started_studio: Any) -> None:
-    (tmp_path / "tables").mkdir()
-    (tmp_path / "open sesame.csv").write_text("x,kind\n0.5,a\n0.1,b\n", encoding="utf-8")
-    Ledger.create(tmp_path / "home.ledger")
-    with started_studio(tmp_path, "--diagnostics", "--data", f"file://{tmp_path}/open sesame.csv") as running:
-        more = {"label": "kind", "classes": "a, b"}
-        order = running.order(running.account(), "mixture", "address-1", **more)
-        running.client.post("/api/releases", json=order)
-        assert running.finished(order["key"])["state"] == "released"
-        asked = running.client.post("/api/diagnostics/release", json={"key": order["key"]})
-        assert asked.status_code == 200  # found again by its id
-        files = [path for path in (tmp_path / "home.ledger.studio").rglob("*") if path.is_file()]
-        assert any(path.name == "request.json" for path in files)
-        assert not any(b"file://" in path.read_bytes() for path in files)
+def test_an_address_that_may_hold_a_password_is_written_nowhere(studio: Running) -> None:
+    order = studio.order(studio.account(), "mixture", "address-3", label="kind", classes="a, b")
+    studio.client.post("/api/releases", json=order)
+    assert studio.finished(order["key"])["state"] == "released"
+    asked = studio.client.post("/api/diagnostics/release", json={"key": order["key"]})
+    assert asked.status_code == 200  # found again by its id
+    state = studio.folder / "home.ledger.studio"
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert state / "releases" / order["key"] / "request.json" in files
+    assert not any(b"file://" in path.read_bytes() for path in files)
 
 
 @pytest.mark.parametrize("first", ["1.5,77777.125", "77777125,2", "-77777125,2,b", "7e7,b"])

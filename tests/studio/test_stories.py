@@ -28,10 +28,8 @@ from gaussveil.errors import BudgetExceededError
 from gaussveil.spectrum import GaussianPair
 
 from ..engines.test_written_files import cells, sheet
-from .conftest import PATIENCE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
     from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -332,9 +330,7 @@ def test_errors_have_a_sentence_and_the_way_back(visit: Come, studio: Running) -
     stranger.close()
 
 
-def test_three_hundred_accounts_are_searched_sorted_and_paged(
-    browser: Browser, started_studio: Any, tmp_path: Path
-) -> None:
+def test_three_hundred_accounts_are_searched_sorted_and_paged(visit: Come, started_studio: Any, tmp_path: Path) -> None:
     from gaussveil.accounting import Ledger
 
     (tmp_path / "tables").mkdir()
@@ -346,9 +342,7 @@ def test_three_hundred_accounts_are_searched_sorted_and_paged(
         free = Charge(GaussianPair.mean_shift(0.0), sampler_error=1e-30)  # the average of a group may cost nothing
         book.debit("town 299", free, Adjacency.add_remove("home"))
     with started_studio(tmp_path) as many:
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE * 1000)
-        page.goto(many.link)
+        page = visit("/", many).page
         assert "as many more as you like" in page.inner_text("a.card:has-text('town 299')")
         page.click("text=All 300 accounts")
         assert page.locator("tbody tr").count() == 24
@@ -362,7 +356,6 @@ def test_three_hundred_accounts_are_searched_sorted_and_paged(
         assert rows[0] == "town 123"
         assert len(rows) == 13
         assert re.search(r"\d+ % used: \d+ more like the last", page.inner_text("tbody tr"))
-        page.close()
 
 
 def test_is_this_claim_true_from_the_start_page_alone(visit: Come, studio: Running) -> None:
@@ -383,7 +376,7 @@ def test_a_debit_whose_draw_never_began_is_given_back(visit: Come, studio: Runni
     first, drawn = (studio.ledger.debit(account, charge, relation).id for _ in range(2))
     studio.ledger.mark_drawing(drawn)
     page = visit(f"/accounts/{account}").page
-    page.on("dialog", lambda asked: asked.accept())
+    page.once("dialog", lambda asked: asked.accept())
     page.click("button:text('Give back')")
     page.wait_for_selector("td:text('void')")
     assert studio.entries(account) == [(first, "void"), (drawn, "drawing")]
@@ -425,38 +418,30 @@ def test_how_much_can_still_be_published_from_the_start_page_alone(visit: Come, 
     assert refused.status_code == 422
 
 
-def test_a_release_is_signed_and_compared_with_its_table(browser: Browser, started_studio: Any, tmp_path: Path) -> None:
-    from gaussveil.accounting import Ledger
-    from gaussveil.accounting.certificates.keys import load_public_key, new_key
+def test_a_release_is_signed_and_compared_with_its_table(visit: Come, studio: Running) -> None:
+    from gaussveil.accounting.certificates.keys import load_public_key
 
-    (tmp_path / "tables").mkdir()
     hours = [f"home {home},{hour},{0.5 + hour / 24}" for home in range(120) for hour in range(3)]
-    (tmp_path / "tables" / "day.csv").write_text("\n".join(["home,hour,kw", *hours]) + "\n", encoding="utf-8")
-    Ledger.create(tmp_path / "home.ledger")
-    private, public = new_key(tmp_path / "owner.key")
-    with started_studio(tmp_path, "--diagnostics", "--signing-key", str(private)) as running:
-        asked = {"unit": "home", "column": "kw", "low": 0, "high": 2, "by": "values", "by_column": "hour"}
-        order = running.order(running.account(), "table", "folder-0/day.csv", by_values="0,1,2", **asked)
-        running.client.post("/api/releases", json=order)
-        assert running.finished(order["key"])["state"] == "released"
-        page = browser.new_page()
-        page.set_default_timeout(PATIENCE * 1000)
-        page.goto(running.link)
-        page.goto(f"{running.address}/release/{order['key']}")
-        page.click("summary:text('Certificate')")
-        page.click("text=Sign it")
-        page.wait_for_selector("#signed dd:has-text('valid')")
-        text = running.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
-        assert verify(Certificate.from_json(text), load_public_key(public)).private
-        page.goto(running.address + "/diagnostics")
-        page.select_option("#compare-key", order["key"])
-        page.click("button:text('Compare')")
-        page.wait_for_selector("#compared .chart[data-drawn]")
-        (picture,) = [json.loads(one) for one in page.locator("#compared .chart").evaluate_all(PICTURES)]
-        truth = dict(picture["series"])["with next to no noise"]
-        assert truth == pytest.approx([0.5, 0.5 + 1 / 24, 0.5 + 2 / 24], abs=0.02)
-        assert "inside the band" in page.inner_text("#compared")
-        page.close()
+    table = studio.folder / "tables" / "three hours.csv"
+    table.write_text("\n".join(["home,hour,kw", *hours]) + "\n", encoding="utf-8")
+    asked = {"unit": "home", "column": "kw", "low": 0, "high": 2, "by": "values", "by_column": "hour"}
+    order = studio.order(studio.account(), "table", f"folder-0/{table.name}", by_values="0,1,2", **asked)
+    studio.client.post("/api/releases", json=order)
+    assert studio.finished(order["key"])["state"] == "released"
+    page = visit(f"/release/{order['key']}").page
+    page.click("summary:text('Certificate')")
+    page.click("text=Sign it")
+    page.wait_for_selector("#signed dd:has-text('valid')")
+    text = studio.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
+    assert verify(Certificate.from_json(text), load_public_key(studio.folder / "owner.key.pub")).private
+    page.goto(studio.address + "/diagnostics")
+    page.select_option("#compare-key", order["key"])
+    page.click("button:text('Compare')")
+    page.wait_for_selector("#compared .chart[data-drawn]")
+    (picture,) = [json.loads(one) for one in page.locator("#compared .chart").evaluate_all(PICTURES)]
+    truth = dict(picture["series"])["with next to no noise"]
+    assert truth == pytest.approx([0.5, 0.5 + 1 / 24, 0.5 + 2 / 24], abs=0.02)
+    assert "inside the band" in page.inner_text("#compared")
 
 
 def test_a_certificate_of_megabytes_verifies(studio: Running) -> None:
@@ -499,7 +484,7 @@ def test_a_package_on_verify_is_opened_and_bombs_are_not(studio: Running) -> Non
 
 
 def test_a_phone_sees_the_chart_first(visit: Come, studio: Running) -> None:
-    page = visit("/explore", viewport={"width": 375, "height": 800}).page
+    page = visit("/explore", width=375, height=800).page
     page.wait_for_selector("#curve[data-drawn]")
     tops = "all => all.map(one => document.querySelector(one).getBoundingClientRect().top)"
     curve, slider = page.evaluate(tops, ["#curve", "#shift"])
