@@ -50,6 +50,7 @@ class AliasTable:
         self._threshold = np.array([value >> 64 for value in keep], dtype=np.uint64)
         self._tie_threshold = np.array([value & (2**64 - 1) for value in keep], dtype=np.uint64)
         self._jump = np.array(other, dtype=np.int64) - np.arange(cells)
+        self._shift, self._mask = np.uint64(64 - self.index_bits), np.uint64((1 << (64 - self.index_bits)) - 1)
 
     def masses(self) -> list[int]:
         """The law over -bound..bound in units of 2^-128; they sum to 2^128 exactly."""
@@ -62,17 +63,15 @@ class AliasTable:
     def draw(self, count: int, generator: Generator) -> Integers:
         """`count` independent draws."""
         result = np.empty(count, dtype=np.int64)
-        shift = np.uint64(64 - self.index_bits)
-        mask = np.uint64((1 << (64 - self.index_bits)) - 1)
         for start in range(0, count, CHUNK):  # chunks stay in the cache
             part = result[start : start + CHUNK]
             words = generator.uint64(part.size)
-            cell = (words >> shift).view(np.int64)
-            words &= mask
+            cell = (words >> self._shift).view(np.int64)
+            words &= self._mask
             threshold = self._threshold.take(cell)
             moves = words >= threshold
             ties = words == threshold
-            if ties.any():
+            if np.count_nonzero(ties):
                 moves[ties] = generator.uint64(int(ties.sum())) >= self._tie_threshold[cell[ties]]
             np.multiply(self._jump.take(cell), moves, out=part)
             part += cell
@@ -148,9 +147,10 @@ class DiscreteGaussian:
         result = np.empty(prod(sizes), dtype=np.int64)
         for start in range(0, result.size, CHUNK):  # chunks stay in the cache
             part = result[start : start + CHUNK]
-            part[:] = self.table.draw(part.size, generator)
-            for k in self.multipliers:
-                part += k * self.table.draw(part.size, generator)
+            drawn = self.table.draw((1 + len(self.multipliers)) * part.size, generator).reshape(-1, part.size)
+            part[:] = drawn[0]
+            for k, more in zip(self.multipliers, drawn[1:]):
+                part += np.multiply(more, k, out=more)
         return result.reshape(sizes)
 
 

@@ -44,10 +44,10 @@ def to_lattice(value: ArrayLike, shape: tuple[int, ...], grid: float) -> NDArray
     array = given.astype(np.float64)
     if given.dtype.kind in "iu" and np.any(np.abs(array) >= 2.0**53):
         raise ParameterError("integer values must be below 2^53. Clip them by a public rule first.")
-    if not np.all(np.isfinite(array)):
-        raise NotFiniteError("value must be finite. Clip or impute by a public rule first.")
     with np.errstate(over="ignore"):
         steps = array / grid  # exact: the grid is a power of two
-    if np.any(np.abs(steps) >= LARGEST_INTEGER):
+    if np.count_nonzero(np.abs(steps) < LARGEST_INTEGER) < steps.size:
+        if not np.all(np.isfinite(array)):
+            raise NotFiniteError("value must be finite. Clip or impute by a public rule first.")
         raise ParameterError(f"value must be below 2^52 grids of {grid!r}. Clip it or choose a coarser grid.")
     return np.rint(steps).astype(np.int64)
