@@ -209,14 +209,17 @@ def table_quantile(name: str) -> dict[str, Any]:
         )
 
     def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:
-        outputs = []
-        made = _recorded(mechanism, data)
-        for _ in range(count):
-            made.outputs.clear()
-            made.spent, made.draws = 0.0, 0
-            made.quantiles()
-            outputs.append(np.concatenate(made.outputs))
-        return np.array(outputs)
+        """One search in many pairs of zones, each with homes of its own: what it counts in a pair is one draw."""
+        promise = {name: getattr(mechanism, name) for name in ("epsilon", "delta", "generator")}
+        pairs = [f"{zone} {k}" for k in range(count) for zone in zones]
+        rows = [
+            (f"{home} {k}", f"{zone} {k}", kw)
+            for k in range(count)
+            for home, zone, kw in zip(*data.to_pydict().values())
+        ]
+        made = _recorded(build(**promise, by={"zone": pairs}, groups_per_unit=len(zones)), _table(rows))
+        made.searched()
+        return np.hstack([one.reshape(count, -1) for one in made.outputs])
 
     def covariances(certificate: Certificate) -> list[Matrix]:
         losses: Any = certificate.parameters["squared losses"]

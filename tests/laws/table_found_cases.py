@@ -145,7 +145,7 @@ def table_ranges(name: str) -> dict[str, Any]:
     def drawn(made: RecordedDraws) -> Matrix:
         made.noise = _as_planned(made.noise, made.noise.request.with_ranges(made.ranges()))
         made.rows()
-        made.quantiles()
+        made.searched()
         return np.concatenate(made.outputs)
 
     def blocks(certificate: Certificate) -> list[tuple[Matrix, int]]:

@@ -140,44 +140,38 @@ def test_what_the_account_cannot_afford_is_refused_with_nothing_drawn(case: Mech
     assert states(poor) == []
 
 
-@pytest.mark.parametrize(
-    "promise",
-    [
-        {"epsilon": -1.0},
-        {"epsilon": float("nan")},
-        {"epsilon": float("inf")},
-        {"epsilon": None},
-        {"delta": -1e-6},
-        {"delta": 0.0},
-        {"delta": 1.5},
-        {"delta": float("nan")},
-    ],
-    ids=str,
+BAD_PROMISES: tuple[dict[str, Any], ...] = (
+    {"epsilon": -1.0},
+    {"epsilon": float("nan")},
+    {"epsilon": float("inf")},
+    {"epsilon": None},
+    {"delta": -1e-6},
+    {"delta": 0.0},
+    {"delta": 1.5},
+    {"delta": float("nan")},
 )
-def test_a_bad_promise_is_refused_with_nothing_spent(
-    case: MechanismCase, account: Account, promise: dict[str, Any]
-) -> None:
+SENTENCES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"epsilon": 600.0}, "epsilon must be a number in [0, 500]. Got 600.0."),
+    ({"epsilon": "1"}, "epsilon must be a number in [0, 500]. Got '1'."),
+    ({"delta": 1.0}, "delta must be a number in [1e-100, 1). Got 1.0."),
+    ({"generator": 7}, "generator must be a SecureGenerator or a SeededGenerator. Got 7."),
+)
+
+
+def test_bad_promises_are_refused_with_nothing_spent(case: MechanismCase, account: Account) -> None:
     generator = WatchedGenerator(account)
-    with pytest.raises(GaussveilError):
-        case.release(case.build(**{**PROMISE, **promise}, account=account, generator=generator), case.value)
-    assert generator.seen == []
-    assert states(account) == []
+    for promise in BAD_PROMISES:
+        with pytest.raises(GaussveilError):
+            case.release(case.build(**{**PROMISE, **promise}, account=account, generator=generator), case.value)
+        assert generator.seen == [], promise
+        assert states(account) == [], promise
 
 
-@pytest.mark.parametrize(
-    ("promise", "sentence"),
-    [
-        ({"epsilon": 600.0}, "epsilon must be a number in [0, 500]. Got 600.0."),
-        ({"epsilon": "1"}, "epsilon must be a number in [0, 500]. Got '1'."),
-        ({"delta": 1.0}, "delta must be a number in [1e-100, 1). Got 1.0."),
-        ({"generator": 7}, "generator must be a SecureGenerator or a SeededGenerator. Got 7."),
-    ],
-    ids=str,
-)
-def test_a_promise_out_of_range_gets_one_sentence(case: MechanismCase, promise: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ParameterError) as refused:
-        case.release(case.build(**{**PROMISE, **promise}), case.value)
-    assert str(refused.value) == sentence
+def test_a_promise_out_of_range_gets_one_sentence(case: MechanismCase) -> None:
+    for promise, sentence in SENTENCES:
+        with pytest.raises(ParameterError) as refused:
+            case.release(case.build(**{**PROMISE, **promise}), case.value)
+        assert str(refused.value) == sentence
 
 
 def test_malformed_input_is_refused_with_nothing_spent(case: MechanismCase, account: Account) -> None:

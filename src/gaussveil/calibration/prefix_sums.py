@@ -6,7 +6,6 @@ many bins the Toeplitz root of the prefix sums serves (Fichtenberger, Henzinger 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -22,13 +21,14 @@ _SAFETY = 1 + 2.0**-30  # rounding of the root's inverse
 _FREE = 1e-3  # weight of directions that nobody reads
 
 
-def prefix_rows(shares: Sequence[float], bins: int | None = None) -> Floats:
+@lru_cache(maxsize=64)
+def prefix_rows(shares: tuple[float, ...], bins: int | None = None) -> Floats:
     """Prefix sums less shares of the total: the k-th less the k-th share, or, given `bins`, all less each share."""
     size = len(shares) + 1 if bins is None else checks.whole("bins", bins)
     sums = np.tril(np.ones((size, size)))[: max(size - 1, 1)]
-    if bins is None:
-        return np.asarray(sums - np.reshape(shares, (-1, 1)))
-    return np.vstack([sums - share for share in shares])
+    rows = sums - np.reshape(shares, (-1, 1)) if bins is None else np.vstack([sums - share for share in shares])
+    rows.setflags(write=False)
+    return rows
 
 
 def workload_noise(rows: Floats) -> Floats:

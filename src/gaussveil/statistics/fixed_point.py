@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,7 +200,7 @@ class ExactSum:
 
     def to_float(self) -> Floats:
         """The sums, each rounded once to the nearest float64."""
-        return _floats(self.integers()) * self.unit
+        return self._shifted(0) * self.unit
 
     def on_grid(self, grid: float) -> Floats:
         """The sums rounded exactly (half to even) to multiples of a power of two, as float64.
@@ -211,16 +212,18 @@ class ExactSum:
         if not (grid > 0 and mantissa == 0.5):
             raise ParameterError(f"grid must be a power of two. Got {grid!r}.")
         shift = exponent - math.frexp(self.unit)[1]
-        if shift <= 0:
-            return self.to_float()
-        return _floats(np.frompyfunc(lambda value: _round_half_even(value, shift), 1, 1)(self.integers())) * grid
+        return self._shifted(shift) * grid if shift > 0 else self.to_float()
+
+    def _shifted(self, shift: int) -> Floats:
+        """The sums over 2**shift rounded to an integer (half to even), then to float64; in int64 where it holds all."""
+        low, high = self.limbs[::2] + (self.limbs[1::2] << 32)
+        held = self.integers() if shift > 62 or (high != low >> 63).any() else low
+        return np.asarray(_round_half_even(held, shift), dtype=np.float64)
 
 
-def _round_half_even(value: int, shift: int) -> int:
-    quotient, rest = value >> shift, value & ((1 << shift) - 1)
-    half = 1 << (shift - 1)
-    return quotient + (rest > half or (rest == half and quotient & 1 == 1))
-
-
-def _floats(integers: NDArray[np.object_]) -> Floats:
-    return np.asarray(integers, dtype=object).astype(np.float64)
+def _round_half_even(value: Any, shift: int) -> Any:
+    """Of an integer or an array of them: its quotient by 2**shift."""
+    if shift == 0:
+        return value
+    quotient = value >> shift
+    return quotient + ((value & ((1 << shift) - 1)) + (quotient & 1) > 1 << (shift - 1))

@@ -35,6 +35,7 @@ MOMENTUM, CLEAR = 0.8, 90.0  # kept of the last step (Nesterov), half of it wher
 LIFT = 0.3  # the constant column of the intercept
 KNOTS = np.linspace(-16.0, 16.0, 4097)
 LENGTH = math.sqrt(1 + LIFT**2) * (1 + 2.0**-40)  # no row or gradient is longer
+FORMAT = FixedPoint(LENGTH)  # of a gradient, public
 WRONG = expit(-KNOTS)  # a table, since exponentials may round by where in memory a row lies
 
 
@@ -45,11 +46,6 @@ class LogisticRows(Statistic[ExactSum]):
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     coefficients: tuple[float, ...]
-
-    @property
-    def fixed_point(self) -> FixedPoint:
-        """The public number format of a gradient."""
-        return FixedPoint(LENGTH)
 
     def shapes(self, dimension: int, groups: int) -> dict[str, tuple[int, ...]]:
         """One vector."""
@@ -65,12 +61,12 @@ class LogisticRows(Statistic[ExactSum]):
             for coefficient, row in zip(self.coefficients, rows):
                 margin += coefficient * row
             rows *= sign * np.interp(sign * margin, KNOTS, WRONG)
-            total += sum_columns(self.fixed_point.truncate(rows))
+            total += sum_columns(FORMAT.truncate(rows))
         return {"total": scaled(total, 0)}
 
     def finish(self, state: State) -> ExactSum:
         """The sum."""
-        return ExactSum(state["total"], self.fixed_point.unit)
+        return ExactSum(state["total"], FORMAT.unit)
 
 
 def lifted(values: Floats, centre: Floats, scale: Floats) -> Floats:

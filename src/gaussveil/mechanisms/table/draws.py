@@ -15,7 +15,7 @@ from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_desi
 from gaussveil.mechanisms.table.answers import Answer, Variance
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import OCTAVES, ProfileDraw, ProfileDraws, quantile_of_norms
-from gaussveil.mechanisms.table.quantiles import ROUND_SHARES
+from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.intervals import Interval, Variances
 from gaussveil.statistics import ExactSum, Source
@@ -154,7 +154,7 @@ class TableDraws(NoisySums):
             drawn.cumulatives.append(self._white(noise.cumulatives[k] * prefix_noise(one.shape[1]), one))
         return drawn
 
-    def quantiles(self) -> list[Interval]:
+    def searched(self) -> list[QuantileSearch]:
         """All searches side by side: what round 0 counts was read beforehand, every later round reads anew."""
         searches = self.noise.searches()
         for number in range(len(ROUND_SHARES) if searches else 0):
@@ -164,7 +164,7 @@ class TableDraws(NoisySums):
                     sums = ExactSum(carry(sums.limbs.sum(axis=1, keepdims=True)), sums.unit)
                 self.spend(one.loss(number))
                 one.learn(self._white(one.covariance(number), sums))
-        return [one.found for one in searches]
+        return searches
 
     def profiles(self) -> list[ProfileDraw]:
         """Each profile in draws of its own."""

@@ -150,6 +150,7 @@ class QuantileSearch:
     scale: float
     rounds: list[tuple[Floats, Floats]] = field(default_factory=list, init=False)
     limits: Thresholds = field(init=False)
+    known: tuple[int, _Curves] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.limits = first_limits(self.answer)
@@ -167,10 +168,8 @@ class QuantileSearch:
         return np.asarray(self.scale / self.loss(number) * workload_noise(self._rows(number)))
 
     def _rows(self, number: int) -> Floats:
-        shares = self.answer.shares
-        return (
-            prefix_rows(np.repeat(shares, self.per_share(number)).tolist()) if number else prefix_rows(shares, RANGES)
-        )
+        shares = tuple(np.repeat(self.answer.shares, self.per_share(number) if number else 1).tolist())
+        return prefix_rows(shares, None if number else RANGES)
 
     def learn(self, counts: Floats) -> None:
         """Take in the noisy counts (groups x ranges) between the limits; the next ones follow."""
@@ -188,18 +187,19 @@ class QuantileSearch:
         spread = math.sqrt(self.scale / self.squared_loss)
         knots = np.concatenate([[low], self.rounds[0][0][0], [high]])
         first = np.zeros((len(knots), len(knots)))
-        first[1:, 1:] = np.cumsum(np.cumsum(self.covariance(0), axis=0), axis=1)
+        first[1:, 1:] = self.covariance(0).cumsum(axis=0).cumsum(axis=1)
         means, both, alike = _compared(self.rounds[0][1], first, spread)
         found = []
         for begin in range(0, len(means), CHUNK):
             some = slice(begin, begin + CHUNK)
             size = len(means[some])
             places, rough = np.repeat(knots[None], size, axis=0), np.full(size, SMOOTH)
-            curves = _Curves(places, means[some], both[alike[some]], spread, rough)
-            for number, (limits, sums) in enumerate(self.rounds[1:], 1):
-                noise = np.cumsum(np.cumsum(self.covariance(number), axis=0), axis=1)
-                curves.add(limits[some], sums[some], noise)
-            found.append([curves.zeros(share, levels, unknown) for share in self.answer.shares])
+            known = self.known or (1, _Curves(places, means[some], both[alike[some]], spread, rough))
+            for number, (limits, sums) in enumerate(self.rounds[known[0] :], known[0]):
+                noise = self.covariance(number).cumsum(axis=0).cumsum(axis=1)
+                known[1].add(limits[some], sums[some], noise)
+            self.known = (len(self.rounds), known[1]) if len(means) <= CHUNK else None  # of few groups, for next time
+            found.append([known[1].zeros(share, levels, unknown) for share in self.answer.shares])
         return [np.vstack(parts) for parts in zip(*found)]
 
     @property

@@ -216,7 +216,7 @@ class TableRelease(Mechanism):
         if request is not plan.request:
             draws.noise = _as_planned(plan.noise, request)
         drawn = draws.rows()
-        drawn.quantiles = draws.quantiles()
+        drawn.quantiles = [one.found for one in draws.searched()]
         drawn.profiles = draws.profiles()
         columns = Estimates(draws.noise, drawn, self.totals).columns()
         return _frame(draws.noise.request, columns, self.totals, library)
