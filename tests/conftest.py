@@ -6,6 +6,7 @@ import fcntl
 import gc
 import logging
 import os
+import shlex
 import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -94,8 +95,15 @@ def pytest_fixture_setup(
         return (yield)
 
 
-# Spark's machine lives for minutes: the thorough compiler and the parallel collector would cost more than they save.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Spark's machine lives for minutes: the thorough compiler, the parallel collector and proofs that each of Spark's own
+# classes is well formed would cost more than they save; so would collecting again and again while it still grows.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+    "-XX:MetaspaceSize=256m -Xmn300m",
+)
+# Java looks for each of twenty thousand classes in one archive after the other: first in these of 280, which hold most.
+SPARK_FIRST = ("spark-catalyst", "scala-library", "spark-core", "scala-reflect", "spark-sql-api", "spark-sql_")
 
 # What takes longest begins first, so that no worker is left alone with it at the end. Four workers take two groups
 # each: two of them mostly wait for a browser and for Spark, and leave their cores to the others.
@@ -154,11 +162,16 @@ def full(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one Spark session; tests that use it belong to the xdist group "spark"."""
+    import pyspark
+
     from gaussveil.engines.spark import start_session
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "spark_workers"), prepend=os.pathsep)
-        patch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.python.daemon.module=warm_daemon pyspark-shell")
+        archives = Path(pyspark.__file__).with_name("jars")
+        first = os.pathsep.join(str(path) for name in SPARK_FIRST for path in archives.glob(f"{name}*.jar"))
+        options = f"--driver-class-path {shlex.quote(first)} --conf spark.python.daemon.module=warm_daemon"
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"{options} pyspark-shell")
         session = start_session("local[2,3]")  # two cores; a task may fail twice
     yield session
     session.stop()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gaussveil.engines.spark import SparkSource
 from gaussveil.mechanisms import Count, Histogram, Mean, Quantile, TableRelease, Variance
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import as_source
@@ -77,17 +78,21 @@ def test_every_engine_counts_the_same_units_of_a_value(readings: Path, opener: A
     assert counts.sum() == 120
 
 
-def test_every_engine_releases_the_same_answers(readings: Path, opener: Any) -> None:
-    """One seed, one answer: keys that are found, counts, means, quantiles, learnt profiles and ranges."""
+def test_every_engine_releases_the_same_answers(readings: Path, opener: Any, full: bool) -> None:
+    """One seed, one answer: keys that are found, counts, means, quantiles, learnt profiles and ranges.
+
+    On Spark, without --full, the first request alone: the others ask for more sums of the same kind.
+    """
     hours = {"hour": hour_of("time", time_zone="Europe/Zurich")}
     requests = (
         {"by": {"zone": discover("zone", per_unit=4)}, "answers": [Count(), Mean("kw", between=(0, 5))]},
         {"by": hours, "answers": [Quantile("kw", 0.5, between=(0, 9)), Mean("kw", bounds="auto")]},
         {"by": hours, "answers": [Quantile("kw", 0.5), Variance("kw"), Histogram("kw", (0, 1, 3))], "bounds": "auto"},
     )
-    for asked in requests:
+    source = opener(readings)
+    for asked in requests if full or not isinstance(source, SparkSource) else requests[:1]:
         make = partial(TableRelease, unit="meter", epsilon=8.0, delta=1e-3, **asked)
         here = make(generator=SeededGenerator(3)).release(pq.read_table(readings)).value
-        there = make(generator=SeededGenerator(3)).release(opener(readings)).value
+        there = make(generator=SeededGenerator(3)).release(source).value
         assert here.num_rows > 0
         assert here.equals(there)

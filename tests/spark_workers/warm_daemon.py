@@ -12,7 +12,10 @@ from os.path import isfile
 sys.path[:] = [place for place in sys.path if not isfile(place)]
 sys.path_importer_cache.clear()
 
-NEEDED = ("pandas", "pyarrow", "pytest", "pyspark.worker", "gaussveil.engines.spark", "gaussveil.streaming.spark")
+NEEDED = (
+    *("pandas", "pyarrow", "pytest", "pyspark.worker", "gaussveil.engines.spark", "gaussveil.streaming.spark"),
+    *("gaussveil.mechanisms.regression.linear", "gaussveil.mechanisms.table.release"),  # whose sums workers add up
+)
 if __name__ == "__main__":
     for name in NEEDED:
         import_module(name)
