@@ -61,9 +61,10 @@ def ours(body: str, key: bytes | None = None) -> str:
     return verify(certificate, given).outcome
 
 
-def theirs(body: str, key: bytes | None = None) -> str:
-    """What the independent verifier says."""
-    return str(independent().verify(body.encode("utf-8", "surrogatepass"), key).outcome)
+def theirs(body: str, key: bytes | None = None, seconds: float | None = None) -> str:
+    """What the independent verifier says, in this time at most."""
+    limit = independent().SECONDS if seconds is None else seconds
+    return str(independent().verify(body.encode("utf-8", "surrogatepass"), key, limit).outcome)
 
 
 def issued(charge: Charge, adjacency: Adjacency = HOME, epsilon: float = 1.0, **draft: Any) -> Certificate:
@@ -260,7 +261,9 @@ def remembered() -> Iterator[None]:
     patch.undo()
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize(
+    "part", [0, 1, 4, 5, 6, *(pytest.param(part, marks=pytest.mark.full) for part in (2, 3, 7, 8, 9))]
+)
 def test_the_two_never_contradict_on_ten_thousand_certificates(
     recorded: Certificate, remembered: None, part: int, full: bool
 ) -> None:
@@ -292,19 +295,20 @@ def test_neither_verifies_a_claim_below_the_truth(name: str, excess: float) -> N
 
 
 @pytest.mark.parametrize(
-    "profile",
+    ("profile", "epsilon"),
     [
-        RandomAllocation(1.0, 2),
-        FixedSizeBatch(5.0, 0.1),
-        GaussianMixture((0.0, 1.0, 2.0), (0.8, 0.1, 0.1)),
-        PoissonSubsampled(GaussianPair.mean_shift(1.0), 1e-12),
+        (RandomAllocation(4.0, 2), 12.0),
+        (FixedSizeBatch(5.0, 0.1), 80.0),
+        (GaussianMixture((0.0, 1.0, 2.0), (0.8, 0.1, 0.1)), 80.0),
+        (PoissonSubsampled(GaussianPair.mean_shift(1.0), 1e-12), 80.0),
     ],
 )
-def test_a_delta_below_all_doubles_is_not_verified_as_none(profile: PrivacyProfile) -> None:
+def test_a_delta_below_all_doubles_is_not_verified_as_none(profile: PrivacyProfile, epsilon: float) -> None:
     """Gaussian noise has no largest loss, and no epsilon that it keeps for sure."""
     adjacency = Adjacency.replace_one("home") if profile.neighbours == "replace" else HOME
-    record = json.loads(issued(Charge(profile), adjacency=adjacency, epsilon=80.0).to_json())
+    record = json.loads(issued(Charge(GaussianPair.mean_shift(0.3)), adjacency=adjacency, epsilon=epsilon).to_json())
     record["delta"] = record["delta_upper"] = 0.0
+    record["dominating"]["charge"] = Charge(profile).to_dict()
     assert "verified" not in (ours(json.dumps(record)), theirs(json.dumps(record)))
 
 
@@ -378,8 +382,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=list(HOSTILE))
-def test_hostile_files_end_and_are_not_verified_by_one_alone(body: str) -> None:
-    found = theirs(body)
+def test_hostile_files_end_and_are_not_verified_by_one_alone(body: str, full: bool) -> None:
+    found = theirs(body, seconds=None if full else 1.0)
     assert {found, ours(body) if "\udcff" not in body else found} != {"verified", "refuted"}
 
 
@@ -478,7 +482,10 @@ def test_more_steps_than_the_allowed_work_are_not_decided(monkeypatch: pytest.Mo
     monkeypatch.setattr(verification, "SECONDS", verification.SECONDS if full else 0.5)
     body = json.loads(issued(Charge(GaussianPair.mean_shift(0.3))).to_json())
     steps = [PoissonSubsampled(GaussianPair.mean_shift(1 / (0.6 + 0.013 * k)), 0.01 + 1e-4 * k) for k in range(300)]
-    body["dominating"]["charge"] = reduce(operator.add, (Charge(step, count=3) for step in steps)).to_dict()
+    charges = [Charge(step, count=3) for step in steps]
+    while len(charges) > 1:  # in pairs: a sum of many parts is put in order at each addition
+        charges = [reduce(operator.add, charges[k : k + 2]) for k in range(0, len(charges), 2)]
+    body["dominating"]["charge"] = charges[0].to_dict()
     found = verify(Certificate.from_json(json.dumps(body)))
     assert found.outcome == "not decided"
     assert any("processor time" in problem for problem in found.problems)

@@ -7,17 +7,19 @@ import importlib.util
 import json
 import multiprocessing
 import random
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gaussveil.accounting import Account, Adjacency, Certificate, Ledger, verify
+from gaussveil.accounting import Account, Adjacency, Certificate, Ledger, Release, verify
 from gaussveil.accounting.debits import release_id_given
 from gaussveil.errors import AssumptionError, GaussveilError, LedgerCorruptError, LedgerStateError
 from gaussveil.noise import SecureGenerator
@@ -25,8 +27,9 @@ from gaussveil.noise.generator import default_generator
 from gaussveil.noise.keyed import KeyedGenerator
 
 from ..laws.registry import CASES, MechanismCase
+from ..new_accounts import new_account
 
-pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name, scope="module")
 
 PROMISE = {"epsilon": 1.0, "delta": 0.2}
 FORK = multiprocessing.get_context("fork")
@@ -35,7 +38,7 @@ VERIFIER = Path(__file__).parents[2] / "verifier" / "gaussveil_verifier.py"
 
 @pytest.fixture
 def account(tmp_path: Path) -> Account:
-    return Ledger.create(tmp_path / "spent.ledger").open_account("homes", epsilon=3.0, delta=0.5)
+    return new_account(tmp_path)
 
 
 def states(account: Account) -> list[str]:
@@ -56,8 +59,27 @@ class Watched(SecureGenerator):
         return super()._read(count)
 
 
-def test_an_edited_ledger_releases_nothing(case: MechanismCase, account: Account) -> None:
-    case.release(case.build(**PROMISE, account=account), case.value)
+@dataclass(frozen=True)
+class Paid:
+    """One release of a case, and what there was before and after it."""
+
+    account: Account
+    release: Release[Any]
+    data: Any
+    before: Any
+
+
+@pytest.fixture(scope="module")
+def paid(case: MechanismCase, tmp_path_factory: pytest.TempPathFactory) -> Paid:
+    account, data = new_account(tmp_path_factory.mktemp("paid")), copy.deepcopy(case.value)
+    with release_id_given("once"):
+        release = case.release(case.build(**PROMISE, account=account), data)
+    return Paid(account, release, data, copy.deepcopy(case.value))
+
+
+def test_an_edited_ledger_releases_nothing(case: MechanismCase, paid: Paid, tmp_path: Path) -> None:
+    account = Account(shutil.copy(paid.account.ledger, tmp_path / "edited.ledger"), paid.account.name)
+    assert states(account) == ["released"]
     with closing(sqlite3.connect(account.ledger)) as connection, connection:
         connection.execute("UPDATE entries SET state = 'void'")
         connection.execute("UPDATE accounts SET epsilon = 100.0")
@@ -78,15 +100,14 @@ def test_an_interrupted_draw_stays_paid_and_certifies_nothing(case: MechanismCas
         ledger.void(ledger.entries("homes")[0].id, "I did not look")
 
 
-def test_one_id_is_drawn_once_whatever_the_data(case: MechanismCase, account: Account) -> None:
+def test_one_id_is_drawn_once_whatever_the_data(case: MechanismCase, paid: Paid) -> None:
     generator = Watched()
     with release_id_given("once"):
-        case.release(case.build(**PROMISE, account=account), case.value)
         for data in (case.value, case.neighbour):
             with pytest.raises(LedgerStateError):
-                case.release(case.build(**PROMISE, account=account, generator=generator), data)
+                case.release(case.build(**PROMISE, account=paid.account, generator=generator), data)
     assert generator.reads == 0
-    assert states(account) == ["released"]
+    assert states(paid.account) == ["released"]
 
 
 def test_noise_under_a_key_is_marked(case: MechanismCase) -> None:
@@ -95,14 +116,18 @@ def test_noise_under_a_key_is_marked(case: MechanismCase) -> None:
     assert not verify(certificate).private
 
 
-def test_forked_releases_share_neither_noise_nor_ids(case: MechanismCase, account: Account) -> None:
-    """Two children, forked with one generator: equal noise would show the difference of two data sets."""
-    mechanism = case.build(**PROMISE, account=account)
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, tuple[str, bytes]]]:
+    """What two children that were forked with one generator released: by case its id, and what was drawn next."""
+    mechanisms = [case.build(**PROMISE, account=new_account(tmp_path_factory.mktemp("fork"))) for case in CASES]
     parent, child = FORK.Pipe()
 
     def run() -> None:
-        found = case.release(mechanism, case.value)
-        child.send((found.certificate.release_id, default_generator().random_bytes(16)))
+        found = {}
+        for case, mechanism in zip(CASES, mechanisms):
+            release_id = case.release(mechanism, case.value).certificate.release_id
+            found[case.name] = release_id, default_generator().random_bytes(16)
+        child.send(found)
 
     processes = [FORK.Process(target=run) for _ in range(2)]
     for process in processes:
@@ -110,13 +135,20 @@ def test_forked_releases_share_neither_noise_nor_ids(case: MechanismCase, accoun
     found = [parent.recv() for _ in processes if parent.poll(120)]
     for process in processes:
         process.join()
-    assert len(found) == 2
-    assert all(one != other for one, other in zip(*found))
+    return found
+
+
+def test_forked_releases_share_neither_noise_nor_ids(
+    case: MechanismCase, forked: list[dict[str, tuple[str, bytes]]]
+) -> None:
+    """Equal noise would show the difference of two data sets."""
+    assert len(forked) == 2
+    assert all(one != other for one, other in zip(*(found[case.name] for found in forked)))
 
 
 def test_refusals_say_the_same_of_a_data_set_and_its_neighbour(case: MechanismCase, tmp_path: Path) -> None:
     """A refusal is an output: it must follow from public parameters alone."""
-    poor = Ledger.create(tmp_path / "poor.ledger").open_account("homes", epsilon=0.1, delta=1e-9)
+    poor = new_account(tmp_path, epsilon=0.1, delta=1e-9)
     for changes in ({"epsilon": 600.0}, {"delta": 0.0}, {"account": poor}, {"epsilon": "1"}):
         said = []
         for data in (case.value, case.neighbour):
@@ -139,11 +171,10 @@ def test_an_account_of_other_units_pays_for_nothing(case: MechanismCase, tmp_pat
         assert states(account) == []
 
 
-def test_a_release_leaves_its_data_alone_and_shares_nothing_with_them(case: MechanismCase) -> None:
-    data, before = copy.deepcopy(case.value), copy.deepcopy(case.value)
-    found = case.release(case.build(**PROMISE), data)
-    given, taken = list(arrays(data)), list(arrays(found.value))
-    assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(given, arrays(before), strict=True))
+def test_a_release_leaves_its_data_alone_and_shares_nothing_with_them(paid: Paid) -> None:
+    given, taken = list(arrays(paid.data)), list(arrays(paid.release.value))
+    before = arrays(paid.before)
+    assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(given, before, strict=True))
     assert not any(np.shares_memory(one, other) for one in given for other in taken)
 
 
@@ -178,8 +209,8 @@ def arrays(value: Any, depth: int = 0) -> Iterator[np.ndarray[Any, Any]]:
         yield from arrays(vars(value), depth + 1)
 
 
-def test_forged_figures_never_divide_the_two_verifiers(case: MechanismCase) -> None:
-    record = json.loads(case.release(case.build(**PROMISE), case.value).certificate.to_json())
+def test_forged_figures_never_divide_the_two_verifiers(paid: Paid) -> None:
+    record = json.loads(paid.release.certificate.to_json())
     chance = random.Random(11)
     for _ in range(4):
         forged = json.loads(json.dumps(record))

@@ -19,6 +19,7 @@ from gaussveil.audit import BlackBoxAudit, audit_scores
 from gaussveil.errors import BudgetExceededError, GaussveilError, ParameterError
 from gaussveil.noise import SecureGenerator, SeededGenerator
 
+from ..new_accounts import new_account
 from .registry import CASES, MechanismCase
 
 pytestmark = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -59,7 +60,7 @@ class WatchedGenerator(SecureGenerator):
 
 @pytest.fixture
 def account(tmp_path: Path) -> Account:
-    return Ledger.create(tmp_path / "spent.ledger").open_account("homes", epsilon=3.0, delta=0.5)
+    return new_account(tmp_path)
 
 
 def states(account: Account) -> list[str]:
@@ -132,7 +133,7 @@ def test_a_draw_that_breaks_down_stays_debited(case: MechanismCase, account: Acc
 
 
 def test_what_the_account_cannot_afford_is_refused_with_nothing_drawn(case: MechanismCase, tmp_path: Path) -> None:
-    poor = Ledger.create(tmp_path / "poor.ledger").open_account("homes", epsilon=0.1, delta=1e-9)
+    poor = new_account(tmp_path, epsilon=0.1, delta=1e-9)
     generator = WatchedGenerator(poor)
     with pytest.raises(BudgetExceededError):
         case.release(case.build(**PROMISE, account=poor, generator=generator), case.value)

@@ -170,6 +170,7 @@ def smoothing_total_variation(smallest_variance: float, dimension: int) -> float
     return min(1.0, error / (2 * (1 - error))) if error < 1 else 1.0
 
 
+@lru_cache(maxsize=256)
 def _design(variance: Fraction) -> tuple[Fraction, tuple[int, ...]]:
     """Table variance and multipliers whose law has at least this variance."""
     standard = Fraction(TABLE_WIDTH**2)
