@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from gaussveil import mechanisms
 from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import A_FILE, REFUSALS, answered, environment, wants_piece
 from gaussveil_studio.context import Context, Studio, given_work, page
@@ -269,6 +270,8 @@ def _again(context: Studio, key: str) -> dict[str, Any]:
     about = {**asked["request"], "table": asked["table_name"], "out": done["file"], "line": done["python"]}
     about |= {"columns": done.get("columns"), "shell": done.get("shell", ("", about["table"]))}
     about["ledger"] = FilePath(asked["ledger"]).name
+    # Not all of them: that would take seconds to load.
+    about["mechanisms"] = sorted({*dir(mechanisms)} & {*re.findall(r"\w+", about["line"])})
     rendered = [environment().get_template(name).render(about).strip() for name in ("again.py.txt", "again.txt")]
     return dict(zip(("python", "command"), rendered))
 

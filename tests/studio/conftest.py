@@ -145,7 +145,7 @@ def studio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     write_tables(folder)
     Ledger.create(folder / "home.ledger")
     new_key(folder / "owner.key")
-    (folder / "open sesame.csv").write_text("x,kind\n0.5,a\n0.1,b\n", encoding="utf-8")
+    (folder / "open sesame.csv").write_text("home,kw\n1,0.5\n2,0.1\n", encoding="utf-8")
     program = folder / "browser.sh"
     program.write_text(f'#!/bin/sh\necho "$@" > "{folder}/told.txt"\n', encoding="utf-8")
     program.chmod(0o700)

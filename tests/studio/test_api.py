@@ -8,7 +8,6 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -41,6 +40,8 @@ def test_the_description_is_complete(studio: Running) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_documented_breaks_whatever_is_sent(studio: Running, full: bool, part: int) -> None:
+    import schemathesis  # here, since every worker reads this file
+
     schema = schemathesis.openapi.from_dict(studio.client.get("/api/openapi.json").json())
     operations = [found.ok() for found in schema.get_all_operations()][part::PARTS]
     quota = -(-(ALL_REQUESTS if full else REQUESTS) // PARTS)

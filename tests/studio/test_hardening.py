@@ -13,18 +13,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs  # which schemathesis brings, like its definitions
 import pyarrow as pa
 import pytest
 import requests
-from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from gaussveil.accounting import Ledger
 from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.report.number_files import read_numbers
 from gaussveil.statistics import as_source
 from gaussveil_studio.access import LONGEST_WAIT, Access
-from gaussveil_studio.guard import Guard, UnexpectedError
 from gaussveil_studio.jobs import MOST_AT_ONCE, Jobs
 from gaussveil_studio.offers.tables import by_rows, describe_table
 from gaussveil_studio.settings import Settings, held_alone
@@ -67,6 +64,8 @@ def test_nobody_is_locked_out_where_there_is_no_password(studio: Running) -> Non
 def test_an_unexpected_error_keeps_its_words_from_the_server_and_its_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    from gaussveil_studio.guard import Guard, UnexpectedError
+
     async def broken(_scope: Any, _receive: Any, _send: Any) -> None:
         raise ValueError("cell 77777.125 of the table")
 
@@ -160,11 +159,12 @@ def test_releases_beyond_what_the_machine_bears_are_refused_and_cost_nothing(
 
 
 def test_an_address_that_may_hold_a_password_is_written_nowhere(studio: Running) -> None:
-    order = studio.order(studio.account(), "mixture", "address-3", label="kind", classes="a, b")
+    asked = {"unit": "home", "column": "kw", "low": 0, "high": 1, "by": "nothing"}
+    order = studio.order(studio.account(), "table", "address-3", **asked)
     studio.client.post("/api/releases", json=order)
     assert studio.finished(order["key"])["state"] == "released"
-    asked = studio.client.post("/api/diagnostics/release", json={"key": order["key"]})
-    assert asked.status_code == 200  # found again by its id
+    compared = studio.client.post("/api/diagnostics/release", json={"key": order["key"]})
+    assert compared.status_code == 200  # found again by its id
     state = studio.folder / "home.ledger.studio"
     files = [path for path in state.rglob("*") if path.is_file()]
     assert state / "releases" / order["key"] / "request.json" in files
@@ -232,6 +232,9 @@ def test_what_ended_in_a_mistake_of_ours_is_refused(studio: Running) -> None:
 
 
 def test_the_description_of_the_api_is_valid(studio: Running) -> None:
+    import jsonschema_rs  # which schemathesis brings, like its definitions
+    from schemathesis.specs.openapi.definitions import OPENAPI_31
+
     document = studio.client.get("/api/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     assert not list(jsonschema_rs.validator_for(OPENAPI_31).iter_errors(document))

@@ -23,7 +23,6 @@ from gaussveil.timeseries import simulate_households
 from gaussveil_studio.jobs import Jobs, write_json
 from gaussveil_studio.offers import make_offer
 from gaussveil_studio.offers.orders import ORDERS
-from gaussveil_studio.release_pages import _again
 from gaussveil_studio.release_work import release
 from gaussveil_studio.settings import Settings
 from gaussveil_studio.shown import digest
@@ -33,8 +32,6 @@ from .conftest import write_tables
 
 if TYPE_CHECKING:
     from gaussveil_studio.context import Studio
-
-pytestmark = pytest.mark.xdist_group("studio")
 
 KEY = "c" * 32
 HIDDEN = "zephyr"  # the household, or the label, that no file but the list of labels may name
@@ -81,6 +78,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def taken_away(place: Path, table: Path | None, mechanism: str, asked: dict[str, Any]) -> Path:
     """Release once, as the process of a release does, and unpack the package."""
+    from gaussveil_studio.release_pages import _again  # here, since every worker reads this file
+
     ledger = place / "home.ledger"
     Ledger.create(ledger).open_account("winter, Aarau", epsilon=3.0, delta=1e-4)
     settings = Settings(port=1, ledger=ledger, state=place / "state")

@@ -67,7 +67,7 @@ def mixture(
         nominal_size=nominal_size,
         log=log,
         centre=None if centre is None else options.parse_numbers("--centre", centre),
-        classes=declared if label is None else classes_from_words(table, label, declared),
+        classes=declared if label is None else classes_from_words(table.schema, label, declared),
         columns=None if columns is None else options.listed(columns),
     )
     _released(estimator, table, label, out, report, asked.json)
@@ -97,7 +97,7 @@ def label_mixture(
     promise, table = asked.promise, _table_for(asked, out, report)
     estimator = PrivateLabelMixture(
         **promise,
-        classes=classes_from_words(table, label, options.listed(classes)),
+        classes=classes_from_words(table.schema, label, options.listed(classes)),
         method=method,
         columns=None if columns is None else options.listed(columns),
     )

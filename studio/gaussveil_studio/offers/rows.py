@@ -16,7 +16,7 @@ from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import require_numbers
 from gaussveil_studio.offers.offer import spelled
 from gaussveil_studio.offers.rehearsed import NORMAL_95, Answer, Facts, RehearsedOffer
-from gaussveil_studio.offers.tables import open_source, schema_of
+from gaussveil_studio.offers.tables import schema_of
 
 SEVERAL = 7
 MOST_EIGENVALUES = 12
@@ -26,7 +26,7 @@ NOMINAL = 1000  # records that a preview is of, where nobody has guessed
 def _classes(offer: RehearsedOffer, label: str, named: Sequence[str]) -> list[Any]:
     from gaussveil.mechanisms.mixture.records import classes_from_words
 
-    return classes_from_words(open_source(offer.needed_table()), label, named)
+    return classes_from_words(schema_of(offer.needed_table()), label, named)
 
 
 class RegressionOffer(RehearsedOffer):

@@ -92,11 +92,11 @@ def read_records(
     return records
 
 
-def classes_from_words(source: Source, label: str, words: Sequence[str]) -> list[Any]:
+def classes_from_words(schema: pa.Schema, label: str, words: Sequence[str]) -> list[Any]:
     """Declared classes, written as text, in the label column's own type."""
-    if label not in source.schema.names:
-        raise SchemaError(f"column {label!r} is missing; the table has {', '.join(source.schema.names)}.")
-    kind = source.schema.field(label).type
+    if label not in schema.names:
+        raise SchemaError(f"column {label!r} is missing; the table has {', '.join(schema.names)}.")
+    kind = schema.field(label).type
     try:
         found: list[Any] = pa.array(words).cast(kind.value_type if pa.types.is_dictionary(kind) else kind).to_pylist()
     except pa.ArrowException:
