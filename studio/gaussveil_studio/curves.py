@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field, model_validator
 from gaussveil.report.renyi import renyi_delta, renyi_epsilon
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil_studio.offers.orders import Asked
+from gaussveil_studio.sliders import LARGEST_RATIO, LARGEST_SHIFT, MOST_COORDINATES
 
-MOST_COORDINATES = 64
 SMALLEST_DRAWN_DELTA = 1e-10
 
-Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
-Shift = Annotated[float, Field(ge=-50.0, le=50.0)]
+Ratio = Annotated[float, Field(ge=1.0 / LARGEST_RATIO, le=LARGEST_RATIO)]
+Shift = Annotated[float, Field(ge=-LARGEST_SHIFT, le=LARGEST_SHIFT)]
 
 
 class PairState(Asked):
@@ -155,17 +155,3 @@ def enclosure(loss: PrivacyLoss, epsilon: float) -> dict[str, Any]:
         "x_y": both[0],
         "y_x": both[1],
     }
-
-
-def coordinates(loss: PrivacyLoss) -> dict[str, Any] | None:
-    """The sliders that stand for a loss; None where it has too many coordinates for a link."""
-    gap, energy = np.asarray(loss.variance_gap), np.asarray(loss.energy)
-    counts = np.asarray(loss.multiplicity)
-    if gap.ndim != 1 or np.any(counts != 1) or len(gap) > MOST_COORDINATES:
-        return None
-    state = {"variance_ratio": (1.0 - gap).tolist(), "mean_shift": np.sqrt(energy).tolist(), "times": 1}
-    try:
-        PairState.model_validate(state)
-    except ValueError:  # beyond what the sliders reach
-        return None
-    return state

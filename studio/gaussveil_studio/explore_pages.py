@@ -16,6 +16,7 @@ from gaussveil.files import json_values
 from gaussveil_studio import curves
 from gaussveil_studio.answers import REFUSALS, answered
 from gaussveil_studio.context import Context, given_work, page, sliders, summaries
+from gaussveil_studio.sliders import MOST_COORDINATES
 from gaussveil_studio.worker import LIMIT_OF_GIVEN_WORK
 
 router = APIRouter()
@@ -35,7 +36,7 @@ class FileCurve(BaseModel):
 @router.get("/explore", include_in_schema=False)
 async def explore(request: Request) -> Response:
     """The page; its state is in the address, so that a link shows the same to everybody."""
-    return page(request, "explore.html", most=curves.MOST_COORDINATES)
+    return page(request, "explore.html", most=MOST_COORDINATES)
 
 
 @router.post("/api/curve", responses=REFUSALS, response_model=curves.Curve, tags=["explore"])

@@ -20,7 +20,8 @@ from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import A_FILE, REFUSALS, answered, environment, wants_piece
 from gaussveil_studio.context import Context, Studio, given_work, page
 from gaussveil_studio.jobs import CERTIFICATE, JobStatus
-from gaussveil_studio.offers.orders import KEY, KINDS, ORDERS, PreviewRequest, ReleaseRequest
+from gaussveil_studio.offers.kinds import KINDS
+from gaussveil_studio.offers.orders import KEY, ORDERS, PreviewRequest, ReleaseRequest
 from gaussveil_studio.shown import require_shown
 from gaussveil_studio.table_catalogue import ENDINGS
 from gaussveil_studio.verify_pages import CertificateVerdict

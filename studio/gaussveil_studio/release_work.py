@@ -56,8 +56,8 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     from gaussveil.files import read_json, reserved
     from gaussveil_studio.offers import make_offer
     from gaussveil_studio.offers.affordability import doubt, guessed_right
+    from gaussveil_studio.plain_words import explained
     from gaussveil_studio.shown import require_shown
-    from gaussveil_studio.verdicts import explained
 
     asked: Any = read_json(folder / "request.json")
     request = asked["request"]
@@ -105,7 +105,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
 def pair_of(certificate: Certificate) -> str:
     """The address of Explore that shows the pair a release is judged by; empty where sliders cannot show it."""
     from gaussveil.spectrum import PrivacyLoss
-    from gaussveil_studio.curves import coordinates
+    from gaussveil_studio.sliders import coordinates
 
     first, *others = certificate.charge.parts
     found = coordinates(first.source) if isinstance(first.source, PrivacyLoss) and not others else None

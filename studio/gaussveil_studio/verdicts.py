@@ -17,7 +17,9 @@ from gaussveil.errors import FormatError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
 from gaussveil.report.pair_files import read_pair
-from gaussveil_studio.curves import PairState, coordinates, curve, enclosure, summary
+from gaussveil_studio.curves import PairState, curve, enclosure, summary
+from gaussveil_studio.plain_words import explained
+from gaussveil_studio.sliders import coordinates
 
 ZIP_MARK = b"PK\x03\x04"
 LARGEST_CERTIFICATE = 1 << 26
@@ -127,23 +129,6 @@ def verify_certificate(path: str) -> dict[str, Any]:
         "explained": explained(read) + ([["Package", NOT_CHECKED]] if packed else []),
         "certificate": read.to_dict(),
     }
-
-
-def explained(certificate: Certificate) -> list[list[str]]:
-    """A certificate as pairs of term and text, for people."""
-    promise = "No privacy is promised" if certificate.guarantee.kind == "none" else "Promise"
-    facts = [
-        ["What", certificate.released],
-        [promise, f"epsilon {certificate.epsilon:g}, delta {certificate.delta:g}, {certificate.guarantee}"],
-        ["Who is protected", f"each {certificate.adjacency.unit}; neighbours: {certificate.adjacency}"],
-        ["Mechanism", certificate.mechanism],
-        ["Rests on", certificate.composition],
-        ["Exact delta", f"at most {certificate.delta_upper!r}, the sampler's error included"],
-        ["Account", certificate.account],
-        ["Released", f"{certificate.released_at}, id {certificate.release_id}"],
-    ]
-    facts += [["Assumes", line] for line in certificate.assumptions]
-    return facts
 
 
 def check_claim(path: str, times: int, epsilon: float, delta: float) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gaussveil import figure_style as style
 from gaussveil.accounting import Adjacency, Charge
 from gaussveil.spectrum import GaussianPair
 from gaussveil_studio.curves import PairState, summary
+from gaussveil_studio.sliders import coordinates
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -88,6 +89,18 @@ def test_what_speaks_of_the_sliders_is_out_of_reach_for_a_pair_they_cannot_show(
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#enclose:enabled")
     assert page.input_value("#pair-file") == ""
+
+
+@pytest.mark.parametrize(("ratio", "shift"), [(1e3, 50.0), (1e-3, 0.0), (1001.0, 0.0), (9e-4, 0.0), (1.0, 50.1)])
+def test_sliders_stand_for_the_pairs_that_explore_takes(ratio: float, shift: float) -> None:
+    found = coordinates(GaussianPair.from_reduced([1.0 - ratio], [shift]))
+    try:
+        PairState(variance_ratio=[ratio], mean_shift=[shift])
+    except ValueError:
+        assert found is None
+    else:
+        assert found is not None
+        assert PairState.model_validate(found).variance_ratio == pytest.approx([ratio])
 
 
 def test_budgets_show_accounts_history_and_exports(visit: Come, studio: Running) -> None:

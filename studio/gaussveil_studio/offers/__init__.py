@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from gaussveil_studio.offers.kinds import KINDS
 from gaussveil_studio.offers.offer import Offer, Plan
-from gaussveil_studio.offers.orders import KINDS
 
 
 def make_offer(order: dict[str, Any], address: str | None, table_name: str) -> Offer:

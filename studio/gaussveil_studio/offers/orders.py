@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
-KINDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("orders.toml").read_text(encoding="utf-8"))
-EVERY = KINDS.pop("every")["fields"]
+from gaussveil_studio.offers.kinds import EVERY, KINDS
+
 KEY = r"^[0-9a-f]{32}$"
 LARGEST = 1e12  # of numbers that say nothing else
 LIMITS = {"above": "gt", "from": "ge", "below": "lt", "to": "le", "pattern": "pattern"}
