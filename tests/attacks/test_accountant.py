@@ -20,11 +20,11 @@ WIDE = PrivacyLoss.from_terms([0.75], [1.0], [0.0])
 
 
 @pytest.mark.parametrize("second", [WIDE, WIDE.reversed()], ids=["same", "reversed"])
-def test_replaced_records_stand_either_way_round(second: PrivacyLoss) -> None:
+def test_replaced_records_stand_either_way_round(second: PrivacyLoss, full: bool) -> None:
     """As they stand, a pair and its reverse have delta .236 at epsilon 1; either way round .338, adaptively .362."""
     found, twice = Accountant("replace").add(WIDE).add(second), Accountant("replace").add(WIDE, 2)
     account = Composition.of([(Charge(WIDE), 1), (Charge(second), 1)], symmetric=True, adaptive=True)
-    for epsilon in (0.5, 1.0, 2.0):
+    for epsilon in (0.5, 1.0, 2.0) if full else (1.0,):
         aligned = float(np.max((2 * WIDE).dp_delta(epsilon)))
         assert aligned < found.delta(epsilon) <= account.delta_upper(epsilon) * 1.001
         assert found.enclose(epsilon).upper >= aligned

@@ -93,16 +93,17 @@ def drawing_functions() -> list[tuple[str, bool]]:
     found = []
     for path in MODULES:
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        inside = [
-            node
+        inside = {
+            inner
             for node in ast.walk(tree)
             if isinstance(node, ast.With) and any("house_style" in ast.unparse(item) for item in node.items)
-        ]
+            for inner in ast.walk(node)
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Figure", "drawing"):
                 place = f"{path}:{node.lineno}"
                 styled = ast.unparse(node.func) == "drawing"  # which is in the style itself
-                found.append((place, styled or any(node in ast.walk(block) for block in inside)))
+                found.append((place, styled or node in inside))
     return found
 
 

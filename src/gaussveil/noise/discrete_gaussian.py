@@ -25,8 +25,8 @@ TAIL_WIDTHS = 14  # exp(-14^2/2) is 3e-43
 CHUNK = 1 << 14
 TABLE_WIDTH = 1024
 SMOOTHING_VARIANCE = 4  # conditional variance that every convolution leaves; its error is then 5e-35
-ONE_MULTIPLIER = 480**2
-CANDIDATES = 512
+MOST_SQUARED = TABLE_WIDTH**2 // SMOOTHING_VARIANCE - 1
+ONE_MULTIPLIER, CANDIDATES = 480**2, 512
 LARGEST_VARIANCE = 2**92
 
 
@@ -185,7 +185,7 @@ def _design(variance: Fraction) -> tuple[Fraction, tuple[int, ...]]:
 
 def _largest_multiplier(partial: int) -> int:
     """Largest k that may follow a partial sum of variance partial * t^2: 1/(1/t^2 + k^2/(partial t^2)) >= 4."""
-    return isqrt(partial * (TABLE_WIDTH**2 // SMOOTHING_VARIANCE - 1))
+    return isqrt(partial * MOST_SQUARED)
 
 
 def _multipliers(multiple: int) -> tuple[int, ...]:
@@ -219,6 +219,6 @@ def _closest_pair(multiple: int, partial: int) -> tuple[int, int, int]:
         rest = multiple - partial - first * first
         if rest > 0:
             second = isqrt(rest - 1) + 1
-            if second <= _largest_multiplier(partial + first * first):
+            if second * second <= (partial + first * first) * MOST_SQUARED:  # as _largest_multiplier says
                 pairs.append((second * second - rest, first, second))
     return min(pairs)
