@@ -143,7 +143,7 @@ class Cumulative:
 
     def share(self, place: int) -> Interval:
         """Share of the rows at or below an edge."""
-        value = np.clip(self.sums[:, place] / self.totals, 0.0, 1.0)
+        value = (self.sums[:, place] / self.totals).clip(0.0, 1.0)
         rows = self.root[None] - np.reshape(value, (-1, 1, 1)) * self.root[-1]  # cumulative count - share * total
         deviation = np.sqrt(self.scale)[:, None] * np.linalg.norm(rows, axis=2)
         return Interval.about(value, deviation[:, place] / self.totals).clipped(0.0, 1.0)

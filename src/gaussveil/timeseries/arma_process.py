@@ -88,7 +88,7 @@ def _unit_autocovariance(phi: Floats, theta: Floats, n: int) -> Floats:
     response = impulse_response(phi, theta[..., 1:], q + 1)
     right = np.zeros((*batch, max(p + 1, q + 1, n)))
     for k in range(q + 1):
-        right[..., k] = np.sum(theta[..., k:] * response[..., : q + 1 - k], axis=-1)
+        right[..., k] = (theta[..., k:] * response[..., : q + 1 - k]).sum(axis=-1)
     if p == 0:
         return right[..., :n]
     system = np.zeros((*batch, p + 1, p + 1))
@@ -117,7 +117,7 @@ def _head(ar: Floats, ma: Floats) -> tuple[Floats, Floats]:
     theta = np.concatenate([np.ones((len(ma), 1)), ma], axis=1)
     later = np.zeros((len(ma), m + 1))
     for lag in range(q + 1):
-        later[:, lag] = np.sum(theta[:, : q + 1 - lag] * theta[:, lag:], axis=1)
+        later[:, lag] = (theta[:, : q + 1 - lag] * theta[:, lag:]).sum(axis=1)
     head = np.zeros((len(ma), m + 1, m))
     if m:
         lags = autocovariance(ar, ma, np.ones(len(ar)), m)
@@ -127,7 +127,7 @@ def _head(ar: Floats, ma: Floats) -> tuple[Floats, Floats]:
             # Rows t >= m see x[column] only through the innovations that both share.
             for gap in range(m - column, q + 1):
                 shared = q + 1 - gap
-                head[:, gap, column] = np.sum(theta[:, gap:] * response[:, :shared], axis=1)
+                head[:, gap, column] = (theta[:, gap:] * response[:, :shared]).sum(axis=1)
     return head, later
 
 

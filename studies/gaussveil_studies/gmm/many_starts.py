@@ -56,9 +56,8 @@ class Rows:
         counts = sums[..., 0] + 1e-9
         means = sums[..., 1 : 1 + d] / counts[..., None]
         scatter = np.empty((*counts.shape, d, d))
-        scatter[..., above, below] = scatter[..., below, above] = (
-            sums[..., 1 + d :] - counts[..., None] * means[..., above] * means[..., below]
-        )
+        about_means = sums[..., 1 + d :] - counts[..., None] * means[..., above] * means[..., below]
+        scatter[..., above, below] = scatter[..., below, above] = about_means
         pool = scatter.sum(axis=-3) / self.products.shape[1]
         trace = np.trace(pool, axis1=-2, axis2=-1)[..., None, None]
         pool = pool + 1e-9 * (trace / d + 1e-12) * np.eye(d)

@@ -93,7 +93,8 @@ def noise_shapes(rows: Floats, codes: Integers, *, weighted: bool) -> Floats:
     """
     found = []
     for k in range(int(codes.max()) + 1):
-        precision = np.linalg.inv(np.atleast_2d(np.cov(rows[codes == k].T))) if weighted else np.eye(rows.shape[1])
+        spread: Floats = np.cov(rows[codes == k].T)
+        precision = np.linalg.inv(np.atleast_2d(spread)) if weighted else np.eye(rows.shape[1])
         weight = (precision + precision.T) / 2
         found.append(covering_ellipsoid(mean_steps(rows, codes, k), weight, 1e-6).covariance)
     return np.stack(found)

@@ -85,7 +85,7 @@ class Draws(NoisySums):
         spans = np.stack((edges[first], edges[last]), axis=1)
         # small numbers fill few octaves, each with few: where the span reaches far towards 0 it begins there
         spans = np.where(np.abs(spans) < np.max(np.abs(spans), axis=1, keepdims=True) / 8, 0.0, spans)
-        with_zero = np.stack((np.minimum(spans[:, 0], 0.0), np.maximum(spans[:, 1], 0.0)), axis=1)
+        with_zero = spans.clip([-np.inf, 0.0], [0.0, np.inf])
         zeros, told = np.asarray((noisy[:, beside_zero] > surely).any(axis=1)), np.asarray(sure.any(axis=1))
         widest = (with_zero[told, 0].min(), with_zero[told, 1].max()) if told.any() else (-1.0, 1.0)
         return np.where(told[:, None], np.where(zeros[:, None], with_zero, spans), widest)

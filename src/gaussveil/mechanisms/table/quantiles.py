@@ -57,7 +57,7 @@ class _Curves:
         noise = np.diagonal(self.covariance, axis1=1, axis2=2)
         noise = noise[:, 1:] + noise[:, :-1] - 2 * np.diagonal(self.covariance, 1, axis1=1, axis2=2)
         square = np.maximum(np.diff(self.mean, axis=1), 0.0) ** 2 + np.maximum(noise, 0.0) / 4
-        beyond = np.minimum(self.mean[:, 1:], self.mean[:, -1:] - self.mean[:, :-1])
+        beyond = (self.mean[:, -1:] - self.mean[:, :-1]).clip(max=self.mean[:, 1:])
         return square, square**2 / np.maximum(np.maximum(beyond, self.spread / 100) ** 2, square)
 
     def _bend(self, unknown: float = 1.0) -> Floats:
@@ -73,7 +73,7 @@ class _Curves:
         """Take in noisy cumulative counts (G, L + 1) at new limits (G, L), known until now as lines between knots."""
         groups, size = self.knots.shape
         every = np.arange(groups)[:, None]
-        after = np.clip(np.sum(self.knots[:, None] < limits[:, :, None], axis=2), 1, size - 1)
+        after = (self.knots[:, None] < limits[:, :, None]).sum(axis=2).clip(1, size - 1)
         low, high = self.knots[every, after - 1], self.knots[every, after]
         part = np.where(high > low, (limits - low) / np.where(high > low, high - low, 1.0), 0.5)
         rows = np.zeros((groups, limits.shape[1], size))
