@@ -17,7 +17,7 @@ from gaussveil_studio.curves import PairState, summary
 from gaussveil_studio.sliders import coordinates
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
     from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -148,29 +148,25 @@ def test_verify_recomputes_certificates_and_decides_claims(visit: Come, studio: 
     page.wait_for_selector("#claim .chart[data-drawn]")
 
 
-def test_pages_fit_a_phone_in_the_dark_and_name_their_fields(visit: Come, studio: Running) -> None:
-    page = visit("/", width=360, height=740, scheme="dark").page
-    unnamed = """[...document.querySelectorAll('main input:not([type=hidden]), main select, main button')]
-        .filter(e => !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
-    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
-    spent = studio.account()
-    studio.ledger.debit(spent, Charge(GaussianPair.mean_shift(0.2)), Adjacency.add_remove("record"))
-    listed = ("/", "/release", "/releases", "/accounts", f"/accounts/{spent}")
-    for path in (*listed, "/explore", "/verify", "/diagnostics", "/api", "/nothing"):
-        page.goto(studio.address + path)
-        page.wait_for_selector("h1")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
-        assert page.evaluate(cut) == 0, path  # no column is hidden beyond an edge
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
-        assert page.evaluate(unnamed) == 0, path
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-        ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-        assert len(ids) == len(set(ids)), path
+UNNAMED = """[...document.querySelectorAll('main input:not([type=hidden]), main select, main button')]
+    .filter(e => !(e.labels && e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim()).length"""
+CUT = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
 
 
-def test_axe_finds_nothing_to_complain_of(visit: Come, studio: Running, full: bool) -> None:
-    """axe-core on every page, with a release and an account to show; in the dark, where colours differ, on four."""
+def fits_a_phone_in_the_dark(page: Page) -> None:
+    """Nothing is beyond an edge, fields have names, and the keyboard gets past the navigation."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate(CUT) == 0  # no column is hidden beyond an edge
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+    assert page.evaluate(UNNAMED) == 0
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_every_page_fits_a_phone_and_axe_finds_nothing_to_complain_of(visit: Come, studio: Running, full: bool) -> None:
+    """With a release and an account to show; axe-core in the light, and on four in the dark, where colours differ."""
     account, other = studio.account(), studio.account()
     order = studio.order(account)
     studio.client.post("/api/releases", json=order)
@@ -181,17 +177,19 @@ def test_axe_finds_nothing_to_complain_of(visit: Come, studio: Running, full: bo
     listed = ("/", "/release?mechanism=stream", *shown, "/release", "/verify", "/diagnostics", "/api", "/nothing")
     run = "rules => axe.run(document, {resultTypes: ['violations'], ...rules}).then(all => all.violations)"
     for place, path in enumerate(listed):
+        page.set_viewport_size({"width": 360, "height": 740})
+        page.emulate_media(color_scheme="dark")
         page.goto(studio.address + path)
         page.wait_for_selector("h1")
+        fits_a_phone_in_the_dark(page)
+        page.set_viewport_size({"width": 1280, "height": 720})
         if path == "/release?mechanism=stream":
             page.select_option("#account", other)
             page.wait_for_selector("#release-button:enabled")
         page.evaluate(axe)
-        found = page.evaluate(run, {})
-        if full or place < 4:
-            page.emulate_media(color_scheme="dark")
-            found += page.evaluate(run, {"runOnly": "cat.color"})
-            page.emulate_media(color_scheme="light")
+        found = page.evaluate(run, {"runOnly": "cat.color"}) if full or place < 4 else []
+        page.emulate_media(color_scheme="light")
+        found += page.evaluate(run, {})
         told = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
         assert told == [], path
 
