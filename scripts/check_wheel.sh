@@ -15,12 +15,22 @@ else
 fi
 ls "$work/dist"
 
+compiled() { # link what Python compiled of the same files in $venv: else it compiles them again in each environment
+  local from to package
+  from=$(realpath "$venv"/lib/python3*/site-packages) to=$(realpath "$1"/lib/python3*/site-packages)
+  for package in "$to"/*/; do
+    package=$(basename "$package")
+    [ ! -d "$from/$package" ] || (cd "$from" && find "$package" -name __pycache__ -exec cp -alf --parents -t "$to" {} +)
+  done
+}
+
 install() { # environment, which is made where it is not there yet, then what to install into it
   local environment=$1
   shift
   if [ -x "$venv/bin/uv" ]; then # it needs no pip inside: making one takes longer than all that is installed
     [ -e "$environment" ] || "$venv/bin/python" -m venv --without-pip "$environment"
     "$venv/bin/uv" pip install --quiet --python "$environment/bin/python" "$@"
+    compiled "$environment" 2>/dev/null || true # it spares time only
   else
     [ -e "$environment" ] || "$venv/bin/python" -m venv "$environment"
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
