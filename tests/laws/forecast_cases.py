@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Certificate, Release
 from gaussveil.mechanisms import PrivateForecaster
 from gaussveil.timeseries import Readings, simulate_households
-from gaussveil.timeseries.household_models import Queries
+from gaussveil.timeseries.household_models import HouseholdModels, Queries
 
 Matrix = NDArray[np.float64]
 
@@ -29,16 +29,22 @@ def readings() -> Readings:
     return simulate_households(3, 15, step_minutes=60, seed=1)
 
 
+@cache
+def models() -> HouseholdModels:
+    """Of the readings, whatever is promised: fitted once."""
+    return PrivateForecaster(**SETTINGS, epsilon=1.0, delta=0.2).fit(readings())._models
+
+
 def fitted(mechanism: PrivateForecaster) -> PrivateForecaster:
-    return mechanism if hasattr(mechanism, "_models") else mechanism.fit(readings())
+    mechanism.check()
+    mechanism._models = models()
+    return mechanism
 
 
 @cache
 def forecasts() -> Matrix:
     """Log forecasts of the three households, which the data decide alone."""
-    found: Queries = fitted(PrivateForecaster(**SETTINGS, epsilon=1.0, delta=0.2))._models.queries(
-        readings(), range(3), 2
-    )
+    found: Queries = models().queries(readings(), range(3), 2)
     return found.forecast
 
 

@@ -80,7 +80,7 @@ runpy.run_path(script, run_name="__main__")
 def test_a_new_mechanism_is_one_file_of_the_library(tmp_path: Path) -> None:
     """With its test, its law case and its page it touches four: exports and the reference of the API follow from it."""
     copy = tmp_path / "gaussveil"
-    shutil.copytree(ROOM.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOM.parent, copy)  # with what is compiled, which stays valid: times are copied, too
     (copy / "mechanisms" / "unheard.py").write_text(NEW.lstrip())
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 

@@ -79,8 +79,8 @@ class GramGaussian:
         shape = (self.size, self.columns)
         factor = self._factor(gram, unit, ridge)
         inner = self._inner.draw(shape, source)
-        white = sum(_integers(self._table.draw(shape, source)) << (STEP_BITS * step) for step in range(STEPS))
-        product = _flint(factor) * _flint(_integers(inner))
+        white = sum(self._table.draw(shape, source).astype(object) << (STEP_BITS * step) for step in range(STEPS))
+        product = fmpz_mat(factor.tolist()) * fmpz_mat(inner.tolist())
         total = np.array(product.tolist(), dtype=object).reshape(shape) + white
         coarse = floor(log2(Fraction(self.grid) / self._unit))  # exact: both are powers of two
         steps = (np.frompyfunc(int, 1, 1)(total) + (1 << (coarse - 1))) >> coarse
@@ -130,11 +130,3 @@ def integer_cholesky(matrix: Integers) -> Integers | None:
         factor[index, index], factor[index + 1 :, index] = root, below
         rest[index + 1 :, index + 1 :] -= np.multiply.outer(below, below)
     return factor
-
-
-def _integers(values: NDArray[np.int64]) -> Integers:
-    return values.astype(object)
-
-
-def _flint(values: Integers) -> fmpz_mat:
-    return fmpz_mat(values.tolist())

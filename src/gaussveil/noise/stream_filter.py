@@ -184,7 +184,7 @@ class StreamFilter:
         if not self.coloured:
             return samples * per_sample
         per_sample += self.inner.total_variation + lattice
-        largest = sqrt(float(self.noise_power(turn(1 << 14)).max())) * 1.001 + abs(self.direct) * 0.001
+        largest = _loudest(self) * 1.001 + abs(self.direct) * 0.001
         deviation = 1 / sqrt(1 - self.pole**2)
         arithmetic = abs(self.direct) + sum(map(abs, self.taps)) * deviation * (
             len(self.taps) + 4 / (1 - abs(self.pole))
@@ -311,8 +311,13 @@ def to_steps(values: Floats, grid: Floats | float, low: float, high: float, subs
 
 def _with_tail(first: float, second: float, root: float, count: int) -> Floats:
     """first, second, second root, second root^2, ..."""
-    tail = second * root ** np.arange(max(count - 1, 0))
-    return np.concatenate([[first], tail])[:count]
+    return np.concatenate([[first], second * root ** np.arange(max(count - 1, 0))])[:count]
+
+
+@lru_cache(maxsize=256)
+def _loudest(filters: StreamFilter) -> float:
+    """Root of the largest power of the noise."""
+    return sqrt(float(filters.noise_power(turn(1 << 14)).max()))
 
 
 @lru_cache(maxsize=1 << 16)
