@@ -48,9 +48,7 @@ def where(mask: Array) -> Array:
 
 def take_rows(array: Array, index: Array) -> Array:
     """The rows of `array` that an ascending index array selects."""
-    if index.shape[0] == array.shape[0]:
-        return array
-    return array_namespace(array).take(array, index, axis=0)
+    return array if index.shape[0] == array.shape[0] else array_namespace(array).take(array, index, axis=0)
 
 
 def put_rows(array: Array, index: Array, rows: Array) -> Array:

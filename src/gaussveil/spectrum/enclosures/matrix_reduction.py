@@ -32,6 +32,7 @@ QUICK_BITS = 256  # precision up to which sums of two doubles are tried first, a
 MANY = 8  # pairs of one size from which on those are tried below it
 FIELDS = ("mean_x", "cov_x", "mean_y", "cov_y")
 FEW = 40  # dimensions up to which balls are quick
+_Rows = tuple[tuple[float, ...], ...]
 
 
 @lru_cache(maxsize=16)
@@ -58,25 +59,26 @@ def matrix_spectrum(source: MatrixDoubles, bits: int) -> BallSpectrum | None:
         (quick,) = quick_spectra((source,))
         if quick is not None or source.size > LARGEST_IN_BALLS:
             return quick
-    cov_x, cov_y = _symmetric(source.cov_x), _symmetric(source.cov_y)
-    difference = cov_y - cov_x
-    rows = _whitener(cov_y)
-    if rows is None:
-        _refuse_indefinite(source)
-        return None
-    rows = _refined(_rotated(rows, difference), cov_y, difference, bits)
-    columns = rows.transpose()
-    gram, gap = rows * cov_y * columns, rows * difference * columns
-    mean = rows * arb_mat([[arb(x) - arb(y)] for x, y in zip(source.mean_x, source.mean_y)])
-    gram_entries, gap_entries = gram.entries(), gap.entries()
-    for i in range(source.size):
-        gram_entries[i * source.size + i] -= 1
-    gaps = gap_entries[:: source.size + 1]
-    left_gap = _frobenius([entry for place, entry in enumerate(gap_entries) if place % (source.size + 1)])
-    found = _spectrum(gaps, mean.entries(), _frobenius(gram_entries), left_gap)
+    reduced = _reduced(source.cov_x, source.cov_y, bits)
+    mean = arb_mat([[arb(x) - arb(y)] for x, y in zip(source.mean_x, source.mean_y)])
+    found = reduced and _spectrum(reduced[1], (reduced[0] * mean).entries(), *reduced[2:])
     if found is None:
         _refuse_indefinite(source)
     return found
+
+
+@lru_cache(maxsize=64)
+def _reduced(cov_x: _Rows, cov_y: _Rows, bits: int) -> tuple[arb_mat, list[arb], arb, arb] | None:
+    """Whitening rows of a pair of covariances, which may serve many means, the diagonal of N and what is left out."""
+    size, second = len(cov_y), _symmetric(cov_y)
+    difference = second - _symmetric(cov_x)
+    if (rows := _whitener(second)) is None:
+        return None
+    rows = _refined(_rotated(rows, difference), second, difference, bits)
+    gram, gap = ((rows * one * rows.transpose()).entries() for one in (second, difference))
+    for i in range(size):
+        gram[i * size + i] -= 1
+    return rows, gap[:: size + 1], _frobenius(gram), _frobenius([x for i, x in enumerate(gap) if i % (size + 1)])
 
 
 def _spectrum(gaps: Sequence[arb], means: Sequence[arb], residual_gram: arb, residual_gap: arb) -> BallSpectrum | None:
@@ -121,7 +123,7 @@ def _refuse_indefinite(source: MatrixDoubles) -> None:
             raise NotPositiveDefiniteError(f"'{name}' must be positive definite. Got a singular or indefinite matrix.")
 
 
-def _symmetric(rows: Sequence[Sequence[float]]) -> arb_mat:
+def _symmetric(rows: _Rows) -> arb_mat:
     size = range(len(rows))
     return arb_mat([[(arb(rows[i][j]) + arb(rows[j][i])) / 2 for j in size] for i in size])
 
