@@ -100,9 +100,9 @@ def drawing_functions() -> list[tuple[str, bool]]:
             for inner in ast.walk(node)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Figure", "drawing"):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Figure", "drawing"):
                 place = f"{path}:{node.lineno}"
-                styled = ast.unparse(node.func) == "drawing"  # which is in the style itself
+                styled = node.func.id == "drawing"  # which is in the style itself
                 found.append((place, styled or node in inside))
     return found
 
