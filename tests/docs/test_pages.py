@@ -21,7 +21,7 @@ PAGES = sorted(
 )
 
 
-# Each page has a process of its own, forked from one that has loaded what others wrote and nothing of ours.
+# Each page has a process of its own, forked from one that has loaded what most of them need: a page pays for its work.
 LOADED = [
     "duckdb",
     "flint",
@@ -31,6 +31,22 @@ LOADED = [
     "scipy.stats",
     "sklearn.cluster",
     "typer",
+    "gaussveil.cli.main",
+    "gaussveil.mechanisms.forecast",
+    "gaussveil.mechanisms.gp",
+    "gaussveil.mechanisms.meter_stream.stream",
+    "gaussveil.mechanisms.mixture.estimator",
+    "gaussveil.mechanisms.random_projection.private_sketch",
+    "gaussveil.mechanisms.regression.linear",
+    "gaussveil.mechanisms.table.release",
+    "gaussveil.audit.white_box",
+    "gaussveil.accounting.certificates.verification",
+    "gaussveil.accounting.ledger.ledger",
+    "gaussveil.accounting.exchange.events",
+    "gaussveil.engines.duckdb",
+    "gaussveil.spectrum.subsampled.profile",
+    "gaussveil.report.figures",
+    "gaussveil_town.households",
 ]
 
 
