@@ -118,6 +118,7 @@ LONGEST = (
     "mechanisms/test_table.py",
     "attacks/test_mechanisms.py",
     "cli/test_study.py",
+    "docs/test_pages.py",
     "engines/test_whole_files.py",
     "streaming",
     "spectrum/test_training.py",
@@ -131,7 +132,6 @@ LONGEST = (
     "attacks",
     "accounting",
 )
-ALONE = "docs/test_pages.py"  # its tests have nothing in common: each goes wherever there is room
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -147,7 +147,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = marked.args[0] if marked else f"{folder}/{file}"
         if marked is None and group == "laws/test_laws.py":
             group = f"laws of {item.callspec.params['case'].name}"  # type: ignore[attr-defined]
-        if marked is None and group != ALONE:
+        if marked is None:
             item.add_marker(pytest.mark.xdist_group(group))
         ranks[item.nodeid] = next((n for n, name in enumerate(LONGEST) if name in (group, folder)), len(LONGEST))
     items.sort(key=lambda item: ranks[item.nodeid])

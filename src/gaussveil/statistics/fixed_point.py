@@ -216,7 +216,8 @@ class ExactSum:
 
     def _shifted(self, shift: int) -> Floats:
         """The sums over 2**shift rounded to an integer (half to even), then to float64; in int64 where it holds all."""
-        low, high = self.limbs[::2] + (self.limbs[1::2] << 32)
+        limbs = carry(self.limbs.copy())
+        low, high = limbs[::2] + (limbs[1::2] << 32)
         held = self.integers() if shift > 62 or (high != low >> 63).any() else low
         return np.asarray(_round_half_even(held, shift), dtype=np.float64)
 
