@@ -13,8 +13,8 @@ PEERS_OUTSIDE := autodp dp-accounting fastlmmclib gx2 prv-accountant
 # The newest PyTorch that runs on the CPU alone: later ones bring gigabytes of CUDA on aarch64, too.
 PEERS_TRAIN := autodp==0.2.3.1 dp-accounting==0.6.0 jax==0.10.2 jax-privacy==2.0.0 opacus==1.6.0 prv-accountant==0.2.0 pytest \
 	"torch==2.6.0; platform_machine == 'aarch64'" "torch>=2.6; platform_machine != 'aarch64'"
-# More than cores: those that drive the browser and Spark mostly wait.
-WORKERS ?= 4
+# One more than cores, four at most: whoever drives the browser or Spark mostly waits, and each worker loads everything.
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((cores < 3 ? cores + 1 : 4)))
 
 export PYTHON
 # Workers share the cores; BLAS threads on top of them only fight.

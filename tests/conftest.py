@@ -105,7 +105,7 @@ os.environ.setdefault(
 # Java looks for each of twenty thousand classes in one archive after the other: first in these of 280, which hold most.
 SPARK_FIRST = ("spark-catalyst", "scala-library", "spark-core", "scala-reflect", "spark-sql-api", "spark-sql_")
 
-# What takes longest begins first, so that no worker is left alone with it at the end. Four workers take two groups
+# What takes longest begins first, so that no worker is left alone with it at the end. Workers take two groups
 # each: two of them mostly wait for a browser and for Spark, and leave their cores to the others.
 LONGEST = (
     "browser",
