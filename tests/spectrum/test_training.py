@@ -228,3 +228,17 @@ def test_answers_of_other_pairs_are_not_below_their_enclosures(kind: dict[str, b
 def test_a_wrong_reference_would_be_seen(shift: float) -> None:
     ends, wanted = loss(CASES[3]).enclose(CASES[3]["epsilon"]), float(CASES[3]["log_delta"])
     assert not ends.log_lower <= wanted * (1 + shift) <= ends.log_upper
+
+
+def test_a_band_that_holds_all_of_its_moment_counts() -> None:
+    """Below it there is but rounding, which came out as 0 of 0; then the line left out its first node, unnoticed."""
+    delta = 7.2595463379192655e-12
+    run = Accountant().add(DPSGD(noise_multiplier=0.3061511103899801, sampling_rate=0.33771681951121457), 3)
+    found = run.epsilon(delta)
+    assert run.enclose(found).lower <= delta < run.enclose(found * (1.0 - 2e-9)).upper
+    parts = run.loss._parts.windowed(math.log(delta) - 2.0)
+    for place in range(12):
+        epsilon = 47.51 + 0.001 * place
+        value, _, error = band_lines(parts, epsilon).log_delta(epsilon)
+        truth = run.loss.enclose(epsilon)
+        assert truth.log_lower - error <= value <= truth.log_upper + error

@@ -397,8 +397,9 @@ static double complex log_one_plus(double complex z) {
 
 static int finite_parts(double complex z) { return isfinite(creal(z)) && isfinite(cimag(z)); }
 
-/* K and its rounding at `nodes` nodes from `first` on: 1, or 0 where it takes too many points, -1 without memory. */
-GV int line_block(const BandLine *line, long long first, long long nodes, double *value, double *phase, double *rounding) {
+/* K and its rounding at `nodes` nodes from `first` on, none larger than `most` (the first of the line, if not known yet):
+1, or 0 where it takes too many points, -1 without memory. */
+GV int line_block(const BandLine *line, long long first, long long nodes, const double *most, double *value, double *phase, double *rounding) {
     double apart = line_spacing(line, (first + nodes - 1) * line->between), c = line->c;
     if (!(line->high - line->low < MOST_POINTS * apart)) return 0;
     long long size = ceil((line->high - line->low) / apart);
@@ -427,7 +428,8 @@ GV int line_block(const BandLine *line, long long first, long long nodes, double
         double size_here = cabs(1 + above);
         double complex within = part / (1 + above), kept = log_one_plus(-within);
         double error = unit * (errors[0] + last * errors[1]) / size_here;
-        double moved = (unit * (errors[2] + last * errors[3]) / size_here + cabs(within) * error) / cabs(1 - within);
+        double away = unit * (errors[2] + last * errors[3]) / size_here + cabs(within) * error, left = cabs(1 - within), moved = away / left;
+        if (!(line->count * away < 0.05 * left)) kept = log(left + away), moved = 2 / line->count; /* but rounding is below the band */
         if (!(line->low_cap > -INFINITY)) moved = 0, kept = -INFINITY; /* nothing is below the last band */
         if (!finite_parts(kept)) kept = -1e3;
         kept *= line->count;
@@ -436,7 +438,7 @@ GV int line_block(const BandLine *line, long long first, long long nodes, double
         double complex all = line->count * log_one_plus(above) + CMPLX(log(cabs(gone)), carg(gone));
         error = line->count * (error + moved * size_kept / cabs(gone));
         int known = finite_parts(all) && isfinite(error);
-        value[n] = known ? creal(all) : -1e4, phase[n] = known ? cimag(all) : 0, rounding[n] = known ? error : 1;
+        value[n] = known ? creal(all) : first + n ? *most : 0, phase[n] = known ? cimag(all) : 0, rounding[n] = known ? error : first + n ? 1 : INFINITY;
     }
     free(points);
     return 1;
@@ -459,7 +461,7 @@ WIDE int gaussveil_line(const StepSums *job) {
     *nodes = -1;
     while (!done && BLOCKED * (first + rows) <= room) {
         long long from = BLOCKED * first;
-        int got = line_block(&line, from, BLOCKED * rows, found + from, found + room + from, found + 2 * room + from);
+        int got = line_block(&line, from, BLOCKED * rows, found, found + from, found + room + from, found + 2 * room + from);
         failed = got < 0;
         if (got <= 0) break;
         for (long long block = first; block < first + rows && !done; block++) {

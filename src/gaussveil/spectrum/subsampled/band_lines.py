@@ -9,16 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gaussveil.spectrum.selection import compiled_steps
-from gaussveil.spectrum.subsampled.bands import (
-    DIGITS,
-    ENDING,
-    Band,
-    Chosen,
-    Points,
-    Spacing,
-    Tilt,
-    chosen_bands,
-)
+from gaussveil.spectrum.subsampled.bands import DIGITS, ENDING, Band, Chosen, Points, Spacing, Tilt, chosen_bands
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Contour, Nodes, Parts, saddle
 from gaussveil.spectrum.subsampled.step import REACH, UNIT, Complexes, exp_less_one, log_one_plus, turn_less_one
 from gaussveil.typing import Floats
@@ -35,10 +26,10 @@ class LineMoments:
     """One step's moments at equally spaced nodes of a line, up to a height."""
 
     def __init__(self, band: Band, index: int, c: float, spacing: float, height: float) -> None:
-        (step, count), cap = band.parts.steps[index], band.caps[index]
+        (step, self.count), cap = band.parts.steps[index], band.caps[index]
         self.low, (low, high) = band.lows[index], band.coarse[index].range(c)
         low, high = min(low, -REACH), max(high, min(REACH, float(band.coarse[index].z[-1])))  # `missing` is of all that
-        apart = band.coarse[index].spacing(c, height, count)
+        apart = band.coarse[index].spacing(c, height, self.count)
         self.fits = (high - low) < MOST_POINTS * apart
         if not self.fits:
             return
@@ -61,8 +52,11 @@ class LineMoments:
         last = (blocks + (BLOCK - 1.0)) * self.between
         size, share = np.abs(1.0 + above), part / (1.0 + above)
         rounding = (self.errors[0] + last * self.errors[1]) / size
-        moved = ((self.inner[0] + last * self.inner[1]) / size + np.abs(share) * rounding) / np.abs(1.0 - share)
-        kept = log_one_plus(-share)
+        away = (self.inner[0] + last * self.inner[1]) / size + np.abs(share) * rounding
+        left = np.abs(1.0 - share)
+        small = ~(self.count * away < 0.05 * left)  # but rounding is below the band
+        kept = np.where(small, np.log(left + away), log_one_plus(-share))
+        moved = np.where(small, 2.0 / self.count, away / left)
         if math.isinf(self.low):  # nothing is below the last band
             kept, moved = np.full_like(kept, -1e3), np.zeros_like(moved)
         kept = np.where(np.isfinite(kept), kept, -1e3)
@@ -140,8 +134,11 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
         gone = -exp_less_one(kept)
         value += np.log(gone)
         rounding += moved * np.abs(np.exp(kept)) / np.abs(gone)
-        known = np.isfinite(value) & np.isfinite(rounding)  # else next to nothing is left of either moment
-        value, rounding = np.where(known, value, -1e4), np.where(known, rounding, 1.0)
+        known = np.isfinite(value) & np.isfinite(rounding)  # else no larger than at the real order
+        if not (columns or known[0]):
+            return None
+        most = columns[0][1][0] if columns else value[0]
+        value, rounding = np.where(known, value, most.real), np.where(known, rounding, 1.0)
         size = (value - order * band.epsilon - np.log(order) - np.log1p(order)).real - peak
         spent = ((size < 1.0 - digits) | (rounding > 0.1)).reshape(rows, BLOCK).all(axis=1)
         end = BLOCK * (int(np.argmax(spent)) + 1) if spent.any() else order.size  # beyond it there is but rounding
