@@ -242,3 +242,20 @@ def test_a_band_that_holds_all_of_its_moment_counts() -> None:
         value, _, error = band_lines(parts, epsilon).log_delta(epsilon)
         truth = run.loss.enclose(epsilon)
         assert truth.log_lower - error <= value <= truth.log_upper + error
+
+
+@pytest.mark.parametrize(
+    ("relation", "noise", "rate", "steps", "delta"),
+    [
+        ("add or remove", 0.301972862478699, 0.02923835515940293, 15, 5.100660551568369e-25),
+        ("add or remove", 0.5463771981509701, 0.16325290971637163, 14, 5.09108941600931e-18),
+        ("add or remove", 9.133270882955845, 2.8985007425368264e-05, 2, 8.844628997064203e-20),
+        ("replace", 0.7176444775348326, 0.3861424253530212, 2, 3.824536866110919e-11),
+        ("replace", 1.0341317501289375, 0.1735149457368291, 9, 3.3547049325907497e-28),
+    ],
+)
+def test_a_moment_that_comes_back_counts(relation: str, noise: float, rate: float, steps: int, delta: float) -> None:
+    """It crosses zero on the line: the contour ended there, and what came after was missing."""
+    run = Accountant(relation).add(DPSGD(noise_multiplier=noise, sampling_rate=rate), steps)
+    found = run.epsilon(delta)
+    assert run.enclose(found).lower <= delta < run.enclose(found * (1.0 - 2e-9)).upper

@@ -11,7 +11,9 @@ from gaussveil.spectrum.subsampled.step import UNIT, Complexes, Step, Sums
 from gaussveil.typing import Floats
 
 ACCURATE = 1e-11  # error of log delta, over 1 + epsilon times its slope, at which nothing else is tried
-PROBES = np.arange(1.0, 4.4, 0.4)  # of u; further up one line is not taken
+PROBES = np.arange(1.0, 5.6, 0.4)  # of u; further up one line is not taken
+STAYS = 4  # probes at which it stays fallen
+RESOLVED = 5e-12  # of delta, that sums over outputs may lack: 2.4e-12 at most in 17,000 random settings
 RANGES = np.concatenate([[0.0], np.arcsinh(2.0 ** np.arange(3.0, 30.0, 2.0))])  # heights a factor 4 apart
 FALLEN = -36.0  # log of the integrand over its peak at which the contour ends
 NODES = (48, 96, 192, 384, 768, 1536)
@@ -153,7 +155,8 @@ class Nodes(NamedTuple):
         apart = abs(fine - coarse) / fine
         settled = apart <= SETTLED and size[-1] <= 1e-11 * fine
         exact = UNIT * (16.0 + 4.0 * np.abs(exponent))
-        error = float(size @ (self.rounding + exact)) / fine + apart**1.5 + float(size[-1]) / fine
+        beyond = float(size[-1]) * size.size  # it falls at least as e^-u there
+        error = (float(size @ (self.rounding + exact)) + beyond) / fine + apart**1.5 + RESOLVED
         slope = -sign * float((values * self.order).real.sum()) / fine
         value = peak + math.log(fine)
         if missing:
@@ -202,20 +205,19 @@ class Contour:
 
     def extent(self, epsilon: float) -> float:
         """The u at which the integrand has fallen for good; infinite where it does not or where rounding is met."""
-        limit = NOISY + math.log1p(abs(self.at.centre * epsilon))
+        limit, fell = NOISY + math.log1p(abs(self.at.centre * epsilon)), np.zeros(0, dtype=bool)
         for start in range(0, PROBES.size, 4):
             u = PROBES[start : start + 4]
             order, swing = self.place(u)
             value, rounding = self.cumulant(u, order)
             terms = value - order * epsilon - np.log(order) - np.log1p(order) + np.log(swing / self.at.width)
             size = terms.real - self.at.peak
-            fallen = size < FALLEN
-            if np.any(
-                (~np.isfinite(size) | (size + np.log(rounding + 1e-300) > limit)) & ~np.logical_or.accumulate(fallen)
-            ):
+            fell = np.concatenate([fell, size < FALLEN])  # moments may cross zero and come back
+            noisy = ~np.isfinite(size) | (size + np.log(rounding + 1e-300) > limit)
+            if np.any(noisy & ~np.logical_or.accumulate(fell)[start:]):
                 break
-            if fallen.any():
-                return float(u[int(np.argmax(fallen))])
+            if (stays := np.convolve(fell, np.ones(STAYS), "valid") == STAYS).any():
+                return float(PROBES[int(np.argmax(stays))])
         return math.inf
 
     def settle(self, epsilon: float, extent: float) -> Nodes:
