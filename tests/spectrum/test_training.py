@@ -259,3 +259,9 @@ def test_a_moment_that_comes_back_counts(relation: str, noise: float, rate: floa
     run = Accountant(relation).add(DPSGD(noise_multiplier=noise, sampling_rate=rate), steps)
     found = run.epsilon(delta)
     assert run.enclose(found).lower <= delta < run.enclose(found * (1.0 - 2e-9)).upper
+
+
+def test_where_no_tilt_is_found_another_way_is() -> None:
+    run = Accountant().add(DPSGD(noise_multiplier=2.0372830869782543, sampling_rate=0.00018460413157706757), 17132)
+    found = run.epsilon(1.2089664276663088e-11)
+    assert run.enclose(found).lower <= 1.2089664276663088e-11 < run.enclose(found * (1.0 - 2e-9)).upper

@@ -279,8 +279,9 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))
         tilt, below, ended = band.saddle(start, NEXT if depth > 1 else 3.0)
-        level, last = most - WITHIN, []
-        negligible = depth > 0 and below.bound < level - NEGLIGIBLE
+        if not tilt.order > 0.0:
+            return None
+        level, last, negligible = most - WITHIN, [], depth > 0 and below.bound < most - WITHIN - NEGLIGIBLE
         if depth and not negligible and small_count and ended.bound < max(most, tilt.bound) + JOINED:
             joined = max(level, ended.bound - WITHIN)
             last = [(Band(parts, caps, epsilon, joined, last=True), ended.order)]
