@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from tests.studio.conftest import Running  # type: ignore[import-not-found]
+    from .conftest import Running
 
 pytestmark = pytest.mark.xdist_group("studio")
 

@@ -30,7 +30,7 @@ from gaussveil_studio.table_catalogue import TableCatalogue
 from .conftest import Client
 
 if TYPE_CHECKING:
-    from tests.studio.conftest import Running  # type: ignore[import-not-found]
+    from .conftest import Running
 
 pytestmark = pytest.mark.xdist_group("studio")
 

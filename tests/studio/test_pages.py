@@ -18,7 +18,8 @@ from gaussveil_studio.sliders import coordinates
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+
+    from .conftest import Running, Visit
 
 pytestmark = pytest.mark.xdist_group("browser")
 

@@ -22,7 +22,7 @@ from gaussveil.timeseries import simulate_households
 from .conftest import write_tables
 
 if TYPE_CHECKING:
-    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+    from .conftest import Running, Visit
 
 pytestmark = pytest.mark.xdist_group("studio")
 

@@ -12,7 +12,7 @@ import pytest
 from gaussveil.accounting import Certificate, verify
 
 if TYPE_CHECKING:
-    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+    from .conftest import Running, Visit
 
 pytestmark = pytest.mark.xdist_group("browser")
 

@@ -21,7 +21,7 @@ from gaussveil_studio.access import MOST_GUESSERS, Access, guesser
 from gaussveil_studio.settings import Settings, is_loopback, require_protection
 
 if TYPE_CHECKING:
-    from tests.studio.conftest import Running  # type: ignore[import-not-found]
+    from .conftest import Running
 
 pytestmark = pytest.mark.xdist_group("studio")
 

@@ -30,7 +30,7 @@ from gaussveil.spectrum import GaussianPair
 from ..engines.test_written_files import cells, sheet
 
 if TYPE_CHECKING:
-    from tests.studio.conftest import Running, Visit  # type: ignore[import-not-found]
+    from .conftest import Running, Visit
 
 pytestmark = pytest.mark.xdist_group("browser")
 
