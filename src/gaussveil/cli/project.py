@@ -5,11 +5,11 @@ A key is the name of an option; every command that has the option takes it from 
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from gaussveil.errors import FormatError
+from gaussveil.project_file import read_project
 
 KEYS = (
     *("unit", "rows-per-unit", "household", "time", "power", "label", "in", "time-zone", "gaps"),
@@ -19,10 +19,7 @@ KEYS = (
 
 def project_defaults(root: Any, command: str, file: Path) -> dict[str, Any]:
     """The file's values for a command, as click takes them."""
-    try:
-        found = {key.replace("_", "-"): value for key, value in tomllib.loads(file.read_text(encoding="utf-8")).items()}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{file.name}: {error}") from None
+    found = {key.replace("_", "-"): value for key, value in read_project(file).options.items()}
     if unknown := sorted(found.keys() - set(KEYS)):
         raise FormatError(f"{file.name}: keys must be among {', '.join(KEYS)}. Got {', '.join(unknown)}.")
     if nested := sorted(key for key, value in found.items() if not isinstance(value, str | int)):
