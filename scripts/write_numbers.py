@@ -2,6 +2,7 @@
 
 usage: python scripts/write_numbers.py [PART...]   rerun all or some parts, and write; a study's name, or "computed"
        python scripts/write_numbers.py --full full.json...   take what `gaussveil study NAME --full` left in its folder
+       python scripts/write_numbers.py --errata   judge the records of claims.toml anew, and write: seconds
        python scripts/write_numbers.py --fill   write the marked places from what is stored, without rerunning
        python scripts/write_numbers.py --check   compare the marked places with what is stored; exit 1 if they differ
 
@@ -257,6 +258,29 @@ def from_study(name: str, data: Path | None) -> tuple[Store, bool]:
     return store, not absent
 
 
+def from_errata(root: Path) -> Store:
+    """Every record with evidence judged anew; verdicts and tables of all other steps stay as they are stored."""
+    from gaussveil_studies.errata.page import STUDIES
+    from gaussveil_studies.errata.part import errata_step
+    from gaussveil_studies.study import Options, shown
+
+    store: Store = {"numbers": {}, "tables": {}}
+    stored = kept(root)["tables"]
+    for document, name in STUDIES.items():
+        part = errata_step(document).run(Options(), lambda _word, _share: None)
+        judged = {}
+        for claim in part.claims:
+            store["numbers"] |= {f"{name}.{claim.key}": claim.ours, f"{name}.{claim.key}.printed": claim.printed}
+            judged[claim.claim] = [claim.claim, claim.printed, claim.ours, claim.verdict.value, claim.because]
+        verdict = stored[f"{name}.verdict"]
+        rows = [judged.pop(row[0], row) for row in verdict["rows"]]
+        store["tables"][f"{name}.verdict"] = verdict | {"rows": [*rows, *judged.values()]}
+        for table in part.tables:
+            key = f"{name}.errata-{table.name}"
+            store["tables"][key] = stored[key] | {"rows": [[shown(value) for value in row] for row in table.rows]}
+    return store
+
+
 def from_full(root: Path, path: Path) -> tuple[str, Store, bool]:
     """A study's name, its figures at the papers' size from the full.json it wrote, and whether those are all it has.
 
@@ -331,12 +355,14 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     options = [argument for argument in arguments if argument.startswith("-")]
     wanted = [argument for argument in arguments if not argument.startswith("-")]
     right = wanted != [] if options == ["--full"] else set(wanted) <= set(parts) and not (options and wanted)
-    if options not in ([], ["--check"], ["--fill"], ["--full"]) or not right:
+    if options not in ([], ["--check"], ["--errata"], ["--fill"], ["--full"]) or not right:
         print(__doc__, file=sys.stderr)
         return 2
     if options == ["--full"]:
         for name, new, whole in [from_full(root, Path(path)) for path in wanted]:
             keep(root, new, instead_of=f"{name}." if whole else None)
+    elif options == ["--errata"]:
+        keep(root, from_errata(root), instead_of=None)
     elif not options:
         named = os.environ.get("GAUSSVEIL_DATA")
         stored = kept(root)["tables"]

@@ -36,11 +36,13 @@ class Size(StrEnum):
 class Verdict(StrEnum):
     """What became of a printed claim.
 
-    Of the papers': false (a counterexample), loose (true, more than needed), slip (a misprint or a step of a proof) or
-    reproduced. Of libraries and of goals: agrees or refuted. Differs: other data, or not borne out by the numbers.
+    Of the papers': false (a counterexample), gap (true in its own model, not in the usual one), loose (true, more than
+    needed), slip (a misprint or a step of a proof) or reproduced. Of libraries and goals: agrees or refuted. Differs:
+    other data, or not borne out by the numbers.
     """
 
     FALSE = "false"
+    GAP = "gap"
     LOOSE = "loose"
     SLIP = "slip"
     REPRODUCED = "reproduced"

@@ -222,6 +222,46 @@ def arma_response() -> Evidence:
     return _closed(0.25, arb(4) / 3, "first-order process, a_1 = 1/2, b_0 = 1", "equal")
 
 
+def lemma_1_tail() -> Evidence:
+    """Lemma 1: (34) at its best s against the tail of the loss, which `loss_tail` knows to far below 1e-9."""
+    epsilon = 1.0
+    means = [0.0, 0.0], [0.5, 0.2]
+    variances = [1.0, 1.0], [1.25, 0.8]
+    pair = GaussianPair(means[0], np.diag(variances[0]), means[1], np.diag(variances[1]))
+    stated = min(_chernoff(epsilon, power, means[1], variances[1]) for power in np.linspace(1.3, 12.0, 400).tolist())
+    tail = float(pair.loss_tail(epsilon))
+    return Evidence(stated, tail * (1 - 1e-9), tail * (1 + 1e-9), pair, epsilon=epsilon)
+
+
+def _chernoff(epsilon: float, power: float, shift: list[float], variances: list[float]) -> float:
+    """(34) for N(0, I) against N(shift, diag(variances)): the ratios are 1/variances, `power` is the paper's s."""
+    ratios = 1 / np.asarray(variances)
+    steps = np.asarray(shift)
+    quadratic = float(np.sum(steps**2 * ratios / (power - ratios)))
+    exponent = (-epsilon + power * quadratic / 2) / (power - 1)
+    log_determinants = np.sum(np.log(ratios)) / (2 * (power - 1)) + np.sum(np.log(power - ratios)) / 2
+    return math.exp(len(ratios) / 2 * math.log(power - 1) + exponent - float(log_determinants))
+
+
+def surrogate_of_42() -> Evidence:
+    """K7: mean shift 1, equal covariances, epsilon 2, s = 10: the exponents of (42) and of (36)."""
+    surrogate, epsilon, power = 1.0, 2.0, 10.0
+    printed = -epsilon / (2 * power) + surrogate / power
+    by_36 = (surrogate / 2 - epsilon) / power
+    return Evidence(printed, by_36, by_36, "exponents at one shift", "equal")
+
+
+def tail_with_prior() -> Evidence:
+    """K8: the loss is N(1/2, 1): its tail beyond 1 - log 3 against the one beyond 1."""
+    stated = 1 - _normal(arb(1) / 2)
+    return _closed(float(stated.upper()), 1 - _normal(arb(1) / 2 - arb(3).log()), "N(1, 1) against N(0, 1)")
+
+
+def delta_of_figure_3() -> Evidence:
+    """K9: what the text prints for epsilon 1 is a lower end at 0.8."""
+    return Evidence(0.5637, 0.84, 1.0, "delta is nonincreasing in epsilon")
+
+
 # --- SpDP
 
 
@@ -291,6 +331,14 @@ def table_noise() -> Evidence:
     quantile, epsilon = 2.3263478740408408, math.log(2)
     found = 0.2 / (2 * epsilon) * (quantile + math.sqrt(quantile**2 + 2 * epsilon))
     return Evidence(0.92, found - 0.005, found + 0.005, "noise deviation of eq. (2), kW", "equal")
+
+
+def fourth_norm(power: float = 4.0, frequencies: int = 289) -> Evidence:
+    """S7: the private spectrum with the noise of (7) at (log 2, 0.01), neighbours within B in the p-norm."""
+    quantile, epsilon = 2.3263478740408408, math.log(2)
+    shift = -quantile + math.sqrt(quantile**2 + 2 * epsilon)
+    apart = frequencies ** (1 / 2 - 1 / power)
+    return Evidence.of_pair(GaussianPair.mean_shift(apart * shift), epsilon, 0.01)
 
 
 # --- GMM
@@ -376,3 +424,22 @@ def expected_divergence() -> Evidence:
 def flips_into() -> Evidence:
     """G-h: 50 records of class k at 0, one record elsewhere at 1: what (10) counts, and how far the mean can move."""
     return Evidence(0.0, 1 / 51, 1 / 51, "mean of class k, one column")
+
+
+def noise_with_epsilon() -> Evidence:
+    """G-i: the variance of Lemma 1's noise at epsilon 2 over that at epsilon 1."""
+    return Evidence(1.0, 0.25, 0.25, "2 log(2/delta)/epsilon^2", "at least")
+
+
+def objective_after_a_step() -> Evidence:
+    """G-j: d log gamma + (d+1) trace/gamma, d = 3 and trace 3, at the minimiser 4 over that at 1."""
+
+    def cost(rate: float) -> arb:
+        return 3 * arb(rate).log() + 12 / arb(rate)
+
+    return _closed(1.0, cost(4.0) / cost(1.0), "cost of a covariance, (12)", "at least")
+
+
+def equal_probabilities() -> Evidence:
+    """G-k: (28) grants equal probabilities a ratio of e^(-1/3) at most."""
+    return _closed(float((-arb(1) / 3).exp().upper()), arb(1), "one law on both sides")

@@ -19,7 +19,9 @@ def section(document: str) -> str:
         for record in own
         if record.verdict == "reproduced"
     ]
-    return "\n".join([*lines, "Borne out:\n", "".join(borne_out)])
+    if borne_out:
+        lines += ["Borne out:\n", "".join(borne_out)]
+    return "\n".join(lines)
 
 
 def _paragraph(record: Record) -> str:

@@ -1,8 +1,9 @@
 """Records of `claims.toml`, one per claim, and the rule by which a verdict must follow from the evidence.
 
-An accusation fixes the paper's own adjacency and its own released output and gives an enclosure on exactly that. Four
-verdicts: *false* (a counterexample), *loose* (true, with more noise than needed), *slip* (a misprint or a step of a
-proof: the statement may hold), *reproduced*.
+An accusation fixes the paper's own adjacency and its own released output and gives an enclosure on exactly that. Five
+verdicts: *false* (a counterexample), *gap* (true in the paper's own model or wherever computed, while the argument
+does not reach the usual one; both are said, the true part first), *loose* (true, with more noise than needed), *slip*
+(a misprint or a step of a proof: the statement may hold), *reproduced*.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Evidence:
         """Whether a verdict follows."""
         if verdict == "loose":
             return self.holds and self.relation == "at most" and self.upper < NOTICEABLE * self.stated
-        return self.fails if verdict in ("false", "slip") else self.holds
+        return self.fails if verdict in ("false", "gap", "slip") else self.holds
 
 
 @dataclass(frozen=True)
