@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,19 @@ def test_probabilistic_dp_is_two_sided() -> None:
     assert mechanism.plan_.pdp_delta() == pytest.approx(max(0.653, 0.527 + 0.026), abs=2e-3)
     even = mechanism.plan_.pdp_delta([0.5, 0.5])
     assert even == pytest.approx(mechanism.plan_.pdp_delta(), rel=1e-12)
+
+
+def test_a_figure_that_is_merely_told_stops_no_release() -> None:
+    """Centres a rounding apart, as another processor finds them: the tail was no number, and nothing was released."""
+    mechanism = ClassLabelNoise(epsilon=1.0, accuracy=1.0, noise_means=False, common_covariance=True)
+    mechanism.design([[0.0], [1.0]], np.ones((2, 1, 1)))
+    plan = mechanism.plan_
+    for apart, told in ((1e-9, 0.0), (1e-80, None)):
+        models = replace(plan.models, means=np.array([[0.0], [apart]]))
+        near = replace(plan, models=models, shifts=np.zeros((2, 1)))
+        mechanism.plan_ = near
+        assert near.pdp_delta_told == told
+        assert mechanism.release(0, [0.0]).certificate.parameters["pdp_delta"] == told
 
 
 def test_priors_shift_the_threshold() -> None:

@@ -129,6 +129,14 @@ def test_identical_and_extreme_pairs() -> None:
     assert GaussianPair.mean_shift(1.0).loss_tail([-np.inf, np.inf]).tolist() == [1.0, 0.0]
 
 
+@pytest.mark.parametrize("energy", [1e-6, 1.7e-19, 1e-40])
+def test_hardly_any_loss_exceeds_nothing(energy: float) -> None:
+    """Where the saddle's first place was the difference of two equal numbers no tail was found."""
+    loss = PrivacyLoss.from_terms([0.0], [1.0], [energy])
+    assert loss.loss_tail([1.0, -1.0]).tolist() == [0.0, 1.0]
+    assert float(loss.log_delta(1.0)) == pytest.approx(-0.5 / energy, rel=1e-3)
+
+
 def test_many_random_pairs_behave(full: bool) -> None:
     """Scales across 14 decades, d = 1..200, eps = 0..1000: never negative, never above one, never NaN."""
     generator = np.random.default_rng(11)

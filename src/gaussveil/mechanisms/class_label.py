@@ -261,7 +261,7 @@ class ClassLabelNoise(Mechanism):
                 "dimension": plan.shifts.shape[1],
                 "accuracy": plan.accuracy,
                 "retained_variance": plan.retained_variance,
-                "pdp_delta": plan.pdp_delta(),
+                "pdp_delta": plan.pdp_delta_told,
                 "kind": self.design_.kind,
                 "grid": plan.grid,
                 "noise_means": plan.shifts.tolist(),

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.calibration.class_gradient import LabelModels
-from gaussveil.errors import AssumptionError, ParameterError, ShapeError
+from gaussveil.errors import AssumptionError, NumericalError, ParameterError, ShapeError
 from gaussveil.noise import GaussianNoise, Generator
 from gaussveil.shown import Shown
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
@@ -152,6 +152,14 @@ class ClassLabelPlan(Shown):
         above = self.loss.loss_tail(self.epsilon - lean)
         below = 1 - self.loss.loss_tail(-self.epsilon - lean)
         return float(np.max(above + below))
+
+    @property
+    def pdp_delta_told(self) -> float | None:
+        """`pdp_delta()` for a certificate; None where it is unknown: no figure that is merely told stops a release."""
+        try:
+            return self.pdp_delta()
+        except NumericalError:
+            return None
 
     def draw(self, position: int, query: ArrayLike, generator: Generator | None = None) -> Floats:
         """One label's noisy query, without a record of it: for studies and audits. Releases go through `release`."""

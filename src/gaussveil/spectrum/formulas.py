@@ -64,7 +64,9 @@ def first_coordinate(
 ) -> Number:
     """Where to start, from the slopes of K at the region's base."""
     drift = direction * (slope - threshold)
-    distance = 3 / (drift + xp.hypot(drift, xp.sqrt(6 * curvature)) + 1e-300)
+    root = xp.hypot(drift, xp.sqrt(6 * curvature))
+    ahead, behind = 3 / (xp.abs(drift) + root + 1e-300), (root + xp.abs(drift)) / (2 * curvature + 1e-300)
+    distance = xp.where(drift > 0, ahead, behind)  # one number, from the side on which nothing cancels
     distance = xp.minimum(distance, 0.9 / (inverse_reach + 1e-300))
     return -xp.log(xp.clip(1 / distance - inverse_reach, 1e-300, 1e300))
 

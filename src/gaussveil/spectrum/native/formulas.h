@@ -85,7 +85,12 @@ GV double lowest_order(double highest_gap) {
 
 GV double first_coordinate(double direction, double threshold, double inverse_reach, double slope, double curvature) {
     double drift = (direction * (slope - threshold));
-    double distance = (3.0 / ((drift + hypot(drift, sqrt((6.0 * curvature)))) + 1e-300));
+    double root = hypot(drift, sqrt((6.0 * curvature)));
+    double ahead_ = (3.0 / ((fabs(drift) + root) + 1e-300));
+    double behind_ = ((root + fabs(drift)) / ((2.0 * curvature) + 1e-300));
+    double ahead = ahead_;
+    double behind = behind_;
+    double distance = choose((drift > 0.0), ahead, behind);
     distance = smaller(distance, (0.9 / (inverse_reach + 1e-300)));
     return (-log(clip(((1.0 / distance) - inverse_reach), 1e-300, 1e+300)));
 }

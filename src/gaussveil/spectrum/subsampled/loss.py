@@ -318,7 +318,7 @@ class SubsampledLoss(Curve):
 
     def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
         """The root on rigorous upper ends, by secants, where no contour settles in doubles."""
-        low, high, before = 0.0, math.inf, (math.nan, math.nan)
+        low, high, before, epsilon = 0.0, math.inf, (math.nan, math.nan), max(epsilon, 0.0)
         for _ in range(32):
             excess = float(self._enclose_at(epsilon, goal).log_upper) - goal
             low, high = (low, epsilon) if excess <= 0.0 else (epsilon, high)
@@ -353,7 +353,7 @@ def _guess(parts: Parts, goal: float) -> float:
     for _ in range(16):
         value, mean, variance = parts.real_moments(order)
         spread = order * (1.0 + order) * math.sqrt(2.0 * math.pi * variance) + 1.0
-        found = value - order * mean - math.log(spread)
+        found = value - order * mean - math.log(spread) if math.isfinite(value) else -math.inf  # the windows' end
         if found > goal or (low == 0.0 and math.isfinite(found)):
             epsilon = max(mean + (found - goal) / order, 0.0)
         if abs(found - goal) < 0.5:
