@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
-from unicodedata import category
 
+from gaussveil.accounting.names import one_spelling
 from gaussveil.errors import ParameterError
 from gaussveil.shown import Shown
 
@@ -17,7 +17,7 @@ class Account(Shown):
     def __init__(self, ledger: str | os.PathLike[str], name: str) -> None:
         # Absolute, because a worker may run in another folder.
         self.ledger = str(Path(ledger).absolute())
-        self.name = checked_name(name)
+        self.name = one_spelling(name)
 
     def _curve(self) -> Any:
         from gaussveil.accounting.ledger import records
@@ -42,12 +42,3 @@ class Account(Shown):
 
     def __hash__(self) -> int:
         return hash((self.ledger, self.name))
-
-
-def checked_name(name: str) -> str:
-    """The name, if it is text that a log can show on one line."""
-    if not isinstance(name, str) or not name.strip():
-        raise ParameterError(f"name must be text and not empty. Got {type(name).__name__}.")
-    if any(category(letter) in ("Cc", "Zl", "Zp") for letter in name):
-        raise ParameterError("name must hold no control characters such as line breaks: they would forge lines of logs")
-    return name

@@ -202,7 +202,7 @@ def transaction(
             known |= {
                 "release_id": debit.id,
                 "released_at": debit.debited_at,
-                "account": account.name,
+                "account": debit.terms.name,
                 "dataset": debit.terms.dataset,
                 "composition": debit.terms.composition,
                 "ledger": debit.line,

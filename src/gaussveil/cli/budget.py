@@ -56,14 +56,16 @@ def new(
     Example: gaussveil budget new home.ledger --account homes --epsilon 3 --delta 1e-5
     """
     from gaussveil.accounting import Ledger
+    from gaussveil.accounting.names import listed
 
     terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": _relation(adjacency, unit), "rule": rule}
     terms |= {"plan": _read_plan(plan) if plan is not None else [], "filter": filter_name, "order": order}
     Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)
-    line = f"opened account {account}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"
-    tell(book.statement(account).to_dict(), [line], json=json)
+    statement = book.statement(account)
+    line = f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"
+    tell(statement.to_dict(), [line], json=json)
 
 
 @budget_app.command("show", epilog=EXIT_CODE_HELP)
@@ -79,6 +81,7 @@ def show(
     Example: gaussveil budget show home.ledger --account homes --json
     """
     from gaussveil.accounting import Ledger
+    from gaussveil.accounting.names import listed
 
     book = Ledger(ledger)
     if account is None:
@@ -95,7 +98,7 @@ def show(
         ("spent, at that delta", f"epsilon {digits(statement.spent_epsilon)}", f"delta {digits(terms.budget.delta)}"),
         ("spent, at that epsilon", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(statement.spent_delta)}"),
     ]
-    print_table(["", "", ""], rows, title=f"Account {account}")
+    print_table(["", "", ""], rows, title=f"Account {listed(statement.terms.name)}")
     print_line(f"rule: {terms.composition}")
     if statement.filter_used is not None:
         print_line(f"{100 * statement.filter_used:.3g} % of the budget is spent")
@@ -110,12 +113,14 @@ def show(
 
 
 def _list_accounts(book: Ledger, json: bool) -> None:
+    from gaussveil.accounting.names import listed
+
     statements = {name: book.statement(name) for name in book.accounts()}
     if json:
         print_json({"accounts": [found.to_dict() for found in statements.values()]})
         return
     rows = [
-        (name, *map(digits, (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta)))
+        (listed(name), *map(digits, (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta)))
         for name, found in statements.items()
         for budget in (found.terms.budget,)
     ]

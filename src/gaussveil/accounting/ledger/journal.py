@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from gaussveil.accounting.canonical import canonical_json
+from gaussveil.accounting.names import shown
 from gaussveil.errors import LedgerCorruptError
 
 TERMS = (
@@ -75,7 +76,7 @@ def check_account(connection: sqlite3.Connection, name: str) -> None:
         f"SELECT seq, chain, {LINE} FROM events WHERE account = ? ORDER BY seq DESC LIMIT 1", (name,)
     ).fetchone()
     if found is None:
-        raise LedgerCorruptError(f"the account {name!r} has no line in the log; restore a backup")
+        raise LedgerCorruptError(f"the account {shown(name)} has no line in the log; restore a backup")
     number, link, *line = found
     before = connection.execute(
         "SELECT chain FROM events WHERE seq < ? ORDER BY seq DESC LIMIT 1", (number,)
@@ -84,7 +85,7 @@ def check_account(connection: sqlite3.Connection, name: str) -> None:
         raise LedgerCorruptError(f"the log was altered near {line[0]}; restore a backup")
     if line[-1] != account_state(connection, name):
         raise LedgerCorruptError(
-            f"the account {name!r} and its entries do not agree with the log: somebody else changed them; "
+            f"the account {shown(name)} and its entries do not agree with the log: somebody else changed them; "
             "restore a backup"
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from gaussveil import checks
-from gaussveil.accounting.account import Account, checked_name
+from gaussveil.accounting.account import Account
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json
 from gaussveil.accounting.charge import Charge
@@ -24,6 +24,7 @@ from gaussveil.accounting.ledger.database import LOGGER, Database
 from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
 from gaussveil.accounting.ledger.journal import now, record_event
 from gaussveil.accounting.ledger.rules import Offer, Terms, admit, admit_planned, check_adjacency, check_plan, offer
+from gaussveil.accounting.names import listed, new_name, shown
 from gaussveil.errors import LedgerError, LedgerStateError, ParameterError
 from gaussveil.shown import Told
 
@@ -64,7 +65,7 @@ class Ledger(Told):
 
     def _facts(self) -> dict[str, str]:
         try:
-            accounts = ", ".join(self.accounts()) or "none"
+            accounts = ", ".join(map(listed, self.accounts())) or "none"
         except LedgerError:  # gone or damaged: what shows it must not fail
             accounts = "not readable"
         return {"file": self.path.name, "accounts": accounts}
@@ -127,10 +128,10 @@ class Ledger(Told):
         )
         relation = canonical_json(adjacency.to_dict()) if adjacency else None
         limits = budget.epsilon, budget.delta, budget.sampler_share
+        name = new_name(name, ())
         row = (name, dataset, relation, *limits, rule, filter, None, order, None, now())
         with self._database.writing() as connection:
-            if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
-                raise LedgerStateError(f"the ledger has an account {name!r} already; choose another name")
+            new_name(name, records.account_names(connection))
             records.insert_account(connection, row, folded)
             record_event(connection, name, "", "opened", journal.opened(connection, name))
         LOGGER.info("account %s opened", name)
@@ -151,7 +152,7 @@ class Ledger(Told):
     ) -> tuple[Budget, records.Folded]:
         """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan."""
         budget = Budget(epsilon, delta, sampler_share)
-        checked_name(name)
+        new_name(name, ())
         checks.one_of("rule", rule, ACCOUNT_RULES)
         checks.one_of("filter", filter, FILTERS)
         if order is not None and not budget.renyi_cap(checks.positive("order", order)) > 0:
@@ -170,7 +171,7 @@ class Ledger(Told):
     def accounts(self) -> list[str]:
         """Names of all accounts, in the order of opening."""
         with self._database.reading() as connection:
-            return [row[0] for row in connection.execute("SELECT name FROM accounts ORDER BY id")]
+            return records.account_names(connection)
 
     def terms(self, name: str) -> Terms:
         """Give an account's terms."""
@@ -220,7 +221,7 @@ class Ledger(Told):
                 return None
             _, terms = records.find_account(connection, name)
             drawn = records.draws_of(connection, identifier)
-            if (known.account, known.charge, drawn) != (name, charge.digest, charge.draw_identities):
+            if (known.account, known.charge, drawn) != (terms.name, charge.digest, charge.draw_identities):
                 raise LedgerStateError(
                     f"release_id {identifier!r} was used for another account or charge, or another draw; "
                     "choose a new one"
@@ -259,6 +260,7 @@ class Ledger(Told):
         identifier, guarantee, what, at_once = about
         with self._database.writing(copied=at_once) as connection:
             number, terms = records.find_account(connection, name)
+            name = terms.name
             changes, used = records.find_balance(connection, number)
             unsure = used is None and changes != prepared.changes
             if terms != prepared.offer.before or unsure or records.find_entry(connection, identifier) is not None:
@@ -357,7 +359,7 @@ class Ledger(Told):
         """Give the log, of one account or of all."""
         with self._database.reading() as connection:
             if name is not None:
-                records.find_account(connection, name)
+                name = records.find_account(connection, name)[1].name
             return records.list_events(connection, name)
 
     def line(self, number: int) -> str | None:
@@ -375,7 +377,7 @@ class Ledger(Told):
 def _refuse_drawn(before: str | None, name: str) -> None:
     if before is not None:
         raise LedgerStateError(
-            f"the account {name!r} paid for an answer to this very draw already (entry {before!r}), and a second "
+            f"the account {shown(name)} paid for an answer to this very draw already (entry {before!r}), and a second "
             "one is not independent of it; nothing was drawn or spent. Draw the query anew, or plan all answers to it "
             "as one charge"
         )

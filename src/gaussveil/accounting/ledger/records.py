@@ -16,6 +16,7 @@ from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.filters import Balance, Budget, filter_usage
 from gaussveil.accounting.ledger.journal import LINE, TERMS, Replay, chained, check_account
 from gaussveil.accounting.ledger.rules import Slot, Terms
+from gaussveil.accounting.names import listed, one_spelling, shown
 from gaussveil.errors import AccountNotFoundError, FormatError, LedgerCorruptError, ParameterError
 
 Folded = list[tuple[Charge, int]]
@@ -187,12 +188,28 @@ def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:
 
 def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]:
     """Row number and terms of an account, which must be as its last line in the log left it."""
+    name = _stored_name(connection, name)
     row = connection.execute(f"SELECT id, {_TERMS} FROM accounts WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        known = [other for (other,) in connection.execute("SELECT name FROM accounts ORDER BY id LIMIT 10")]
-        raise AccountNotFoundError(f"the ledger has no account {name!r}; it has {', '.join(known) or 'none'}")
     check_account(connection, name)
     return row[0], _terms(name, row[1:])
+
+
+def account_names(connection: sqlite3.Connection) -> list[str]:
+    """Names of all accounts, in the order of opening."""
+    return [name for (name,) in connection.execute("SELECT name FROM accounts ORDER BY id")]
+
+
+def _stored_name(connection: sqlite3.Connection, name: str) -> str:
+    """The account's name as the file has it; ledgers made before names had one spelling may hold others."""
+    if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
+        return name
+    names, wanted = account_names(connection), one_spelling(name)
+    same = [other for other in names if one_spelling(other) == wanted]
+    if len(same) == 1:
+        return same[0]
+    raise AccountNotFoundError(
+        f"the ledger has no account {shown(name)}; it has {', '.join(map(listed, names[:10])) or 'none'}"
+    )
 
 
 @lru_cache(maxsize=256)
@@ -202,7 +219,9 @@ def _terms(name: str, row: tuple[Any, ...]) -> Terms:
         budget = Budget(epsilon, delta, share)
         relation = Adjacency.from_dict(parse_json(adjacency, "an adjacency")) if adjacency is not None else None
     except (ParameterError, FormatError) as error:
-        raise LedgerCorruptError(f"the terms of account {name!r} are damaged: {error}; restore a backup") from error
+        raise LedgerCorruptError(
+            f"the terms of account {shown(name)} are damaged: {error}; restore a backup"
+        ) from error
     return Terms(name, dataset, relation, budget, rule, *rest)
 
 

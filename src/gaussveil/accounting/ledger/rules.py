@@ -18,6 +18,7 @@ from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_cost
+from gaussveil.accounting.names import shown
 from gaussveil.errors import AssumptionError, BudgetExceededError
 from gaussveil.spectrum.profiles import PrivacyProfile
 
@@ -71,7 +72,7 @@ def check_adjacency(terms: Terms, adjacency: Adjacency, charge: Charge) -> None:
     """Raise unless the release speaks of the same neighbours as the account, edge by edge."""
     if terms.adjacency is not None and terms.adjacency != adjacency:
         raise AssumptionError(
-            f"the account {terms.name!r} is kept for neighbours where {terms.adjacency}, "
+            f"the account {shown(terms.name)} is kept for neighbours where {terms.adjacency}, "
             f"the release is for neighbours where {adjacency}; open an account for that adjacency"
         )
     check_neighbours(adjacency, charge)
@@ -152,8 +153,8 @@ def admit_planned(terms: Terms, slots: Sequence[Slot], charge: Charge) -> str:
         return min(free, key=lambda slot: (slot.charge != charge, _length(slot.charge))).charge.digest
     left = [f"{slot.count - slot.used} x {slot.charge.describe()}" for slot in slots if slot.used < slot.count]
     raise BudgetExceededError(
-        f"the plan of account {terms.name!r} has no free place for {charge.describe()}; nothing was drawn or spent. "
-        f"Left in the plan: {'; '.join(left) or 'nothing'}"
+        f"the plan of account {shown(terms.name)} has no free place for {charge.describe()}; "
+        f"nothing was drawn or spent. Left in the plan: {'; '.join(left) or 'nothing'}"
     )
 
 
@@ -176,7 +177,7 @@ def _length(charge: Charge) -> float:
 
 def _refusal(terms: Terms, used: Balance, cost: Balance, charge: Charge) -> str:
     budget = f"epsilon {terms.budget.epsilon:g}, delta {terms.budget.delta:g}"
-    start = f"the account {terms.name!r} ({budget}) cannot afford this release"
+    start = f"the account {shown(terms.name)} ({budget}) cannot afford this release"
     end = "nothing was drawn or spent"
     another = "open another account, whose budget adds to this one's (gaussveil budget new)"
     active = terms.active_filter or ""
