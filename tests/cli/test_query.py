@@ -180,3 +180,32 @@ finally:
     done = subprocess.run(told, check=True, capture_output=True, text=True, timeout=300)
     assert out.exists()
     assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("ending", "by"),
+    [(".csv", ()), (".parquet", ("--by", "zone=north|south")), (".csv", ("--by", "discover(zone)"))],
+    ids=["all", "listed", "found"],
+)
+def test_a_dry_run_tries_what_the_release_would_write(
+    run: Run, readings: Path, tmp_path: Path, ending: str, by: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Ledger.create(tmp_path / "town.ledger")
+    book.open_account("winter", epsilon=3, delta=1e-5)
+    out, page = tmp_path / f"answers{ending}", tmp_path / "page.html"
+    bounds = ("--between", "0,10") if by and "discover" in by[1] else ("--bounds", "auto")
+    asked = (*WHO, *by, "--mean", "kw", *bounds, "--totals")
+    paying = ("--ledger", tmp_path / "town.ledger", "--account", "winter", "--out", out, "--report", page)
+    with monkeypatch.context() as broken:
+        broken.setattr("gaussveil.report.table.answer_figure", lambda *_: 1 / 0)
+        for more in (("--dry-run",), ()):
+            with pytest.raises(ZeroDivisionError):
+                run("query", readings, *asked, *paying, *more)
+    assert book.entries("winter") == []
+    assert not out.exists()
+    code, _, error = run("query", readings, *asked, *paying, "--dry-run")
+    assert (code, book.entries("winter"), out.exists()) == (0, [], False), error
+    code, _, error = run("query", readings, *asked, *paying)
+    assert code == 0, error
+    assert len(book.entries("winter")) == 1
+    assert "<svg" in page.read_text(encoding="utf-8")

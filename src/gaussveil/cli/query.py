@@ -18,8 +18,10 @@ from gaussveil.cli.files import check_ending, release_facts, release_files, rele
 from gaussveil.cli.options import parse_numbers, parse_ranges
 from gaussveil.cli.output import digits, print_table, tell
 from gaussveil.errors import ParameterError
+from gaussveil.files import write_whole
 
 if TYPE_CHECKING:
+    from gaussveil.accounting import Release
     from gaussveil.mechanisms import TableRelease
     from gaussveil.statistics import Source
 
@@ -94,36 +96,58 @@ def query(
         progress=not asked.json and sys.stderr.isatty(),
     )
     plan = table.plan()
-    if out is None or asked.dry_run:
-        if report is not None and not asked.dry_run:
-            raise ParameterError("--report needs --out: the page shows answers that were released")
-        _tell_plan(plan, asked.json)
-        return
     check_ending(report, ".html")
-    asked.check(out, report, endings=(".csv", ".parquet"))
-    _release(table, asked, out, report)
+    if out is not None:
+        asked.check(out, report, endings=(".csv", ".parquet"))
+    elif report is not None and not asked.dry_run:
+        raise ParameterError("--report needs --out: the page shows answers that were released")
+    if asked.dry_run:
+        _rehearse(table, asked.table(), out, report)
+    if out is None or asked.dry_run:
+        _tell_plan(plan, asked.json)
+    else:
+        _release(table, asked, out, report)
 
 
-def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
+def _rehearse(table: TableRelease, source: Source, out: Path | None, report: Path | None) -> None:
+    """Make everything that the release will make, of noise alone: what cannot be made has cost nothing."""
+    for rehearsed in table.rehearsals(source):
+        if out is not None:
+            _file(rehearsed, out)
+        if report is not None:
+            _page(rehearsed)
+
+
+def _file(release: Release[Any], out: Path) -> bytes:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
+    body = pa.BufferOutputStream()
+    writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
+    writer(release.value, body)
+    content: bytes = body.getvalue().to_pybytes()
+    return content
+
+
+def _page(release: Release[Any]) -> str:
+    from gaussveil.report.html import render
+    from gaussveil.report.table import table_report
+
+    return render(table_report(release.value, release.certificate))
+
+
+def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
     plan = table.plan()
     noise = plan.noise
     with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _without_pandas():
         source = asked.table()
         _tell_clocks(source, table.by or {})
+        _rehearse(table, source, out, report)
         release = table.release(source)
-        body = pa.BufferOutputStream()
-        writer = pa.csv.write_csv if out.suffix.lower() == ".csv" else pa.parquet.write_table
-        writer(release.value, body)
-        write(body.getvalue().to_pybytes(), release.certificate)
+        write(_file(release, out), release.certificate)
     if report is not None:
-        from gaussveil.report.html import write as write_page
-        from gaussveil.report.table import table_report
-
-        write_page(table_report(release.value, release.certificate), report)
+        write_whole(report, _page(release))
     rows, keys = release.value.num_rows, noise.request.discovered
     facts = release_facts(out, release.certificate) | {"groups": rows, "report": report and str(report)}
     shown = [f"; {name} shows values of over {noise.key_threshold(name):.0f} units" for name in keys]

@@ -158,16 +158,7 @@ class Mechanism(ABC):
         check_generator(self.generator)
         if not isinstance(self.account, accounting.Account | None):
             checks.refuse("account", 'an account of a ledger, as in Account("town.ledger", "winter")', self.account)
-        draft = accounting.CertificateDraft(
-            released=plan.released,
-            mechanism=self.mechanism,
-            adjacency=plan.adjacency,
-            epsilon=checks.epsilon(self.epsilon),
-            delta=checks.delta(self.delta if plan.delta is None else plan.delta),
-            guarantee=self._guarantee(plan),
-            assumptions=plan.assumptions,
-            parameters=plan.parameters,
-        )
+        draft = self._draft(plan, self._guarantee(plan))
         if _planning.get():
             raise _Planned(plan)
         # Keyed names of what is drawn from; another account's names tell nothing of these.
@@ -179,6 +170,25 @@ class Mechanism(ABC):
             value = debit.draw(draw)
         self.certificate_ = debit.certificate
         return accounting.Release(value, debit.certificate)
+
+    def _rehearse(self, plan: Plan, draw: Callable[[], Value]) -> accounting.Release[Value]:
+        """What `_publish` does, of a draw that reaches no data and with no account: whatever fails, fails for free."""
+        draft = self._draft(plan, accounting.Guarantee.none("rehearsed without data"))
+        with accounting.transaction(None, plan.charge, draft) as debit:
+            value = debit.draw(draw)
+        return accounting.Release(value, debit.certificate)
+
+    def _draft(self, plan: Plan, guarantee: accounting.Guarantee) -> accounting.CertificateDraft:
+        return accounting.CertificateDraft(
+            released=plan.released,
+            mechanism=self.mechanism,
+            adjacency=plan.adjacency,
+            epsilon=checks.epsilon(self.epsilon),
+            delta=checks.delta(self.delta if plan.delta is None else plan.delta),
+            guarantee=guarantee,
+            assumptions=plan.assumptions,
+            parameters=plan.parameters,
+        )
 
     def _guarantee(self, plan: Plan) -> accounting.Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow."""

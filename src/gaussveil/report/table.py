@@ -24,8 +24,9 @@ BAND = (
 def table_report(answers: Any, certificate: Certificate) -> Report:
     """Answers (an Arrow table as `TableRelease` gives it) as pictures and numbers, then the certificate."""
     page = certificate_report(certificate)
-    names = [name.removesuffix("_sd") for name in answers.column_names if name.endswith("_sd")]
-    keys = [name for name in answers.column_names if not name.startswith(tuple(names))]
+    columns = answers.column_names
+    names = [name for name in columns if {f"{name}_sd", f"{name}_low", f"{name}_high"} <= {*columns}]
+    keys = columns[: columns.index(names[0])]
     sections = [
         Section(
             heading=name,
@@ -50,7 +51,7 @@ def answer_figure(answers: Any, keys: list[str], name: str, title: str | None = 
 
     Where there are several keys and few values of all but the first, these have a line each.
     """
-    known = answers if not keys else answers.filter(answers.column(keys[0]).is_valid())
+    known = answers.filter(answers.column(keys[0]).is_valid()) if keys else answers.slice(0, 1)
     ends = [np.asarray(known.column(name + end), dtype=float) for end in ("", "_low", "_high")]
     groups = [tuple(str(row[key]) for key in keys) for row in known.select(keys).to_pylist()] if keys else [("all",)]
     series = [group[1:] for group in groups]

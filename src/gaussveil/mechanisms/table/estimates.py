@@ -140,11 +140,16 @@ class Estimates:
 
     def _profile(self, answer: Mean | Sum, draw: ProfileDraw) -> Interval:
         """Mean or sum of units' curves about the released centre: only the residuals are divided by a noisy number."""
+        residual, spread, centre = draw.residual, draw.residual_variance, draw.centre
+        if self.total:  # of sums the sum, of means the mean of all groups
+            groups = 1 if isinstance(answer, Sum) else len(residual)
+            residual = np.append(residual, residual.sum() / groups)
+            spread = np.append(spread, draw.total_variance / groups**2)
+            centre = np.append(centre, centre.sum() / groups)
         if isinstance(answer, Sum):
-            value = draw.units * draw.centre + draw.residual
-            spread = draw.residual_variance + draw.centre**2 * draw.units_variance
-            return Noisy(value, spread).estimate()
-        count = np.full(len(draw.residual), draw.units)
-        units = np.full(len(draw.residual), draw.units_variance)
-        about = ratio(draw.residual, draw.residual_variance, count, units, limit=math.inf)
-        return about.shifted(draw.centre, 1.0).clipped(answer.feature.low, answer.feature.high)
+            value = draw.units * centre + residual
+            return Noisy(value, spread + centre**2 * draw.units_variance).estimate()
+        count = np.full(len(residual), draw.units)
+        units = np.full(len(residual), draw.units_variance)
+        about = ratio(residual, spread, count, units, limit=math.inf)
+        return about.shifted(centre, 1.0).clipped(answer.feature.low, answer.feature.high)

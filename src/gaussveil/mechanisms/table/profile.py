@@ -42,6 +42,8 @@ class ProfileDraw:
     centre: Floats
     residual: Floats
     residual_variance: Floats
+    total_variance: float
+    """Of the sum of the residuals over all groups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,12 @@ def smooth_basis(keys: Sequence[Key]) -> Floats:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
+def total_variance(basis: Floats, smooth: float, rest: float) -> float:
+    """Variance of the sum over groups: the smooth functions hold the constant, so nothing of the rest is in it."""
+    within = float(np.sum(basis.sum(axis=1) ** 2))
+    return within * smooth + max(basis.shape[1] - within, 0.0) * rest
+
+
 def learnt(answer: Mean | Sum, groups: int) -> list[str]:
     """Which radii must be learnt; a single group is all smooth."""
     given = 0 if answer.unit_norm is None else np.size(answer.unit_norm)
@@ -171,6 +179,7 @@ class ProfileDraws:
             centre @ self.basis,
             sums["smooth"] @ self.basis + rest,
             inside * spread["smooth"] + (1 - inside) * spread["rest"],
+            total_variance(self.basis, spread["smooth"], spread["rest"]),
         )
 
     def _radius(self, name: str, losses: dict[str, float], units: float, centre: Floats | None) -> float:

@@ -13,14 +13,13 @@ shifts fixed beforehand, whose squares add up to t^2.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Charge, Release
@@ -33,16 +32,21 @@ from gaussveil.mechanisms.release_path import Mechanism, Plan
 from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
+from gaussveil.mechanisms.table.frames import answers_frame
 from gaussveil.mechanisms.table.noise import TableNoise
-from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis, stage_shares
+from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis, stage_shares, total_variance
+from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
 from gaussveil.spectrum import GaussianPair
-from gaussveil.statistics import Source, as_source
+from gaussveil.statistics import as_source
 from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.keys import Discovered, Key
 from gaussveil.statistics.unit_cells import CellReader, require_unit
 from gaussveil.typing import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
 MOST_SHOWN = 12  # answers in the text of a plan
@@ -192,17 +196,29 @@ class TableRelease(Mechanism):
     def release(self, data: Any) -> Release[Any]:
         """Debit, draw and certify; a frame of the library that the data came in, an Arrow table from a Source.
 
-        Every refusal rests on the schema and on public parameters, and comes before the debit.
+        Every refusal rests on the schema and on public parameters, and comes before the debit, as do `rehearsals`.
         """
         plan = self.plan()
         source = as_source(data)
-        _check_schema(plan.request, source)
+        self._rehearsed(plan, source.schema, library_of(data))
         draws = TableDraws(source, plan.noise, plan.noise.mean_shift, self.generator)
         with shown_progress(self.progress, "Answering") as show:
             show("reading", 0.0)
             draws.prepare()
             show("drawing", 0.6)
             return self._publish(plan, lambda: self._draw(plan, draws, library_of(data)))
+
+    def rehearsals(self, data: Any) -> list[Release[Any]]:
+        """The same release of an empty table of this schema: no row is read and nothing is spent or promised.
+
+        Values have the columns that the release will have, filled with noise; where keys are to be discovered there
+        are two, one of no group. Whoever writes or draws the release tries with these first.
+        """
+        return self._rehearsed(self.plan(), as_source(data).schema, library_of(data))
+
+    def _rehearsed(self, plan: TablePlan, schema: pa.Schema, library: str) -> list[Release[Any]]:
+        made = rehearsals(plan.noise, schema, _check_schema(plan.request, schema))
+        return [self._rehearse(plan, partial(self._draw, plan, draws, library)) for draws in made]
 
     def _draw(self, plan: TablePlan, draws: TableDraws, library: str) -> Any:
         request = plan.request
@@ -219,7 +235,7 @@ class TableRelease(Mechanism):
         drawn.quantiles = [one.found for one in draws.searched()]
         drawn.profiles = draws.profiles()
         columns = Estimates(draws.noise, drawn, self.totals).columns()
-        return _frame(draws.noise.request, columns, self.totals, library)
+        return answers_frame(draws.noise.request, columns, self.totals, library)
 
 
 def _as_planned(noise: TableNoise, request: Request) -> TableNoise:
@@ -236,20 +252,23 @@ def _nobody(plan: TablePlan, library: str) -> Any:
     noise = _as_planned(plan.noise, plan.request.with_values({name: [""] for name in plan.request.discovered}))
     columns = Estimates(noise, _expected(noise, 1.0)).columns()
     empty = np.zeros(0)
-    return _frame(noise.request, {name: Interval(*[empty] * 4) for name in columns}, False, library, rows=0)
+    return answers_frame(noise.request, {name: Interval(*[empty] * 4) for name in columns}, False, library, rows=0)
 
 
-def _check_schema(request: Request, source: Source) -> None:
+def _check_schema(request: Request, schema: pa.Schema) -> list[str]:
+    """Refuse what the columns cannot give; which columns are read."""
     profiles = [CellReader(request.unit, (), (answer.feature,)) for answer in request.profiles]
     keys = [key.column for key in request.keys.values()]
-    require_columns(source.schema, [*keys, *(name for one in (request.reader, *profiles) for name in one.columns)])
+    names = [*keys, *(name for one in (request.reader, *profiles) for name in one.columns)]
+    require_columns(schema, names)
     for key in request.keys.values():
         if isinstance(key, Discovered):
-            require_unit(source.schema, key.column)
+            require_unit(schema, key.column)
     for reader in (request.reader, *profiles):
-        reader.check(source.schema)
+        reader.check(schema)
     if request.unit in keys:
         raise SchemaError("the unit cannot be a key as well: a group of one unit hides nobody.")
+    return list(dict.fromkeys(names))
 
 
 def _parameters(noise: TableNoise) -> dict[str, object]:
@@ -309,26 +328,5 @@ def _expected_profile(answer: Any, keys: Sequence[Key], loss: float, units: floa
     inside = np.sum(basis**2, axis=0)
     spread: Floats = inside * smooth + np.where(inside < 1, (1 - inside) * rest, 0.0)
     nothing = np.zeros(basis.shape[1])
-    return ProfileDraw(units, 1 / (loss * shares["units"]), nothing, nothing, spread)
-
-
-def _frame(
-    request: Request, columns: Mapping[str, Interval], totals: bool, library: str, rows: int | None = None
-) -> Any:
-    """One row per group; keys, then every answer with its deviation and interval."""
-    keys = [key for key in request.keys.values() if isinstance(key, Key)]
-    groups = list(itertools.product(*(key.values for key in keys)))[:rows]
-    found = {
-        name: pa.array([group[place] for group in groups] + [None] * totals) for place, name in enumerate(request.keys)
-    }
-    for name, one in columns.items():
-        parts = {"": one.value, "_sd": one.deviation, "_low": one.low, "_high": one.high}
-        found |= {f"{name}{suffix}": pa.array(numbers) for suffix, numbers in parts.items()}
-    table = pa.table(found)
-    if library == "pandas":
-        return table.to_pandas()
-    if library == "polars":
-        import polars
-
-        return polars.from_arrow(table)
-    return table
+    whole = total_variance(basis, smooth, rest if basis.shape[1] > 1 else 0.0)
+    return ProfileDraw(units, 1 / (loss * shares["units"]), nothing, nothing, spread, whole)
