@@ -1,4 +1,4 @@
-"""Recompute a gaussveil certificate, trusting nobody: verified, refuted, or not decided.
+"""Recompute a gaussveil certificate, trusting nobody: verified, refuted, not decided, or not a certificate.
 
 This file imports nothing of gaussveil. A certificate charges a release for a pair of Gaussians, X ~ N(b, diag(1 - g))
 and Y ~ N(0, I), given by variance gaps g, how many coordinates share each, and squared mean gaps. With
@@ -41,20 +41,25 @@ LARGEST_COUNT = 2**53
 PATTERNS = 64  # orientations that are enclosed one by one; beyond them a bound over all serves
 PRECISIONS = (128, 256, 512)
 ROUND_UP = 1.0 + 8 * 2.0**-53
-VERIFIED, REFUTED, UNDECIDED = "verified", "refuted", "not decided"
+VERIFIED, REFUTED, UNDECIDED, NO_CERTIFICATE = "verified", "refuted", "not decided", "not a certificate"
 
 Term = tuple[Fraction, Fraction, Fraction]  # variance gap, multiplicity, energy
 COLUMNS = ("variance_gap", "multiplicity", "energy")
 
 
 class Refuted(Exception):
-    """A statement of the certificate is false, or the file is no certificate."""
+    """A statement of the certificate is proven false."""
+
+
+class NoCertificate(Exception):
+    """The file has not the form of a certificate, so it states nothing that could be true or false."""
 
 
 class Undecided(Exception):
     """The limits of this program do not suffice to tell."""
 
 
+PAIR_ALONE = "the pair alone: that the mechanism leads to it is the issuer's word"
 LEADS = "the pair, and the public parameters that lead to it"
 
 
@@ -68,7 +73,7 @@ class Verdict:
     delta_upper: float
     signature: str
     private: bool
-    basis: str = "the pair alone: that the mechanism leads to it is the issuer's word"
+    basis: str = PAIR_ALONE
 
 
 class Work:
@@ -94,44 +99,46 @@ class Work:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Refuted("an object repeats a key: readers would disagree on what it says")
+        raise NoCertificate("an object repeats a key: readers would disagree on what it says")
     return found
 
 
 def read(body: bytes) -> dict[str, Any]:
     """The JSON object of a certificate, of bounded size and depth, finite numbers and valid text only."""
     if len(body) > LARGEST_FILE:
-        raise Refuted(f"the file has more than {LARGEST_FILE} bytes")
+        raise NoCertificate(f"the file has more than {LARGEST_FILE} bytes")
     try:
         record = json.loads(body.decode(), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise Refuted(f"the file is not JSON: {type(error).__name__}") from None
+        raise NoCertificate(f"the file is not JSON: {type(error).__name__}") from None
     waiting: list[tuple[Any, int]] = [(record, 0)]
     while waiting:
         value, depth = waiting.pop()
         if depth > DEPTH:
-            raise Refuted(f"the file is nested deeper than {DEPTH}")
+            raise NoCertificate(f"the file is nested deeper than {DEPTH}")
         if isinstance(value, dict):
             waiting += [(item, depth + 1) for pair in value.items() for item in pair]
         elif isinstance(value, list):
             waiting += [(item, depth + 1) for item in value]
         elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise Refuted("the file holds text that is no Unicode")
+            raise NoCertificate("the file holds text that is no Unicode")
         elif isinstance(value, int) and value.bit_length() > 1023:
-            raise Refuted("the file holds a number that no double can")
+            raise NoCertificate("the file holds a number that no double can")
         elif isinstance(value, float) and not math.isfinite(value):
-            raise Refuted("the file holds a number that is not finite")
+            raise NoCertificate("the file holds a number that is not finite")
     return members(record, "the certificate", None)
 
 
 def members(value: Any, what: str, names: str | None, optional: str = "") -> dict[str, Any]:
     """An object with exactly these members."""
     if not isinstance(value, dict):
-        raise Refuted(f"{what} is not an object")
+        raise NoCertificate(f"{what} is not an object")
     if names is not None:
         wanted, known = set(names.split()), set(names.split()) | set(optional.split())
         if not wanted <= set(value) <= known:
-            raise Refuted(f"{what} lacks {sorted(wanted - set(value))} or holds unknown {sorted(set(value) - known)}")
+            raise NoCertificate(
+                f"{what} lacks {sorted(wanted - set(value))} or holds unknown {sorted(set(value) - known)}"
+            )
     return value
 
 
@@ -139,7 +146,7 @@ def text(record: dict[str, Any], name: str) -> str:
     """A member that is text."""
     value = record[name]
     if not isinstance(value, str):
-        raise Refuted(f"{name!r} is not text")
+        raise NoCertificate(f"{name!r} is not text")
     return value
 
 
@@ -147,7 +154,7 @@ def number(record: dict[str, Any], name: str, low: float = 0.0, high: float = ma
     """A member that is a number of a range."""
     value = record[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise Refuted(f"{name!r} is not a number from {low:g} to {high:g}")
+        raise NoCertificate(f"{name!r} is not a number from {low:g} to {high:g}")
     if value == 0 and math.copysign(1.0, value) < 0:
         raise Undecided(f"{name!r} is minus zero, which no two readers write alike")
     return float(value)
@@ -157,7 +164,7 @@ def whole(record: dict[str, Any], name: str, low: int, high: int) -> int:
     """A member that is a whole number of a range."""
     value = record[name]
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise Refuted(f"{name!r} is not a whole number from {low} to {high}")
+        raise NoCertificate(f"{name!r} is not a whole number from {low} to {high}")
     return value
 
 
@@ -173,7 +180,7 @@ SYMMETRIC = {"add-remove": False, "replace": True, "label-graph": False, "l2-bal
 def check_form(record: dict[str, Any]) -> None:
     """Raise unless the certificate has the form of its version and its derived statements follow."""
     if record.get("format") != "gaussveil certificate":
-        raise Refuted("the file is not a gaussveil certificate")
+        raise NoCertificate("the file is not a gaussveil certificate")
     version = record.get("version")
     if type(version) is not int or version not in (1, 2):
         raise Undecided(f"format version {version!r} is unknown to this program")
@@ -186,12 +193,12 @@ def check_form(record: dict[str, Any]) -> None:
     for name in ("composition", "account", "dataset", "library_version", "privacy_unit"):
         text(record, name)
     if guarantee["kind"] not in ("worst case", "model-based", "none"):
-        raise Refuted("the kind of guarantee is unknown")
+        raise NoCertificate("the kind of guarantee is unknown")
     if guarantee["kind"] != "worst case" and not str(guarantee["reason"]).strip():
-        raise Refuted("a guarantee that is not worst case must give its reason")
+        raise NoCertificate("a guarantee that is not worst case must give its reason")
     lines = record["assumptions"]
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-        raise Refuted("'assumptions' is not a list of texts")
+        raise NoCertificate("'assumptions' is not a list of texts")
     members(record["parameters"], "parameters", None)
     adjacency = check_adjacency(record)
     dominating = members(record["dominating"], "dominating", "orientation charge")
@@ -213,23 +220,23 @@ def check_adjacency(record: dict[str, Any]) -> dict[str, Any]:
     found = members(record["adjacency"], "adjacency", "kind unit symmetric parameters")
     kind, known = text(found, "kind"), members(found["parameters"], "the adjacency's parameters", None)
     if kind not in SYMMETRIC or found["symmetric"] is not SYMMETRIC[kind]:
-        raise Refuted("the adjacency is of no known kind, or not symmetric as its kind is")
+        raise NoCertificate("the adjacency is of no known kind, or not symmetric as its kind is")
     if not text(found, "unit").strip() or found["unit"] != record["privacy_unit"]:
-        raise Refuted("the privacy unit is empty, or not that of the adjacency")
+        raise NoCertificate("the privacy unit is empty, or not that of the adjacency")
     if kind == "l2-ball":
         if not number(known, "radius") > 0 or known.get("space") not in ("spectrum", "trajectory", "vector"):
-            raise Refuted("the ball of neighbours has no radius or no known space")
+            raise NoCertificate("the ball of neighbours has no radius or no known space")
     elif kind == "event":
         if not number(known, "size") > 0 or whole(known, "length", 1, 2**1023) < 1:
-            raise Refuted("the event has no size")
+            raise NoCertificate("the event has no size")
     elif kind == "label-graph":
         edges: Any = known.get("edges")
         good = isinstance(edges, list) and edges and all(isinstance(edge, list) and len(edge) == 2 for edge in edges)
         if not good or not all(isinstance(end, str) for edge in edges for end in edge):
-            raise Refuted("the label graph has no edges")
+            raise NoCertificate("the label graph has no edges")
         pairs = [tuple(edge) for edge in edges]
         if any(first == second for first, second in pairs) or len(set(pairs)) != len(pairs):
-            raise Refuted("the label graph has an edge twice, or from a label to itself")
+            raise NoCertificate("the label graph has an edge twice, or from a label to itself")
     return found
 
 
@@ -261,14 +268,14 @@ def read_charge(record: dict[str, Any]) -> tuple[list[Part], float]:
     if not isinstance(names, list) or not all(
         isinstance(one, str) and len(one) == 64 and set(one) <= digits for one in names
     ):
-        raise Refuted("an identity of a draw is no digest")
+        raise NoCertificate("an identity of a draw is no digest")
     if record["version"] == 2 and record["ledger"] is None and not names:
-        raise Refuted("the certificate has nothing that format version 2 is for")
+        raise NoCertificate("the certificate has nothing that format version 2 is for")
     if ("draw_identities" in found and not names) or names != sorted(set(names)) or (names and record["version"] == 1):
-        raise Refuted("identities of draws are repeated, out of order or of another version")
+        raise NoCertificate("identities of draws are repeated, out of order or of another version")
     listed = found["parts"]
     if not isinstance(listed, list) or not listed:
-        raise Refuted("the charge has no parts")
+        raise NoCertificate("the charge has no parts")
     eta = number(found, "sampler_error")
     sampler = members(record["sampler"], "sampler", "total_variation charged")
     epsilon = number(record, "epsilon")
@@ -283,20 +290,20 @@ def read_part(item: Any) -> Part:
     found = members(item, "a part of the charge", "count", "gaussian profile")
     count = whole(found, "count", 1, LARGEST_COUNT)
     if ("gaussian" in found) == ("profile" in found):
-        raise Refuted("a part of the charge is neither a pair nor a profile, or both")
+        raise NoCertificate("a part of the charge is neither a pair nor a profile, or both")
     if "profile" in found:
         return Part(None, members(found["profile"], "a profile", "profile version parameters"), False, count)
     loss = members(found["gaussian"], "a pair", " ".join(COLUMNS))
     columns = [loss[name] for name in COLUMNS]
     if not all(isinstance(column, list) and column for column in columns):
-        raise Refuted("a pair has no terms")
+        raise NoCertificate("a pair has no terms")
     batched = all(isinstance(row, list) for column in columns for row in column)
     rows = columns if batched else [[column] for column in columns]
     if len({len(column) for column in rows}) != 1:
-        raise Refuted("the columns of a pair have different lengths")
+        raise NoCertificate("the columns of a pair have different lengths")
     edges = [read_terms(*edge) for edge in zip(*rows, strict=True)]
     if len({len(edge) for edge in edges}) != 1:
-        raise Refuted("the label edges of a pair have different numbers of terms")
+        raise NoCertificate("the label edges of a pair have different numbers of terms")
     if any(many * count > LARGEST_COUNT for edge in edges for _, many, _ in edge):
         raise Undecided("a multiplicity times its count is beyond what doubles count")
     return Part(edges, None, batched, count)
@@ -305,16 +312,16 @@ def read_part(item: Any) -> Part:
 def read_terms(gaps: list[Any], multiplicities: list[Any], energies: list[Any]) -> list[Term]:
     """The terms of one pair, as exact as they are written."""
     if not len(gaps) == len(multiplicities) == len(energies) >= 1:
-        raise Refuted("the columns of a pair have different lengths")
+        raise NoCertificate("the columns of a pair have different lengths")
     terms = []
     for triple in zip(gaps, multiplicities, energies, strict=True):
         if any(isinstance(value, bool) or not isinstance(value, int | float) for value in triple):
-            raise Refuted("a term of a pair is not a number")
+            raise NoCertificate("a term of a pair is not a number")
         if any(0 < abs(value) < sys.float_info.min for value in triple):
             raise Undecided("a term of a pair is too small to be told from nothing by every reader")
         gap, multiplicity, energy = (Fraction(float(value)) for value in triple)
         if not gap < 1 or multiplicity < 0 or energy < 0:
-            raise Refuted("a variance gap is not below 1, or a multiplicity or energy is negative")
+            raise NoCertificate("a variance gap is not below 1, or a multiplicity or energy is negative")
         if not multiplicity and not energy:
             raise Undecided("a term of a pair weighs nothing, and gaussveil writes none such")
         terms.append((gap, multiplicity, energy))
@@ -542,7 +549,7 @@ def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
         members(known, "a profile's parameters", "base rate backward")
         rate, columns = number(known, "rate", 1e-12, 1.0), known["base"]
         if type(known["backward"]) is not bool:
-            raise Refuted("'backward' is neither true nor false")
+            raise NoCertificate("'backward' is neither true nor false")
         if not isinstance(columns, dict) or not all(isinstance(columns.get(one), list) for one in COLUMNS):
             raise Undecided("a batch of something else than one pair of Gaussians is beyond this program")
         members(columns, "a pair", " ".join(COLUMNS))
@@ -609,7 +616,7 @@ def groups_of(parts: list[Part], edges: int | None) -> list[list[tuple[list[Term
     """For every label edge the terms of each part and its count."""
     for part in parts:
         if part.batched and len(part.edges or []) != edges:
-            raise Refuted("the charge does not have one loss per ordered edge of the adjacency")
+            raise NoCertificate("the charge does not have one loss per ordered edge of the adjacency")
     places = edges if edges is not None and any(part.batched for part in parts) else 1
     return [
         [((part.edges or [])[place if part.batched else 0], part.count) for part in parts] for place in range(places)
@@ -706,91 +713,139 @@ def check_delta(record: dict[str, Any], work: Work) -> tuple[float, float]:
 
 # --- public parameters that lead to the pair --------------------------------------------------------------------------
 
-SQUARED = Fraction(1, 2**50)  # rounding of a squared float
+SQUARED = Fraction(1, 2**50)  # rounding of a squared float: what differs by less is not decided, by more is false
+SMALL = "the noise is too small for the stated l2_sensitivity, grid and charged mean shift"
+OPEN = "the noise covers the stated l2_sensitivity only if its last places are read in the issuer's favour"
 
 
 def check_parameters(record: dict[str, Any], work: Work) -> None:
-    """Plain Gaussian noise: (D + rounding)^2 <= (variance - 4 g^2) energy in every direction, exactly in fractions."""
+    """Plain Gaussian noise: (D + rounding)^2 <= (variance - 4 g^2) energy in every direction; D by the adjacency.
+
+    The noise is taken exactly as it is stated: what holds with the rounding of its entries alone is not decided.
+    """
     known = members(record["parameters"], "parameters", None)
+    check_ball(known, record["adjacency"])
     if not known.keys() & {"l2_sensitivity", "mean_shift", "rounding_l2"}:
         return
     parts, _ = read_charge(record)
     if any(part.edges is None or part.batched or any(gap for gap, _, _ in part.edges[0]) for part in parts):
         raise Refuted("Gaussian noise is charged as one mean shift, the certificate charges something else")
-    energy = sum((term[2] * part.count for part in parts for term in (part.edges or [[]])[0]), Fraction(0))
-    charged = energy * (1 + SQUARED) ** 2  # one for what gaussveil grants, one for sums in floats there
+    charged = sum((term[2] * part.count for part in parts for term in (part.edges or [[]])[0]), Fraction(0))
     if "mean_shift" in known and abs(positive(known, "mean_shift") ** 2 - charged) > 8 * SQUARED * charged:
         raise Refuted("the stated mean_shift is not the charged one")
     if "l2_sensitivity" not in known:
         return
     shape = known.get("shape")
     if not isinstance(shape, list) or any(type(size) is not int or size < 1 for size in shape):
-        raise Refuted("the parameter 'shape' is not a list of positive whole numbers")
+        raise Undecided("the parameter 'shape' is not a list of positive whole numbers")
     grid, rounding = positive(known, "grid"), positive(known, "rounding_l2")
     if rounding**2 < grid**2 * math.prod(shape):
         raise Refuted("rounding_l2 is less than grid times the root of the number of coordinates")
     if charged <= 0:
         raise Refuted("the noise is too small: nothing is charged")
-    needed = (positive(known, "l2_sensitivity") + rounding) ** 2 / charged + 4 * grid**2
-    check_noise(known, math.prod(shape), needed, work)
+    squared = (positive(known, "l2_sensitivity") + rounding) ** 2
+    rows = noise_rows(known, math.prod(shape))
+    if not covers(rows, squared / (charged * (1 + SQUARED) ** 2) + 4 * grid**2, SQUARED * len(rows), work):
+        raise Refuted(SMALL)
+    if covers(rows, squared / charged + 4 * grid**2, Fraction(0), work):
+        return
+    # The charged square is a rounded one: the promise itself may hold for the shift that the noise leads to.
+    left = rows[0][0] - 4 * grid**2
+    energy = squared / left if len(rows) == 1 and left > 0 else charged * (1 + SQUARED)
+    shown = covers(rows, squared / energy + 4 * grid**2, Fraction(0), work)
+    _, eta = read_charge(record)
+    epsilon, claimed = number(record, "epsilon"), number(record, "delta", 0.0, 1.0)
+    delta = Pair([(Fraction(0), Fraction(1), energy)], epsilon, work).enclose() + (1 + arb(epsilon).exp()) * arb(eta)
+    if not (shown and delta <= claimed):
+        raise Undecided(OPEN)
+
+
+def check_ball(known: dict[str, Any], adjacency: dict[str, Any]) -> None:
+    """Where what is released is itself what a ball of neighbours is about, its radius bounds their distance."""
+    if "l2_ball" not in known:
+        return
+    ball = positive(known, "l2_ball")
+    if adjacency["kind"] != "l2-ball" or Fraction(adjacency["parameters"]["radius"]) != ball:
+        raise Refuted("the stated l2_ball is not the radius of the adjacency")
+    if "l2_sensitivity" in known and positive(known, "l2_sensitivity") < ball:
+        raise Refuted("the stated l2_sensitivity is less than the radius within which neighbours lie")
+
+
+def basis_of(record: dict[str, Any]) -> str:
+    """What the recomputed delta rests on, in words."""
+    known = record["parameters"]
+    if "l2_sensitivity" not in known:
+        return PAIR_ALONE
+    if "l2_ball" in known:
+        return LEADS
+    return (
+        f"the owner's word that two neighbours have values at most {known['l2_sensitivity']!r} apart in l2 norm; "
+        "from there on, the pair and the stated noise"
+    )
 
 
 def positive(known: dict[str, Any], name: str) -> Fraction:
     """A positive number as a fraction."""
     value = known.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise Refuted(f"the parameter {name!r} is not a positive number")
+        raise Undecided(f"the parameter {name!r} is not a positive number")
     return Fraction(value)
 
 
-def check_noise(known: dict[str, Any], coordinates: int, needed: Fraction, work: Work) -> None:
-    """Raise unless the noise has the needed variance in every direction, the rounding of what is stated granted."""
+def noise_rows(known: dict[str, Any], coordinates: int) -> list[list[Fraction]]:
+    """The covariance of the noise as it is stated; white noise has one row."""
     stated = known.get("noise_covariance")
-    small = "the noise is too small for the stated l2_sensitivity, grid and charged mean shift"
     if not isinstance(stated, list):
-        if Fraction(math.nextafter(positive(known, "noise_covariance"), math.inf)) < needed:
-            raise Refuted(small)
-        return
+        return [[positive(known, "noise_covariance")]]
     size = len(stated)
     square = size and all(isinstance(row, list) and len(row) == size for row in stated) and coordinates % size == 0
     if not square or any(isinstance(v, bool) or not isinstance(v, int | float) for row in stated for v in row):
-        raise Refuted("the parameter 'noise_covariance' is no square matrix that fits 'shape'")
-    rows = [[Fraction(value) for value in row] for row in stated]
-    granted = [SQUARED * size * abs(rows[i][i]) for i in range(size)]
+        raise Undecided("the parameter 'noise_covariance' is no square matrix that fits 'shape'")
+    return [[Fraction(value) for value in row] for row in stated]
+
+
+def covers(rows: list[list[Fraction]], needed: Fraction, share: Fraction, work: Work) -> bool:
+    """Whether the matrix, with a share of its diagonal added, has the needed variance in every direction.
+
+    Cholesky of the lower half in balls: a pivot that is surely not positive decides. A single number is compared as it
+    is.
+    """
+    size = len(rows)
+    room = [share * abs(rows[i][i]) for i in range(size)]
     for i, j in itertools.combinations(range(size), 2):
-        if (rows[i][j] - rows[j][i]) ** 2 > 4 * granted[i] * granted[j]:
-            raise Refuted("the parameter 'noise_covariance' is not symmetric")
-    # Cholesky in balls, of the lower half, with the needed variance taken off: a pivot below zero refutes.
+        if (rows[i][j] - rows[j][i]) ** 2 > 4 * room[i] * room[j]:
+            if share:
+                raise Refuted("the parameter 'noise_covariance' is not symmetric")
+            return False
+    if size == 1:
+        return rows[0][0] + room[0] >= needed
     before = ctx.prec
     try:
         for ctx.prec in PRECISIONS:
-            left = [
-                [ball(rows[i][j] + (granted[i] - needed if i == j else 0)) for j in range(i + 1)] for i in range(size)
-            ]
-            if all(settled for settled in eliminated(left, small, work)):
-                return
+            left = [[ball(rows[i][j] + (room[i] - needed if i == j else 0)) for j in range(i + 1)] for i in range(size)]
+            decided = eliminated(left, work)
+            if decided is not None:
+                return decided
         raise Undecided("whether the noise is large enough in every direction could not be told")
     finally:
         ctx.prec = before
 
 
-def eliminated(lower: list[list[arb]], small: str, work: Work) -> list[bool]:
-    """Whether each pivot of a symmetric elimination is surely positive; a surely negative one refutes."""
+def eliminated(lower: list[list[arb]], work: Work) -> bool | None:
+    """Whether all pivots of a symmetric elimination are positive; None where the balls are too wide to tell."""
     size = len(lower)
-    settled: list[bool] = []
     for k in range(size):
         pivot = lower[k][k]
-        if pivot < 0 and all(settled):
-            raise Refuted(small)
-        settled.append(bool(pivot > 0))
-        if not settled[-1]:
-            return settled
+        if pivot <= 0:
+            return False
+        if not pivot > 0:
+            return None
         for i in range(k + 1, size):
             work.check()
             factor = lower[i][k] / pivot
             for j in range(k + 1, i + 1):
                 lower[i][j] -= factor * lower[j][k]
-    return settled
+    return True
 
 
 # --- Ed25519 (RFC 8032), verification only ----------------------------------------------------------------------------
@@ -913,7 +968,7 @@ def check_signature(record: dict[str, Any], key: bytes | None) -> str:
 def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECONDS) -> Verdict:
     """Verdict on the bytes of a certificate file; with a key (32 bytes) it must be signed by that."""
     work = Work(seconds)
-    refuted, open_questions = [], []
+    refuted, open_questions, malformed = [], [], []
     lower, upper, signature, private, basis = 0.0, 1.0, "none", False, Verdict.basis
     try:
         record = read(body)
@@ -921,7 +976,7 @@ def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECOND
         private = members(record["guarantee"], "guarantee", None)["kind"] != "none"
         read_charge(record)
         signature = check_signature(record, public_key)
-        basis = LEADS if "l2_sensitivity" in record["parameters"] else basis
+        basis = basis_of(record)
         for check in (check_parameters, check_delta):
             try:
                 found = check(record, work)
@@ -930,16 +985,21 @@ def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECOND
                 open_questions.append(str(reason))
     except Refuted as reason:
         refuted.append(str(reason))
+    except NoCertificate as reason:
+        malformed.append(str(reason))
     except Undecided as reason:
         open_questions.append(str(reason))
     except (ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
         open_questions.append(f"this program failed on it ({type(error).__name__})")
-    outcome = REFUTED if refuted else UNDECIDED if open_questions else VERIFIED
-    return Verdict(outcome, tuple(refuted + open_questions), lower, upper, signature, private, basis)
+    outcome = next(
+        (word for word, said in ((NO_CERTIFICATE, malformed), (REFUTED, refuted), (UNDECIDED, open_questions)) if said),
+        VERIFIED,
+    )
+    return Verdict(outcome, tuple(malformed + refuted + open_questions), lower, upper, signature, private, basis)
 
 
 def main(words: list[str] | None = None) -> int:
-    """The command: 0 verified, 1 refuted, 3 not decided."""
+    """The command: 0 verified, 1 refuted, 2 not a certificate, 3 not decided."""
     parser = argparse.ArgumentParser(prog="gaussveil-verifier", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("certificate", type=Path)
     parser.add_argument("--public-key", type=Path, help="file of the key that must have signed it")
@@ -957,7 +1017,7 @@ def main(words: list[str] | None = None) -> int:
     if found.outcome == VERIFIED:
         print(f"it rests on {found.basis}")
     print(found.outcome + ("" if found.private or found.outcome != VERIFIED else ", but no guarantee is claimed"))
-    return {VERIFIED: 0, REFUTED: 1, UNDECIDED: 3}[found.outcome]
+    return {VERIFIED: 0, REFUTED: 1, NO_CERTIFICATE: 2, UNDECIDED: 3}[found.outcome]
 
 
 if __name__ == "__main__":

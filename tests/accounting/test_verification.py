@@ -150,9 +150,11 @@ def test_gaussian_noise_is_charged_as_a_mean_shift(draft: CertificateDraft) -> N
 
 def test_the_verdict_says_what_it_rests_on(draft: CertificateDraft) -> None:
     whole = verify(issue(replace(draft, parameters=WHITE)))
-    assert "public parameters" in whole.rests_on
+    assert "the owner's word that two neighbours" in whole.rests_on
     other = verify(issue(replace(draft, parameters=WHITE, mechanism="other")))
-    assert "public parameters" in other.rests_on  # whatever the mechanism is called
+    assert other.rests_on == whole.rests_on  # whatever the mechanism is called
+    ball = replace(draft, adjacency=Adjacency.l2_ball(1.0), parameters={**WHITE, "l2_ball": 1.0})
+    assert "public parameters that lead to it" in verify(issue(ball)).rests_on
     less = {name: value for name, value in WHITE.items() if name != "l2_sensitivity"}
     for other in (replace(draft, parameters=less), replace(draft, parameters={})):
         found = verify(issue(other))

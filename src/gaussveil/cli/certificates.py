@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -69,10 +69,17 @@ def held_in(place: Path) -> dict[str, Certificate]:
 
 def _held(path: Path) -> dict[str, Certificate]:
     """The certificates in a file: one without a name, or one for every meter."""
+    _refuse_table(path)
+    try:
+        return _read(path, read_json(path))
+    except FormatError as error:
+        words = str(error).removeprefix(f"{path}: ")
+        raise FormatError(f"{path}: is not a certificate: {words.removeprefix('not a certificate: ')}") from error
+
+
+def _read(path: Path, content: Any) -> dict[str, Certificate]:
     from gaussveil.accounting import Certificate
 
-    _refuse_table(path)
-    content = read_json(path)
     kind = content.get("format") if isinstance(content, dict) else None
     if kind == "gaussveil meters":
         from gaussveil.streaming.meters import read_meters
@@ -115,7 +122,7 @@ def _answer(read: Certificate, found: Verification) -> dict[str, object]:
 def _print(read: Certificate, found: Verification) -> None:
     print(read.describe())
     print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
-    print_line(f"rests on: {found.rests_on}")
+    print_line(f"it rests on {found.rests_on}")
     for problem in found.problems:
         print(printable(f"does not hold: {problem}"))
     words = {"verified": "verified" if found.private else "verified, but no guarantee", "refuted": "does not verify"}

@@ -90,7 +90,9 @@ class GaussianRelease(Mechanism):
 
     Args:
         epsilon, delta: the promise for one release.
-        l2_sensitivity: public bound on the l2 distance of two neighbouring values (Frobenius norm of a matrix).
+        l2_sensitivity: public bound on the l2 distance of two neighbouring values (Frobenius norm of a matrix). With
+            neither it nor `shifts`, and an `Adjacency.l2_ball`, the value is itself what the ball is about, and the
+            ball's radius is the bound: both are one number, which `verify` checks.
         shifts: instead of it, public array of N differences, each of the value's shape, that covers every pair of
             neighbours up to sign. Without a `covariance_shape` the noise then has the smallest trace possible.
         covariance_shape: public positive definite matrix that the noise's covariance is a multiple of; for all
@@ -114,7 +116,8 @@ class GaussianRelease(Mechanism):
     def plan(self, shape: Shape | None = None) -> GaussianPlan:
         """The noise for values of the given shape, without data; a matrix among the parameters can tell the shape."""
         promise = self.promise
-        if (self.l2_sensitivity is None) == (self.shifts is None):
+        radius = self._radius()
+        if (radius is None) == (self.shifts is None):
             raise ParameterError("give exactly one of l2_sensitivity and shifts: how far apart neighbours can lie.")
         sizes = self._shape(shape)
         count = math.prod(sizes)
@@ -122,8 +125,8 @@ class GaussianRelease(Mechanism):
             raise ShapeError(f"shape must hold at least one coordinate. Got {sizes}.")
         ideal = promise.ideal_delta(SAMPLER_RESERVE * count)
         mean_shift = calibration.mean_shift_for(promise.epsilon, ideal)
-        if self.l2_sensitivity is not None:
-            noise = self._noise_for_ball(sizes, promise, mean_shift, ideal)
+        if radius is not None:
+            noise = self._noise_for_ball(radius, sizes, promise, mean_shift, ideal)
         else:
             noise = self._noise_for_shifts(sizes, count, mean_shift)
         return GaussianPlan(promise.epsilon, promise.delta, mean_shift, noise)
@@ -141,10 +144,20 @@ class GaussianRelease(Mechanism):
         said = self._said(plan, released or f"array of shape {plan.noise.shape}")
         return self._publish(said, lambda: like(value, plan.draw(numbers, self.generator)))
 
+    @property
+    def _is_ball(self) -> bool:
+        """Whether the value is itself what an l2 ball of neighbours is about: no bound is given beside the radius."""
+        ball = isinstance(self.adjacency, Adjacency) and self.adjacency.kind == "l2-ball"
+        return ball and self.l2_sensitivity is None and self.shifts is None
+
+    def _radius(self) -> float | None:
+        if self._is_ball:
+            return checks.positive("radius", self._adjacency().parameters["radius"])
+        return None if self.l2_sensitivity is None else checks.positive("l2_sensitivity", self.l2_sensitivity)
+
     def _noise_for_ball(
-        self, shape: tuple[int, ...], promise: Promise, mean_shift: float, ideal: float
+        self, radius: float, shape: tuple[int, ...], promise: Promise, mean_shift: float, ideal: float
     ) -> GaussianNoise:
-        radius = checks.positive("l2_sensitivity", self.l2_sensitivity)
         # The grid comes first, fine against both the noise and the radius; the radius then grows by its rounding.
         lattice = GaussianNoise(min(radius, radius / mean_shift), shape, self.grid)
         reach = math.nextafter(radius + lattice.rounding_l2, math.inf)
@@ -176,18 +189,23 @@ class GaussianRelease(Mechanism):
         raise ParameterError("shape must be given: neither shifts nor covariance_shape tells how long the value is.")
 
     def _said(self, plan: GaussianPlan, released: str) -> Plan:
-        noise = plan.noise
-        if self.shifts is None:
-            apart, known = f"at most {self.l2_sensitivity} in l2 norm", {"l2_sensitivity": self.l2_sensitivity}
-        else:
+        noise, radius = plan.noise, self._radius()
+        known: dict[str, object]
+        if radius is None:
             count = len(np.asarray(self.shifts))
             apart, known = f"one of {count} public shifts or its negative", {"shifts": count}
+        else:
+            apart, known = f"at most {radius} in l2 norm", {"l2_sensitivity": radius}
+        bound = f"two neighbouring values, as 64-bit floats, differ by {apart}: the owner states it without the data"
+        if self._is_ball:
+            bound = f"what is released is itself what the neighbours' ball is about, so that two differ by {apart}"
+            known = {"l2_ball": radius, **known}
         return Plan(
             charge=plan.charge,
             released=released,
             adjacency=self._adjacency(),
             assumptions=(
-                f"two neighbouring values, as 64-bit floats, differ by {apart}: the owner states it without the data",
+                bound,
                 "the value's shape and labels, and that it is finite and below 2^52 grids, are public knowledge",
                 *(() if self.because is None else (f"the owner says where that bound comes from: {self.because}",)),
             ),

@@ -241,6 +241,9 @@ class LiftedGaussian(Mechanism):
         if not isinstance(self.adjacency, Adjacency | None):
             checks.refuse("adjacency", "an Adjacency", self.adjacency)
         mean, covariance = _moments(*self.algorithm(data), self.dimension)
+        # Nothing that keeps the stated bounds is changed; what does not must still be drawn, or a refusal would tell.
+        mean = np.clip(mean, -self.mean_bound, self.mean_bound)
+        covariance = np.clip(covariance, -self.largest_variance, self.largest_variance)
         roots, axes = self._roots()
         whitened = (axes.T @ covariance @ axes) / np.outer(roots, roots)
         rest = whitened - plan.covered_variance * np.eye(self.dimension)

@@ -30,7 +30,7 @@ from gaussveil.calibration.envelope import variance_for_pair
 from gaussveil.containers import real_array
 from gaussveil.errors import ParameterError, ShapeError
 from gaussveil.mechanisms.gaussian_output import ROUNDING, LiftedPlan, calibrated
-from gaussveil.mechanisms.gp_kernels import as_computed, is_positive_definite
+from gaussveil.mechanisms.gp_kernels import as_computed, error_units, refused_part
 from gaussveil.mechanisms.records import Records, new_rows
 from gaussveil.mechanisms.release_path import Mechanism, Promise
 from gaussveil.spectrum import PrivacyLoss
@@ -38,6 +38,7 @@ from gaussveil.spectrum.envelope import GaussianEnvelope
 from gaussveil.typing import Floats
 
 LARGEST_FEATURE = 2.0**300  # beyond it distances overflow
+ERROR_UNITS = 16.0  # of a kernel's entries: so many are paid for with the other arithmetic, more are added to it
 CELL_GAP = 2.0**-14  # relative, between the certified maximum over p and the largest value found
 
 
@@ -149,6 +150,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         variance, cost, count = _cheapest(sensitivity, promise.epsilon, promise.delta)
         smallest = float(np.min(self._kernel(n_features).diag(self._points(n_features)))) * (1 - 1e-9)
         condition = 1 + sensitivity.n_max * sensitivity.kernel_bound / sensitivity.observation_variance
+        units = error_units(self.kernel or RBF(), n_features)
         plan = LiftedPlan.of(
             promise,
             variance,
@@ -158,7 +160,7 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
             mean_bound=math.sqrt(sensitivity.points) * self._mean_bound(sensitivity),
             # n_max observations of the point itself, of the strongest feature allowed, tell most about it
             smallest_variance=smallest / condition,
-            growth=condition,
+            growth=condition * max(1.0, units / ERROR_UNITS if math.isfinite(units) else 1.0),
             largest_variance=sensitivity.point_variance,
             remedy="a smaller n_max or a larger observation_variance may help",
         )
@@ -248,19 +250,21 @@ class PrivateGaussianProcessRegressor(Mechanism, RegressorMixin, BaseEstimator):
         kernel = RBF() if self.kernel is None else clone(self.kernel)
         if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params(deep=True).values())):
             raise ParameterError("kernel must hold no WhiteKernel: give its noise level as observation_variance.")
-        if self._model(n_features) is None and not is_positive_definite(kernel, n_features):
+        if self._model(n_features) is None and math.isinf(error_units(kernel, n_features)):
+            part = refused_part(kernel, n_features)
             raise ParameterError(
-                "kernel must be positive definite by construction: RBF, Matern with nu up to 3 or infinite, "
-                "RationalQuadratic, ConstantKernel, DotProduct, ExpSineSquared of one column, PairwiseKernel of a "
-                "linear, laplacian or polynomial metric, with positive hyperparameters, or their sums, products and "
-                "whole powers. For another one say in kernel_assumption why it is positive definite; the guarantee "
-                "then rests on that."
+                "kernel must be one whose matrices are proven positive definite as they are computed: RBF, Matern with "
+                "nu 0.5, 1.5, 2.5 or infinite, RationalQuadratic with alpha of at least 2^-10, ConstantKernel, "
+                "DotProduct, ExpSineSquared of one column, PairwiseKernel of a linear, laplacian or polynomial metric, "
+                "with positive hyperparameters, scales between 2^-200 and 2^200, or their sums, products and whole "
+                f"powers. Got {part}. For another one say in kernel_assumption why it is positive definite; the "
+                "guarantee then rests on that."
             )
         return as_computed(kernel)
 
     def _model(self, n_features: int) -> str | None:
         """What the guarantee rests on where the kernel is not known to be positive definite."""
-        if self.kernel_assumption is None or is_positive_definite(self.kernel or RBF(), n_features):
+        if self.kernel_assumption is None or math.isfinite(error_units(self.kernel or RBF(), n_features)):
             return None
         if not isinstance(self.kernel_assumption, str) or not self.kernel_assumption.strip():
             checks.refuse("kernel_assumption", "a sentence", self.kernel_assumption)

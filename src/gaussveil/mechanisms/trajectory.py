@@ -65,7 +65,6 @@ class TrajectoryRelease(Mechanism):
         return GaussianRelease(
             epsilon=self.epsilon,
             delta=spent_delta(self.promise, self.calibration),
-            l2_sensitivity=self.l2_ball,
             adjacency=Adjacency.l2_ball(checks.positive("l2_ball", self.l2_ball), space="trajectory"),
             account=self.account,
             generator=self.generator,
