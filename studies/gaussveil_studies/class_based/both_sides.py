@@ -19,7 +19,7 @@ from gaussveil.timeseries import Readings, mmse_forecast
 from gaussveil.timeseries.household_models import HouseholdModels
 from gaussveil.typing import Floats
 from gaussveil_studies.class_based.homes import CLUSTERS, HORIZON, closest_shift
-from gaussveil_studies.published.class_based import algorithm_1
+from gaussveil_studies.published.class_based import algorithm_1, descent
 from gaussveil_studies.study import Row
 
 ACCURACY = 0.68571
@@ -54,6 +54,26 @@ def noises(means: Floats, covariances: Floats, accuracy: float) -> dict[str, Flo
     white = np.broadcast_to(accuracy * np.eye(means.shape[1]), covariances.shape)
     repaired = algorithm_1(means, covariances, edges, accuracy, repaired=True)
     return {"none": np.zeros_like(covariances), "white": np.asarray(white), "Algorithm 1 repaired": repaired}
+
+
+def descents(groups: Sequence[tuple[Floats, Floats]], accuracies: Sequence[float]) -> list[Row]:
+    """What the repaired algorithm makes of its own surrogate in every cluster, before and after the budget."""
+    rows: list[Row] = []
+    for accuracy in accuracies:
+        for means, covariances in groups:
+            edges = np.array(list(combinations(range(len(means)), 2)))
+            way = descent(means, covariances, edges, accuracy, repaired=True)
+            rows.append(
+                {
+                    "homes": len(means),
+                    "accuracy": accuracy,
+                    "steps": way.steps,
+                    "white": way.white,
+                    "descended": way.descended,
+                    "scaled": way.scaled,
+                }
+            )
+    return rows
 
 
 def curves(

@@ -24,6 +24,7 @@ from gaussveil_studies.class_based.synthetic import (
     draws,
 )
 from gaussveil_studies.errata.part import errata_step
+from gaussveil_studies.published.class_based import ITERATIONS
 from gaussveil_studies.study import Options, Paper, Part, Picture, Step, Study, Table, Value, shown
 from gaussveil_studies.summaries import SUMMARIES, SWISS_HOMES
 
@@ -192,6 +193,15 @@ def as_printed(options: Options, progress: Progress) -> Part:
                 errors,
                 "home; none: plain ARMA; white; Algorithm 1 repaired",
                 f"Figure 3: normalised squared error in kW at rho {both_sides.FIGURE_3:g}",
+            ),
+            Table.of(
+                "paper-descents",
+                both_sides.descents(groups, accuracies),
+                "homes: homes of the cluster; accuracy: rho; steps; white: white noise; descended: after the descent; "
+                "scaled: scaled to rho",
+                "Why the repaired algorithm does not fall with rho: the largest surrogate of a cluster. The descent "
+                f"stops where several pairs are the worst (before {ITERATIONS} steps), and scaling its noise back to "
+                "the accuracy, which the algorithm does once at the end, takes back most of what it gained",
             ),
         ),
         (),

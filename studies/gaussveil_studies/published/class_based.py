@@ -8,6 +8,7 @@ step 0, so that Algorithm 1 returns the white noise it starts from (K4).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,22 @@ SHORTEST_STEP = 1e-10
 LEAST_EIGENVALUE = 1e-10
 
 
+@dataclass(frozen=True)
+class Descent:
+    """Where Algorithm 1 went: its noise covariances, the steps it took, and the worst surrogate on the way.
+
+    The steps ignore the budget; `scaled` is what is left once (50) has brought the noise back to it. Fewer than
+    `ITERATIONS` steps mean that no step on either label of the worst pair lowered the largest surrogate any more, as
+    where several pairs are the worst.
+    """
+
+    noise: Floats
+    steps: int
+    white: float
+    descended: float
+    scaled: float
+
+
 def algorithm_1(
     means: ArrayLike, covariances: ArrayLike, edges: ArrayLike, rho: float, *, repaired: bool = False
 ) -> Floats:
@@ -29,6 +46,13 @@ def algorithm_1(
 
     As printed every step is the largest that (51) allows. Repaired, steps are halved until the worst surrogate falls.
     """
+    return descent(means, covariances, edges, rho, repaired=repaired).noise
+
+
+def descent(
+    means: ArrayLike, covariances: ArrayLike, edges: ArrayLike, rho: float, *, repaired: bool = False
+) -> Descent:
+    """Algorithm 1 with what became of its surrogate."""
     centres, spreads = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
     if centres.ndim != 2 or spreads.shape != (*centres.shape, centres.shape[1]):
         raise ShapeError(f"means and covariances must be (n, k) and (n, k, k). Got {centres.shape}, {spreads.shape}.")
@@ -37,13 +61,19 @@ def algorithm_1(
     pairs = np.asarray(edges, dtype=np.intp)
     ordered = np.concatenate([pairs, pairs[:, ::-1]])
     inverses: Floats = np.asarray(np.linalg.inv(spreads + rho * np.eye(size)), dtype=np.float64)
-    for _ in range(ITERATIONS):
+    white = float(np.max(surrogates(centres, inverses, ordered)))
+    steps = 0
+    while steps < ITERATIONS:
         first, second = ordered[int(np.argmax(surrogates(centres, inverses, ordered)))]
         moved = (_backtracked if repaired else _printed)(centres, inverses, ordered, int(first), int(second))
         if moved is None:
             break
         inverses = moved
-    return _to_budget(np.linalg.inv(inverses) - spreads, size * rho)
+        steps += 1
+    noise = _to_budget(np.linalg.inv(inverses) - spreads, size * rho)
+    descended = float(np.max(surrogates(centres, inverses, ordered)))
+    scaled = float(np.max(surrogates(centres, np.linalg.inv(spreads + noise), ordered)))
+    return Descent(noise, steps, white, descended, scaled)
 
 
 def surrogates(centres: Floats, inverses: Floats, ordered: NDArray[np.intp]) -> Floats:
