@@ -43,7 +43,9 @@ def make_application(settings: Settings) -> ASGIApp:
     """Build the application."""
     access = Access(settings)
     jobs = Jobs(settings)
-    studio = Studio(settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker(), Worker())
+    studio = Studio(
+        settings, access, TableCatalogue(settings, jobs.tables_in_use()), jobs, Worker(), Worker(), Worker()
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -52,6 +54,7 @@ def make_application(settings: Settings) -> ASGIApp:
         yield
         studio.worker.close()
         studio.reader.close()
+        studio.describer.close()
         studio.jobs.wait(LAST_WORDS)
         studio.catalogue.clear(studio.jobs.tables_in_use())
 

@@ -47,6 +47,10 @@ def studio(
     password_file: Annotated[Path | None, typer.Option(help="File whose first line is the password; mode 600.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(help="Address of a proxy in front, whose X-Forwarded-For is believed; none by default."),
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON object.")] = False,
 ) -> None:
@@ -81,6 +85,7 @@ def studio(
             password=password,
             tls_certificate=tls_cert,
             tls_key=tls_key,
+            proxy=proxy,
         )
         if json:
             token = None if password is not None else settings.token
@@ -108,12 +113,21 @@ def _doorstep(settings: Settings) -> str:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        return listening(family, host, port)
+    except OSError as error:
+        raise SourceError(f"cannot listen on {host}:{port} ({error.strerror})") from None
+
+
+def listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    """A listening socket whose connections send small answers at once, without waiting for the last one's receipt."""
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.bind((host, port))
         listener.listen()  # at once, so that whoever opens the link early waits instead of being refused
-    except OSError as error:
+    except OSError:
         listener.close()
-        raise SourceError(f"cannot listen on {host}:{port} ({error.strerror})") from None
+        raise
     return listener

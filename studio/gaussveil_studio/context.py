@@ -36,12 +36,15 @@ class Queue:
         return queued
 
 
-sliders, summaries, given_work, books = (Queue() for _ in range(4))
+sliders, summaries, given_work, books, describing = (Queue() for _ in range(5))
 
 
 @dataclass(frozen=True)
 class Studio:
-    """All of it, made once when the server starts. Books are read apart: work that somebody gave may take its time."""
+    """All of it, made once when the server starts.
+
+    Books are read apart, and tables described: work that somebody gave may take its time.
+    """
 
     settings: Settings
     access: Access
@@ -49,6 +52,7 @@ class Studio:
     jobs: Jobs
     worker: Worker
     reader: Worker
+    describer: Worker
 
     def accounts(self) -> list[str]:
         """Names of the accounts; none where there is no ledger yet."""

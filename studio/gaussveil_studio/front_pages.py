@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from gaussveil.errors import GaussveilError
 from gaussveil_studio.access import guesser
 from gaussveil_studio.account_pages import cards
 from gaussveil_studio.answers import REFUSALS, answered, html, wants_piece
-from gaussveil_studio.context import Context, Studio, books, page
+from gaussveil_studio.context import Context, Studio, books, describing, page
 from gaussveil_studio.release_pages import listed
 from gaussveil_studio.table_catalogue import ListedTable
+from gaussveil_studio.worker import LIMIT_OF_GIVEN_WORK
 
 router = APIRouter()
 MOST_CARDS, MOST_RECENT = 9, 8
@@ -109,11 +109,13 @@ async def upload(
 ) -> Response:
     """Upload a table; it stays on this machine, readable by its owner only, until the studio stops."""
     added = await run_in_threadpool(context.catalogue.add, file.filename or "", file.file)
+    is_readable = False
     try:
-        await run_in_threadpool(_described, context, added)
-    except GaussveilError:
-        context.catalogue.remove(added.id)  # what cannot be read leaves no trace
-        raise
+        await describing(_described)(context, added)
+        is_readable = True
+    finally:
+        if not is_readable:
+            context.catalogue.remove(added.id)  # what cannot be read leaves no trace, however it failed
     known = Table.model_validate(added).model_dump()
     if wants_piece(request):
         tables = [vars(table) for table in context.catalogue.tables()]
@@ -122,11 +124,12 @@ async def upload(
 
 
 @router.get("/api/columns", responses=REFUSALS, response_model=Columns, tags=["release"])
-@books
+@describing
 def columns(request: Request, context: Context, table: str) -> Response:
     """Columns of a table, read from its schema."""
     return answered(request, "piece_columns.html", _described(context, context.catalogue.find(table)))
 
 
 def _described(context: Studio, table: ListedTable) -> dict[str, Any]:
-    return context.reader.ask("describe_table", called={table.address: table.name}, address=table.address)
+    called = {table.address: table.name}
+    return context.describer.ask("describe_table", called=called, seconds=LIMIT_OF_GIVEN_WORK, address=table.address)

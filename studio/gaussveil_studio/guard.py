@@ -6,6 +6,7 @@ need, and a log without queries, bodies or values.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -26,6 +27,8 @@ BODY_LIMIT = 1 << 20
 LARGE = {"/api/tables": None, "/api/certificate": 64 << 20}  # a certificate as large as the command line reads
 OPEN_TO_ALL = ("/static/", "/login")
 SAFE = ("GET", "HEAD", "OPTIONS")
+BODY_PAUSE = 30.0  # seconds between two pieces of a body
+BODY_SECONDS = 900.0  # for all of it
 LONGEST_FORM = 1 << 16  # boundaries and names around an uploaded file
 
 POLICY = (
@@ -138,12 +141,20 @@ def _headers(path: str) -> list[tuple[bytes, bytes]]:
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
-    """Count what really arrives: a length may be left out or be a lie."""
+    """Count what really arrives, a length may be left out or be a lie, and wait for it so long and no longer."""
     left = limit
+    until = time.monotonic() + BODY_SECONDS
+    complete = False
 
     async def counted() -> Message:
-        nonlocal left
-        message = await receive()
+        nonlocal left, complete
+        if complete:  # what is waited for now is the end of the connection
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), min(BODY_PAUSE, max(0.0, until - time.monotonic())))
+        except TimeoutError:
+            raise HTTPException(408, "the rest of the request did not come in time") from None
+        complete = message["type"] != "http.request" or not message.get("more_body", False)
         left -= len(message.get("body", b""))
         if left < 0:
             raise HTTPException(413, "the request is too large")

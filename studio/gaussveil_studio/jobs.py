@@ -23,6 +23,7 @@ from gaussveil.accounting import Ledger
 from gaussveil.errors import LedgerStateError, LedgerUnavailableError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil_studio.settings import Settings, private_folder
+from gaussveil_studio.unfinished import DONE, UNFINISHED, recover
 
 MOST_AT_ONCE = 4  # releases; each is a process with memory of its own
 PATIENCE = 3.0  # seconds for a cancelled process to tidy up
@@ -124,11 +125,13 @@ class Jobs:
             pass  # a release that is being started this moment is let be started
         asked = _read(folder / "request.json") or {}
         order = asked.get("request", {})
-        done = _read(folder / "done.json")
+        done = _read(folder / DONE)
         progress = _read(folder / "progress.json") or {}
         alive = self._is_alive(key, progress.get("pid")) and done is None
         if done is None and not alive:
-            done = _read(folder / "done.json")  # it may have ended between the two looks
+            done = _read(folder / DONE)  # it may have ended between the two looks
+            if done is None and recover(folder):
+                done = _read(folder / DONE)
         entry = Ledger(self._ledger).entry(key) if self._ledger.exists() else None
         ledger_state = None if entry is None else entry.state
         if done is not None:
@@ -207,12 +210,8 @@ class Jobs:
 
     def tables_in_use(self) -> set[str]:
         """Addresses of the tables that releases are reading now, those of earlier servers too."""
-        running = (key for key in self.keys() if not (self._folder / key / "done.json").exists())
-        alive = [
-            key
-            for key in running
-            if self._is_alive(key, (_read(self._folder / key / "progress.json") or {}).get("pid"))
-        ]
+        running = (key for key in self.keys() if not (self._folder / key / DONE).exists())
+        alive = [key for key in running if self._is_running(key)]
         return {str(self.request(key).get("address")) for key in alive}
 
     def request(self, key: str) -> dict[str, Any]:
@@ -232,14 +231,20 @@ class Jobs:
         """Remove the files of old releases; that their keys were used stays known, and the ledger knows the debits."""
         for key in self.keys():
             folder = self._folder / key
-            done = _read(folder / "done.json")
-            if done is not None and (folder / "done.json").stat().st_mtime < moment:
-                for name in (CERTIFICATE, done.get("file")):
-                    if name:
-                        (folder / name).unlink(missing_ok=True)
+            done = self.status(key).done or {}
+            finished = folder / DONE
+            last_word = finished if finished.exists() else folder / "request.json"
+            if self._is_running(key) or not last_word.exists() or last_word.stat().st_mtime >= moment:
+                continue
+            for name in (CERTIFICATE, done.get("file"), UNFINISHED):
+                if name:
+                    (folder / name).unlink(missing_ok=True)
+
+    def _is_running(self, key: str) -> bool:
+        return self._is_alive(key, (_read(self._folder / key / "progress.json") or {}).get("pid"))
 
     def _under_way(self) -> int:
-        done = (self._folder / key / "done.json" for key in self._processes)
+        done = (self._folder / key / DONE for key in self._processes)
         alive = (process.poll() is None for process in self._processes.values())
         return sum(runs and not written.exists() for runs, written in zip(alive, done))
 

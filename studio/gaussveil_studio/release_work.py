@@ -1,6 +1,7 @@
 """One release, in a process of its own: read, plan, take the files' room, debit, draw, write.
 
-Whatever can be refused is refused before the debit. From the debit on a cancel is ignored: what is paid is delivered.
+Whatever can be refused is refused before the debit. From the debit on a cancel is ignored: what is paid is delivered,
+also where the process is killed before the files have their names (`unfinished`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from gaussveil.errors import GaussveilError
 from gaussveil.files import json_values
-from gaussveil_studio.jobs import GO, write_json
+from gaussveil_studio.jobs import CERTIFICATE, GO, write_json
+from gaussveil_studio.unfinished import note_unfinished, settled
 from gaussveil_studio.worker_tasks import quiet
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate
-    from gaussveil_studio.offers.offer import Outcome
+    from gaussveil_studio.offers.offer import Offer, Outcome
 
 STAGES = ("reading the table", "designing the noise", "debiting the account and drawing", "writing the files")
 ROOM = 4 << 20  # bytes for the certificate
@@ -55,8 +57,6 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     from gaussveil.accounting.debits import release_id_given
     from gaussveil.files import read_json, reserved
     from gaussveil_studio.offers import make_offer
-    from gaussveil_studio.offers.affordability import doubt, guessed_right
-    from gaussveil_studio.plain_words import explained
     from gaussveil_studio.shown import require_shown
 
     asked: Any = read_json(folder / "request.json")
@@ -66,7 +66,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     room = offer.prepare()
     with ExitStack() as files:
         body = files.enter_context(reserved(folder / offer.file_name, room))
-        note = files.enter_context(reserved(folder / "certificate.json", ROOM))
+        note = files.enter_context(reserved(folder / CERTIFICATE, ROOM))
         tell(folder, 2)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if (folder / "cancelled").exists():
@@ -76,8 +76,24 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
             outcome = offer.release(Account(asked["ledger"], request["account"]))
         with suppress(OSError):  # a disk that is full now must not lose a release whose room is taken
             tell(folder, 3)
-        body.write(outcome.body)
-        note.write(outcome.certificate.to_json().encode())
+        certificate = outcome.certificate.to_json().encode()
+        settled(body, outcome.body)
+        settled(note, certificate)
+        complete = files.pop_all()  # the files get their names from here on, whatever else fails
+        try:
+            done = _done(offer, outcome)
+            with suppress(OSError):
+                note_unfinished(folder, done, {offer.file_name: outcome.body, CERTIFICATE: certificate})
+        finally:
+            complete.close()
+    return done
+
+
+def _done(offer: Offer, outcome: Outcome) -> dict[str, Any]:
+    """What is told of a release that was drawn."""
+    from gaussveil_studio.offers.affordability import doubt, guessed_right
+    from gaussveil_studio.plain_words import explained
+
     promise = outcome.certificate
     return {
         "state": "released",

@@ -8,6 +8,7 @@ import uvicorn
 
 from gaussveil.logs import log_to_stderr
 from gaussveil_studio.application import make_application
+from gaussveil_studio.connections import BoundedProtocol
 from gaussveil_studio.settings import Settings
 
 
@@ -23,6 +24,10 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=1 << 16,
         ws="none",
+        http=BoundedProtocol,
+        # Whoever can name another sender in a header would have as many guesses of the password as addresses.
+        proxy_headers=settings.proxy is not None,
+        forwarded_allow_ips=settings.proxy,
         ssl_certfile=None if settings.tls_certificate is None else str(settings.tls_certificate),
         ssl_keyfile=None if settings.tls_key is None else str(settings.tls_key),
     )

@@ -35,6 +35,7 @@ class Settings:
     password: str | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    proxy: str | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     def __post_init__(self) -> None:

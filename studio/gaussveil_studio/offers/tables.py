@@ -15,6 +15,8 @@ from gaussveil.statistics import Source, as_source
 from gaussveil.statistics.block import is_number
 from gaussveil_studio.shown import written
 
+MOST_COLUMNS = 5000
+LONGEST_HEADER = 1 << 20  # bytes that are looked at for their separators
 HOUSEHOLD, READING, FEWEST_HOMES = "household", "reading", 8
 
 
@@ -71,8 +73,19 @@ def read_plain(address: str) -> Numbers:
     return read_numbers(Path(address))
 
 
+def require_narrow(address: str) -> None:
+    """Refuse a text file of more columns than a form can show before anything looks at all of them."""
+    if not address.lower().endswith(".csv") or "://" in address or "#" in address:
+        return
+    with open(address, "rb") as stream:
+        header = stream.readline(LONGEST_HEADER)
+    if max(header.count(separator) for separator in (b",", b";", b"\t", b"|")) >= MOST_COLUMNS:
+        raise SourceError(f"the table has more than {MOST_COLUMNS} columns: keep those that the release needs")
+
+
 def describe_table(address: str) -> dict[str, Any]:
     """Columns and their types: the schema counts as public, the number of rows does not."""
+    require_narrow(address)
     schema, form = _seen(address)
     columns, rows = (
         [{"name": field.name, "type": str(field.type)} for field in fields or ()]
