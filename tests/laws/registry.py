@@ -20,7 +20,7 @@ from .posteriors import lifted, logistic, process
 from .regression_cases import logistic_steps, moments
 from .sketch_cases import sketch
 from .spectral_cases import fleet, registers, spectral, stream, trajectory
-from .table_cases import table_profile, table_quantile, table_rows
+from .table_cases import table_curve, table_profile, table_quantile, table_rows
 from .table_found_cases import table_discovery, table_ranges
 
 Matrix = NDArray[np.float64]
@@ -126,6 +126,7 @@ CASES = (
     MechanismCase(**forecast("forecast")),
     MechanismCase(**table_rows("table, rows"), slow=True),
     MechanismCase(**table_profile("table, profile"), slow=True),
+    MechanismCase(**table_curve("table, curve"), slow=True),
     MechanismCase(**table_quantile("table, quantile"), slow=True),
     MechanismCase(**table_discovery("table, two keys found"), slow=True),
     MechanismCase(**table_ranges("table, ranges found"), slow=True),

@@ -10,13 +10,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Certificate
+from gaussveil.calibration.boxes import box_noise
 from gaussveil.mechanisms import Count, Mean, Quantile, TableRelease
 from gaussveil.mechanisms.noisy_sums import noise_design
 from gaussveil.mechanisms.table.draws import TableDraws
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.noise import GaussianNoise
 from gaussveil.noise.gaussian import SharedNoise
-from gaussveil.statistics import ExactSum, MemorySource
+from gaussveil.statistics import ExactSum, MemorySource, weekday_of
 from gaussveil.statistics.statistic import State
 from gaussveil.statistics.unit_cells import CellReader, UnitCells, UnitTotals
 
@@ -140,12 +141,27 @@ def table_rows(name: str) -> dict[str, Any]:
 
 
 def table_profile(name: str) -> dict[str, Any]:
-    """Mean curves over zones within balls; nobody against one home whose curve is longer than every ball."""
+    """Means by zone within balls; nobody against one home that is in all three, further out than every ball."""
+    return _profile(name, {"zone": ZONES}, 3, 1, _table(_CURVE))
+
+
+def table_curve(name: str) -> dict[str, Any]:
+    """Mean curves over the week within balls; one home without its Sundays, further out than every ball."""
+    days = [("greedy", f"2024-01-{day + 1:02}", 2.0**19 * (1 + day % 2)) for day in range(6)]
+    return _profile(name, {"zone": weekday_of("zone")}, 1, 7, _dated(_table(days)))
+
+
+def _dated(table: pa.Table) -> pa.Table:
+    return table.set_column(1, "zone", table.column("zone").cast(pa.timestamp("s")))
+
+
+def _profile(name: str, by: dict[str, Any], places: int, moments: int, neighbour: pa.Table) -> dict[str, Any]:
+    """Nobody against one home; places times moments of groups, its values all beyond the radii."""
+    touched = places * moments
+    present = np.array([1.0] * min(neighbour.num_rows, touched) + [0.0] * max(touched - neighbour.num_rows, 0))
 
     def build(**changes: Any) -> TableRelease:
-        return TableRelease(
-            **{"unit": "home", "by": {"zone": ZONES}, "answers": Mean("kw", unit_norm=NORMS), **changes}
-        )
+        return TableRelease(**{"unit": "home", "by": by, "answers": Mean("kw", unit_norm=NORMS), **changes})
 
     def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:
         outputs = []
@@ -154,48 +170,62 @@ def table_profile(name: str) -> dict[str, Any]:
             made.outputs.clear()
             made.spent, made.draws = 0.0, 0
             made.profiles()
-            outputs.append(np.concatenate(made.outputs))
+            counts, *others = made.outputs  # of a curve also a histogram of presence, and presence in a learnt ball
+            outputs.append(np.concatenate([counts, *(others[2:] if moments > 1 else others)]))
         return np.array(outputs)
 
     def centre(data: pa.Table) -> Matrix:
         if data.num_rows == 0:
-            return np.zeros(6)
-        curve = np.array(data.column("kw").to_pylist())
-        rest = curve - curve.mean()
-        root = np.sqrt(3)
-        return np.concatenate([[1.0, NORMS[0] * root, NORMS[1] * root], NORMS[2] * root * rest / np.linalg.norm(rest)])
+            return np.zeros(sum(_sizes(places, moments)))
+        curve = np.zeros(touched)
+        curve[: data.num_rows] = data.column("kw").to_pylist()
+        cells = curve.reshape(places, moments)
+        level = cells.mean(axis=1) / np.linalg.norm(cells.mean(axis=1)) * np.sqrt(touched)
+        rest = cells - cells.mean(axis=1, keepdims=True)
+        parts = [present.reshape(places, moments).sum(axis=1), NORMS[0] * level, NORMS[1] * level]
+        if moments > 1:
+            parts.append(NORMS[2] * np.sqrt(touched) * rest.ravel() / np.linalg.norm(rest))
+        return np.concatenate(parts)
 
-    def deviations(certificate: Certificate) -> Matrix:
+    def covariance(certificate: Certificate) -> Matrix:
         losses: Any = certificate.parameters["squared losses"]
         profile: Any = certificate.parameters["profile 0"]
         shares = {part: share * losses["profile 0"] for part, share in profile["shares"].items()}
-        radii = np.sqrt(3) * np.array(NORMS)
-        parts = np.sqrt([1 / shares["units"], *(radii**2 / [shares[one] for one in ("rough", "smooth", "rest")])])
-        return np.asarray(parts[[0, 1, 2, 3, 3, 3]])
+        box = box_noise(places, places)
+        variances = [moments**2 * box.own / shares["units"]]
+        variances += [
+            touched * norm**2 / shares[part] for norm, part in zip(NORMS, ("rough", "smooth", "rest")) if part in shares
+        ]
+        sizes = _sizes(places, moments)
+        whole = np.diag(np.repeat(variances, sizes))
+        whole[:places, :places] += moments**2 * box.shared / shares["units"]
+        return whole
 
     def grid(certificate: Certificate) -> float:
-        made = deviations(certificate)
-        return min(
-            noise_design(made[0], (1,), 1).grid,
-            noise_design(made[1], (1,), 1).grid,
-            noise_design(made[3], (3,), 3).grid,
-        )
+        spreads = np.sqrt(np.diag(covariance(certificate)))
+        sizes = _sizes(places, moments)
+        ends = np.cumsum(sizes)
+        return min(noise_design(float(spreads[end - 1]), (size,), size).grid for end, size in zip(ends, sizes))
 
-    value, neighbour = _table([]), _table(_CURVE)
     worst = centre(neighbour)
     return {
         "name": name,
         "build": build,
-        "value": value,
+        "value": neighbour.slice(0, 0),
         "neighbour": neighbour,
         "centre": centre,
         "draws": draws,
-        "residuals": lambda certificate, noise: noise / deviations(certificate),
-        "score": lambda certificate, noise: np.asarray(noise @ (worst / deviations(certificate) ** 2)),
-        "malformed": (None, _table(_HOMES).drop_columns(["zone"]), np.ones((3, 3))),
-        "bad_records": (_table(_HOMES + _ODD), _table(_ODD)),
+        "residuals": lambda certificate, noise: np.linalg.solve(np.linalg.cholesky(covariance(certificate)), noise.T),
+        "score": lambda certificate, noise: np.asarray(noise @ np.linalg.solve(covariance(certificate), worst)),
+        "malformed": (None, neighbour.drop_columns(["zone"]), np.ones((3, 3))),
+        "bad_records": (_table(_HOMES + _ODD), _table(_ODD)) if moments == 1 else (neighbour.slice(1, 3),),
         "grid": grid,
     }
+
+
+def _sizes(places: int, moments: int) -> list[int]:
+    """How many numbers every draw has: counts, rough, smooth, rest."""
+    return [places, places, places, *([moments] * (moments > 1))]
 
 
 def table_quantile(name: str) -> dict[str, Any]:

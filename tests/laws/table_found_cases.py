@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gaussveil.accounting import Certificate
 from gaussveil.mechanisms import Count, Quantile, TableRelease, Variance
 from gaussveil.mechanisms.noisy_sums import noise_design
-from gaussveil.mechanisms.table.profile import OCTAVES
+from gaussveil.mechanisms.table.curves import OCTAVES
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.release import _as_planned
 from gaussveil.statistics import discover

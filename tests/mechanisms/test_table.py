@@ -35,10 +35,12 @@ from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.errors import GaussveilError, ParameterError, SchemaError
 from gaussveil.mechanisms.table import quantiles
 from gaussveil.mechanisms.table import request as requests
+from gaussveil.mechanisms.table.curves import OCTAVES, octave
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
-from gaussveil.mechanisms.table.profile import OCTAVES, octave, quantile_of_norms, smooth_basis
+from gaussveil.mechanisms.table.layout import smooth_basis
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
+from gaussveil.mechanisms.table.radii import quantile_of_norms
 from gaussveil.noise import SeededGenerator
 from gaussveil.postprocessing.intervals import ratio
 from gaussveil.statistics import as_source
@@ -528,11 +530,56 @@ def test_an_account_affords_several_discoveries(tmp_path: Path) -> None:
     assert len(Ledger(account.ledger).entries("winter")) == 3
 
 
-def test_a_group_without_rows_counts_as_the_mean_of_a_units_others() -> None:
-    table = pa.table({"home": np.repeat(np.arange(2000), 2), "zone": ["a", "b"] * 2000, "kw": [2.0, 4.0] * 2000})
-    short = table.filter(pa.array(np.arange(4000) % 8 != 1))  # every fourth home has nothing in b
-    found = request(epsilon=55.0, delta=0.5, answers=Mean("kw", unit_norm=(10, 10, 10))).release(short).value
-    assert found["mean_kw"].to_pylist() == pytest.approx([2.0, 0.75 * 4 + 0.25 * 2], abs=0.01)
+def test_a_mean_is_over_the_units_of_its_group() -> None:
+    """Absent groups used to be filled with a unit's others, so that every zone was told the mean of all."""
+    rng = np.random.default_rng(8)
+    zones = rng.integers(0, 4, 20_000)
+    one_zone = pa.table({"home": np.arange(20_000), "zone": zones, "kw": 1.0 + zones})
+    both = pa.table({"home": np.repeat(np.arange(2000), 2), "zone": ["a", "b"] * 2000, "kw": [2.0, 4.0] * 2000})
+    short = both.filter(pa.array(np.arange(4000) % 8 != 1))  # every fourth home has nothing in b
+    for bounds in ({"bounds": "auto"}, {"unit_norm": 10.0}, {"unit_norm": (10.0, 10.0, 10.0)}, {"between": (0, 8)}):
+        for groups in (None, 1):
+            made = request(
+                by={"zone": range(4)},
+                answers=[Mean("kw", **bounds), Count()],
+                groups_per_unit=groups,
+                generator=SeededGenerator(3),
+            )
+            found = made.release(one_zone).value
+            assert found["mean_kw"].to_pylist() == pytest.approx([1.0, 2.0, 3.0, 4.0], abs=0.15), (bounds, groups)
+        found = request(epsilon=55.0, delta=0.5, answers=Mean("kw", **bounds)).release(short).value
+        assert found["mean_kw"].to_pylist() == pytest.approx([2.0, 4.0], abs=0.02)
+    sums = request(epsilon=55.0, delta=0.5, answers=Sum("kw", unit_norm=10.0)).release(short).value
+    assert sums["sum_kw"].to_pylist() == pytest.approx([4000.0, 6000.0], abs=60)
+
+
+@pytest.mark.parametrize("stated", [None, 24, 5])
+def test_curves_of_units_that_come_and_go(stated: int | None) -> None:
+    """By zone and hour, a third of the homes only from noon on: counts, means and sums are of who is there."""
+    rng = np.random.default_rng(9)
+    homes, hours = 4000, 24
+    zone, late = rng.integers(0, 2, homes), rng.random(homes) < 1 / 3
+    kw = 1 + zone[:, None] + np.sin(np.arange(hours) / 4) + late[:, None] * 2 + rng.normal(0, 0.2, (homes, hours))
+    here = ~late[:, None] | (np.arange(hours) >= 12)
+    home, hour = np.nonzero(here)
+    table = pd.DataFrame({"home": home, "zone": zone[home], "hour": hour, "kw": kw[here]})
+    table["time"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(table["hour"], unit="h")
+    answers = [Mean("kw", bounds="auto"), Sum("kw", unit_norm=10.0)]
+    made = request(
+        epsilon=55.0,
+        delta=0.5,
+        by={"hour": hour_of("time"), "zone": range(2)},
+        answers=answers,
+        groups_per_unit=stated,
+        generator=SeededGenerator(1),
+    )
+    found = made.release(table).value
+    grouped = table.groupby(["hour", "zone"]).kw
+    if stated != 5:
+        assert np.abs(found["mean_kw"] - grouped.mean().to_numpy()).max() < 0.25
+        assert np.abs(found["sum_kw"] / grouped.sum().to_numpy() - 1).max() < 0.15
+    else:  # each home in five of its hours
+        assert np.abs(found["mean_kw"] - grouped.mean().to_numpy()).max() < 0.6
 
 
 def test_the_fit_of_norms_finds_a_quantile_through_heavy_noise() -> None:

@@ -43,7 +43,7 @@ def query(
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Rows per group, each unit's within its bound.")] = False,
     total: Annotated[Texts, typer.Option("--sum", help="Sum of a column.")] = None,
-    mean: Annotated[Texts, typer.Option(help="Mean of a column.")] = None,
+    mean: Annotated[Texts, typer.Option(help="Mean of a column over the units in each group.")] = None,
     variance: Annotated[Texts, typer.Option(help="Variance of a column.")] = None,
     share: Annotated[Texts, typer.Option(help="Share of rows in a range: kw:3,inf.")] = None,
     histogram: Annotated[Texts, typer.Option(help="Rows between edges: kw:0,1,2,5.")] = None,

@@ -94,15 +94,18 @@ class _Bounded(_OfColumn):
 
 @dataclass(frozen=True)
 class Sum(_Bounded):
-    """Sum of a column clipped to `between`."""
+    """Sum of a column clipped to `between`, or within the bounds of `Mean`; a unit weighs as much as there."""
 
 
 @dataclass(frozen=True)
 class Mean(_Bounded):
-    """Mean of a column clipped to `between`; or, with `unit_norm` or bounds="auto", mean of the units' own means.
+    """Mean of a column over the units that have rows in the group, each once by the mean of its rows there.
 
-    `unit_norm` bounds the root mean square of a unit's means over all groups: one number, the others then being learnt
-    from the data within the budget, or three: of the whole curve, of its smooth part about the rough one, of the rest.
+    With `rows_per_group` above 1 a unit weighs as many of its rows as it has, at most so many. Values are clipped to
+    `between`; or, with `unit_norm` or bounds="auto", a unit's whole curve over its groups is, about a centre that is
+    released with it. `unit_norm` bounds a root mean square over the groups that a unit can have: one number, the others
+    then being learnt from the data within the budget, or three: of the whole curve, of its smooth part about the rough
+    one, of the rest.
     """
 
 

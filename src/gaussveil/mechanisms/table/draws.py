@@ -12,10 +12,13 @@ import pyarrow as pa
 
 from gaussveil.calibration.prefix_sums import prefix_noise
 from gaussveil.mechanisms.noisy_sums import NoisySums, noise_design, shared_design
-from gaussveil.mechanisms.table.answers import Answer, Variance
+from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
+from gaussveil.mechanisms.table.curves import OCTAVES
+from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
-from gaussveil.mechanisms.table.profile import OCTAVES, ProfileDraw, ProfileDraws, quantile_of_norms
+from gaussveil.mechanisms.table.profile import ProfileDraws
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, QuantileSearch
+from gaussveil.mechanisms.table.radii import quantile_of_norms
 from gaussveil.noise import Generator
 from gaussveil.postprocessing.intervals import Interval, Variances
 from gaussveil.statistics import ExactSum, Source
@@ -84,9 +87,7 @@ class TableDraws(NoisySums):
         if not request.discovered:
             if not request.learning:
                 self._totals()
-            keys = [key for key in request.keys.values() if isinstance(key, Key)]
-            made = [ProfileDraws(self, self.source, request.unit, keys, answer) for answer in request.profiles]
-            self.read["profiles"] = made
+            self.read["profiles"] = [self._profile(answer) for answer in request.profiles]
         for name, key in request.discovered.items():
             self.read[f"keys {name}"] = self.source.units_per_value(request.unit, key.column, key.per_unit)
 
@@ -97,6 +98,12 @@ class TableDraws(NoisySums):
             (sums,) = _bins(self.source.fold_units(reader, RowTotals(1, 1, reader), []))
             both = sums.limbs[:, 0, len(SIZES) + 1 :] + sums.limbs[:, 0, len(SIZES) - 1 :: -1]
             self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
+
+    def _profile(self, answer: Mean | Sum) -> ProfileDraws:
+        request = self.noise.request
+        keys = tuple(key for key in request.keys.values() if isinstance(key, Key))
+        reader = CellReader(request.unit, keys, (answer.feature,))
+        return ProfileDraws(self, self.source, reader, request.layout, request.rows, answer)
 
     def ranges(self) -> dict[Answer, float]:
         """Up to which size values count, where that is learnt: a unit adds its rows' shares in octaves, 1 in all."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
 from gaussveil.mechanisms.table.draws import Drawn
+from gaussveil.mechanisms.table.means import ProfileDraw, interval
 from gaussveil.mechanisms.table.noise import TableNoise
-from gaussveil.mechanisms.table.profile import ProfileDraw
 from gaussveil.postprocessing.intervals import Cumulative, Interval, Noisy, Variances, adding_up_to, ratio, weighed
 from gaussveil.statistics.unit_cells import Feature
 from gaussveil.typing import Floats
@@ -49,7 +49,7 @@ class Estimates:
                 return {answer.name: self._mean(answer.feature).shifted(0.5, 0.5).clipped(0.0, 1.0)}
             case Mean() | Sum() if answer.is_profile:
                 draw: ProfileDraw = self.drawn.profiles[request.profiles.index(answer)]
-                return {answer.name: self._profile(answer, draw)}
+                return {answer.name: interval(answer, draw, self.total)}
             case Mean():
                 feature = answer.feature
                 return {answer.name: self._mean(feature).shifted(feature.middle, feature.half)}
@@ -137,19 +137,3 @@ class Estimates:
         parts = [np.vstack([getattr(one, name) for one in drawn]).T for name in ("value", "deviation", "low", "high")]
         columns = [Interval(*part).clipped(*answer.span) for part in zip(*parts)]
         return {f"{answer.name}_{share:g}": one for share, one in zip(answer.shares, columns)}
-
-    def _profile(self, answer: Mean | Sum, draw: ProfileDraw) -> Interval:
-        """Mean or sum of units' curves about the released centre: only the residuals are divided by a noisy number."""
-        residual, spread, centre = draw.residual, draw.residual_variance, draw.centre
-        if self.total:  # of sums the sum, of means the mean of all groups
-            groups = 1 if isinstance(answer, Sum) else len(residual)
-            residual = np.append(residual, residual.sum() / groups)
-            spread = np.append(spread, draw.total_variance / groups**2)
-            centre = np.append(centre, centre.sum() / groups)
-        if isinstance(answer, Sum):
-            value = draw.units * centre + residual
-            return Noisy(value, spread + centre**2 * draw.units_variance).estimate()
-        count = np.full(len(residual), draw.units)
-        units = np.full(len(residual), draw.units_variance)
-        about = ratio(residual, spread, count, units, limit=math.inf)
-        return about.shifted(centre, 1.0).clipped(answer.feature.low, answer.feature.high)

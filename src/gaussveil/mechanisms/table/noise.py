@@ -17,7 +17,7 @@ from gaussveil.calibration.boxes import BoxNoise, box_noise
 from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix_rows
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
 from gaussveil.mechanisms.table.answers import Count, Sum
-from gaussveil.mechanisms.table.profile import OCTAVES
+from gaussveil.mechanisms.table.curves import OCTAVES
 from gaussveil.mechanisms.table.quantiles import RANGES, ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Variances
@@ -64,7 +64,7 @@ class TableNoise:
             served = rows @ prefix_noise(one.bins.size) @ rows.T
             costs[f"cumulative {k}"] = touched * float(np.trace(served)) / len(rows)
         costs |= {f"quantile {k}": touched for k in range(len(request.searches))}
-        return costs | {f"profile {k}": float(request.cells) for k in range(len(request.profiles))}
+        return costs | {f"profile {k}": touched for k in range(len(request.profiles))}
 
     @cached_property
     def _weights(self) -> tuple[float, tuple[float, ...]]:
@@ -150,7 +150,7 @@ class TableNoise:
         per_cell = request.counted + len(request.features) + len(request.lone_sums)
         per_cell += len(request.histograms) + sum(one.bins.size for one in (*request.histograms, *request.cumulatives))
         per_cell += len(ROUND_SHARES) * (RANGES + 1) * len(request.searches)
-        numbers = request.cells * per_cell + len(request.profiles) * (2 * request.cells + 256)
+        numbers = request.cells * per_cell + len(request.profiles) * (5 * request.cells + 256)
         numbers += len(OCTAVES) * len(request.learnt_ranges)
         return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
 

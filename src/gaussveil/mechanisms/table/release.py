@@ -33,8 +33,9 @@ from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.frames import answers_frame
+from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
-from gaussveil.mechanisms.table.profile import ProfileDraw, learnt, smooth_basis, stage_shares, total_variance
+from gaussveil.mechanisms.table.profile import learnt, place_noise, stage_shares
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
@@ -43,7 +44,6 @@ from gaussveil.statistics import as_source
 from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.keys import Discovered, Key
 from gaussveil.statistics.unit_cells import CellReader, require_unit
-from gaussveil.typing import Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +86,7 @@ class TablePlan(Plan):
         losses, request = self.noise.losses, self.request
         fewest = [TRUSTED_RANGE * losses[f"range {column}"] ** -0.5 for column in request.learnt_ranges]
         for place, answer in enumerate(request.profiles):
-            shares = stage_shares(answer, request.cells)
+            shares = stage_shares(answer, request.layout)
             norms = [share for name, share in shares.items() if name.startswith("norm of")]
             fewest += [TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5 for share in norms]
         return math.ceil(max(fewest, default=0.0))
@@ -279,6 +279,7 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         "answers": [repr(one) for one in request.answers],
         "rows_per_group": request.rows,
         "groups_per_unit": request.touched,
+        "averaged over": request.averaged,
         "mean_shift": noise.mean_shift,
         "squared losses": noise.losses,
         "noise variances": noise.variances(),
@@ -287,8 +288,8 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         thresholds = {name: noise.key_threshold(name) for name in request.discovered}
         found |= {"key thresholds": thresholds, "key total variation": noise.key_error}
     for place, answer in enumerate(request.profiles):
-        shares, radii = stage_shares(answer, request.cells), learnt(answer, request.cells)
-        found[f"profile {place}"] = {"shares": shares, "learnt": radii}
+        shares, radii = stage_shares(answer, request.layout), learnt(answer, request.layout)
+        found[f"profile {place}"] = {"shares": shares, "learnt": radii, "read": str(request.layout)}
     return found
 
 
@@ -314,19 +315,17 @@ def _expected(noise: TableNoise, units: float) -> Drawn:
         [one.expected(rows) for one in noise.searches()],
     )
     for place, answer in enumerate(request.profiles):
-        keys = [key for key in request.keys.values() if isinstance(key, Key)]
-        drawn.profiles.append(_expected_profile(answer, keys, noise.losses[f"profile {place}"], units))
+        drawn.profiles.append(_expected_profile(answer, request, noise.losses[f"profile {place}"], units))
     return drawn
 
 
-def _expected_profile(answer: Any, keys: Sequence[Key], loss: float, units: float) -> ProfileDraw:
-    basis = smooth_basis(keys)
-    shares = {"rest": 1.0} | stage_shares(answer, basis.shape[1])
+def _expected_profile(answer: Any, request: Request, loss: float, units: float) -> ProfileDraw:
+    layout, rows = request.layout, request.rows
+    losses = {"rest": loss} | {name: loss * share for name, share in stage_shares(answer, layout).items()}
     radii = np.full(3, math.nan)
     radii[: np.size(answer.unit_norm)] = math.nan if answer.unit_norm is None else answer.unit_norm
-    smooth, rest = (radii[1:] ** 2 * basis.shape[1] / (loss * np.array([shares["smooth"], shares["rest"]]))).tolist()
-    inside = np.sum(basis**2, axis=0)
-    spread: Floats = inside * smooth + np.where(inside < 1, (1 - inside) * rest, 0.0)
-    nothing = np.zeros(basis.shape[1])
-    whole = total_variance(basis, smooth, rest if basis.shape[1] > 1 else 0.0)
-    return ProfileDraw(units, 1 / (loss * shares["units"]), nothing, nothing, spread, whole)
+    smooth, rest = ((rows * radii[1:]) ** 2 * layout.touched / [losses["smooth"], losses["rest"]]).tolist()
+    nothing, counts = np.zeros(layout.groups.shape), np.full(layout.groups.shape, units * rows)
+    places = place_noise(layout, rows, losses["units"])
+    alone = layout.moments == layout.functions
+    return ProfileDraw(layout, counts, nothing, nothing, places, 0.0, smooth, 0.0 if alone else rest)

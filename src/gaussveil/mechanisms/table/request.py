@@ -13,6 +13,7 @@ from gaussveil import checks
 from gaussveil.errors import ParameterError
 from gaussveil.mechanisms.noisy_sums import MOST_DRAWS
 from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
+from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, first_limits
 from gaussveil.statistics.keys import Bins, Discovered, Key, Thresholds, value_of
 from gaussveil.statistics.unit_cells import CellReader, Feature
@@ -79,7 +80,7 @@ class Request:
             raise ParameterError(f"the keys must make at most {MOST_GROUPS} groups together. Got {self._listed_cells}.")
         passes = len(self.features) + len(self.lone_sums) + len(self.histograms) + len(self.cumulatives) + 2
         passes += len(self.learnt_ranges)
-        if (draws := passes + 7 * len(self.profiles) + len(ROUND_SHARES) * len(self.searches)) > MOST_DRAWS:
+        if (draws := passes + 9 * len(self.profiles) + len(ROUND_SHARES) * len(self.searches)) > MOST_DRAWS:
             raise ParameterError(f"answers must need at most {MOST_DRAWS} draws together. Got {draws}: ask for fewer.")
 
     @cached_property
@@ -106,6 +107,20 @@ class Request:
         """In how many groups a unit counts at most."""
         sizes = (key.per_unit if isinstance(key, Discovered) else len(key.values) for key in self.keys.values())
         return min(math.prod(sizes), self.groups_per_unit or MANY_CELLS)
+
+    @property
+    def averaged(self) -> str:
+        """Whom means and sums are over, in a sentence."""
+        weight = (
+            "once, by the mean of its rows there" if self.rows == 1 else f"by its rows there, as {self.rows} at most"
+        )
+        groups = "" if self.groups_per_unit is None else f", of at most {self.touched} groups"
+        return f"a mean is over the units that have rows in the group; each counts {weight}{groups}"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """In which groups one unit is expected; keys must be known."""
+        return Layout.of(self.keys, self.touched, self.groups_per_unit)
 
     def with_values(self, values: Mapping[str, Sequence[Any]]) -> Request:
         """The same request once the values of the discovered keys have been released."""
