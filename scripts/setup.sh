@@ -26,6 +26,7 @@ if [ ! -x "$venv/bin/uv" ]; then
     echo "uv has no wheel here, using pip"
 fi
 
+echo "installing gaussveil${extras:+[$extras]}: on the way its kernel in C is compiled, some ten seconds of processor time"
 if [ -x "$venv/bin/uv" ]; then
   # PySpark is a source archive of jars: packing them without compressing them again spares most of its wait.
   "$venv/bin/uv" pip install --config-settings-package "pyspark:--build-option=--compression=stored" \

@@ -2,8 +2,10 @@
 
 One source serves both: C for the CPU, where LANES nodes or matrices go side by side so that the machine's vectors are
 full, and CUDA for the GPU, where each thread has one pair and LANES is 1. contour.py and reduction.py hold the same
-loops over whole arrays; tests compare them. Products and sums are fused on aarch64 alone; base_block, which needs a
-product's rounding error, minds it. */
+loops over whole arrays; tests compare them. Products and sums are fused on aarch64 alone, where every processor can; a
+compiler may fuse them anywhere, though: base_block, which needs a product's rounding error, minds it. On x86_64 the file
+is compiled twice, for every processor and for those with AVX2 (hatch_build.py): no loop adds in another order for it, so
+that both give the same digits. */
 
 #ifdef __CUDACC__
 
@@ -30,11 +32,9 @@ typedef Lanes Wide;
 #include <stdlib.h>
 #ifdef __aarch64__
 #include <arm_neon.h>
-#define GV_ONCE static __attribute__((noinline))
-#else
-#define GV_ONCE static inline /* callees that stay apart would miss the wider vectors of target_clones */
 #endif
 #define GV static inline
+#define GV_ONCE static __attribute__((noinline)) /* called from many places: inlined, it would take long to compile */
 #define CONSTANT static const
 #ifdef __aarch64__
 #define LANES 2
@@ -48,16 +48,23 @@ typedef long long Bits __attribute__((vector_size(8 * LANES), may_alias));
 #define AS_LANES(bits) ((Lanes)(bits))
 #define SPLAT(number) ((number) - (Lanes){0})
 #define MAKE(type) (type)
-#define ROWS 8 /* matrices that are reduced side by side */
+/* Matrices that are reduced side by side: as many as fit into one vector, or wait for each other's roots in turn. */
+#if defined(__x86_64__) && !defined(__AVX512F__)
+#define ROWS 4
+#else
+#define ROWS 8
+#endif
 typedef double Wide __attribute__((vector_size(8 * ROWS), may_alias));
 typedef long long WideBits __attribute__((vector_size(8 * ROWS), may_alias));
 /* Blocks as wide as the machine's vectors, so that they stay in registers, and so many at a time that no one waits. */
 #ifdef __aarch64__
 #define GROUP 4
 #define ORDINALS ((Lanes){0.0, 1.0})
+#define ROUNDED_ONCE(block) __asm__("" : "+w"(block)) /* never fused with what comes after */
 #else
 #define GROUP 2
 #define ORDINALS ((Lanes){0.0, 1.0, 2.0, 3.0})
+#define ROUNDED_ONCE(block) __asm__("" : "+x"(block))
 #endif
 
 #endif
@@ -222,10 +229,11 @@ GV Lanes angle_block(Lanes along, Lanes spread) {
 
 /* 1 + gap * centre, the product's rounding error included. */
 GV Lanes base_block(Lanes gap, Lanes centre) {
-#if defined(__aarch64__) && !defined(__CUDACC__)
-    Lanes product = gap * centre;
-    __asm__("" : "+w"(product)); /* rounded once, never fused */
-    return (1.0 + product) + (Lanes)vfmaq_f64((float64x2_t)-product, (float64x2_t)gap, (float64x2_t)centre);
+#if defined(__FP_FAST_FMA) && !defined(__CUDACC__)
+    Lanes product = gap * centre, error;
+    ROUNDED_ONCE(product);
+    EACH(k) error[k] = __builtin_fma(gap[k], centre[k], -product[k]);
+    return (1.0 + product) + error;
 #else
     return spread_at_block(gap, centre);
 #endif
@@ -1133,16 +1141,28 @@ extern "C" __global__ void reductions(Reductions job) {
 
 #else
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("avx512f", "avx2", "default"), flatten))
+/* gaussveil_NAME of one job: 0, or 1 where memory is lacking. Of two objects in one library, WIDE is the one for wider
+   vectors, and the one BESIDE_WIDE calls it where the processor has them. */
+#if defined(WIDE)
+#define ENTRY(name, Job) int gaussveil_wide_##name(const Job *job)
+#elif defined(BESIDE_WIDE)
+#define ENTRY(name, Job)                                                                                               \
+    int gaussveil_wide_##name(const Job *job);                                                                         \
+    static int name##_here(const Job *job);                                                                            \
+    int gaussveil_##name(const Job *job) {                                                                             \
+        int wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");                                    \
+        return wide ? gaussveil_wide_##name(job) : name##_here(job);                                                   \
+    }                                                                                                                  \
+    static int name##_here(const Job *job)
 #else
-#define WIDE
+#define ENTRY(name, Job) int gaussveil_##name(const Job *job)
 #endif
 
+#ifndef WIDE
 const char *gaussveil_revision(void) { return REVISION; }
+#endif
 
-/* 0, or 1 where memory is lacking. */
-WIDE int gaussveil_integrals(const Integrals *job) {
+ENTRY(integrals, Integrals) {
     double *room = aligned_alloc(sizeof(Wide), sizeof(double) * ROW_ROOM(job->terms));
     if (!room) return 1;
     for (long long index = 0; index < job->rows; index++) integral_row(job, index, room);
@@ -1150,7 +1170,7 @@ WIDE int gaussveil_integrals(const Integrals *job) {
     return 0;
 }
 
-WIDE int gaussveil_moments(const Moments *job) {
+ENTRY(moments, Moments) {
     Lanes *room = aligned_alloc(sizeof(Wide), sizeof(double) * MOMENT_ROOM(job->terms));
     if (!room) return 1;
     for (long long index = 0; index < job->rows; index++) moments_row(job, index, room);
@@ -1158,7 +1178,7 @@ WIDE int gaussveil_moments(const Moments *job) {
     return 0;
 }
 
-WIDE int gaussveil_reductions(const Reductions *job) {
+ENTRY(reductions, Reductions) {
     Wide *room = aligned_alloc(sizeof(Wide), sizeof(double) * REDUCTION_ROOM(job->size));
     if (!room) return 1;
     for (long long first = 0; first < job->rows; first += ROWS) reduce_lanes(job, first, room);

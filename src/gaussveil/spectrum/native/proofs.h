@@ -231,11 +231,10 @@ static void summed(const Hyperbolas *job, const Line *line, double *sum, double 
     *sum = share * total, *rounding = 1.01 * share * (blunt + unit * (1 + line->nodes) * sizes);
 }
 
-int gaussveil_hyperbola(const Hyperbolas *asked) {
+static void hyperbola(Hyperbolas *job) {
     static const double strips[][2] = {{0, 1.2},  {0, 0.9},  {0, 0.65},  {-0.65, 0.65}, {-0.4, 0.9},
                                        {-1.2, 0}, {-0.9, 0}, {-0.65, 0}, {-0.9, 0.4}};
     enum { STRIPS = sizeof strips / sizeof *strips };
-    Hyperbolas own = *asked, *job = &own;
     if (job->c == 0) find_saddle(job);
     double error = INFINITY, sum = 0, rounding = INFINITY, first = 20 * job->width;
     for (int j = 0; j < job->terms; j++)
@@ -255,6 +254,11 @@ int gaussveil_hyperbola(const Hyperbolas *asked) {
     double found[] = {best.b,     best.rho, best.angle, best.half,  best.step, best.nodes,
                       error, sum,      rounding,   job->level, job->width};
     for (int i = 0; i < 11; i++) job->found[i] = found[i];
+}
+
+ENTRY(hyperbola, Hyperbolas) {
+    Hyperbolas own = *job;
+    hyperbola(&own);
     return 0;
 }
 
@@ -412,7 +416,7 @@ static void diagonaliser(const Diagonalisers *job, long long pair, double *room)
     found[6 * n] = across, found[6 * n + 1] = along;
 }
 
-int gaussveil_diagonalisers(const Diagonalisers *job) {
+ENTRY(diagonalisers, Diagonalisers) {
     double *room = malloc(sizeof(double) * (22 * job->size * job->size + 4 * job->size));
     if (!room) return 1;
     for (long long pair = 0; pair < job->pairs; pair++) diagonaliser(job, pair, room);

@@ -80,7 +80,7 @@ GV int turned_sums(const double *points, long long size, double start, long long
 }
 
 /* points: two weights and the angle of each point; found: real and imaginary parts of both sums. number: first node. */
-WIDE int gaussveil_turned(const StepSums *job) {
+ENTRY(turned, StepSums) {
     return !turned_sums(job->points, job->size, job->number[0], job->count, job->found);
 }
 
@@ -122,7 +122,7 @@ static APART void twin_total(const double *p, const double *r, double *hi, doubl
 
 /* points: two weights, cosine and sine of the angle, each as hi and lo; found: the real and imaginary parts of the sums
 of w e^(in angle), each as hi and lo. */
-int gaussveil_twice_turned(const StepSums *job) {
+ENTRY(twice_turned, StepSums) {
     long long size = job->size, count = job->count;
     double in[8][SPAN], state[4][SPAN], p[2][SPAN], r[2][SPAN], minus[2][SPAN], turned[2][SPAN];
     for (long long i = 0; i < 8 * count; i++) job->found[i] = 0;
@@ -192,7 +192,7 @@ static void windows(const double *step, double low, double z, double *whole, dou
 }
 
 /* points: z; found: A, A - B, and the logs of both windows. number: the lower cap. */
-int gaussveil_points(const StepSums *job) {
+ENTRY(points, StepSums) {
     const double *step = job->number;
     for (long long j = 0; j < job->size; j++) {
         double *found = job->found + j, second, whole, inside;
@@ -227,7 +227,7 @@ static Means means_at(const double *points, long long size, double order, double
 }
 
 /* points: as above; found, for each order: the means. */
-int gaussveil_means(const StepSums *job) {
+ENTRY(means, StepSums) {
     double *terms = malloc(sizeof(double) * job->size);
     if (!terms) return 1;
     for (long long i = 0; i < job->count; i++) {
@@ -279,7 +279,7 @@ static void step_range(const double *step, double order, double *low, double *hi
 }
 
 /* found: K, K', K'' at a real order: `Step.real_moments`. number: order, digits. */
-int gaussveil_tilted(const StepSums *job) {
+ENTRY(tilted, StepSums) {
     const double *step = job->number;
     double order = step[REST], digits = step[REST + 1], low, high;
     step_range(step, order, &low, &high);
@@ -446,7 +446,7 @@ GV int line_block(const BandLine *line, long long first, long long nodes, const 
 
 /* points: z, A, L and the logs of both weights at coarse points; found: K and its rounding at nodes, and their number,
 -1 where they would be too many. */
-WIDE int gaussveil_line(const StepSums *job) {
+ENTRY(line, StepSums) {
     const double *number = job->number + REST;
     long long size = job->size, room = job->count, first = 0;
     double *columns = malloc(sizeof(double) * (STRIP_COUNT + 2) * size), *terms = columns + (STRIP_COUNT + 1) * size;
@@ -492,7 +492,7 @@ static void band_real(const double *number, double order, const Means *at, doubl
 }
 
 /* points: as of the means; number: count, epsilon, log delta, ending, negligible, start, reach; found: three tilts. */
-int gaussveil_saddle(const StepSums *job) {
+ENTRY(saddle, StepSums) {
     enum { ORDERS = 13 };
     const double *number = job->number;
     double epsilon = number[1], spent_at = number[2] - 2 * number[4], middle = log(number[5]), reach = number[6];
