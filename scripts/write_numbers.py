@@ -304,7 +304,8 @@ def from_full(root: Path, path: Path) -> tuple[str, Store, bool]:
     ]
     told = f"seed {body['seed']}, commit {made['commit'][:7]}, {made['machine']}."
     if steps != known:
-        told += f" So far of {', '.join(steps)}; the rest is of the quick form."
+        before_it = stored.get(verdict, {}).get("full")
+        told = f"{', '.join(steps)}: {told} The rest: {before_it or 'of the quick form.'}"
         new = {row[0]: row for row in found}
         before = [new.pop(row[0], row) for row in stored.get(verdict, {"rows": []})["rows"]]
         found = [*before, *new.values()]
