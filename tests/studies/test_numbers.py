@@ -175,7 +175,8 @@ def test_a_run_at_the_papers_size_stands_for_the_quick_one(script: ModuleType, r
     assert some["numbers"]["ndis.a"] == "0.36"
     assert [row[2] for row in some["tables"]["ndis.verdict"]["rows"]] == ["0.36"]
     assert {"ndis.t", "ndis.u"} <= set(some["tables"])
-    assert f"So far of {body['steps'][0]}; the rest is of the quick form." in script.results(some)
+    told = f"{body['steps'][0]}: seed 7, commit 0123456, some. The rest: seed 7, commit 0123456, some."
+    assert told in script.results(some)
 
 
 def written_by_hand(text: str) -> str:
