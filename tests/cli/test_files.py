@@ -18,7 +18,9 @@ PROMISE = ("--epsilon", 1, "--delta", 1e-6)
 ROWS = "label,a,b\n0,0.1,0.2\n1,0.3,0.1\n0,0.2,0.4\n"
 
 
-@pytest.mark.parametrize("name", ["l.csv", "l.csv-wal", "l.csv-shm", "l.csv-journal", "sub/../l.csv", "soft", "hard"])
+@pytest.mark.parametrize(
+    "name", ["l.csv", "l.csv-wal", "l.csv-shm", "l.csv-journal", "l.csv-witness", "sub/../l.csv", "soft", "hard"]
+)
 def test_the_ledger_is_never_a_target(tmp_path: Path, name: str) -> None:
     ledger = tmp_path / "l.csv"
     ledger.write_text("ledger", encoding="utf-8")

@@ -89,8 +89,8 @@ def show(
         return
     statement, entries = book.statement(account), book.entries(account)
     if json:
-        listed = [{"id": e.id, "state": e.state, "what": e.what, "debited_at": e.debited_at} for e in entries]
-        print_json({**statement.to_dict(), "entries": listed})
+        shown = [{"id": e.id, "state": e.state, "what": e.what, "debited_at": e.debited_at} for e in entries]
+        print_json({**statement.to_dict(), "lost": list(book.lost()), "entries": shown})
         return
     terms = statement.terms
     rows = [
@@ -99,6 +99,8 @@ def show(
         ("spent, at that epsilon", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(statement.spent_delta)}"),
     ]
     print_table(["", "", ""], rows, title=f"Account {listed(statement.terms.name)}")
+    for gap in book.lost():
+        print_line(gap)
     print_line(f"rule: {terms.composition}")
     if statement.filter_used is not None:
         print_line(f"{100 * statement.filter_used:.3g} % of the budget is spent")
@@ -117,7 +119,7 @@ def _list_accounts(book: Ledger, json: bool) -> None:
 
     statements = {name: book.statement(name) for name in book.accounts()}
     if json:
-        print_json({"accounts": [found.to_dict() for found in statements.values()]})
+        print_json({"accounts": [found.to_dict() for found in statements.values()], "lost": list(book.lost())})
         return
     rows = [
         (listed(name), *map(digits, (budget.epsilon, budget.delta, found.spent_epsilon, found.spent_delta)))
@@ -125,6 +127,8 @@ def _list_accounts(book: Ledger, json: bool) -> None:
         for budget in (found.terms.budget,)
     ]
     print_table(("account", "budget epsilon", "delta", "spent epsilon", "spent delta"), rows)
+    for gap in book.lost():
+        print_line(gap)
 
 
 @budget_app.command("history", epilog=EXIT_CODE_HELP)
@@ -157,8 +161,9 @@ def check(
 ) -> None:
     """Check that the ledger is intact and holds what certificates say.
 
-    A ledger restored from an old copy, or rewritten, cannot agree with certificates that were given out since. Ends
-    with 1 if one contradicts it.
+    A ledger restored from an old copy, or rewritten, cannot agree with certificates that were given out since: those
+    beside it, or those of --against. Nor with its witness, the file beside it that notes how far it had come. Ends with
+    1 if one contradicts it.
 
     Example: gaussveil budget check home.ledger --against certificates/
     """
@@ -168,14 +173,14 @@ def check(
 
     book = Ledger(ledger)
     book.check()
-    held = held_in(against) if against is not None else {}
-    found = compare(book, held)
-    lines = ["the ledger is intact"]
+    held = held_in(against) if against is not None else held_in(book.path.resolve().parent, deep=False)
+    found, lost = compare(book, held), book.lost()
+    lines = ["the ledger is intact", *lost]
     lines += [f"{found.compared} certificates compared, {found.elsewhere} of other ledgers or of none"] if held else []
     answer: dict[str, object] = {"intact": True, "compared": found.compared, "elsewhere": found.elsewhere}
-    answer |= {"contradictions": list(found.problems)}
+    answer |= {"contradictions": list(found.problems), "lost": list(lost)}
     tell(answer, [*lines, *(f"contradicted by {printable(problem)}" for problem in found.problems)], json=json)
-    raise typer.Exit(NO if found.problems else DONE)
+    raise typer.Exit(NO if found.problems or lost else DONE)
 
 
 @budget_app.command("export", epilog=EXIT_CODE_HELP)

@@ -55,10 +55,14 @@ def verify(
     raise typer.Exit(DONE if all(one.private for one in found) else UNDECIDED if open_only else NO)
 
 
-def held_in(place: Path) -> dict[str, Certificate]:
-    """The certificates in a file, or in all files of a folder, by the file's name; other files are passed over."""
+def held_in(place: Path, *, deep: bool = True) -> dict[str, Certificate]:
+    """The certificates in a file, or in all files of a folder, by the file's name; other files are passed over.
+
+    Folders inside the folder are looked into as well where `deep` says so.
+    """
     found: dict[str, Certificate] = {}
-    for path in sorted(place.rglob("*.json")) if place.is_dir() else [place]:
+    files = sorted(place.rglob("*.json") if deep else place.glob("*.json")) if place.is_dir() else [place]
+    for path in files:
         try:
             found |= {f"{path.name} {name}".strip(): one for name, one in _held(path).items()}
         except FormatError:

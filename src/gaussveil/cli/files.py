@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gaussveil.accounting import Certificate
 
 CERTIFICATE_BYTES = 65536
-LEDGER_FILES = ("", "-wal", "-shm", "-journal")
+LEDGER_FILES = ("", "-wal", "-shm", "-journal", "-witness")
 
 
 def certificate_beside(out: Path) -> Path:

@@ -1,29 +1,31 @@
 """The ledger's file: short SQLite connections, durable commits, our own errors.
 
-WAL with synchronous=FULL makes a commit durable before it returns; what was committed is copied into the file itself
-before a draw begins and when an operation or a release ends, so that a file moved without its log loses nothing. One
-connection serves one operation or one release at a time, so that handles survive fork, pickling and threads; then it
-waits, with no page of the file and nothing in the log, to be used again. Writers queue on BEGIN IMMEDIATE.
+Every debit is in the file itself before it is acknowledged: the file is kept with a rollback journal, never with a log
+beside it, and `synchronous=EXTRA` makes a commit durable before it returns. One connection serves one operation or one
+release and is closed, so that handles survive fork, pickling and threads.
+
+SQLite's locks belong to a process and end when it closes any handle of the file, be it to copy it. So writers queue on
+a lock of their own, which the ledger's witness keeps (`witness.py`), and readers never undo what seems unfinished.
+Readers hold SQLite's lock for as long as they read; a writer waits for them, and gives up after `BUSY_SECONDS` with
+nothing recorded.
 """
 
 from __future__ import annotations
 
-import atexit
-import fcntl
 import logging
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gaussveil.accounting.ledger import journal, migrations
+from gaussveil.accounting.ledger.witness import Lost, Witness
 from gaussveil.errors import FormatError, LedgerCorruptError, LedgerError, LedgerUnavailableError, ParameterError
 
 LOGGER = logging.getLogger("gaussveil")
 BUSY_SECONDS = 60.0
-IDLE = 8  # connections that wait to be used again
-SHARED = 510, 0x40000002  # how many bytes SQLite locks in a file that it has open, and from where
 
 _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: "is locked by another process; try again, or end the process that holds it",
@@ -36,71 +38,6 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_NOLFS: "cannot grow on this file system; nothing was recorded",
 }
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT}
-
-
-class Connection(sqlite3.Connection):
-    """A connection that knows which file it opened, and in which process."""
-
-    path: Path
-    file: tuple[int, int, int] | None = None
-    log: str = ""  # its index, which all who have the file open share
-    index: tuple[int, int, int] | None = None
-    handle: int = -1  # through which the file is locked
-    process: int
-
-
-_IDLE: list[Connection] = []
-_LOST: list[Connection] = []  # a parent's, never to be touched
-
-
-def _identity(path: Path | str | int) -> tuple[int, int, int] | None:
-    """Device, number and names of a file; None where there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_nlink
-
-
-def _secured(connection: Connection) -> bool:
-    """Whether the connection still shares its log with others.
-
-    A process that closes any handle of a file drops all its locks there (POSIX), be it to copy the file. Another may
-    then remove the log, and each writes to its own. So the lock is taken again, before anybody looks.
-    """
-    try:
-        if _identity(connection.handle) != connection.file:  # another thread's, and closed since
-            handles = map(int, os.listdir("/dev/fd"))
-            connection.handle = next(one for one in handles if _identity(one) == connection.file)
-        fcntl.lockf(connection.handle, fcntl.LOCK_SH | fcntl.LOCK_NB, *SHARED)
-    except (OSError, ValueError, StopIteration):
-        return False
-    return connection.index == _identity(connection.log)
-
-
-def _taken(connection: Connection) -> bool:
-    """Whether this thread is the one that took it from those that wait."""
-    try:
-        _IDLE.remove(connection)
-    except ValueError:
-        return False
-    return True
-
-
-def _close_idle() -> None:
-    for connection in list(_IDLE):
-        if _taken(connection):
-            connection.close()
-
-
-def _lose_idle() -> None:
-    _LOST.extend(_IDLE)
-    _IDLE.clear()
-
-
-# SQLite's locks belong to a process: a child that inherited an open file would believe to hold its parent's.
-os.register_at_fork(before=_close_idle, after_in_child=_lose_idle)
-atexit.register(_close_idle)
 
 
 def translate(error: sqlite3.Error, path: Path) -> LedgerError:
@@ -118,13 +55,33 @@ def translate(error: sqlite3.Error, path: Path) -> LedgerError:
     return LedgerError(f"the ledger {path.name} failed: {error}")
 
 
+def _keeps_log(connection: sqlite3.Connection) -> bool:
+    """Whether commits go to a log beside the file (WAL), as earlier versions kept it."""
+    return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+
+
+def _take_snapshot(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN")
+    connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+
+
+class Connection(sqlite3.Connection):
+    """A connection that knows which file it opened: device, number and names."""
+
+    file: tuple[int, int, int]
+
+
 class Database:
     """A ledger file: opens, creates, migrates, and gives transactions."""
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float | None = None) -> None:
         self.path = Path(path).absolute()
-        self.busy_seconds = busy_seconds
-        self._held: tuple[int, Connection] | None = None
+        self.busy_seconds = BUSY_SECONDS if busy_seconds is None else busy_seconds
+        self._held = threading.local()
+
+    def lost(self, connection: sqlite3.Connection) -> tuple[Lost, ...]:
+        """What was recorded and is not in the file any more, as far as its witness can tell."""
+        return Witness(Path(os.path.realpath(self.path))).losses(connection)
 
     def create(self) -> None:
         """Make a new, empty ledger; refuse to touch an existing file."""
@@ -140,8 +97,7 @@ class Database:
         folder = os.open(self.path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-        with self._translated(), closing(self._connect()) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
+        with self._translated(), closing(self._connect("rw")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             migrations.make_tables(connection)
             connection.execute(f"PRAGMA application_id={migrations.APPLICATION_ID}")
@@ -150,23 +106,28 @@ class Database:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let all operations of the block share one connection."""
-        before = self._held
-        if before is None or before[0] != os.getpid():
-            with self._translated():
-                self._held = os.getpid(), self._open()
+        """Let all operations of this thread inside the block share their connections."""
+        if self._shared() is not None:
+            yield
+            return
+        self._held.connections, self._held.process = {}, os.getpid()
         try:
             yield
         finally:
-            mine, self._held = self._held, before
-            if mine is not before and mine is not None:
-                self._rest(mine[1])
+            for connection in (self._shared() or {}).values():
+                connection.close()
+            self._held.connections = None
+
+    def _shared(self) -> dict[str, Connection] | None:
+        """The connections that this thread holds, by what they are for; never any that were opened before a fork."""
+        connections: dict[str, Connection] | None = getattr(self._held, "connections", None)
+        return connections if connections is not None and self._held.process == os.getpid() else None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give one consistent snapshot."""
-        with self._translated(), self._connection() as connection:
-            connection.execute("BEGIN")
+        with self._translated(), self._connection("ro") as connection:
+            self._begin_reading(connection)
             before = self._stamp()
             try:
                 yield connection
@@ -177,124 +138,143 @@ class Database:
                 raise LedgerUnavailableError(f"the ledger {self.path.name} changed while it was read; try again")
 
     @contextmanager
-    def writing(self, *, copied: bool = False) -> Iterator[sqlite3.Connection]:
-        """Give the single writer's transaction; durable once the block ends, undone if it raises.
-
-        With `copied` it is also in the file itself by then, and not only once the connection rests.
-        """
-        with self._translated(), self._connection() as connection:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give the single writer's transaction; durable in the file once the block ends, undone if it raises."""
+        with self._alone() as witness, self._translated(), self._connection("rw") as connection:
+            self._check_in_place(connection)
+            if _keeps_log(connection):
+                raise LedgerUnavailableError(
+                    f"the ledger {self.path.name} is locked by a program that keeps its debits in a log beside it, "
+                    "where a copy of the file would miss them; end that program and try again"
+                )
             connection.execute("BEGIN IMMEDIATE")
             try:
+                witness.compare(connection)
                 yield connection
+                head = journal.head(connection)
                 connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            if copied:
-                self._copied(connection, "PASSIVE")
+            self._check_in_place(connection)
+            witness.note(head)
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """The held connection, or one for this operation; never one that was opened before a fork."""
-        if self._held is not None and self._held[0] == os.getpid():
-            if not _secured(self._held[1]):
-                self._held[1].close()
-                self._held = os.getpid(), self._open()
-            yield self._held[1]
+    def _alone(self) -> Iterator[Witness]:
+        """Keep all other writers out."""
+        self._identity()
+        with Witness(Path(os.path.realpath(self.path))).held(self.busy_seconds) as witness:
+            yield witness
+
+    @contextmanager
+    def _connection(self, mode: str) -> Iterator[Connection]:
+        """The held connection for reading or writing, or one for this operation."""
+        shared = self._shared()
+        if shared is None:
+            with closing(self._open(mode)) as connection:
+                yield connection
             return
-        connection = self._open()
-        try:
-            yield connection
-        finally:
-            self._rest(connection)
+        if mode not in shared:
+            shared[mode] = self._open(mode)
+        yield shared[mode]
 
-    def _copied(self, connection: sqlite3.Connection, mode: str) -> bool:
-        """Bring the file up to date with its log; whether all of it was copied."""
+    def _open(self, mode: str) -> Connection:
+        connection = self._connect(mode)
         try:
-            busy, logged, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-        except sqlite3.Error as error:  # it is recorded all the same
-            LOGGER.warning("the ledger %s could not be brought up to date with its log: %s", self.path.name, error)
-            return False
-        return not busy and logged == copied
-
-    def _rest(self, connection: Connection) -> None:
-        """Let a connection wait for its next use, if nothing of the file stays with it; close it otherwise."""
-        if connection.process != os.getpid():
-            _LOST.append(connection)
-            return
-        try:
-            if connection.file == _identity(self.path) and not (self._frozen or connection.in_transaction):
-                connection.execute("PRAGMA busy_timeout=0")
-                if self._copied(connection, "TRUNCATE"):
-                    connection.execute("PRAGMA shrink_memory")
-                    _IDLE.append(connection)
-                    for oldest in list(_IDLE)[:-IDLE]:
-                        if _taken(oldest):
-                            oldest.close()
-                    return
-        except sqlite3.Error:
-            pass  # closing it is always right
-        connection.close()
-
-    def _rested(self) -> Connection | None:
-        """A connection that waits for this file. Whichever waits for a file that is gone or replaced is closed."""
-        found = None
-        for one in list(_IDLE):
-            same = one.file == _identity(one.path) and _secured(one)
-            if (same and (one.path != self.path or found is not None)) or not _taken(one):
-                continue
-            if same:
-                found = one
-            else:
-                one.close()
-        if found is not None:
-            found.execute(f"PRAGMA busy_timeout={max(0, int(1000 * self.busy_seconds))}")
-        return found
-
-    def _open(self) -> Connection:
-        connection = self._rested() or self._connect()
-        try:
-            if self._version(connection) < migrations.VERSION:
-                self._migrate(connection)
+            if mode == "ro":
+                self._begin_reading(connection)
+            outdated = self._version(connection) < migrations.VERSION
+            logged = _keeps_log(connection)
+            if mode == "ro":
+                connection.execute("ROLLBACK")
+            if not outdated and not (logged and mode == "ro" and not self._frozen):
+                return connection
+            connection.close()
+            self._renew(outdated)
+            return self._connect(mode)
         except BaseException:
             connection.close()
             raise
-        connection.log = connection.log or f"{os.path.realpath(self.path)}-shm"
-        connection.index = connection.index or _identity(connection.log)
-        return connection
 
-    @property
-    def _frozen(self) -> bool:
-        """Whether SQLite must read the file without locks: nothing can be written beside it, and no log lies there."""
-        return not os.access(self.path.parent, os.W_OK) and not os.path.exists(f"{self.path}-wal")
+    def _renew(self, outdated: bool) -> None:
+        """Bring a file of an earlier version up to date: its tables, and the log beside it back into the file.
 
-    def _stamp(self) -> tuple[int, int]:
-        found = os.stat(self.path)
-        return found.st_mtime_ns, found.st_size
+        What cannot be written, or is open elsewhere, keeps its log; it can be read, and nothing is debited there.
+        """
+        try:
+            with self._alone(), closing(self._connect("rw")) as connection:
+                if outdated:
+                    self._migrate(connection)
+                connection.execute("PRAGMA journal_mode=DELETE")
+        except (LedgerUnavailableError, sqlite3.OperationalError) as error:
+            if outdated:
+                raise
+            LOGGER.debug("the log of %s stays: %s", self.path.name, error)
 
-    def _connect(self) -> Connection:
-        if not os.path.exists(self.path):
+    def _begin_reading(self, connection: Connection) -> None:
+        """Begin a snapshot; where a writer was killed on its way, once what it had not finished is undone.
+
+        Only who holds the witness may undo: a journal without SQLite's lock may be that of a writer at work, whose
+        process lost the lock as it read the file as bytes.
+        """
+        try:
+            _take_snapshot(connection)
+        except sqlite3.OperationalError as error:
+            connection.execute("ROLLBACK")
+            if error.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+            with self._alone():
+                with closing(self._connect("rw")) as undoing:
+                    _take_snapshot(undoing)
+                _take_snapshot(connection)
+
+    def _identity(self) -> tuple[int, int, int]:
+        """Device, number and names of the file; refused where there is none or a second name."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
             raise LedgerUnavailableError(
                 f"there is no ledger {self.path.name}; make one with Ledger.create or `gaussveil budget new`"
-            )
-        if os.stat(self.path).st_nlink > 1:
-            # Each name has its own write-ahead log: writers under two names would not see each other's debits.
+            ) from None
+        if status.st_nlink > 1:
+            # Each name has its own journal: after a crash under one name the other would show half a debit.
             raise LedgerUnavailableError(
                 f"the ledger {self.path.name} has a second name (a hard link), under which other debits could be made "
                 "unseen; remove the link, and copy the file where a copy is wanted"
             )
-        mode, file = "ro&immutable=1" if self._frozen else "rw", _identity(self.path)
+        return status.st_dev, status.st_ino, status.st_nlink
+
+    @property
+    def _frozen(self) -> bool:
+        """Whether SQLite must read the file without locks: nothing can be written beside it, and nothing lies there."""
+        beside = any(os.path.exists(f"{self.path}{end}") for end in ("-wal", "-journal"))
+        return not os.access(self.path.parent, os.W_OK) and not beside
+
+    def _stamp(self) -> tuple[int, int]:
+        status = os.stat(self.path)
+        return status.st_mtime_ns, status.st_size
+
+    def _connect(self, mode: str) -> Connection:
+        file = self._identity()
         connection = sqlite3.connect(
-            f"{self.path.as_uri()}?mode={mode}",
+            f"{self.path.as_uri()}?mode={'ro&immutable=1' if self._frozen else mode}",
             factory=Connection,
             uri=True,
             timeout=self.busy_seconds,
             isolation_level=None,
-            check_same_thread=False,  # a release may be drawn in another thread than the one that debits it
+            check_same_thread=False,  # a block may end in another thread than the one that opened it
         )
-        connection.path, connection.file, connection.process = self.path, file, os.getpid()
-        connection.executescript("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
+        connection.file = file
+        connection.executescript("PRAGMA synchronous=EXTRA; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON")
         return connection
+
+    def _check_in_place(self, connection: Connection) -> None:
+        """Raise unless the connection's file is the one at the path, under this one name."""
+        if self._identity() != connection.file:
+            raise LedgerUnavailableError(
+                f"the ledger {self.path.name} was moved or replaced while it was in use; what was to be recorded may "
+                "be in the file that was there before: look before you try again"
+            )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gaussveil.accounting.canonical import canonical_json
@@ -42,6 +43,32 @@ LogRow = Mapping[str, object]
 def now() -> str:
     """Give the current time, UTC, to the microsecond."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the log stands: how it begins, and the number, link and time of its last line."""
+
+    begins: str
+    line: int
+    link: str
+    at: str
+
+
+def head(connection: sqlite3.Connection) -> Head | None:
+    """Where the log stands; None before its first line."""
+    last = connection.execute("SELECT seq, chain, at FROM events ORDER BY seq DESC LIMIT 1").fetchone()
+    return Head(_begins(connection), *last) if last is not None else None
+
+
+def link(connection: sqlite3.Connection, line: int) -> str | None:
+    """The link of the chain at a line; None where there is no such line."""
+    row = connection.execute("SELECT chain FROM events WHERE seq = ?", (line,)).fetchone()
+    return str(row[0]) if row is not None else None
+
+
+def _begins(connection: sqlite3.Connection) -> str:
+    return str(connection.execute("SELECT chain FROM events ORDER BY seq LIMIT 1").fetchone()[0])
 
 
 def chained(before: str, line: tuple[str, ...]) -> str:
@@ -92,10 +119,9 @@ def check_account(connection: sqlite3.Connection, name: str) -> None:
 
 def anchor(connection: sqlite3.Connection, identifier: str, made: tuple[int | None, str] | None = None) -> LogRow:
     """Where the log holds a debit: how the log begins, the number of the line and its link of the chain."""
-    (begins,) = connection.execute("SELECT chain FROM events ORDER BY seq LIMIT 1").fetchone()
     query = "SELECT seq, chain FROM events WHERE entry = ? AND event = 'debited'"
     line, link = made or connection.execute(query, (identifier,)).fetchone()
-    return {"begins": begins, "line": line, "link": link}
+    return {"begins": _begins(connection), "line": line, "link": link}
 
 
 def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:

@@ -258,7 +258,7 @@ class Ledger(Told):
     ) -> Debit | None:
         """Check and debit; None if the account changed meanwhile, so that it must be prepared again."""
         identifier, guarantee, what, at_once = about
-        with self._database.writing(copied=at_once) as connection:
+        with self._database.writing() as connection:
             number, terms = records.find_account(connection, name)
             name = terms.name
             changes, used = records.find_balance(connection, number)
@@ -312,7 +312,7 @@ class Ledger(Told):
         self._move(identifier, "debited", "void", reason)
 
     def _move(self, identifier: str, before: str, after: str, detail: str) -> None:
-        with self._database.writing(copied=after == "drawing") as connection:
+        with self._database.writing() as connection:
             entry = records.find_entry(connection, identifier)
             if entry is None:
                 raise LedgerStateError(f"the ledger has no entry {identifier!r}")
@@ -365,8 +365,12 @@ class Ledger(Told):
     def line(self, number: int) -> str | None:
         """The link of the log's hash chain at a line; None where there is no such line."""
         with self._database.reading() as connection:
-            row = connection.execute("SELECT chain FROM events WHERE seq = ?", (number,)).fetchone()
-            return str(row[0]) if row is not None else None
+            return journal.link(connection, number)
+
+    def lost(self) -> tuple[str, ...]:
+        """What was recorded and is not in the file, as its witness knows: an older copy was put in its place."""
+        with self._database.reading() as connection:
+            return tuple(gap.describe() for gap in self._database.lost(connection))
 
     def check(self) -> None:
         """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
