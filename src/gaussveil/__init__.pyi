@@ -44,6 +44,7 @@ from gaussveil.mechanisms import Variance as Variance
 from gaussveil.mechanisms import calibrate_ball as calibrate_ball
 from gaussveil.spectrum import Enclosure as Enclosure
 from gaussveil.spectrum import GaussianPair as GaussianPair
+from gaussveil.spectrum import PrivacyCurve as PrivacyCurve
 from gaussveil.spectrum import PrivacyLoss as PrivacyLoss
 from gaussveil.spectrum import compose as compose
 from gaussveil.spectrum.renyi_bounds import RenyiBound as RenyiBound

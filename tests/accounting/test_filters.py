@@ -15,10 +15,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from gaussveil.accounting import Charge
-from gaussveil.accounting.cumulants import log_chernoff, profile_cumulant
+from gaussveil.accounting.cumulants import log_chernoff
 from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_usage
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum.chords import cumulant_upper
 from gaussveil.spectrum.profiles import (
     ApproximatePoint,
     DiscreteLaplace,
@@ -121,14 +122,14 @@ def test_profile_cumulants_bound_the_exact_ones_closely(order: float) -> None:
     for epsilon, classes in ((0.3, 2), (2.0, 5)):
         weight = math.exp(epsilon) + classes - 1
         exact = math.log((math.exp((1 + order) * epsilon) + math.exp(-order * epsilon) + classes - 2) / weight)
-        found, tail = profile_cumulant(RandomisedResponse(epsilon, classes), order)
+        found, tail = cumulant_upper(RandomisedResponse(epsilon, classes), order)
         assert exact * (1 - 1e-9) <= found <= exact * 1.01
         assert tail <= 1e-24
     shift = 0.7
     # Mironov 2017, Table II
     first = (1 + order) / (2 * order + 1) * math.exp(order * shift)
     exact = math.log(first + order / (2 * order + 1) * math.exp(-(1 + order) * shift))
-    found, _ = profile_cumulant(Laplace(shift), order)
+    found, _ = cumulant_upper(Laplace(shift), order)
     assert exact * (1 - 1e-9) <= found <= exact * 1.01
 
 
@@ -140,13 +141,13 @@ def test_cumulant_of_a_subsampled_gaussian_bounds_quadrature() -> None:
     mixture = np.logaddexp(math.log(rate) + norm.logpdf(points - shift), math.log(1 - rate) + base)
     for way, (top, bottom) in ((profile, (mixture, base)), (profile.reversed(), (base, mixture))):
         exact = math.log(np.trapezoid(np.exp((1 + order) * top - order * bottom), points))
-        found, tail = profile_cumulant(way, order)
+        found, tail = cumulant_upper(way, order)
         assert exact * (1 - 1e-6) <= found <= exact * 1.02
         assert tail < 1e-20
 
 
 def test_known_mass_at_infinity_is_charged() -> None:
-    found, tail = profile_cumulant(ApproximatePoint(0.5, 1e-7), 3.0)
+    found, tail = cumulant_upper(ApproximatePoint(0.5, 1e-7), 3.0)
     assert found < 3.0 * 0.5 * 4
     assert tail >= 1e-7
     budget = Budget(3.0, 1e-5)
@@ -216,7 +217,7 @@ def test_profile_cumulants_of_tiny_losses_are_bounds(order: float, size: float) 
         # Mironov 2017, Table II
         laplace = mp.log((1 + s) / (2 * s + 1) * mp.exp(s * e) + s / (2 * s + 1) * mp.exp(-(1 + s) * e))
         for profile, exact in ((RandomisedResponse(size), response), (Laplace(size), laplace)):
-            assert exact <= profile_cumulant(profile, order)[0] <= exact * mpf("1.01")
+            assert exact <= cumulant_upper(profile, order)[0] <= exact * mpf("1.01")
 
 
 @pytest.mark.parametrize("delta", [1 - 1e-12, 0.9999, 1e-300])

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as peer
 
-from gaussveil.spectrum import GaussianPair
+from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.closed_forms import log_delta_mean_shift
-from gaussveil.spectrum.curve import Curve, mean_shift_delta
+from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
 from gaussveil.spectrum.subsampled.composed import composed
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
@@ -256,7 +256,7 @@ def test_attack_risks() -> None:
 
 
 @pytest.mark.parametrize("curve", [RandomisedResponse(8.0, 5), Laplace(4.0), loss(1.0, 0.05, 100)])
-def test_mu_holds_between_the_epsilons_it_looks_at(curve: Curve, full: bool) -> None:
+def test_mu_holds_between_the_epsilons_it_looks_at(curve: PrivacyCurve, full: bool) -> None:
     """Not so at 33 epsilons: the first of these was 2e-5 too small. Nor is it more than it must be."""
     count = (41 if full else 11) if isinstance(curve, SubsampledLoss) else 1001
     levels = np.linspace(0.0, float(curve.dp_epsilon(1e-10)), count)

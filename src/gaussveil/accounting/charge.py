@@ -10,7 +10,6 @@ answers to one draw charges once, for the pair of all k together.
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Mapping
@@ -24,10 +23,9 @@ from gaussveil import checks
 from gaussveil.accounting.canonical import canonical_json, digest, fields, number, parse_json, within_limits
 from gaussveil.errors import FormatError, InputError, ParameterError
 from gaussveil.shown import Shown
-from gaussveil.spectrum import PrivacyLoss
-from gaussveil.spectrum.profiles import PrivacyProfile, profile_from_dict
+from gaussveil.spectrum import PrivacyCurve, PrivacyLoss, composed
+from gaussveil.spectrum.named_profile import profile_from_dict
 
-LossOrProfile = PrivacyLoss | PrivacyProfile
 SMALLEST_RATIO = 1e-7
 LARGEST_COUNT = 2**53  # beyond it a float no longer counts
 COUNTS = f"[1, {LARGEST_COUNT}]"
@@ -39,13 +37,12 @@ _ONCE = "answers to one draw are not independent; charge them once, for the pair
 class Part:
     """One loss or profile, repeated `count` times."""
 
-    source: LossOrProfile
+    source: PrivacyCurve
     count: int
 
     def to_dict(self) -> dict[str, object]:
         """Give plain JSON values."""
-        kind = "gaussian" if isinstance(self.source, PrivacyLoss) else "profile"
-        return {kind: self.source.to_dict(), "count": self.count}
+        return {self.source.stored_as: self.source.to_dict(), "count": self.count}
 
     @classmethod
     def from_dict(cls, record: object) -> Part:
@@ -66,22 +63,18 @@ class Part:
     @property
     def edges(self) -> int | None:
         """Number of batch entries (label edges), None for a single loss or a profile."""
-        if isinstance(self.source, PrivacyProfile) or not self.source.batch_shape:
-            return None
-        return math.prod(self.source.batch_shape)
+        return math.prod(self.source.batch_shape) if self.source.batch_shape else None
 
     @property
     def multiplicity(self) -> float:
         """The most coordinates that share a variance gap; one for a profile."""
-        return max(1.0, float(np.max(self.source.multiplicity))) if isinstance(self.source, PrivacyLoss) else 1.0
+        return self.source.largest_multiplicity
 
     @property
     def mean_shift_energy(self) -> NDArray[np.float64] | None:
         """Squared length of the mean shift, per edge; None where variances differ or the part is a profile."""
-        if isinstance(self.source, PrivacyProfile) or np.any(np.asarray(self.source.variance_gap) != 0):
-            return None
-        energy = np.asarray(self.source.energy, dtype=np.float64)
-        return np.asarray(self.count * np.sum(energy, axis=-1), dtype=np.float64)
+        energy = self.source.mean_shift_energy
+        return None if energy is None else np.asarray(self.count * energy, dtype=np.float64)
 
 
 class Charge(Shown):
@@ -99,16 +92,15 @@ class Charge(Shown):
     digest: str
 
     def __init__(
-        self, source: LossOrProfile, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
+        self, source: PrivacyCurve, *, count: int = 1, sampler_error: float = 0.0, draw_identity: str | None = None
     ) -> None:
-        if not isinstance(source, PrivacyLoss | PrivacyProfile):
+        if not isinstance(source, PrivacyCurve) or not source.stored_as:
             raise ParameterError(f"source must be a PrivacyLoss or a PrivacyProfile. Got {type(source).__name__}.")
         count = checks.whole("count", count, COUNTS)
-        if isinstance(source, PrivacyLoss):
-            # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
-            source, left_out = source.dominating()
-            sampler_error = sampler_error + count * left_out * (1 + 2.0**-40) if left_out else sampler_error
-        if isinstance(source, PrivacyLoss) and np.any(1 - np.asarray(source.variance_gap) < SMALLEST_RATIO):
+        # Of matrices an account keeps terms that dominate them; what is left out is paid like a sampler's error.
+        source, left_out = source.dominating()
+        sampler_error = sampler_error + count * left_out * (1 + 2.0**-40) if left_out else sampler_error
+        if source.smallest_variance < SMALLEST_RATIO:
             # The stored form keeps 1 - ratio, which would round such a ratio away.
             raise ParameterError(
                 f"the variance of X must be at least {SMALLEST_RATIO:g} of that of Y to be accounted for. Got less. "
@@ -117,13 +109,13 @@ class Charge(Shown):
         if draw_identity is not None and count > 1:
             raise ParameterError(f"count must be 1 where draw_identity is given. Got {count}: {_ONCE}")
         drawn = (draw_identity,) if draw_identity is not None else ()
-        self._set((Part(_own(source), count),), sampler_error, drawn)
+        self._set((Part(source.copy(), count),), sampler_error, drawn)
 
     def _set(self, parts: tuple[Part, ...], sampler_error: float, drawn: tuple[str, ...]) -> None:
         sampler_error = checks.real("sampler_error", sampler_error, "[0, inf)")
         if any(part.count * part.multiplicity > LARGEST_COUNT for part in parts):
             raise ParameterError("count times multiplicity must be at most 2^53. Got more, which doubles cannot count.")
-        batches = {part.source.batch_shape for part in parts if isinstance(part.source, PrivacyLoss)} - {()}
+        batches = {part.source.batch_shape for part in parts} - {()}
         if len(batches) > 1 or any(len(shape) > 1 for shape in batches):
             raise ParameterError(f"all batched losses of a charge must share one axis of label edges. Got {batches}.")
         if not all(isinstance(name, str) and _IDENTITY.fullmatch(name) for name in drawn):
@@ -171,14 +163,14 @@ class Charge(Shown):
 
         With `upwards` every square is the next larger number, so that none is less than it was before rounding.
         """
-        parts = []
-        for part in self.parts:
-            if isinstance(source := part.source, PrivacyLoss):
-                energy = np.asarray(source.energy, dtype=np.float64)
-                energy = np.where(energy > 0, np.nextafter(energy, np.inf), 0.0) if upwards else energy
-                part = Part(PrivacyLoss.from_terms(source.variance_gap, source.multiplicity, energy), part.count)
-            parts.append(part)
-        return Charge._from_parts(tuple(parts), self.sampler_error, self.draw_identities)
+        parts = tuple(Part(part.source.as_stored(upwards=upwards), part.count) for part in self.parts)
+        return Charge._from_parts(parts, self.sampler_error, self.draw_identities)
+
+    def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
+        """What an accountant adds up for it; refused where only an account can tell what it was drawn from."""
+        if self.sampler_error or self.draw_identities:
+            raise ParameterError("charges must name no draw and no sampler error here: charge them to an account.")
+        return [(curve, uses * part.count) for part in self.parts for curve, uses in part.source.parts_for(relation)]
 
     def __mul__(self, count: int) -> Charge:
         count = checks.whole("count", count, COUNTS)
@@ -197,8 +189,6 @@ class Charge(Shown):
         return hash(self.digest)
 
     def _curve(self) -> Any:
-        from gaussveil.spectrum.subsampled.composed import composed
-
         return composed([(part.source, part.count) for part in self.parts])
 
     def _facts(self) -> dict[str, str]:
@@ -245,12 +235,7 @@ class Charge(Shown):
         """Name the parts in one line."""
         words = []
         for part in self.parts:
-            if isinstance(part.source, PrivacyProfile):
-                name = f"profile {part.source.name}"
-            elif part.mean_shift_energy is not None:
-                name = f"mean shift {math.sqrt(float(np.max(part.mean_shift_energy)) / part.count):.6g}"
-            else:
-                name = "Gaussian pair"
+            name = part.source.kind
             name += f" on {part.edges} label edges" if part.edges is not None else ""
             words.append(f"{name} x {part.count}" if part.count > 1 else name)
         words += [f"sampler error {self.sampler_error:.3g}"] if self.sampler_error else []
@@ -300,11 +285,6 @@ def fold(parts: list[Part]) -> tuple[Part, ...]:
         before = merged.get(key)
         merged[key] = part if before is None else Part(part.source, before.count + part.count)
     return tuple(merged.values())
-
-
-def _own(source: LossOrProfile) -> LossOrProfile:
-    """A copy that nobody else holds, read-only where its arrays can be."""
-    return source.copy() if isinstance(source, PrivacyLoss) else copy.deepcopy(source)
 
 
 def _mapping(record: object) -> dict[str, object]:

@@ -11,34 +11,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gaussveil import checks
-from gaussveil.accounting.charge import Charge, LossOrProfile, Part, fold
+from gaussveil.accounting.charge import Charge, Part, fold
 from gaussveil.accounting.cumulants import cumulants_at, log_chernoff
 from gaussveil.errors import AssumptionError
-from gaussveil.spectrum import PrivacyLoss
-from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, Curve, worst_delta
-from gaussveil.spectrum.enclosures.upper_end import upper_end
-from gaussveil.spectrum.profiles import PrivacyProfile
+from gaussveil.spectrum import Enclosure, PrivacyCurve, composed
+from gaussveil.spectrum.enclosures.interval import ZERO
+from gaussveil.spectrum.privacy_curve import SMALLEST
 from gaussveil.spectrum.roots import brent
-from gaussveil.spectrum.subsampled.composed import composed
-from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
+from gaussveil.spectrum.worse_orientation import WorseOrientation
 from gaussveil.typing import Floats
 
 PATTERNS = 1024
-TIE = 1e-6  # edges and directions this close to the worst are all enclosed; floats agree to better than 1e-9
+TIE = 1e-6  # directions this close to the worst are all enclosed; floats agree to better than 1e-9
 INTERVAL = 2.0**-10  # grid of discretised losses: any choice is sound, a finer one tighter and slower
 MAX_BINS = 2**16
 PROFILE_PATTERNS = 16
 ROUND_UP = 1.0 + 8 * 2.0**-53
 FEW = 4  # orientations that are tried in doubles first
 NEGLIGIBLE = 1e-250  # a delta whose bound by cumulants is answer enough
-SMALLEST = math.ulp(0.0)  # what a delta that leaves the range of doubles counts as
-UNDERFLOW = 2.0**-1060  # above what steps that leave that range take off a profile's delta
 
 
 def sampler_delta(epsilon: float, sampler_error: float) -> float:
@@ -73,7 +68,7 @@ class Composition:
 
     @cached_property
     def _asymmetric(self) -> tuple[Part, ...]:
-        return tuple(part for part in self.parts if is_asymmetric(part.source)) if self.symmetric else ()
+        return tuple(part for part in self.parts if not part.source.symmetric) if self.symmetric else ()
 
     @property
     def _fixed(self) -> list[Part]:
@@ -91,7 +86,7 @@ class Composition:
             return "Chernoff bound over all orientations"
         if self._free:
             return "pessimistic discretised composition, either way round"
-        pessimistic = any(isinstance(part.source, PrivacyProfile) for part in self.parts)
+        pessimistic = any(part.source.factors() is None for part in self.parts)
         words = "pessimistic discretised composition" if pessimistic else "exact composition"
         return f"{words}, worst over orientations" if self._asymmetric else f"{words}, worse of both directions"
 
@@ -99,7 +94,7 @@ class Composition:
     def _bounded(self) -> bool:
         if self._free:
             return False
-        slow = any(isinstance(part.source, PrivacyProfile) for part in self.parts)
+        slow = any(part.source.stored_as != "gaussian" for part in self.parts)
         return math.prod(part.count + 1 for part in self._asymmetric) > (PROFILE_PATTERNS if slow else PATTERNS)
 
     def _orientations(self) -> Iterator[list[Part]]:
@@ -121,7 +116,7 @@ class Composition:
             return (Directed([*free, *((part.source, part.count) for part in self._fixed)]),)
         patterns = [Directed([(part.source, part.count) for part in pattern]) for pattern in self._orientations()]
         # Enumerated patterns already hold each pattern's opposite; oriented ones need both directions explicitly.
-        if self._asymmetric or not any(is_asymmetric(part.source) for part in self.parts):
+        if self._asymmetric or all(part.source.symmetric for part in self.parts):
             return tuple(patterns)  # what is its own reverse needs one direction only
         return (*patterns, Directed([(part.source.reversed(), part.count) for part in self.parts]))
 
@@ -149,40 +144,73 @@ class Composition:
             ideal = min(ideal, self._chernoff(epsilon))
         return min(1.0, ideal + sampler_delta(epsilon, self.sampler_error))
 
-    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
-        """Rigorous lower and upper ends of the guaranteed delta (the lower end is 0 where only a bound is known)."""
+    def enclose(self, epsilon: float) -> Enclosure:
+        """Ends of the guaranteed delta, and whether they are proven; the lower end is 0 where only a bound is known."""
+        tied = self._worst(epsilon)
+        if not tied:
+            return self.enclose_upper(epsilon)
+        ends = [directed.enclose(epsilon) for directed in tied]
+        below = [directed.lower(epsilon, end) for directed, end in zip(tied, ends, strict=True)]
+        upper = self._charged(epsilon, max(float(end.upper) for end in ends), all(end.proven for end in ends))
+        lower = min(max(float(end.lower) for end in below), 1.0)
+        return Enclosure.of(lower, upper.upper, proven=upper.proven and all(end.proven for end in below))
+
+    def enclose_upper(self, epsilon: float) -> Enclosure:
+        """The upper end of `enclose` above 0."""
         _check_epsilon(epsilon)
         if not self.parts:
-            return 0.0, 0.0
-        charged = sampler_delta(epsilon, self.sampler_error)
+            return ZERO
+        if tied := self._worst(epsilon):
+            ends = [directed.enclose(epsilon) for directed in tied]
+            return self._charged(epsilon, max(float(end.upper) for end in ends), all(end.proven for end in ends))
+        ideal, proven = self._chernoff_upper(epsilon), all(part.source.cumulants_proven for part in self.parts)
         if self._free:
-            ideal = min(self._directed[0].bounds(epsilon)[1], self._chernoff_upper(epsilon))
-            return 0.0, min(1.0, (ideal + charged) * ROUND_UP)
-        if self._bounded:
-            return 0.0, min(1.0, (self._chernoff_upper(epsilon) + charged) * ROUND_UP)
-        tied = self._directed
-        if len(tied) > 1:
-            rough = [directed.delta(epsilon) for directed in tied]
-            worst = max(rough)
-            if 0.0 < worst < NEGLIGIBLE and (bound := self._chernoff_upper(epsilon)) < NEGLIGIBLE:
-                return 0.0, min(1.0, max(bound + charged, SMALLEST) * ROUND_UP)
-            tied = tuple(found for found, value in zip(tied, rough, strict=True) if value >= worst * (1 - TIE))
-        bounds = [directed.bounds(epsilon) for directed in tied]
-        lower, upper = max(low for low, _ in bounds), max(high for _, high in bounds)
-        return min(lower, 1.0), min(1.0, (upper + charged) * ROUND_UP if upper + charged else 0.0)
+            whole = self._directed[0].enclose(epsilon)
+            if whole.upper < ideal:
+                ideal, proven = float(whole.upper), whole.proven
+        return self._charged(epsilon, max(ideal, SMALLEST), proven)
+
+    def _charged(self, epsilon: float, ideal: float, proven: bool) -> Enclosure:
+        """From 0 to an ideal delta with the sampler's share on top."""
+        total = ideal + sampler_delta(epsilon, self.sampler_error)
+        upper = min(1.0, total * ROUND_UP) if total else 0.0
+        return Enclosure.of(0.0, upper, proven=proven or upper >= 1.0)
+
+    def _worst(self, epsilon: float) -> tuple[Directed, ...]:
+        """Directions that may be the worst; none where a bound over all of them is all that is known, or enough."""
+        _check_epsilon(epsilon)
+        if not self.parts or self._free or self._bounded:
+            return ()
+        if len(self._directed) == 1:
+            return self._directed
+        rough = [directed.delta(epsilon) for directed in self._directed]
+        worst = max(rough)
+        if 0.0 < worst < NEGLIGIBLE and self._chernoff_upper(epsilon) < NEGLIGIBLE:
+            return ()
+        return tuple(one for one, value in zip(self._directed, rough, strict=True) if value >= worst * (1 - TIE))
+
+    def delta_bounds(self, epsilon: float) -> tuple[float, float]:
+        """Both ends of `enclose`."""
+        ends = self.enclose(epsilon)
+        return float(ends.lower), float(ends.upper)
+
+    def quick_upper(self, epsilon: float) -> float:
+        """A proven upper end by doubles alone, larger by less than one part in 1e10; infinite if they do not decide."""
+        _check_epsilon(epsilon)
+        if self._free or self._bounded or not 0 < len(self._directed) <= FEW:
+            return math.inf
+        ideal = max(directed.upper_end(epsilon) for directed in self._directed)
+        return (ideal + sampler_delta(epsilon, self.sampler_error)) * ROUND_UP
+
+    def upper_within(self, epsilon: float, enough: float = 0.0) -> Enclosure:
+        """An upper end of the guaranteed delta, sampler error included; by doubles alone where that is `enough`."""
+        if enough and (upper := self.quick_upper(epsilon)) <= enough:
+            return Enclosure.of(0.0, upper, proven=True)
+        return self.enclose_upper(epsilon)
 
     def delta_upper(self, epsilon: float, enough: float = 0.0) -> float:
-        """Rigorous upper end of the guaranteed delta, sampler error included.
-
-        One that doubles prove, larger by less than one part in 1e10, will do where it is at most `enough`.
-        """
-        _check_epsilon(epsilon)
-        if enough and not (self._free or self._bounded) and 0 < len(self._directed) <= FEW:
-            ideal = max(directed.upper_end(epsilon) for directed in self._directed)
-            upper = (ideal + sampler_delta(epsilon, self.sampler_error)) * ROUND_UP
-            if upper <= enough:
-                return upper
-        return self.delta_bounds(epsilon)[1]
+        """The number of `upper_within`."""
+        return float(self.upper_within(epsilon, enough).upper)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon found with `delta(epsilon) <= delta`, on the private side; infinite if there is none."""
@@ -247,80 +275,51 @@ class Composition:
 
 
 class Directed:
-    """Parts that all stand in one direction: a composed Gaussian loss, or a pessimistic distribution with profiles."""
+    """Parts that all stand in one direction: one curve, on a grid where parts without factors join others."""
 
-    def __init__(self, parts: Sequence[tuple[LossOrProfile | WorseOrientation, int]]) -> None:
-        profiles = [(source, count) for source, count in parts if not isinstance(source, PrivacyLoss)]
+    def __init__(self, parts: Sequence[tuple[PrivacyCurve, int]]) -> None:
+        self._parts = list(parts)
         # Basic composition is exact where it gives delta 0, and a discretised distribution never quite reaches 0.
-        self._pure = largest_loss(profiles) if len(profiles) == len(parts) else math.inf
-        found = composed(parts, interval=INTERVAL, max_bins=MAX_BINS)
-        self._loss = found if isinstance(found, PrivacyLoss) else None
-        self._curve: Curve | WorseOrientation | None = None if isinstance(found, PrivacyLoss) else found
+        self._pure = largest_loss(self._parts)
+        self._curve = composed(self._parts, interval=INTERVAL, max_bins=MAX_BINS)
 
     def delta(self, epsilon: float) -> float:
         """Largest delta over the label edges, in floating point or already an upper end."""
-        if epsilon >= self._pure:
+        if epsilon >= self._pure or self._curve is None:
             return 0.0
-        if self._curve is not None:
-            return max(float(self._curve.delta(epsilon)), SMALLEST)
-        if self._loss is None:
-            return 0.0
-        log_delta = float(np.max(self._loss.log_delta(epsilon)))
-        return max(math.exp(log_delta), SMALLEST) if log_delta > -math.inf else 0.0
+        return self._curve.largest_delta(epsilon)
 
     def upper(self, epsilon: float) -> float:
         """An upper end of `delta` that needs no enclosure."""
-        slack = LOSS_RELATIVE_ERROR if self._curve is None else self._curve.relative_error
-        return self.delta(epsilon) * (1 + slack)
+        return self.delta(epsilon) * (1 + self._curve.relative_error) if self._curve is not None else 0.0
 
     def upper_end(self, epsilon: float) -> float:
-        """A rigorous upper end of one pair's delta by doubles alone; infinite where they do not decide."""
-        return upper_end(self._loss.sources, epsilon) if self._loss is not None else math.inf
+        """A proven upper end of one pair's delta by doubles alone; infinite where they do not decide."""
+        return self._curve.quick_upper_end(epsilon) if self._curve is not None else math.inf
 
     def deltas(self, epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         """`delta` at many epsilons."""
-        source = self._curve if self._curve is not None else self._loss
-        return worst_delta(source, epsilon) if source is not None else np.zeros(epsilon.shape)
+        return self._curve.worst_delta(epsilon) if self._curve is not None else np.zeros(epsilon.shape)
 
-    def bounds(self, epsilon: float) -> tuple[float, float]:
-        """Rigorous ends of the largest delta; edges that are clearly not the worst need no enclosure."""
-        if epsilon >= self._pure or (self._curve is None and self._loss is None):
-            return 0.0, 0.0
-        if self._curve is not None:
-            value, slack = float(self._curve.delta(epsilon)), self._curve.relative_error
-            lower, upper = (value * (1 - slack) if slack else 0.0), value * (1 + slack)
-            if isinstance(self._curve, FixedSizeBatch):
-                lower, upper = self._curve.ends(epsilon)
-            return max(lower - UNDERFLOW, 0.0), upper + UNDERFLOW
-        assert self._loss is not None
-        if not self._loss.batch_shape:
-            enclosed = self._loss.enclose(epsilon)
-            return float(enclosed.lower), float(enclosed.upper)
-        rough = np.reshape(self._loss.delta(epsilon), -1)
-        tied = np.flatnonzero(rough >= np.max(rough) * (1 - TIE))
-        ends = [edge.enclose(epsilon) for edge in _distinct_edges(self._loss, tied)]
-        return max(float(end.lower) for end in ends), max(float(end.upper) for end in ends)
+    def enclose(self, epsilon: float) -> Enclosure:
+        """Ends of the largest delta; of parts whose factors are rounded outwards the lower end is too high by that."""
+        if epsilon >= self._pure or self._curve is None:
+            return ZERO
+        return self._curve.enclose_largest(epsilon)
+
+    def lower(self, epsilon: float, ends: Enclosure) -> Enclosure:
+        """Ends of a delta that is surely not above the parts' own, where factors were rounded outwards; else `ends`."""
+        below = [(source.rounded_down(), count) for source, count in self._parts]
+        if ends.upper == 0.0 or all(one is other for (one, _), (other, _) in zip(below, self._parts)):
+            return ends
+        return Directed(below).enclose(epsilon)
 
 
-def largest_loss(profiles: Sequence[tuple[PrivacyProfile | WorseOrientation, int]]) -> Fraction | float:
-    """Sum of the largest losses of all profiles, exactly: rounded down it would promise delta 0 too early."""
-    if any(item.infinity > 0.0 or math.isinf(item.largest_loss) for item, _ in profiles):
+def largest_loss(parts: Sequence[tuple[PrivacyCurve, int]]) -> Fraction | float:
+    """Sum of the largest losses of all parts, exactly: rounded down it would promise delta 0 too early."""
+    if any(curve.infinity > 0.0 or math.isinf(curve.largest_loss) for curve, _ in parts):
         return math.inf
-    return sum((Fraction(item.largest_loss) * count for item, count in profiles), Fraction(0))
-
-
-def _distinct_edges(loss: PrivacyLoss, rows: NDArray[np.intp]) -> list[PrivacyLoss]:
-    """Chosen edges of a batch as single losses, equal ones once."""
-    columns = [np.asarray(column) for column in (loss.variance_gap, loss.multiplicity, loss.energy)]
-    table = np.stack([column.reshape(-1, column.shape[-1])[rows] for column in columns], axis=1)
-    return [PrivacyLoss.from_terms(*edge) for edge in np.unique(table, axis=0)]
-
-
-def is_asymmetric(source: LossOrProfile) -> bool:
-    """Whether exchanging X and Y changes the source."""
-    if isinstance(source, PrivacyLoss):
-        return bool(np.any(np.asarray(source.variance_gap) != 0))
-    return source.reversed().to_dict() != source.to_dict()
+    return sum((Fraction(curve.largest_loss) * count for curve, count in parts), Fraction(0))
 
 
 def worst_cumulants(parts: Iterable[Part], orders: Floats) -> tuple[Floats, Floats]:
@@ -335,44 +334,3 @@ def worst_cumulants(parts: Iterable[Part], orders: Floats) -> tuple[Floats, Floa
 
 def _check_epsilon(epsilon: float) -> None:
     checks.real("epsilon", epsilon, "[0, inf)")
-
-
-@dataclass(frozen=True, eq=False)
-class WorseOrientation:
-    """The larger of both directions of a loss or profile at each epsilon; of label edges the worst. Its own reverse.
-
-    Under a symmetric adjacency an analyst may choose each query, and with it which neighbour stands for X, after seeing
-    earlier outputs. Whatever is chosen, the divergence is at most the larger one for every alpha, so the pair with this
-    curve dominates both ways, and dominating pairs compose however later releases depend on earlier ones (derived:
-    docs/ledger).
-    """
-
-    base: LossOrProfile
-
-    @property
-    def relative_error(self) -> float:
-        """That of the base."""
-        return float(getattr(self.base, "relative_error", LOSS_RELATIVE_ERROR))
-
-    @property
-    def infinity(self) -> float:
-        """Probability of an infinite loss, the larger one."""
-        return max(float(getattr(side, "infinity", 0.0)) for side in (self.base, self.base.reversed()))
-
-    @property
-    def largest_loss(self) -> float:
-        """Largest finite loss, the larger one."""
-        return max(float(getattr(side, "largest_loss", np.inf)) for side in (self.base, self.base.reversed()))
-
-    def delta(self, epsilon: Any) -> NDArray[np.float64]:
-        """The larger divergence at each epsilon >= 0."""
-        levels = np.asarray(epsilon, dtype=np.float64)
-        return np.maximum(worst_delta(self.base, levels), worst_delta(self.base.reversed(), levels))
-
-    def reversed(self) -> WorseOrientation:
-        """Itself: exchanging X and Y changes nothing."""
-        return self
-
-    def to_dict(self) -> dict[str, object]:
-        """What it is, for compositions that fold equal ones; it is never stored."""
-        return {"either way": self.base.to_dict()}

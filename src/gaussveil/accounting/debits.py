@@ -36,7 +36,6 @@ from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError, LedgerUnavailableError
 from gaussveil.shown import Shown
-from gaussveil.spectrum import PrivacyLoss
 
 Value = TypeVar("Value")
 
@@ -226,7 +225,7 @@ def transaction(
 
 def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     """Rigorous upper end for the pair and for the reduced form that the certificate stores; refused if too large."""
-    gaps = [part.source.exact_mean_gap for part in charge.parts if isinstance(part.source, PrivacyLoss)]
+    gaps = [part.source.exact_mean_gap for part in charge.parts]
     key = (charge.digest, repr(gaps), draft.epsilon, draft.adjacency.symmetric)
     upper = _CERTIFIED.get(key) if None not in gaps else None
     if upper is None:
@@ -250,8 +249,8 @@ def _forms(charge: Charge) -> list[Charge]:
     stores: longer mean gaps are never more private (derived: docs/math/spectrum). Both, where gaps are not known.
     """
     squares: list[tuple[Fraction, Fraction]] = []  # as stored, and exact
-    for source in (part.source for part in charge.parts if isinstance(part.source, PrivacyLoss)):
-        gaps, stored = source.exact_mean_gap, np.ravel(np.asarray(source.energy, dtype=np.float64)).tolist()
+    for source in (part.source for part in charge.parts):
+        gaps, stored = source.exact_mean_gap, source.stored_energies
         if gaps is None or len(gaps) not in (0, len(stored)):
             return [charge, charge.as_stored()]
         squares += [(Fraction(square), Fraction(gap) ** 2) for gap, square in zip(gaps, stored)]

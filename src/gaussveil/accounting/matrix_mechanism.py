@@ -15,28 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from gaussveil.checks import one_of, real, refuse, whole
+from gaussveil.accounting.noise_design import NoiseDesign
+from gaussveil.accounting.relation import REPLACE
+from gaussveil.checks import real, refuse, whole
 from gaussveil.containers import real_array
-from gaussveil.spectrum import GaussianPair, PrivacyLoss
-from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile
+from gaussveil.spectrum import GaussianPair, PrivacyCurve
+from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 from gaussveil.typing import Floats
 
-RELATIONS = ("add or remove", "replace")
 MOST_STEPS = 8192
 UNIT = 2.0**-53
 
 
-def shift_of(mechanism: Any, distance: float = 1.0) -> float:
-    """Distance / noise multiplier, rounded up."""
-    noise = mechanism.noise_multiplier
-    if noise is None:
-        refuse("noise_multiplier", "given, unless it is to be calibrated", None)
-    return math.nextafter(distance / real("noise_multiplier", noise, "[0.01, 1000000]"), math.inf)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MatrixMechanism:
+class MatrixMechanism(NoiseDesign):
     """Training with correlated noise: strategy times clipped gradients, plus independent noise.
 
     Arguments:
@@ -51,7 +44,6 @@ class MatrixMechanism:
     """
 
     strategy: Any
-    noise_multiplier: float | None = None
     takes: int | None = 1
     separation: int = 1
     periodic: bool = False
@@ -62,22 +54,22 @@ class MatrixMechanism:
         strategy.flags.writeable = False
         object.__setattr__(self, "strategy", strategy)
 
-    def sources(self, relation: str) -> list[tuple[PrivacyLoss | PrivacyProfile, int]]:
+    def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
         """One mean shift; with sampling a schedule of steps on random batches."""
-        moved = 2.0 if one_of("relation", relation, RELATIONS) == RELATIONS[1] else 1.0
+        moved = 2.0 if relation == REPLACE else 1.0
         if self.sampling_rate is None:
-            return [(GaussianPair.mean_shift(shift_of(self, moved * self.sensitivity)), 1)]
+            return [(GaussianPair.mean_shift(self.shift(moved * self.sensitivity)), 1)]
         rate = real("sampling_rate", self.sampling_rate, "(0, 1]")
-        found: list[tuple[PrivacyLoss | PrivacyProfile, int]] = []
+        parts: list[tuple[PrivacyCurve, int]] = []
         for norm, count in self._rounds():
-            shift = shift_of(self, norm)
-            source: PrivacyLoss | PrivacyProfile = PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
+            shift = self.shift(norm)
             if rate == 1.0:
-                source = GaussianPair.mean_shift(moved * shift)
-            elif moved > 1.0:
-                source = ReplacedInBatch(math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9))
-            found.append((source, count))
-        return found
+                parts.append((GaussianPair.mean_shift(moved * shift), count))
+            elif relation == REPLACE:
+                parts.append((ReplacedInBatch(math.nextafter(1.0 / shift, 0.0), max(rate, 1e-9)), count))
+            else:
+                parts.append((PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12)), count))
+        return parts
 
     @cached_property
     def _matrix(self) -> Floats:

@@ -33,7 +33,9 @@ def accountant(
         float, typer.Option(help="How far one record moves the value: sigma over it is the multiplier.")
     ] = 1.0,
     replace: Annotated[bool, typer.Option("--replace", help="One record is replaced instead of added.")] = False,
-    certified: Annotated[bool, typer.Option("--certified", help="With --epsilon: add rigorous ends.")] = False,
+    certified: Annotated[
+        bool, typer.Option("--certified", help="With --epsilon: add both ends, and whether they are proven.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Privacy of DP-SGD and of repeated Gaussian noise: epsilon at a delta, delta at an epsilon, or the noise for both.
@@ -41,9 +43,9 @@ def accountant(
     Example: gaussveil accountant --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
     from gaussveil.accounting.accountant import DPSGD, Accountant, calibrate
-    from gaussveil.accounting.matrix_mechanism import RELATIONS
+    from gaussveil.accounting.relation import ADD_REMOVE, REPLACE
 
-    relation = RELATIONS[1] if replace else RELATIONS[0]
+    relation = REPLACE if replace else ADD_REMOVE
     if sigma is not None:
         if noise_multiplier is not None:
             raise ParameterError("--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity.")
@@ -66,7 +68,7 @@ def accountant(
             answer |= {"epsilon": epsilon, "delta": run.delta(epsilon)}
             if certified:
                 ends = run.enclose(epsilon)
-                answer |= {"delta_lower": float(ends.lower), "delta_upper": float(ends.upper)}
+                answer |= {"delta_lower": float(ends.lower), "delta_upper": float(ends.upper), "proven": ends.proven}
     if json:
         print_json(asked | answer)
         return

@@ -8,14 +8,11 @@ Any epsilon gives a value that is not above f, so a coarse search errs on the sa
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
-from gaussveil.errors import ParameterError
-from gaussveil.shown import Shown
 from gaussveil.spectrum import contour
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Floats
@@ -32,66 +29,11 @@ class GaussianDP(NamedTuple):
     regret: float
 
 
-class AttackRisk(Shown, ABC):
-    """Risks that follow from both directions of a privacy curve."""
-
-    @abstractmethod
-    def delta(self, epsilon: Any) -> Any:
-        """Divergence of X from Y at each epsilon >= 0."""
-
-    @abstractmethod
-    def epsilon(self, delta: Any) -> Any:
-        """Smallest epsilon with `delta(epsilon) <= delta`."""
-
-    @abstractmethod
-    def reversed(self) -> AttackRisk:
-        """The same pair with X and Y exchanged."""
-
-    def __add__(self, other: Any) -> Any:
-        """The curve of both together."""
-        from gaussveil.spectrum import composed
-
-        return composed([(self, 1), (other, 1)]) if isinstance(other, AttackRisk) else NotImplemented
-
-    def __mul__(self, count: int) -> Any:
-        """The same as ``**`` of losses, as charges are repeated."""
-        from gaussveil.spectrum import composed
-
-        return composed([(self, count)])
-
-    __rmul__ = __mul__
-
-    @abstractmethod
-    def tradeoff(self, type_one_error: Any) -> Any:
-        """Smallest type II error of a test of Y against X at the given type I error."""
-
-    def advantage(self) -> Any:
-        """Largest true-positive rate less false-positive rate of any attack: delta(0), the total variation."""
-        return np.maximum(self.delta(0.0), self.reversed().delta(0.0))[()]
-
-    def true_positive_rate(self, false_positive_rate: Any) -> Any:
-        """Largest true-positive rate of any attack with the given false-positive rate, in the worse direction."""
-        missed = np.minimum(self.tradeoff(false_positive_rate), self.reversed().tradeoff(false_positive_rate))
-        return (1.0 - missed)[()]
-
-    def mu(self, smallest_delta: float = 1e-10) -> GaussianDP:
-        """A mu such that mu-Gaussian differential privacy has no smaller delta wherever delta is not negligible.
-
-        A mixture's far tail is that of the noise alone: over all of it only the mu without sampling would do. The curve
-        is therefore compared down to `smallest_delta`. The regret is an upper end, at every false-positive rate, of the
-        curve as `delta` gives it, above the truth by about `smallest_delta` + 1e-3 at most where that is reached below
-        epsilon 20 (derived: docs/math/profiles).
-        """
-        if not 0.0 < smallest_delta < 1.0:
-            raise ParameterError(f"smallest_delta must be strictly between 0 and 1. Got {smallest_delta!r}.")
-        if getattr(self, "batch_shape", ()):
-            raise ParameterError("mu is known of one pair at a time. Got a batch of label edges.")
-        if not np.any(getattr(self, "variance_gap", 1.0)):
-            mu = math.sqrt(math.fsum(getattr(self, "energy", ()))) * (1.0 + 1e-15)
-            return GaussianDP(mu, min(mu * 1e-15, 1.0))
-        ahead, back = (_ends(side, float(side.epsilon(smallest_delta))) for side in (self, self.reversed()))
-        mu = max(_largest_shift(ahead), _largest_shift(back))
-        return GaussianDP(mu, _regret(mu, ahead, back))
+def smallest_mu(curve: Any, smallest_delta: float) -> GaussianDP:
+    """The mu of a curve that is compared down to a smallest delta, and its regret (see `PrivacyCurve.mu`)."""
+    ahead, back = (_ends(side, float(side.epsilon(smallest_delta))) for side in (curve, curve.reversed()))
+    mu = max(_largest_shift(ahead), _largest_shift(back))
+    return GaussianDP(mu, _regret(mu, ahead, back))
 
 
 class _Ends(NamedTuple):
@@ -104,7 +46,7 @@ class _Ends(NamedTuple):
 
 def _ends(side: Any, reach: float) -> _Ends:
     levels = (max(reach, 1e-9) if reach < math.inf else 1.0) * np.linspace(0.0, 1.0, 129) ** 2
-    deltas, error = np.asarray(side.delta(levels), dtype=np.float64), getattr(side, "relative_error", 1e-9)
+    deltas, error = np.asarray(side.delta(levels), dtype=np.float64), side.relative_error
     # Losses that are infinite with more than the smallest delta have no mean shift above them.
     upper = np.minimum(deltas * (1.0 + error), 1.0) if reach < math.inf else np.ones(levels.size)
     return _Ends(levels, np.append(deltas[:-1] * (1.0 - error), 0.0), upper)
@@ -187,7 +129,7 @@ def _corner(start: Floats, end: Floats, first: Floats, last: Floats) -> tuple[Fl
     return share, start + first * share
 
 
-def tradeoff_of(curve: AttackRisk, type_one_error: Floats) -> Floats:
+def tradeoff_of(curve: Any, type_one_error: Floats) -> Floats:
     """f at each error by a search over epsilon in both directions: never above the truth, close below it."""
     levels = np.ravel(type_one_error)
     smallest = 1e-3 * float(np.min(levels, initial=1.0))

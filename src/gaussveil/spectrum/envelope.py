@@ -20,7 +20,7 @@ from gaussveil.errors import ParameterError
 from gaussveil.spectrum.closed_forms import log_delta_equal_ratios, log_delta_mean_shift
 from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.loss import PrivacyLoss
-from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number
+from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number
 from gaussveil.spectrum.roots import lowest
 from gaussveil.typing import Floats
 
@@ -57,8 +57,8 @@ class GaussianEnvelope(PrivacyProfile):
             ("mixing", 1e-6, 1 - 1e-6),
             ("sharp_at", 0.0, LARGEST_EPSILON),
         ):
-            object.__setattr__(self, field, _number(field, getattr(self, field), low=low, high=high))
-        object.__setattr__(self, "rank", _integer("rank", self.rank, low=1))
+            object.__setattr__(self, field, number(field, getattr(self, field), low=low, high=high))
+        object.__setattr__(self, "rank", integer("rank", self.rank, low=1))
         if self.wider not in WIDER:
             raise ParameterError(f"'wider' must be one of {', '.join(WIDER)}. Got {self.wider!r}.")
 

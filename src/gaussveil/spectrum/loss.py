@@ -18,11 +18,11 @@ from gaussveil import checks
 from gaussveil.errors import FormatError, NotFiniteError, NumericalError, ParameterError, ShapeError
 from gaussveil.spectrum import contour, cumulants, enclosures, rules
 from gaussveil.spectrum.arguments import epsilon_array, float_array, probability_array, require_finite
-from gaussveil.spectrum.attack_risk import AttackRisk
 from gaussveil.spectrum.condensed import condensed
 from gaussveil.spectrum.dominated import PROOF_BITS, dominated, proof_bits
 from gaussveil.spectrum.enclosures.exact import ExactMatrices, ExactSource, ExactTerms
 from gaussveil.spectrum.enclosures.interval import Enclosure
+from gaussveil.spectrum.gaussian_facts import GaussianFacts
 from gaussveil.spectrum.inversion import private_epsilon, threshold_at_tail
 from gaussveil.spectrum.selection import array_namespace, every, put_rows, take_rows, where
 from gaussveil.spectrum.terms import Terms, cumulant_slopes, folded, loss_limits
@@ -34,7 +34,7 @@ SLIVER = 1e-13  # share of delta that pays for what a reduction leaves out
 ROUNDING_LIMIT = 1e-10  # relative rounding error of a delta beyond which it is evaluated by ball arithmetic instead
 
 
-class PrivacyLoss(AttackRisk):
+class PrivacyLoss(GaussianFacts):
     """Privacy loss L = log p_X/p_Y of a (composed) pair of Gaussians; a batch of losses when terms have leading axes.
 
     `delta`, `log_delta`, `epsilon`, `loss_tail`, `tradeoff` speak of the direction X||Y; `dp_delta` and `dp_epsilon`

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy
 
 from gaussveil.errors import ParameterError
-from gaussveil.spectrum.curve import Curve
-from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile, _number, _set
+from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.gaussian_facts import FAINTER
+from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
 LARGEST_SHIFT = 30.0
@@ -30,7 +35,7 @@ class GaussianMixture(PrivacyProfile):
 
     def __post_init__(self) -> None:
         for field, high in (("shifts", LARGEST_SHIFT), ("probabilities", 1.0)):
-            _set(self, field, tuple(_number(field, value, low=0.0, high=high) for value in getattr(self, field)))
+            store(self, field, tuple(number(field, value, low=0.0, high=high) for value in getattr(self, field)))
         if any(0.0 < shift < 1e-4 for shift in self.shifts):
             raise ParameterError("shifts must be 0 or at least 1e-4. Got a smaller one.")
         if len(self.shifts) != len(self.probabilities) or not abs(sum(self.probabilities) - 1.0) <= 1e-9:
@@ -39,6 +44,28 @@ class GaussianMixture(PrivacyProfile):
     def reversed(self) -> GaussianMixture:
         """X and Y exchanged."""
         return GaussianMixture(self.shifts, self.probabilities, not self.backward)
+
+    def factors(self) -> Factors | None:
+        """A step on a random batch, where there are two amounts and one of them is nothing; its noise rounded down."""
+        if len(self.shifts) != 2 or min(self.shifts) != 0.0:
+            return None
+        shift, rate = max(zip(self.shifts, self.probabilities))
+        if not (shift and rate):
+            return None
+        return Factors(steps=((Step(math.nextafter(1.0 / shift, 0.0), rate, backward=self.backward), 1),))
+
+    def fainter(self) -> PrivacyCurve:
+        """The same with smaller shifts."""
+        return replace(self, shifts=tuple(max(shift * FAINTER, min(shift, 1e-4)) for shift in self.shifts))
+
+    def rounded_down(self) -> PrivacyCurve:
+        """Where it is a step with its noise rounded down, a fainter one."""
+        return self.fainter() if self.factors() is not None else self
+
+    @property
+    def largest_shift(self) -> float:
+        """The largest amount."""
+        return max(self.shifts)
 
     @property
     def largest_loss(self) -> float:
@@ -81,16 +108,16 @@ class PublicChoice(PrivacyProfile):
 
     name: ClassVar[str] = "public-choice"
     weights: tuple[float, ...]
-    parts: tuple[Curve, ...]
+    parts: tuple[PrivacyCurve, ...]
 
     def __post_init__(self) -> None:
-        _set(self, "weights", tuple(_number("weights", value, low=0.0, high=1.0) for value in self.weights))
-        _set(self, "parts", tuple(self.parts))
+        store(self, "weights", tuple(number("weights", value, low=0.0, high=1.0) for value in self.weights))
+        store(self, "parts", tuple(self.parts))
         if len(self.weights) != len(self.parts) or not 1.0 - 1e-9 <= sum(self.weights) <= 1.0 + 1e-9:
             raise ParameterError("weights must be one for each part, and add up to 1. These do not.")
-        if not all(isinstance(part, Curve) for part in self.parts):
+        if not all(isinstance(part, PrivacyCurve) for part in self.parts):
             raise ParameterError("parts must be privacy profiles. Got something else.")
-        if len({part.neighbours for part in self.parts if isinstance(part, PrivacyProfile)} - {None}) > 1:
+        if len({part.neighbours for part in self.parts} - {None}) > 1:
             raise ParameterError("parts must speak of the same neighbours. These do not.")
 
     @property
@@ -101,7 +128,7 @@ class PublicChoice(PrivacyProfile):
     @property
     def neighbours(self) -> str | None:
         """Those of the parts."""
-        kinds = (part.neighbours for part in self.parts if isinstance(part, PrivacyProfile))
+        kinds = (part.neighbours for part in self.parts)
         return next(filter(None, kinds), None)
 
     @property
@@ -117,6 +144,11 @@ class PublicChoice(PrivacyProfile):
     def reversed(self) -> PublicChoice:
         """X and Y exchanged in each."""
         return PublicChoice(self.weights, tuple(part.reversed() for part in self.parts))
+
+    @property
+    def largest_shift(self) -> float:
+        """The largest of the parts'."""
+        return max(part.largest_shift for part in self.parts)
 
     def _divergence(self, epsilon: Floats) -> Any:
         return _average(self.weights, [part.delta(epsilon) for part in self.parts])

@@ -8,91 +8,29 @@ divergence for every real epsilon, since H_a(X||Y) = 1 - a + a H_{1/a}(Y||X), so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gaussveil.errors import FormatError, InputError, ParameterError
-from gaussveil.spectrum.arguments import float_array, require_finite
-from gaussveil.spectrum.curve import LARGEST_EPSILON, LOSS_RELATIVE_ERROR, UNIT, Curve, Divergence, worst_delta
-from gaussveil.spectrum.loss import PrivacyLoss
+from gaussveil.errors import InputError, ParameterError
+from gaussveil.spectrum.arguments import float_array
+from gaussveil.spectrum.curve import LARGEST_EPSILON, UNIT
+from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.named_profile import PROFILE_RELATIVE_ERROR, integer, number, store
+from gaussveil.spectrum.named_profile import PrivacyProfile as PrivacyProfile
+from gaussveil.spectrum.named_profile import profile_from_dict as profile_from_dict
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
+from gaussveil.spectrum.subsampled.step import SMALLEST_RATE, Step
 from gaussveil.typing import Floats
 
-_PROFILE_RELATIVE_ERROR = 1e-13
-_REGISTRY: dict[tuple[str, int], type[PrivacyProfile]] = {}
+if TYPE_CHECKING:
+    from flint import arb
 
-
-class PrivacyProfile(Curve):
-    """Base of the named profiles; subclasses are frozen dataclasses whose fields are the parameters.
-
-    A field whose name is also that of a method carries a leading underscore; `parameters` drops it.
-    """
-
-    name: ClassVar[str]
-    version: ClassVar[int] = 1
-
-    def __init_subclass__(cls) -> None:
-        _REGISTRY[cls.name, cls.version] = cls
-
-    @property
-    def relative_error(self) -> float:
-        """Bound on the relative error of `delta`, which compositions charge."""
-        return _PROFILE_RELATIVE_ERROR
-
-    @property
-    def neighbours(self) -> str | None:
-        """The one kind of adjacency whose neighbours the profile speaks of; None: any."""
-        return None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters by name."""
-        return {name.lstrip("_"): getattr(self, name) for name in _field_names(type(self))}
-
-    def reversed(self) -> PrivacyProfile:
-        """The profile of Y from X; the profile itself where the pair is symmetric."""
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready name, version and parameters; floats survive JSON to the last bit."""
-        stored = {key: _plain(value) for key, value in self.parameters.items()}
-        return {"profile": self.name, "version": self.version, "parameters": stored}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
-
-
-def profile_from_dict(record: Mapping[str, Any]) -> PrivacyProfile:
-    """The profile that `to_dict` described."""
-    if not isinstance(record, Mapping) or set(record) != {"profile", "version", "parameters"}:
-        raise FormatError("A stored profile has exactly the keys 'profile', 'version' and 'parameters'.")
-    name, version, stored = record["profile"], record["version"], record["parameters"]
-    kind = _REGISTRY.get((name, version)) if isinstance(name, str) and isinstance(version, int) else None
-    if kind is None:
-        known = ", ".join(f"{key} (version {number})" for key, number in sorted(_REGISTRY))
-        raise FormatError(f"No profile {name!r} of version {version!r} here; this release of gaussveil knows {known}.")
-    expected = {field.lstrip("_") for field in _field_names(kind)}
-    if not isinstance(stored, Mapping) or set(stored) != expected:
-        raise FormatError(f"The profile {name!r} needs exactly the parameters {sorted(expected)}.")
-    return kind(**{key: _restored(value) for key, value in stored.items()})
-
-
-def _restored(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_restored(one) for one in value)
-    if not isinstance(value, Mapping):
-        return value
-    return profile_from_dict(value) if "profile" in value else PrivacyLoss.from_dict(dict(value))
-
-
-def _field_names(kind: Any) -> list[str]:
-    return [field.name for field in fields(kind)]
+ROUNDED_UP = 1.0 + 1e-12
+SMALLEST_ENERGY, LARGEST_ENERGY = 1e-12, 1e4  # of a squared mean shift that the contour takes on a random batch
 
 
 @dataclass(frozen=True, init=False)
@@ -107,8 +45,8 @@ class RandomisedResponse(PrivacyProfile):
     classes: int
 
     def __init__(self, epsilon: float, classes: int = 2) -> None:
-        _set(self, "_epsilon", _number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON))
-        _set(self, "classes", _integer("classes", classes, low=2))
+        store(self, "_epsilon", number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON))
+        store(self, "classes", integer("classes", classes, low=2))
 
     @property
     def largest_loss(self) -> float:
@@ -118,6 +56,9 @@ class RandomisedResponse(PrivacyProfile):
     def _divergence(self, epsilon: Floats) -> Any:
         others = (self.classes - 1) * np.exp(-self._epsilon)
         return -np.expm1(np.minimum(epsilon - self._epsilon, 0.0)) / (1.0 + others)
+
+    def _in_balls(self, epsilon: arb) -> arb:
+        return -(epsilon - self._epsilon).expm1() / (1 + (self.classes - 1) * _exp(-self._epsilon))
 
 
 @dataclass(frozen=True)
@@ -133,8 +74,8 @@ class ResponseOrNoise(PrivacyProfile):
     backward: bool = False
 
     def __post_init__(self) -> None:
-        _set(self, "noise", _number("noise", self.noise, low=float(np.nextafter(0.0, 1.0)), high=1.0))
-        _set(self, "classes", _integer("classes", self.classes, low=2))
+        store(self, "noise", number("noise", self.noise, low=float(np.nextafter(0.0, 1.0)), high=1.0))
+        store(self, "classes", integer("classes", self.classes, low=2))
         if not isinstance(self.backward, bool):
             raise ParameterError(f"'backward' must be True or False. Got {self.backward!r}.")
 
@@ -153,6 +94,12 @@ class ResponseOrNoise(PrivacyProfile):
         weight = others if self.backward else 1.0 - others * self.noise
         return -weight * np.expm1(np.minimum(epsilon - self.largest_loss, 0.0))
 
+    def _in_balls(self, epsilon: arb) -> arb:
+        noise, grown = _exp(0.0) * self.noise, epsilon.exp()
+        if self.backward:
+            return (self.classes - 1) * (1 - grown * noise) / self.classes
+        return 1 - noise + (noise - grown) / self.classes
+
 
 @dataclass(frozen=True)
 class Laplace(PrivacyProfile):
@@ -165,8 +112,8 @@ class Laplace(PrivacyProfile):
     shift_over_scale: float
 
     def __post_init__(self) -> None:
-        _set(
-            self, "shift_over_scale", _number("shift_over_scale", self.shift_over_scale, low=0.0, high=LARGEST_EPSILON)
+        store(
+            self, "shift_over_scale", number("shift_over_scale", self.shift_over_scale, low=0.0, high=LARGEST_EPSILON)
         )
 
     @property
@@ -176,6 +123,18 @@ class Laplace(PrivacyProfile):
 
     def _divergence(self, epsilon: Floats) -> Any:
         return -np.expm1(np.minimum(epsilon - self.shift_over_scale, 0.0) / 2.0)
+
+    def _in_balls(self, epsilon: arb) -> arb:
+        return -((epsilon - self.shift_over_scale) / 2).expm1()
+
+    def renyi(self, order: Any) -> Any:
+        """Renyi divergence of an order above 1, rounded up (Mironov 2017, Proposition 6)."""
+        orders = float_array("order", order, np.zeros(()))
+        if not np.all(orders > 1.0):
+            raise ParameterError("'order' must be > 1. Got a value <= 1, or NaN.")
+        shift, power = self.shift_over_scale, 2.0 * orders - 1.0
+        gain = np.log1p((orders - 1.0) / power * np.expm1(-shift * power)) / (orders - 1.0)
+        return ((shift + gain) * ROUNDED_UP + 1e-15 * shift)[()]
 
 
 @dataclass(frozen=True)
@@ -191,8 +150,8 @@ class DiscreteLaplace(PrivacyProfile):
     scale: float
 
     def __post_init__(self) -> None:
-        _set(self, "shift", _integer("shift", self.shift, low=1))
-        _set(self, "scale", _number("scale", self.scale, low=self.shift / LARGEST_EPSILON))
+        store(self, "shift", integer("shift", self.shift, low=1))
+        store(self, "scale", number("scale", self.scale, low=self.shift / LARGEST_EPSILON))
 
     @property
     def largest_loss(self) -> float:
@@ -207,6 +166,14 @@ class DiscreteLaplace(PrivacyProfile):
         inner = np.exp(-rate) * -np.expm1(np.minimum(epsilon - (self.shift - inside - 1.0) / self.scale, 0.0))
         return (outer - np.expm1(-inside * rate) * inner) / (1.0 + np.exp(-rate))
 
+    def _in_balls(self, epsilon: arb) -> arb:
+        level = Fraction(float(epsilon.mid()))  # a double: the last inner loss above it is found exactly
+        inside = max(math.ceil((self.shift - level * Fraction(self.scale)) / 2) - 1, 0)
+        rate = 1 / (_exp(0.0) * self.scale)
+        outer = (epsilon - self.shift * rate + inside * rate).exp()
+        falling = (-rate).exp()
+        return (1 + falling - (-(inside + 1) * rate).exp() - outer) / (1 + falling)
+
 
 @dataclass(frozen=True, init=False)
 class ApproximatePoint(PrivacyProfile):
@@ -220,8 +187,8 @@ class ApproximatePoint(PrivacyProfile):
     _delta: float
 
     def __init__(self, epsilon: float, delta: float) -> None:
-        _set(self, "_epsilon", _number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON))
-        _set(self, "_delta", _number("delta", delta, low=0.0, high=1.0))
+        store(self, "_epsilon", number("epsilon", epsilon, low=0.0, high=LARGEST_EPSILON))
+        store(self, "_delta", number("delta", delta, low=0.0, high=1.0))
 
     @property
     def infinity(self) -> float:
@@ -237,6 +204,12 @@ class ApproximatePoint(PrivacyProfile):
         response = -np.expm1(np.minimum(epsilon - self._epsilon, 0.0)) / (1.0 + np.exp(-self._epsilon))
         return self._delta + (1.0 - self._delta) * response
 
+    def _in_balls(self, epsilon: arb) -> arb:
+        revealed = _exp(0.0) * self._delta
+        if not epsilon < self._epsilon:
+            return revealed
+        return revealed - (1 - revealed) * (epsilon - self._epsilon).expm1() / (1 + _exp(-self._epsilon))
+
 
 @dataclass(frozen=True)
 class PoissonSubsampled(PrivacyProfile):
@@ -250,39 +223,39 @@ class PoissonSubsampled(PrivacyProfile):
 
     name: ClassVar[str] = "poisson-subsampled"
     neighbours: ClassVar[str | None] = "add-remove"
-    base: Divergence
+    base: PrivacyCurve
     rate: float
     backward: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, Divergence):
+        if not isinstance(self.base, PrivacyCurve):
             raise InputError(f"'base' must be a privacy loss or profile. Got {type(self.base).__name__}.")
-        if getattr(self.base, "neighbours", None) not in (None, self.neighbours):
+        if self.base.neighbours not in (None, self.neighbours):
             raise InputError("'base' must be a loss of added or removed records. Got one of replaced records.")
-        _set(self, "rate", _number("rate", self.rate, low=1e-12, high=1.0))
+        store(self, "rate", number("rate", self.rate, low=1e-12, high=1.0))
         if not isinstance(self.backward, bool):
             raise ParameterError(f"'backward' must be True or False. Got {self.backward!r}.")
 
     @property
     def relative_error(self) -> float:
         """The base's error and that of the shifted epsilon."""
-        return float(getattr(self.base, "relative_error", LOSS_RELATIVE_ERROR)) + _PROFILE_RELATIVE_ERROR
+        return self.base.relative_error + PROFILE_RELATIVE_ERROR
 
     @property
     def infinity(self) -> float:
         """The row must take part; seen from the other side its absence is always possible unless the rate is 1."""
         certain = self.base.reversed() if self.backward else self.base
-        return 0.0 if self.backward and self.rate < 1.0 else self.rate * float(getattr(certain, "infinity", 0.0))
+        return 0.0 if self.backward and self.rate < 1.0 else self.rate * certain.infinity
 
     @property
     def largest_loss(self) -> float:
         """The base's largest loss after amplification, rounded up."""
         base = self.base.reversed() if self.backward else self.base
-        largest = float(getattr(base, "largest_loss", np.inf))
+        largest = base.largest_loss
         if not self.backward:
             value = np.logaddexp(np.log1p(-self.rate), largest + np.log(self.rate)) if self.rate < 1.0 else largest
         else:
-            kept = 0.0 if getattr(base, "infinity", 0.0) > 0.0 and self.rate < 1.0 else np.exp(-largest)
+            kept = 0.0 if base.infinity > 0.0 and self.rate < 1.0 else np.exp(-largest)
             value = -np.log1p(-self.rate * (1.0 - kept)) if self.rate < 1.0 else largest
         return float(value) * (1.0 + 1e-14) + 1e-15
 
@@ -290,14 +263,44 @@ class PoissonSubsampled(PrivacyProfile):
         """The other direction: a row is added instead of removed."""
         return PoissonSubsampled(self.base, self.rate, not self.backward)
 
+    def factors(self) -> Factors | None:
+        """A step of the contour, where the base is one mean shift that it takes; its noise is rounded down."""
+        energies = self.base.shift_energies
+        if energies is None or not SMALLEST_RATE <= self.rate < 1.0:
+            return None
+        if not SMALLEST_ENERGY <= math.fsum(energies) <= LARGEST_ENERGY:
+            return None
+        energy = sum(map(Fraction, energies))
+        multiplier = 1.0 / math.sqrt(math.fsum(energies))
+        while Fraction(multiplier) ** 2 * energy > 1:  # less noise costs more
+            multiplier = math.nextafter(multiplier, 0.0)
+        return Factors(steps=((Step(multiplier, self.rate, backward=self.backward), 1),))
+
+    def fainter(self) -> PrivacyCurve:
+        """The same of the fainter base."""
+        return replace(self, base=self.base.fainter())
+
+    def rounded_down(self) -> PrivacyCurve:
+        """Where it is a step with its noise rounded down, a fainter one."""
+        return self.fainter() if self.factors() is not None else self
+
+    @property
+    def largest_shift(self) -> float:
+        """That of the base: random batches only hide."""
+        return self.base.largest_shift
+
+    def affordable_nodes(self, work: float) -> float:
+        """As many as of the base."""
+        return self.base.affordable_nodes(work)
+
     def _divergence(self, epsilon: Floats) -> Any:
         q, rest = self.rate, 1.0 - self.rate
         if not self.backward:
-            return q * worst_delta(self.base, self.shifted(epsilon))
+            return q * self.base.worst_delta(self.shifted(epsilon))
         weight = q - np.expm1(np.minimum(epsilon, 1.0 - np.log(rest) if rest > 0.0 else 0.0)) * rest
         weight = np.clip(weight + 8.0 * UNIT * q, 0.0, q)
         shifted = epsilon + np.log(q / np.where(weight > 0.0, weight, q))
-        return weight * worst_delta(self.base.reversed(), shifted * (1.0 - 8.0 * UNIT))
+        return weight * self.base.reversed().worst_delta(shifted * (1.0 - 8.0 * UNIT))
 
     def shifted(self, epsilon: Floats | float) -> Floats:
         """log((a - 1 + q)/q); rounding may only lower it, which raises delta."""
@@ -306,26 +309,14 @@ class PoissonSubsampled(PrivacyProfile):
         return np.asarray(np.where(epsilon < 1.0, small, large) * (1.0 - 8.0 * UNIT))
 
 
-def _number(argument: str, value: Any, *, low: float, high: float = np.inf) -> float:
-    array = float_array(argument, value)
-    require_finite(argument, array)
-    if array.ndim or not low <= array <= high:
-        raise ParameterError(f"'{argument}' must be one number in [{low}, {high}]. Got {value!r}.")
-    return float(array)
+def _exp(exponent: float) -> arb:
+    """e^exponent as a ball."""
+    from flint import arb
 
-
-def _integer(argument: str, value: Any, *, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise ParameterError(f"'{argument}' must be an integer >= {low}. Got {value!r}.")
-    return int(value)
+    return arb(exponent).exp()
 
 
 def _rounded_up(value: Fraction) -> float:
     """The least double that is not below the value."""
     nearest = float(value)
     return nearest if nearest >= value else float(np.nextafter(nearest, np.inf))
-
-
-def _set(profile: PrivacyProfile, field: str, value: Any) -> None:
-    """Store a validated field of a frozen dataclass."""
-    object.__setattr__(profile, field, value)

@@ -15,9 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gaussveil.errors import ParameterError
+from gaussveil.spectrum.arguments import float_array
 from gaussveil.spectrum.curve import UNIT
-from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
+from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
+
+ROUNDED_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -25,13 +29,14 @@ class ZeroConcentrated(PrivacyProfile):
     """(xi, rho)-zero-concentrated privacy: the divergence of order a is at most xi + rho a, in both directions."""
 
     name: ClassVar[str] = "zero-concentrated"
+    only_bounded: ClassVar[bool] = True
     relative_error: ClassVar[float] = 0.0
     rho: float
     xi: float = 0.0
 
     def __post_init__(self) -> None:
-        _set(self, "rho", _number("rho", self.rho, low=0.0, high=1e6))
-        _set(self, "xi", _number("xi", self.xi, low=0.0, high=1e6))
+        store(self, "rho", number("rho", self.rho, low=0.0, high=1e6))
+        store(self, "xi", number("xi", self.xi, low=0.0, high=1e6))
 
     def _divergence(self, epsilon: Floats) -> Any:
         low, high = np.full(np.shape(epsilon), -40.0), np.full(np.shape(epsilon), 40.0)
@@ -42,25 +47,48 @@ class ZeroConcentrated(PrivacyProfile):
         c = np.exp(low)
         return _delta(c, self.xi + self.rho * (1.0 + c), epsilon, self.xi + self.rho)
 
+    def renyi(self, order: Any) -> Any:
+        """The bound on the divergence of an order above 1, rounded up."""
+        return ((self.xi + self.rho * float_array("order", order, np.zeros(()))) * ROUNDED_UP)[()]
+
+    @classmethod
+    def together(cls, parts: Sequence[tuple[Any, int]]) -> list[tuple[PrivacyCurve, int]]:
+        """Both numbers add up."""
+        rho, xi = (math.fsum(getattr(source, name) * count for source, count in parts) for name in ("rho", "xi"))
+        return [(cls(rho * (1.0 + 4.0 * UNIT), xi * (1.0 + 4.0 * UNIT)), 1)]
+
 
 @dataclass(frozen=True)
 class RenyiBound(PrivacyProfile):
     """Divergences of some orders above 1 that the mechanism does not exceed, in both directions."""
 
     name: ClassVar[str] = "renyi"
+    only_bounded: ClassVar[bool] = True
     relative_error: ClassVar[float] = 0.0
     orders: tuple[float, ...]
     divergences: tuple[float, ...]
 
     def __post_init__(self) -> None:
         for field, low in (("orders", 1.0 + 1e-9), ("divergences", 0.0)):
-            _set(self, field, tuple(_number(field, value, low=low, high=1e12) for value in getattr(self, field)))
+            store(self, field, tuple(number(field, value, low=low, high=1e12) for value in getattr(self, field)))
         if not self.orders or len(self.orders) != len(self.divergences):
             raise ParameterError(f"divergences must be one per order. Got {len(self.divergences)}.")
 
     def _divergence(self, epsilon: Floats) -> Any:
         orders, known = np.array(self.orders), np.array(self.divergences)
         return np.min(_delta(orders - 1.0, known, np.asarray(epsilon)[..., None], float(known.min())), axis=-1)
+
+    @property
+    def known_orders(self) -> tuple[float, ...]:
+        """Those of the list."""
+        return self.orders
+
+    def renyi(self, order: Any) -> Any:
+        """The bound at the next order that is known; infinite above the last."""
+        orders = float_array("order", order, np.zeros(()))
+        known = list(zip(self.orders, self.divergences))
+        found = [min((bound for at, bound in known if at >= one), default=math.inf) for one in np.ravel(orders)]
+        return np.reshape(np.array(found), orders.shape)[()]
 
 
 def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> Floats:
@@ -69,11 +97,3 @@ def _delta(c: Floats, divergence: Floats, epsilon: Floats, smallest: float) -> F
     slack = 8.0 * UNIT * sum(np.abs(term) for term in terms)
     variation = min(math.sqrt(0.5 * smallest), math.sqrt(-math.expm1(-smallest))) * (1.0 + 8.0 * UNIT)
     return np.minimum(np.maximum(np.exp(np.minimum(sum(terms) + slack, 0.0)), 5e-324), variation)  # not 0
-
-
-def added(parts: Sequence[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """The same parts, those of zero-concentrated privacy added up."""
-    zero = [(source, count) for source, count in parts if isinstance(source, ZeroConcentrated)]
-    rho, xi = (math.fsum(getattr(source, name) * n for source, n in zero) for name in ("rho", "xi"))
-    together = ZeroConcentrated(rho * (1.0 + 4.0 * UNIT), xi * (1.0 + 4.0 * UNIT))
-    return [part for part in parts if part not in zero] + [(together, 1)] * bool(zero)

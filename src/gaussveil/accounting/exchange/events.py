@@ -22,9 +22,9 @@ from gaussveil.accounting.charge import Charge, Part
 from gaussveil.accounting.composition import Composition, Directed
 from gaussveil.accounting.cumulants import renyi_bound
 from gaussveil.accounting.ledger.ledger import Ledger
-from gaussveil.accounting.matrix_mechanism import RELATIONS
+from gaussveil.accounting.relation import RELATIONS
 from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
-from gaussveil.spectrum import GaussianPair, PrivacyLoss
+from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.mixtures import LARGEST_SHIFT, GaussianMixture, PublicChoice, ReplacedInSample
 from gaussveil.spectrum.profiles import (
@@ -80,7 +80,7 @@ def charges_from_event(event: Any, *, replace: bool = False, relation: str | Non
     return [(Charge(_single(event, relation)), 1)]
 
 
-def _single(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
+def _single(event: Any, relation: str) -> PrivacyCurve:
     library, replace = _library(), relation == RELATIONS[1]
     moved = 2.0 if replace else 1.0  # a replaced record moves a sum twice as far
     if (noise := _noise(event)) is not None:
@@ -115,7 +115,7 @@ def _single(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
     raise InputError(f"{name} has no counterpart here: {known}. {advice}")
 
 
-def _sampled(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
+def _sampled(event: Any, relation: str) -> PrivacyCurve:
     """A mechanism on a sample that each record joins by itself."""
     event, rate = event.event, checks.real("sampling_probability", event.sampling_probability, "(0, 1]")
     if relation == RELATIONS[1] and rate < 1.0:
@@ -126,13 +126,13 @@ def _sampled(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
     return source if rate == 1.0 else PoissonSubsampled(source, max(rate, 1e-12))
 
 
-def _one(event: Any, relation: str, free: bool = False) -> PrivacyLoss | PrivacyProfile:
+def _one(event: Any, relation: str, free: bool = False) -> PrivacyCurve:
     """All that happens to a sample as one profile; of several, or if it may not name neighbours, their divergences."""
     if _noise(event) is not None:
         return _single(event, relation)
     found = charges_from_event(event, relation=relation)
     parts = [(part.source, part.count * n) for charge, n in found for part in charge.parts]
-    alone = len(parts) == 1 and parts[0][1] == 1 and not (free and getattr(parts[0][0], "neighbours", None))
+    alone = len(parts) == 1 and parts[0][1] == 1 and not (free and parts[0][0].neighbours)
     return parts[0][0] if alone else _divergences(parts)
 
 
@@ -187,7 +187,7 @@ def _truncated(event: Any, replace: bool) -> PrivacyProfile:
     return PublicChoice(tuple(weight for weight, _ in parts), tuple(part for _, part in parts))
 
 
-def _drawn(event: Any, relation: str) -> PrivacyLoss | PrivacyProfile:
+def _drawn(event: Any, relation: str) -> PrivacyCurve:
     """Batches of a fixed size, k places of which are the record's (derived: docs/math/profiles)."""
     draws, size = (checks.whole(name, getattr(event, name)) for name in ("sample_size", "source_dataset_size"))
     noise, replace = _noise(event.event), relation == RELATIONS[1]
@@ -236,7 +236,7 @@ def _selected(event: Any, relation: str) -> RenyiBound:
     orders, divergences = np.array(known.orders), np.array(known.divergences)
     if shape == math.inf:
         levels, sides = np.log1p(1.0 / (orders - 1.0)) * (1.0 - 1e-15), (once.loss, once.loss.reversed())
-        errors = [1.0 + float(getattr(side, "relative_error", LOSS_RELATIVE_ERROR)) for side in sides]
+        errors = [1.0 + side.relative_error for side in sides]
         chances = mean * np.max([np.asarray(side.delta(levels)) * more for side, more in zip(sides, errors)], axis=0)
     else:
         low, high = 1e-300, 1.0  # gamma, at which that many runs are expected
@@ -288,7 +288,7 @@ def _event(library: ModuleType, part: Part) -> Any:
     source = part.source
     if isinstance(source, Laplace):
         return library.LaplaceDpEvent(1 / source.shift_over_scale)
-    if type(source) is PoissonSubsampled and isinstance(source.base, PrivacyLoss | PrivacyProfile):
+    if type(source) is PoissonSubsampled and source.base.stored_as:
         return library.PoissonSampledDpEvent(source.rate, _event(library, Part(source.base, 1)))
     name = Charge(source).describe()
     raise InputError(f"{name} has no event in dp_accounting; export a privacy loss distribution instead")

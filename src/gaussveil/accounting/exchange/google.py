@@ -13,7 +13,7 @@ from typing import Any
 
 from gaussveil.accounting.accountant import Accountant
 from gaussveil.accounting.exchange.events import SPECIAL, charges_from_event, is_empty
-from gaussveil.accounting.matrix_mechanism import RELATIONS
+from gaussveil.accounting.relation import RELATIONS
 from gaussveil.errors import GaussveilError, MissingDependencyError
 
 try:

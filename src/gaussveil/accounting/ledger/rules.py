@@ -20,7 +20,6 @@ from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.filters import NOTHING, Balance, Budget, Usage, best_order, filter_cost
 from gaussveil.accounting.names import shown
 from gaussveil.errors import AssumptionError, BudgetExceededError
-from gaussveil.spectrum.profiles import PrivacyProfile
 
 Spent = Sequence[tuple[Charge, int]]
 
@@ -86,7 +85,7 @@ def check_neighbours(adjacency: Adjacency, charge: Charge) -> None:
             f"{adjacency.edge_count or 'none'}; give one loss per ordered edge, in the adjacency's order"
         )
     for part in charge.parts:
-        if isinstance(part.source, PrivacyProfile) and part.source.neighbours not in (None, adjacency.kind):
+        if part.source.neighbours not in (None, adjacency.kind):
             raise AssumptionError(
                 f"the charge counts random batches for neighbours of the kind {part.source.neighbours!r}, "
                 f"the release is for neighbours where {adjacency}; account for the batches under that adjacency"

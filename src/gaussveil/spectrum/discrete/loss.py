@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from gaussveil.errors import InputError, NumericalError, ParameterError, ShapeError
-from gaussveil.spectrum import curve
+from gaussveil.spectrum.curve import LARGEST_EPSILON, SKETCH_NODES, UNIT
 from gaussveil.spectrum.discrete.masses import LossCurve, LossMasses, chord_masses
 from gaussveil.spectrum.discrete.tilted_convolution import Parts, Plan, convolved
-from gaussveil.spectrum.loss import PrivacyLoss, compose
+from gaussveil.spectrum.loss import compose
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 
-_SKETCH_NODES = 256
 _CONTOUR_WORK = 20_000  # terms times nodes that a contour integral is asked for
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteLoss(curve.Curve):
+class DiscreteLoss(PrivacyCurve):
     """A pessimistic privacy loss in both orientations: upper ends; below `infinity` no delta can be certified."""
 
     forward: LossCurve
@@ -56,7 +56,7 @@ class DiscreteLoss(curve.Curve):
 
 
 def compose_pessimistic(
-    items: Sequence[curve.Divergence],
+    items: Sequence[PrivacyCurve],
     counts: Sequence[int] | None = None,
     *,
     interval: float = 1e-4,
@@ -81,7 +81,7 @@ def compose_pessimistic(
     spans = [_spans(pair, tail_mass / uses) for pair, _ in parts]
     share = _CONTOUR_WORK / max(1.0, len(parts) / 8)  # many parts share the work
     sketch = [
-        (_discretised(pair, max(*span, 1e-9) / _SKETCH_NODES, span, share), n) for (pair, n), span in zip(parts, spans)
+        (_discretised(pair, max(*span, 1e-9) / SKETCH_NODES, span, share), n) for (pair, n), span in zip(parts, spans)
     ]
     plans = [Plan.of(side, tail_mass) for side in _orientations(sketch)]
     width = max([plan.top - plan.bottom for plan in plans] + [sum(span) for span in spans])
@@ -92,7 +92,7 @@ def compose_pessimistic(
         return DiscreteLoss(forward_masses.curve, backward_masses.curve)
     forwards, backwards = _orientations(losses)
     forward = convolved(forwards, plans[0])
-    symmetric = all(_is_symmetric(pair) for pair, _ in parts)
+    symmetric = all(pair.symmetric for pair, _ in parts)
     return DiscreteLoss(forward, forward if symmetric else convolved(backwards, plans[1]))
 
 
@@ -100,7 +100,7 @@ def _orientations(losses: list[tuple[tuple[LossMasses, LossMasses], int]]) -> tu
     return [(pair[0], count) for pair, count in losses], [(pair[1], count) for pair, count in losses]
 
 
-def _folded(items: Sequence[curve.Divergence], counts: Sequence[int] | None) -> list[tuple[curve.Divergence, int]]:
+def _folded(items: Sequence[PrivacyCurve], counts: Sequence[int] | None) -> list[tuple[PrivacyCurve, int]]:
     """All Gaussian losses as one, equal profiles once, in an order of their own so that the caller's cannot matter."""
     items = list(items)
     uses = [1] * len(items) if counts is None else list(counts)
@@ -108,28 +108,24 @@ def _folded(items: Sequence[curve.Divergence], counts: Sequence[int] | None) -> 
         raise InputError("'items' must hold at least one privacy loss or profile. Got none.")
     if len(uses) != len(items):
         raise ShapeError(f"'counts' must hold one number per item. Got {len(uses)} counts for {len(items)} items.")
-    gaussian: list[PrivacyLoss] = []
-    folded: dict[str, tuple[curve.Divergence, int]] = {}
+    gaussian: list[Any] = []
+    folded: dict[str, tuple[PrivacyCurve, int]] = {}
     for item, count in zip(items, uses):
-        if not isinstance(item, curve.Divergence):
+        if not isinstance(item, PrivacyCurve):
             raise InputError(f"'items' must be privacy losses or profiles. Got {type(item).__name__}.")
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ParameterError(f"'counts' must be integers >= 1. Got {count!r}.")
-        if isinstance(item, PrivacyLoss):
-            gaussian.append(item ** int(count))
+        factors = item.factors()
+        if factors is not None and not factors.steps:
+            gaussian += [loss ** (uses * int(count)) for loss, uses in factors.gaussians]
             continue
-        described = item.to_dict() if hasattr(item, "to_dict") else item
-        key = json.dumps(described, sort_keys=True, default=lambda stranger: f"#{id(stranger)}")
+        key = json.dumps(item.fold_key(), sort_keys=True)
         folded[key] = (item, folded.get(key, (item, 0))[1] + int(count))
-    together: list[tuple[curve.Divergence, int]] = [(compose(*gaussian), 1)] if gaussian else []
+    together: list[tuple[PrivacyCurve, int]] = [(compose(*gaussian), 1)] if gaussian else []
     return together + [folded[key] for key in sorted(folded)]
 
 
-def _is_symmetric(pair: curve.Divergence) -> bool:
-    return curve.is_mean_shift(pair) if isinstance(pair, PrivacyLoss) else pair.reversed() is pair
-
-
-def _fine(interval: float, spans: list[tuple[float, float]], parts: list[tuple[curve.Divergence, int]]) -> float:
+def _fine(interval: float, spans: list[tuple[float, float]], parts: list[tuple[PrivacyCurve, int]]) -> float:
     """The interval, halved until the variance that the chords add (at most span * interval per use) is negligible."""
     reach = [(max(span), count) for span, (_, count) in zip(spans, parts)]
     scale = sum(count * span**2 for span, count in reach) / 64.0**2
@@ -138,29 +134,29 @@ def _fine(interval: float, spans: list[tuple[float, float]], parts: list[tuple[c
     return interval
 
 
-def _aligned(interval: float, pairs: Sequence[curve.Divergence]) -> float:
+def _aligned(interval: float, pairs: Sequence[PrivacyCurve]) -> float:
     """An interval from the given one to its double that divides the smallest bounded loss, where there is one.
 
     Laws with atoms at their largest loss (randomised response, Laplace) are then composed with hardly any loss.
     """
-    bounds = [float(getattr(side, "largest_loss", np.inf)) for pair in pairs for side in (pair, pair.reversed())]
+    bounds = [side.largest_loss for pair in pairs for side in (pair, pair.reversed())]
     atom = min((bound for bound in bounds if interval <= bound < np.inf), default=interval)
     return atom / math.floor(atom / interval)
 
 
-def _spans(pair: curve.Divergence, tail: float) -> tuple[float, float]:
+def _spans(pair: PrivacyCurve, tail: float) -> tuple[float, float]:
     """How far the losses of both orientations reach."""
     ahead = _reach(pair, tail)
-    return ahead, ahead if _is_symmetric(pair) else _reach(pair.reversed(), tail)
+    return ahead, ahead if pair.symmetric else _reach(pair.reversed(), tail)
 
 
-def _reach(pair: curve.Divergence, tail: float) -> float:
+def _reach(pair: PrivacyCurve, tail: float) -> float:
     """An epsilon beyond which delta falls by no more than the tail; any answer is sound."""
-    limit = float(getattr(pair, "infinity", 0.0)) * (1.0 + 1e-12) + tail
-    largest = float(getattr(pair, "largest_loss", np.inf))
+    limit = pair.infinity * (1.0 + 1e-12) + tail
+    largest = pair.largest_loss
 
     def small(epsilon: Floats) -> Any:
-        return curve.worst_delta(pair, epsilon) <= limit
+        return pair.worst_delta(epsilon) <= limit
 
     low, high = 0.0, min(1e-6, largest)
     while True:  # eight doublings at a time: a call costs about the same for one point and for many
@@ -171,10 +167,8 @@ def _reach(pair: curve.Divergence, tail: float) -> float:
             low, high = float(steps[place - 1]) if place else low, float(steps[place])
             break
         low, high = float(steps[-1]), min(2.0 * float(steps[-1]), largest)
-        if high > 2.0 * curve.LARGEST_EPSILON:
-            raise NumericalError(
-                f"Losses beyond {curve.LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'."
-            )
+        if high > 2.0 * LARGEST_EPSILON:
+            raise NumericalError(f"Losses beyond {LARGEST_EPSILON} are not composed; add noise or raise 'tail_mass'.")
     for _ in range(2):
         points = np.linspace(low, high, 33)
         place = int(np.argmax(np.append(small(points[1:-1]), True))) + 1
@@ -183,18 +177,18 @@ def _reach(pair: curve.Divergence, tail: float) -> float:
 
 
 def _discretised(
-    pair: curve.Divergence, interval: float, span: tuple[float, float], work: float
+    pair: PrivacyCurve, interval: float, span: tuple[float, float], work: float
 ) -> tuple[LossMasses, LossMasses]:
     """The chords of the pair's divergence between grid points, in both orientations."""
-    inflation = 1.0 + float(getattr(pair, "relative_error", curve.LOSS_RELATIVE_ERROR))
-    stride = max(1, math.ceil(sum(span) / interval / _node_limit(pair, work)))
+    inflation = 1.0 + pair.relative_error
+    stride = max(1, math.ceil(sum(span) / interval / pair.affordable_nodes(work)))
     sides: list[Floats] = []
-    directions = (pair,) if _is_symmetric(pair) else (pair, pair.reversed())
+    directions = (pair,) if pair.symmetric else (pair, pair.reversed())
     for direction, reach in zip(directions, span):
         nodes = math.ceil(reach / (stride * interval)) + 2
         # A little below the node, so that the rounding of epsilon (here or of a bound inside delta) only raises delta.
-        epsilon = stride * interval * (1.0 - 8.0 * curve.UNIT) * np.arange(nodes, dtype=np.float64)
-        value = np.minimum(curve.worst_delta(direction, epsilon) * inflation, 1.0)
+        epsilon = stride * interval * (1.0 - 8.0 * UNIT) * np.arange(nodes, dtype=np.float64)
+        value = np.minimum(direction.worst_delta(epsilon) * inflation, 1.0)
         sides.append(np.maximum.accumulate(value[::-1])[::-1])
     up, down = sides[0], sides[-1]
     up[0] = down[0] = max(up[0], down[0])
@@ -202,12 +196,3 @@ def _discretised(
         masses = chord_masses(up, up, interval, stride)
         return masses, masses
     return chord_masses(up, down, interval, stride), chord_masses(down, up, interval, stride)
-
-
-def _node_limit(pair: curve.Divergence, work: float) -> float:
-    """How many nodes are affordable: unlimited for closed forms; chords over wider steps are sound, only looser."""
-    while isinstance(base := getattr(pair, "base", None), curve.Divergence):
-        pair = base
-    if not isinstance(pair, PrivacyLoss) or curve.is_mean_shift(pair):
-        return float(getattr(pair, "affordable_nodes", math.inf))
-    return max(_SKETCH_NODES, work / (2 + np.size(pair.variance_gap)))

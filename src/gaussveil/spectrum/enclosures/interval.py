@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,29 @@ if TYPE_CHECKING:
 Ends = Any  # a float, or an array of floats for a batch
 
 
+UNDERFLOW = 2.0**-1060  # above what steps that leave the range of doubles take off a delta
+
+
 @dataclass(frozen=True)
 class Enclosure:
-    """A closed interval that surely holds delta, or arrays of such ends; the logs go on where doubles underflow."""
+    """A closed interval around delta, or arrays of such ends; the logs go on where doubles underflow.
+
+    `proven` tells whether both ends are proven: every rounding is counted, as in ball arithmetic, so that delta surely
+    lies between them. Otherwise they were computed in doubles whose errors are estimated.
+    """
 
     lower: Ends
     upper: Ends
     log_lower: Ends
     log_upper: Ends
+    proven: bool = True
+
+    @classmethod
+    def of(cls, lower: Ends, upper: Ends, *, proven: bool) -> Enclosure:
+        """The interval between two ends, whose logarithms are taken here."""
+        with np.errstate(divide="ignore"):
+            log_lower, log_upper = np.log(lower)[()], np.log(upper)[()]
+        return cls(np.asarray(lower)[()], np.asarray(upper)[()], log_lower, log_upper, proven)
 
     @property
     def relative_width(self) -> Ends:
@@ -30,9 +46,21 @@ class Enclosure:
         with np.errstate(invalid="ignore"):
             return np.where(same, 0.0, -np.expm1(np.subtract(self.log_lower, self.log_upper)))[()]
 
+    def larger(self, other: Enclosure) -> Enclosure:
+        """Around the larger of two numbers, each between its ends."""
+        ends = {end: np.maximum(getattr(self, end), getattr(other, end))[()] for end in ENDS}
+        return Enclosure(**ends, proven=self.proven and other.proven)
 
+
+ENDS = ("lower", "upper", "log_lower", "log_upper")
 ZERO = Enclosure(0.0, 0.0, -math.inf, -math.inf)
 UNKNOWN = Enclosure(0.0, 1.0, -math.inf, 0.0)
+
+
+def stacked(found: Sequence[Enclosure], shape: tuple[int, ...]) -> Enclosure:
+    """Enclosures of many places as one, with arrays of ends; plain ends where there is one place alone."""
+    ends = {end: np.reshape(np.array([getattr(one, end) for one in found]), shape)[()] for end in ENDS}
+    return Enclosure(**ends, proven=all(one.proven for one in found))
 
 
 def exp_up(log: Any) -> Any:
@@ -82,10 +110,13 @@ def from_scaled(scaled: arb, level: arb) -> Enclosure:
 
 
 def intersection(one: Enclosure, other: Enclosure) -> Enclosure:
-    """What two intervals around one number have in common."""
+    """What two intervals around one number have in common; proven if each of its ends is that of a proven one."""
+    lower_from = one if one.log_lower >= other.log_lower else other
+    upper_from = one if one.log_upper <= other.log_upper else other
     return Enclosure(
         max(one.lower, other.lower),
         min(one.upper, other.upper),
-        max(one.log_lower, other.log_lower),
-        min(one.log_upper, other.log_upper),
+        lower_from.log_lower,
+        upper_from.log_upper,
+        proven=lower_from.proven and upper_from.proven,
     )

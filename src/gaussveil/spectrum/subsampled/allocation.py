@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT, Curve
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.discrete.masses import LossMasses
 from gaussveil.spectrum.discrete.tilted_convolution import Plan, _chernoff, _tilted_convolution
-from gaussveil.spectrum.loss import PrivacyLoss
+from gaussveil.spectrum.gaussian_facts import FAINTER
+from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number, store
 from gaussveil.spectrum.pair import GaussianPair
-from gaussveil.spectrum.profiles import PrivacyProfile, _integer, _number, _set
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.typing import Floats
 
 CELLS, SKETCH = 2**15, 2048  # of the grid, and of the one on which windows and orders are chosen
@@ -38,7 +39,6 @@ class RandomAllocation(PrivacyProfile):
 
     name: ClassVar[str] = "random-allocation"
     neighbours: ClassVar[str | None] = "add-remove"
-    affordable_nodes: ClassVar[int] = 2**14
     relative_error: ClassVar[float] = 0.0  # values are upper ends
     noise_multiplier: float
     steps: int
@@ -46,20 +46,28 @@ class RandomAllocation(PrivacyProfile):
     backward: bool = False
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=0.05, high=1e3))
-        _set(self, "takes", _integer("takes", self.takes, low=1))
-        _set(self, "steps", _integer("steps", self.steps, low=self.takes))
+        store(self, "noise_multiplier", number("noise_multiplier", self.noise_multiplier, low=0.05, high=1e3))
+        store(self, "takes", integer("takes", self.takes, low=1))
+        store(self, "steps", integer("steps", self.steps, low=self.takes))
 
     @property
     def infinity(self) -> float:
         """What outputs beyond the grids are charged, at any epsilon."""
         if self.takes > 1:
-            return float(getattr(_blocks(replace(self, backward=False)), "infinity", 0.0))
+            return _blocks(replace(self, backward=False)).infinity
         return 4.0 * self.steps * float(scipy.special.ndtr(-REACH))
 
     def reversed(self) -> RandomAllocation:
         """The record is added instead of removed."""
         return replace(self, backward=not self.backward)
+
+    def affordable_nodes(self, work: float) -> float:
+        """As many as one sketch of its grid holds."""
+        return 2**14
+
+    def fainter(self) -> PrivacyCurve:
+        """The same with a little more noise."""
+        return replace(self, noise_multiplier=min(self.noise_multiplier / FAINTER, 1e3))
 
     def lower(self, epsilon: float, count: int = 1) -> float:
         """A lower end of delta of `count` passes: of tests of the sum of all outputs, or of the largest of them."""
@@ -87,7 +95,7 @@ class RandomAllocation(PrivacyProfile):
 
 
 @lru_cache(maxsize=16)
-def _blocks(law: RandomAllocation) -> Curve | PrivacyLoss:
+def _blocks(law: RandomAllocation) -> PrivacyCurve:
     """One allocation in each of `takes` blocks of steps; with little noise as if steps were known, which is more."""
     if law.noise_multiplier < LITTLE:
         return GaussianPair.mean_shift(math.sqrt(law.takes) / law.noise_multiplier * (1.0 + 8.0 * UNIT))

@@ -5,9 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gaussveil.spectrum.arguments import epsilon_array
+from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
+from gaussveil.spectrum.enclosures.interval import UNDERFLOW, Enclosure, stacked
+from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.pair import GaussianPair
-from gaussveil.spectrum.profiles import PoissonSubsampled, PrivacyProfile, _number, _set
+from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
 
@@ -27,16 +35,34 @@ class FixedSizeBatch(PrivacyProfile):
     rate: float
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
-        _set(self, "rate", _number("rate", self.rate, low=1e-9, high=1.0))
+        store(self, "noise_multiplier", number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
+        store(self, "rate", number("rate", self.rate, low=1e-9, high=1.0))
 
     def _divergence(self, epsilon: Floats) -> Any:
         shift = 2.0 / self.noise_multiplier * (1.0 + 1e-15)
         return PoissonSubsampled(GaussianPair.mean_shift(shift), self.rate).delta(epsilon)
 
-    def ends(self, epsilon: float) -> tuple[float, float]:
-        """Rigorous ends of delta, but for what underflows."""
-        less, more = (GaussianPair.mean_shift(2.0 / self.noise_multiplier * (1.0 + e)) for e in (-1e-15, 1e-15))
-        level = float(PoissonSubsampled(less, self.rate).shifted(epsilon))
-        low, high = float(less.enclose(level * (1.0 + 24.0 * UNIT)).lower), float(more.enclose(level).upper)
-        return self.rate * low * (1.0 - 4.0 * UNIT), self.rate * high * (1.0 + 4.0 * UNIT)
+    def enclose(self, epsilon: ArrayLike) -> Enclosure:
+        """Ends of delta in balls: that of a step whose noise is half as large, as the record moves twice as far."""
+        from gaussveil.spectrum.subsampled.ball_single import enclose_single
+
+        levels = epsilon_array(epsilon, np.zeros(()))
+        if self.rate == 1.0:
+            return GaussianPair.mean_shift(2.0 / self.noise_multiplier * (1.0 + 1e-15)).enclose(levels[()])
+        step = Step(0.5 * self.noise_multiplier, self.rate)
+        return stacked([enclose_single(step, float(level)) for level in np.ravel(levels)], levels.shape)
+
+    def dp_delta_upper(self, epsilon: float) -> float:
+        """Delta at one epsilon, from above."""
+        return min(float(self.enclose(epsilon).upper) + UNDERFLOW, 1.0)
+
+    def least_factors(self) -> tuple[Factors, ...]:
+        """Two pairs of data sets: all other records equal the one replaced, which moves the sum by 2; or all are 0."""
+        nearer = Step(0.5 * self.noise_multiplier, self.rate)
+        apart = Step(self.noise_multiplier, self.rate, replace=True)
+        return Factors(steps=((nearer, 1),)), Factors(steps=((apart, 1),))
+
+    @property
+    def largest_shift(self) -> float:
+        """The mean shift of a record that is in the batch."""
+        return 2.0 / self.noise_multiplier * (1.0 + 1e-12)

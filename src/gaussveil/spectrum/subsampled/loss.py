@@ -8,26 +8,34 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 
 from gaussveil.errors import ParameterError
 from gaussveil.spectrum.arguments import epsilon_array, probability_array
-from gaussveil.spectrum.curve import Curve
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
 from gaussveil.spectrum.enclosures.enclosure import exact_terms
-from gaussveil.spectrum.enclosures.interval import UNKNOWN, ZERO, Enclosure, exp_up, intersection, log_down
+from gaussveil.spectrum.enclosures.interval import (
+    UNKNOWN,
+    ZERO,
+    Enclosure,
+    exp_up,
+    intersection,
+    log_down,
+    stacked,
+)
+from gaussveil.spectrum.factors import Factors
 from gaussveil.spectrum.loss import PrivacyLoss, compose
 from gaussveil.spectrum.pair import GaussianPair
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
 from gaussveil.spectrum.subsampled.band_lines import CLOSE, Lines, far_from_root, lines_near, nodes_for, one_line
 from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.first_guess import saddlepoint_epsilon, single_epsilon_guess
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
 from gaussveil.typing import Floats
 
-ENDS = ("lower", "upper", "log_lower", "log_upper")
 TOLERANCE = 1e-13
 FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
@@ -37,14 +45,12 @@ SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta i
 COARSE = 4e-10  # relative error of an epsilon beside which balls are asked
 
 
-class SubsampledLoss(Curve):
+class SubsampledLoss(PrivacyCurve):
     """Steps with their counts, and one Gaussian loss, composed: exact for a sequence fixed in advance.
 
     `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without) and carry
     their error bound: delta is never below the truth, epsilon never too small.
     """
-
-    affordable_nodes = 256  # when it is composed with others on a grid
 
     def __init__(self, steps: Sequence[tuple[Step, int]], gaussian: PrivacyLoss | None = None) -> None:
         if gaussian is not None and gaussian.batch_shape:
@@ -65,6 +71,20 @@ class SubsampledLoss(Curve):
 
     def _brief(self) -> dict[str, str]:
         return {"steps": str(sum(count for _, count in self.steps)), "different": str(len(self.steps))}
+
+    def factors(self) -> Factors:
+        """Its steps and its Gaussian loss."""
+        gaussians = () if self.gaussian is None else ((self.gaussian, 1),)
+        return Factors(gaussians, self.steps)
+
+    def charged(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+        """The profiles that an account keeps of its steps, and the Gaussian loss."""
+        gaussians = () if self.gaussian is None else ((self.gaussian, 1),)
+        return (*((stored(step), count) for step, count in self.steps), *gaussians)
+
+    def affordable_nodes(self, work: float) -> float:
+        """Few, when it is composed with others on a grid."""
+        return 256
 
     @property
     def largest_loss(self) -> float:
@@ -139,9 +159,7 @@ class SubsampledLoss(Curve):
         if not self.steps and self.gaussian is not None:
             return self.gaussian.enclose(epsilon)
         levels = epsilon_array(epsilon, np.zeros(()))
-        found = [self._enclose_at(float(level)) for level in np.ravel(levels)]
-        ends = ([getattr(one, end) for one in found] for end in ENDS)
-        return Enclosure(*(np.reshape(np.array(end), levels.shape)[()] for end in ends))
+        return stacked([self._enclose_at(float(level)) for level in np.ravel(levels)], levels.shape)
 
     def dp_enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of the worse direction's delta; the other one is enclosed unless it is surely smaller."""
@@ -152,8 +170,11 @@ class SubsampledLoss(Curve):
         known = known and ahead.lower > 0.0 and (back.gaussian is None or back._exact_terms is not None)
         if back is self or (known and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower)):
             return ahead
-        other = back.enclose(epsilon)
-        return Enclosure(*(max(getattr(ahead, end), getattr(other, end)) for end in ENDS))
+        return ahead.larger(back.enclose(epsilon))
+
+    def dp_delta_upper(self, epsilon: float) -> float:
+        """At least the worse direction's delta."""
+        return float(exp_up(self.log_dp_delta(epsilon)))
 
     @np.errstate(all="ignore")
     def _exceeds(self, goal: float, epsilon: float) -> bool:
@@ -198,7 +219,7 @@ class SubsampledLoss(Curve):
 
             about = goal if goal is not None else self._about(epsilon)
             if about == 0.0:
-                return Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0)
+                return Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
             found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
             if not found.relative_width < NARROW:
                 pairs = LineIntegral(self.steps, self._exact_terms, epsilon, about).pair_exponent
@@ -207,7 +228,7 @@ class SubsampledLoss(Curve):
         if not found.relative_width < LOOSE:
             upper = float(self._grid.delta(epsilon))
             log_upper = math.log(upper) if upper > 0.0 else -math.inf
-            found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper))
+            found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper, proven=False))
         return found
 
     @cached_property
@@ -224,7 +245,7 @@ class SubsampledLoss(Curve):
         return min(at.peak + math.log1p(abs(at.centre)), 0.0) - 3.0 if math.isfinite(at.peak) else DEEP
 
     @cached_property
-    def _grid(self) -> Curve:
+    def _grid(self) -> PrivacyCurve:
         """A pessimistic composition, for the few places where no contour settles in doubles."""
         items: list[Any] = [stored(step) for step, _ in self.steps]
         counts = [count for _, count in self.steps]
@@ -308,11 +329,11 @@ class SubsampledLoss(Curve):
 
     def _first_guess(self, goal: float) -> float:
         """Epsilon by the saddlepoint, unless few steps count: then about where one of them alone exceeds it."""
-        found = _guess(self._parts.windowed(goal), goal)
+        found = saddlepoint_epsilon(self._parts.windowed(goal), goal)
         if sum(step.sampling_rate * count for step, count in self.steps) > 1.0 or self.steps[0][0].backward:
             return found
         uses = math.log(sum(count for _, count in self.steps))
-        alone = max(_single_guess(step, goal - uses) for step, _ in self.steps)
+        alone = max(single_epsilon_guess(step, goal - uses) for step, _ in self.steps)
         nearly_normal = min(step.noise_multiplier for step, _ in self.steps) > 3.5
         return found if alone <= found < (math.inf if nearly_normal else 4.0 * alone) else alone
 
@@ -341,44 +362,6 @@ class SubsampledLoss(Curve):
             if abs(excess) < 0.1 * TOLERANCE * (1.0 - goal) + 0.1 * error:
                 break
         return epsilon
-
-
-def _guess(parts: Parts, goal: float) -> float:
-    """Epsilon by the saddlepoint approximation log delta = K(c) - c K'(c) - log(c (1+c) sqrt(2 pi K''(c))).
-
-    Near an order log delta falls by it for each epsilon, which also bridges orders at which a rare output takes over.
-    """
-    low, high, epsilon = 0.0, parts.gaussians.highest_order, 0.0
-    order = parts.start(math.sqrt((1.0 - 2.0 * goal) / parts.real_moments(0.0)[2]), math.sqrt(-2.0 * goal))
-    for _ in range(16):
-        value, mean, variance = parts.real_moments(order)
-        spread = order * (1.0 + order) * math.sqrt(2.0 * math.pi * variance) + 1.0
-        found = value - order * mean - math.log(spread) if math.isfinite(value) else -math.inf  # the windows' end
-        if found > goal or (low == 0.0 and math.isfinite(found)):
-            epsilon = max(mean + (found - goal) / order, 0.0)
-        if abs(found - goal) < 0.5:
-            return max(mean + (found - goal) / order, 0.0)
-        if high < 1.01 * low:
-            break
-        low, high = (order, high) if found > goal else (low, order)
-        newton = (found - goal) / (order * order * variance + 1.0) if math.isfinite(found) else -3.0
-        step = order * math.exp(max(-3.0, min(newton, 3.0)))
-        middle = math.sqrt(low * high) if low > 0.0 else 0.1 * high
-        order = step if low < step < high else middle if math.isfinite(high) else 2.0 * order
-    return epsilon
-
-
-def _single_guess(step: Step, goal: float) -> float:
-    """About the epsilon at which log delta of one step is the goal."""
-    low, high = 1e-12, 1e3
-    for _ in range(50):
-        middle = math.sqrt(low * high)
-        raised, edge = math.expm1(min(middle, 700.0)) + step.sampling_rate, step.place(middle)
-        part = math.log(step.sampling_rate) + float(scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge))
-        rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
-        found = part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf
-        low, high = (middle, high) if found > goal else (low, middle)
-    return high
 
 
 def stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from gaussveil.spectrum.profiles import PrivacyProfile, _number, _set
+from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.named_profile import PrivacyProfile, number, store
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
@@ -26,11 +27,25 @@ class ReplacedInBatch(PrivacyProfile):
     rate: float
 
     def __post_init__(self) -> None:
-        _set(self, "noise_multiplier", _number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
-        _set(self, "rate", _number("rate", self.rate, low=1e-9, high=1.0))
+        store(self, "noise_multiplier", number("noise_multiplier", self.noise_multiplier, low=1e-2, high=1e6))
+        store(self, "rate", number("rate", self.rate, low=1e-9, high=1.0))
+
+    @property
+    def step(self) -> Step:
+        """The step that it stands for."""
+        return Step(self.noise_multiplier, self.rate, replace=True)
+
+    def factors(self) -> Factors:
+        """That step."""
+        return Factors(steps=((self.step, 1),))
+
+    @property
+    def largest_shift(self) -> float:
+        """The mean shift of a record that takes part."""
+        return 2.0 / self.noise_multiplier * (1.0 + 1e-12)
 
     def _divergence(self, epsilon: Floats) -> Any:
-        return _once(Step(self.noise_multiplier, self.rate, replace=True)).delta(epsilon)
+        return _once(self.step).delta(epsilon)
 
 
 @lru_cache(maxsize=64)

@@ -14,11 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
+from gaussveil.spectrum.factors import Factors
+from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.selection import compiled_steps
+from gaussveil.spectrum.stands_for import StandsFor
 from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
 UNIT = 2.0**-53
+SMALLEST_RATE = 1e-9  # of a step that the contour takes; rarer ones are left to the grid
 DIGITS = 37.0  # e^-37 is 1e-16
 REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0
@@ -37,7 +41,7 @@ class Moments(NamedTuple):
 
 
 @dataclass(frozen=True, order=True)
-class Step:
+class Step(StandsFor):
     """Noise multiplier and sampling rate; `replace` for replaced records; `backward` exchanges X and Y."""
 
     noise_multiplier: float
@@ -48,6 +52,27 @@ class Step:
     def reversed(self) -> Step:
         """X and Y exchanged; the pair of a replaced record is symmetric."""
         return self if self.replace else replace(self, backward=not self.backward)
+
+    def curve(self) -> PrivacyCurve:
+        """The curve of one such step."""
+        from gaussveil.spectrum import composed
+
+        alone = composed([(self, 1)])
+        assert alone is not None  # of at least one curve
+        return alone
+
+    def factors(self) -> Factors:
+        """The step itself."""
+        return Factors(steps=((self, 1),))
+
+    def charged(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+        """The profile that an account keeps of it."""
+        return self.curve().charged()
+
+    @property
+    def neighbours(self) -> str:
+        """A record that is replaced, or one that is added or removed."""
+        return "replace" if self.replace else "add-remove"
 
     @property
     def floor(self) -> float:

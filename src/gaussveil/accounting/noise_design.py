@@ -1,0 +1,123 @@
+"""`NoiseDesign`: a mechanism described by its parameters, whose noise multiplier may still be open.
+
+Each design is a privacy curve, that of one use for its default relation; an accountant asks it for its parts under the
+relation of its own, and `calibrate` looks for its noise multiplier.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+from gaussveil.accounting.relation import ADD_REMOVE, RELATIONS, REPLACE
+from gaussveil.checks import one_of, real, refuse
+from gaussveil.spectrum import GaussianPair, PrivacyCurve, composed
+from gaussveil.spectrum.profiles import PoissonSubsampled
+from gaussveil.spectrum.stands_for import StandsFor
+from gaussveil.spectrum.subsampled.allocation import RandomAllocation
+from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
+from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
+from gaussveil.spectrum.subsampled.step import SMALLEST_RATE, Step
+
+NOISE = "[0.01, 1000000]"
+SLIGHTLY_LESS = 1.0 - 1e-15  # makes up for two roundings of a quotient
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseDesign(StandsFor):
+    """What is released, but for how much noise is added: `noise_multiplier` may be left open until it is calibrated."""
+
+    noise_multiplier: float | None = None
+
+    @abstractmethod
+    def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
+        """The curves of one use, with counts, for neighbours of a relation."""
+
+    @property
+    def usual_relation(self) -> str:
+        """The relation for which it is a curve by itself."""
+        return ADD_REMOVE
+
+    def curve(self) -> PrivacyCurve:
+        """The curve of one use for the usual relation."""
+        return self._alone
+
+    @cached_property
+    def _alone(self) -> PrivacyCurve:
+        whole = composed(self.parts_for(self.usual_relation))
+        assert whole is not None  # of at least one curve
+        return whole
+
+    def with_noise(self, noise_multiplier: float) -> Self:
+        """The same mechanism with this noise multiplier."""
+        return replace(self, noise_multiplier=noise_multiplier)
+
+    def shift(self, distance: float = 1.0) -> float:
+        """Distance / noise multiplier, rounded up."""
+        return math.nextafter(distance / self.noise(), math.inf)
+
+    def noise(self) -> float:
+        """The noise multiplier; refused where it is still open."""
+        if self.noise_multiplier is None:
+            refuse("noise_multiplier", "given, unless it is to be calibrated", None)
+        return real("noise_multiplier", self.noise_multiplier, NOISE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(NoiseDesign):
+    """Gaussian noise; `noise_multiplier` is its standard deviation over how far a neighbour can move the value."""
+
+    def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
+        """A mean shift of 1 / noise_multiplier."""
+        return [(GaussianPair.mean_shift(self.shift()), 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGD(NoiseDesign):
+    """One step of DP-SGD: the clipped gradients of a random batch are summed and noised.
+
+    `noise_multiplier` is the standard deviation over the clipping norm; each record takes part with probability
+    `sampling_rate`, independently of all others. With `fixed_size` that is the batch's share of all records, drawn
+    without replacement, and one record is replaced.
+    """
+
+    sampling_rate: float
+    fixed_size: bool = False
+
+    @property
+    def usual_relation(self) -> str:
+        """Batches of a fixed size are known for replaced records only."""
+        return REPLACE if self.fixed_size else ADD_REMOVE
+
+    def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
+        """A mixture against the noise alone; against another mixture where a record is replaced."""
+        shift, rate = self.shift(), real("sampling_rate", self.sampling_rate, "(0, 1]")
+        return [(self._step(relation, shift, rate), 1)]
+
+    def _step(self, relation: str, shift: float, rate: float) -> PrivacyCurve:
+        if self.fixed_size:
+            one_of("relation", relation, RELATIONS[1:])
+            return FixedSizeBatch(self.noise(), max(rate, 1e-9))
+        if rate == 1.0:
+            return GaussianPair.mean_shift(shift if relation == ADD_REMOVE else 2.0 * shift)
+        if relation == REPLACE:
+            return ReplacedInBatch(self.noise(), max(rate, 1e-9))
+        if rate < SMALLEST_RATE:  # left to a profile, which holds 1 / noise_multiplier, rounded up
+            return PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
+        return Step(self.noise(), rate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation(NoiseDesign):
+    """One pass of `steps` noisy sums of clipped gradients; each record is in exactly `takes`, drawn uniformly."""
+
+    steps: int
+    takes: int = 1
+
+    def parts_for(self, relation: str) -> list[tuple[PrivacyCurve, int]]:
+        """The profile of all steps together, for an added or removed record."""
+        one_of("relation", relation, RELATIONS[:1])
+        return [(RandomAllocation(1.0 / self.shift() * SLIGHTLY_LESS, self.steps, self.takes), 1)]
