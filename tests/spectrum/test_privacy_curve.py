@@ -79,7 +79,10 @@ def test_every_curve_answers_every_question_consistently(curve: PrivacyCurve) ->
     assert delta <= math.exp(divergence - LEVEL) / 4.0 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: type(curve).__name__)
+QUICK = [curve for curve in CURVES if curve.factors() is not None] + [Laplace(0.6), WorseOrientation(Laplace(0.6))]
+
+
+@pytest.mark.parametrize("curve", QUICK, ids=lambda curve: type(curve).__name__)
 def test_composition_asks_the_curve(curve: PrivacyCurve) -> None:
     together = curve.compose(SHIFT)
     assert float(together.delta(LEVEL)) >= max(float(curve.delta(LEVEL)), float(SHIFT.delta(LEVEL))) * (1 - 1e-9)
