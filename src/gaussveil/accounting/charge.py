@@ -26,6 +26,7 @@ from gaussveil.shown import Shown
 from gaussveil.spectrum import PrivacyCurve, PrivacyLoss, composed
 from gaussveil.spectrum.named_profile import profile_from_dict
 
+LossOrProfile = PrivacyCurve  # what a charge is built from: a curve with a stored form
 SMALLEST_RATIO = 1e-7
 LARGEST_COUNT = 2**53  # beyond it a float no longer counts
 COUNTS = f"[1, {LARGEST_COUNT}]"
