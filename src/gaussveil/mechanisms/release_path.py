@@ -193,7 +193,7 @@ class Mechanism(ABC):
     def _guarantee(self, plan: Plan) -> accounting.Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow."""
         own = accounting.Guarantee.worst_case() if plan.model is None else accounting.Guarantee.model_based(plan.model)
-        if self.generator is not None and not self.generator.is_secure:
+        if self.generator is not None and not self.generator.is_trusted:
             own = accounting.Guarantee.none("seeded")
         return accounting.Guarantee.least(own, *map(inherited, plan.built_from))
 

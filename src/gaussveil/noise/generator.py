@@ -34,6 +34,11 @@ class Generator(ABC):
 
     is_secure: bool
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a guarantee may rest on it: its class decides, whatever was written to its attributes."""
+        return isinstance(self, SecureGenerator)
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rekey(self._fresh_seed())
@@ -67,7 +72,7 @@ class Generator(ABC):
     def _read(self, count: int) -> bytearray:
         result = bytearray(count)
         with self._lock:
-            if self.is_secure and os.getpid() != self._pid:  # a fork that bypassed Python's hooks
+            if self.is_trusted and os.getpid() != self._pid:  # a fork that bypassed Python's hooks
                 self._rekey(self._fresh_seed())
             filled = 0
             while filled < count:

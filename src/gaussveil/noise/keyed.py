@@ -30,8 +30,13 @@ class KeyedGenerator(Generator):
 
     def __init__(self, key: bytes, label: bytes = b"", *, complete_labels: bool = False) -> None:
         self._lock = threading.Lock()
-        self.is_secure = complete_labels
+        self.is_secure = self._complete_labels = complete_labels
         self.aim(key, label)
+
+    @property
+    def is_trusted(self) -> bool:
+        """As the caller vouched when it was made."""
+        return self._complete_labels
 
     def aim(self, key: bytes, label: bytes) -> None:
         """Start the stream of another key and label."""

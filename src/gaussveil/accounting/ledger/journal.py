@@ -32,6 +32,8 @@ TERMS = (
     "opened_at",
 )
 SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may settle
+STATES = ("debited", "drawing", "released", "void")  # events that move an entry; others are notes about it
+SAVED, CONTINUED = "saved", "continued"
 ENTRY = ("charge", "slot", "guarantee", "what", "debited_at", "draws")
 _DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WHERE entry = e.id ORDER BY identity))"
 _COLUMNS = ", ".join(_DRAWS if name == "draws" else f"e.{name}" for name in ENTRY)
@@ -124,6 +126,13 @@ def anchor(connection: sqlite3.Connection, identifier: str, made: tuple[int | No
     return {"begins": _begins(connection), "line": line, "link": link}
 
 
+def last_note(connection: sqlite3.Connection, identifier: str) -> tuple[str, str]:
+    """Whether a release that goes on was last saved or continued, and in which state; empty where neither."""
+    query = "SELECT event, detail FROM events WHERE entry = ? AND event IN (?, ?) ORDER BY seq DESC LIMIT 1"
+    row = connection.execute(query, (identifier, SAVED, CONTINUED)).fetchone()
+    return (str(row[0]), str(row[1])) if row is not None else ("", "")
+
+
 def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:
     """Terms of every account by name, its plan among them."""
     plans: dict[str, dict[str, int]] = {}
@@ -165,7 +174,7 @@ class Replay:
 
     def read(self, account: str, entry: str, event: str, detail: str) -> None:
         """Take in the next line."""
-        if entry:
+        if entry and event in STATES:
             self.states[entry] = event
         if event == "opened":
             self.accounts[account] = json.loads(detail)

@@ -8,6 +8,7 @@ writer, so accounts are never overspent; whatever takes long is computed before 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -326,6 +327,39 @@ class Ledger(Told):
             records.enter(connection, identifier, after)
             record_event(connection, entry.account, identifier, after, detail)
         LOGGER.info("entry %s is %s", identifier, after)
+
+    def note_saved(self, identifier: str, state: bytes) -> None:
+        """Say that a release that goes on (a stream) was written down in this state, which may be continued once."""
+        self._note(identifier, journal.SAVED, self._seal(state))
+
+    def note_continued(self, identifier: str, state: bytes) -> None:
+        """Say that a release goes on from a state; refused unless it is the last that was saved, and still waits."""
+        with self._database.writing() as connection:
+            entry = self._entry_to_note(connection, identifier)
+            last = journal.last_note(connection, identifier)
+            if last != (journal.SAVED, records.sealed(connection, state)):
+                raise LedgerStateError(
+                    f"the release {identifier!r} cannot go on from this state: it was continued already, saved again "
+                    "later, or changed by hand, and a second continuation would draw again without a debit. Use the "
+                    "newest state, or open a new stream"
+                )
+            record_event(connection, entry.account, identifier, journal.CONTINUED)
+
+    def _note(self, identifier: str, event: str, detail: str) -> None:
+        with self._database.writing() as connection:
+            entry = self._entry_to_note(connection, identifier)
+            record_event(connection, entry.account, identifier, event, detail)
+
+    def _entry_to_note(self, connection: sqlite3.Connection, identifier: str) -> records.Entry:
+        entry = records.find_entry(connection, identifier)
+        if entry is None:
+            raise LedgerStateError(f"the ledger has no entry {identifier!r}: it does not know who paid")
+        journal.check_account(connection, entry.account)
+        return entry
+
+    def _seal(self, state: bytes) -> str:
+        with self._database.reading() as connection:
+            return records.sealed(connection, state)
 
     def draw_key(self) -> bytes:
         """The secret key of this ledger's draw identities."""

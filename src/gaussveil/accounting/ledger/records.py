@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -179,6 +180,11 @@ def draw_key(connection: sqlite3.Connection) -> bytes:
     if row is None:
         raise LedgerCorruptError("the ledger has lost the key of its draw identities; restore a backup")
     return bytes(row[0])
+
+
+def sealed(connection: sqlite3.Connection, content: bytes) -> str:
+    """Keyed digest of what belongs to an entry: nobody without the ledger can make it, or confirm a guess by it."""
+    return hmac.digest(draw_key(connection), b"content " + content, "sha256").hex()
 
 
 def _store_charge(connection: sqlite3.Connection, charge: Charge) -> None:

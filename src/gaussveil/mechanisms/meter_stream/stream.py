@@ -12,7 +12,6 @@ promised differences d: the whole stream, of any length up to the stated limit, 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ from gaussveil.accounting import Account, Certificate, Release
 from gaussveil.accounting.canonical import parse_json
 from gaussveil.containers import library_of, like, reading_of, real_array
 from gaussveil.errors import AssumptionError, FormatError, NumericalError, ParameterError
-from gaussveil.files import PRIVATE, write_whole
+from gaussveil.mechanisms.meter_stream import continuation
 from gaussveil.mechanisms.meter_stream.design import (
     ALONE,
     HOURS_PER_YEAR,
@@ -93,6 +92,7 @@ class MeterStream(Told, Mechanism):
         self._bank: FilterBank
         self._registers: RegisterBank
         self._index = 0
+        self._waiting: continuation.Continuation | None = None  # a saved state that nobody went on from yet
 
     def _facts(self) -> dict[str, str]:
         return self.design_.facts()
@@ -241,6 +241,7 @@ class MeterStream(Told, Mechanism):
             raise AssumptionError("an open stream cannot go on in a forked process: it would answer readings twice.")
         steps = self._steps(values)
         outputs, source = [np.empty(0, np.int64)], self._source
+        self._claim()
         for part in self._registers.cuts(self._index, steps):  # a register draws between two readings, block or not
             if self.design_.readings:
                 outputs.append(self._bank.push(part[:, None], source)[0][:, 0])
@@ -249,6 +250,12 @@ class MeterStream(Told, Mechanism):
         if not self.design_.readings:
             return np.full(steps.size, np.nan)
         return np.concatenate(outputs).astype(np.float64) * self.design_.filter.grid
+
+    def _claim(self) -> None:
+        """Go on from what was saved: whoever else does is refused from here on."""
+        if self._waiting is not None:
+            self._waiting.claim()
+            self._waiting = None
 
     def noisy_sums(self) -> list[NoisySum]:
         """The released registers as the receiver's smoother (`gaussveil.smooth`) takes them, in kW times readings."""
@@ -264,6 +271,7 @@ class MeterStream(Told, Mechanism):
         Registers whose window has begun are withheld: their readings are lost in part.
         """
         self.open()
+        self._claim()
         self._start()
         self._registers.forget(self._index)
 
@@ -271,7 +279,7 @@ class MeterStream(Told, Mechanism):
     def _source(self) -> Generator:
         if self.generator is None:
             return default_generator()
-        if not self.generator.is_secure and self.is_open and self.certificate_.guarantee.kind != "none":
+        if not self.generator.is_trusted and self.is_open and self.certificate_.guarantee.kind != "none":
             raise AssumptionError(
                 "a stream that was certified with secure noise cannot go on with a seeded generator: leave it out."
             )
@@ -288,8 +296,15 @@ class MeterStream(Told, Mechanism):
         return self._bank
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write design, certificate and state to a file that only its owner can read."""
-        return write_whole(path, json.dumps(self.to_record(), allow_nan=False), PRIVATE)
+        """Write design, certificate and state to a file that only its owner can read.
+
+        Either this stream goes on from here or one that is loaded, whichever answers a reading first.
+        """
+        if self._waiting is not None:
+            self._waiting.claim()
+        paid = self.certificate_.release_id if self.is_open else None
+        self._waiting = continuation.save(Path(path), self.to_record(), self.account, paid)
+        return Path(path)
 
     def to_record(self) -> dict[str, Any]:
         """Design, certificate and state as plain values; private."""
@@ -316,12 +331,20 @@ class MeterStream(Told, Mechanism):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> MeterStream:
-        """Inverse of `save`; continue one saved stream once only."""
+        """Inverse of `save`.
+
+        A saved state is continued once: the first reading that is answered after it claims it, in the ledger that paid
+        or, without an account, by marks that a copy of the file does not carry. A second continuation, a copy, an
+        older state and a file that was changed are refused.
+        """
         try:
             record: Any = parse_json(Path(path).read_text(encoding="utf-8"), f"the meter stream {path}")
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the meter stream {path} cannot be read: {type(error).__name__}") from error
-        return cls.from_record(record, str(path), generator=generator)
+        made = cls.from_record(record, str(path), generator=generator)
+        if made.is_open:
+            made._waiting = continuation.saved(Path(path), record, made.account, made.certificate_.release_id)
+        return made
 
     @classmethod
     def from_record(cls, record: Any, name: str = "of a file", *, generator: Generator | None = None) -> MeterStream:

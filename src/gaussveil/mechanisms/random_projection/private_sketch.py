@@ -150,7 +150,7 @@ class PrivateSketch(Mechanism):
             raise ParameterError("X must be the whole table: a sketch takes its own sample (variant 'subsampled').")
         if plan.rate < 1:
             # A given key makes the sample repeatable; a secure one is drawn afresh and told to nobody.
-            seeded = self.generator is not None and not self.generator.is_secure
+            seeded = self.generator is not None and not self.generator.is_trusted
             source = source.sample(plan.rate, self.generator.random_bytes(32) if seeded and self.generator else None)
         gram = source.aggregate(Gram(row_norm=plan.row_norm), columns=names)
         said = self._said(plan, source, released or f"sketch of {plan.size} columns, {plan.components} components")
