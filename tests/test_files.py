@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -26,13 +28,33 @@ def test_an_interrupted_write_leaves_the_older_file_and_nothing_else(tmp_path: P
     assert list(tmp_path.iterdir()) == [target]
 
 
-@pytest.mark.parametrize("mode", [PUBLIC, PRIVATE])
-def test_a_file_has_the_mode_asked_for_whatever_the_older_one_had(mode: int, tmp_path: Path) -> None:
-    target = tmp_path / "a"
-    target.write_text("old")
-    target.chmod(0o666)
-    assert write_whole(target, "e\u0301\n", mode).read_bytes() == b"e\xcc\x81\n"
-    assert stat.S_IMODE(target.stat().st_mode) == mode
+@pytest.mark.parametrize(("umask", "shared"), [(0o000, 0o666), (0o022, 0o644), (0o077, 0o600)])
+def test_the_umask_decides_who_reads_what_is_shared_and_nobody_else_what_is_private(
+    umask: int, shared: int, tmp_path: Path
+) -> None:
+    before = os.umask(umask)
+    try:
+        for mode, expected in ((PUBLIC, shared), (PRIVATE, 0o600)):
+            target = tmp_path / f"{mode}"
+            target.write_text("old")
+            target.chmod(0o666)
+            assert write_whole(target, "e\u0301\n", mode).read_bytes() == b"e\xcc\x81\n"
+            assert stat.S_IMODE(target.stat().st_mode) == expected
+    finally:
+        os.umask(before)
+
+
+def test_what_a_killed_writer_left_is_swept_by_the_next(tmp_path: Path) -> None:
+    left, held, others = (tmp_path / name for name in (".a*.csv.1.part", ".a*.csv.2.part", ".ab.csv.3.part"))
+    for path in (left, held, others):
+        path.write_text("half")
+        os.utime(path, (0, 0))
+    with held.open("rb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_SH)
+        write_whole(tmp_path / "a*.csv", "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([held.name, others.name, "a*.csv"])
+    write_whole(tmp_path / "a*.csv", "whole")
+    assert not held.exists()
 
 
 def test_no_room_is_told_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 """Files that are complete or absent, values as JSON holds them, text as a terminal may show it.
 
 A file is written beside its target, flushed to the disk and only then given the target's name: whoever is interrupted,
-or meets a full disk, leaves the older file as it was.
+or meets a full disk, leaves the older file as it was. What a killed writer left under a hidden name goes when the next
+one writes the same file. Which files others may read stands in docs/files.md.
 """
 
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import math
 import os
-import tempfile
+import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,31 +22,56 @@ from typing import IO, Any
 
 from gaussveil.errors import FormatError, SourceError
 
-PUBLIC, PRIVATE = 0o644, 0o600  # modes: anybody may read, or the owner of the process alone
+PUBLIC = 0o666
+"""Mode of what is to be shared, less what the umask takes away, as of any file."""
+
+PRIVATE = 0o600
+"""Mode of what the owner of the process alone may read: rows, an account's history, keys, state."""
+
+STALE_SECONDS = 60.0  # of a hidden file that nobody holds: its writer was killed
 
 
 @contextmanager
 def replacing(target: Path, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `target`, durably, when the block ends well."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    sweep(target)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as stream:
+            fcntl.flock(handle, fcntl.LOCK_SH)  # says that its writer lives
             yield stream
             stream.flush()
             os.fsync(handle)
-        os.chmod(name, mode)
-        os.replace(name, target)
+            os.replace(part, target)
         sync_folder(target.parent)
     finally:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed writers of a file left beside it."""
+    for left in target.parent.glob(f".{_literal(target.name)}.*.part"):
+        try:
+            with open(left, "rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(stream.fileno()).st_mtime > STALE_SECONDS:
+                    left.unlink(missing_ok=True)
+        except OSError:
+            continue  # held by its writer, gone meanwhile, or somebody else's
+
+
+def _literal(name: str) -> str:
+    """A name as a pattern that means itself."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 @contextmanager
-def reserved(target: Path, room: int = 0) -> Iterator[IO[bytes]]:
+def reserved(target: Path, room: int = 0, mode: int = PUBLIC) -> Iterator[IO[bytes]]:
     """The same, its room on the disk taken at once: what cannot be written is refused before anything is spent."""
     with ExitStack() as files:
         try:
-            stream = files.enter_context(replacing(target))
+            stream = files.enter_context(replacing(target, mode))
         except OSError as error:
             raise SourceError(f"{target}: cannot be written ({error.strerror}); nothing was drawn or spent") from None
         try:

@@ -144,7 +144,7 @@ def open_account(request: Request, context: Context, asked: NewAccount) -> Respo
         "adjacency": relation,
         "filter": asked.filter,
     }
-    Ledger.check_terms(asked.name, **terms)
+    Ledger.check_terms(asked.name, **terms)[0].require_usable()
     path = context.settings.ledger
     book = Ledger(path) if path.exists() else Ledger.create(path)
     book.open_account(asked.name, dataset=asked.dataset, **terms)

@@ -83,6 +83,67 @@ def test_the_brokers_settings_keep_raw_readings_apart(meters: tuple[Meter, ...],
         broker.stop()
 
 
+def test_a_killed_broker_keeps_what_it_acknowledged_before(tmp_path: Path) -> None:
+    """Readings wait for a gateway that is away; with the settings that we ship a kill loses the last moments alone."""
+    port, settings = free_port(), (DEPLOY / "mosquitto.conf").read_text()
+    kept = [line for line in settings.splitlines() if line.startswith(("persistence true", "autosave", "max_"))]
+    assert "autosave_interval 1" in kept
+    plain = [f"listener {port} 127.0.0.1", "user root", "allow_anonymous true", f"persistence_location {tmp_path}/"]
+    broker = Mosquitto(port, tmp_path, "\n".join([*plain, *kept, ""]))
+    broker.start()
+    try:
+        away = Client(CallbackAPIVersion.VERSION2, "gateway", clean_session=False)
+        away.connect("127.0.0.1", port)
+        away.loop_start()
+        until = time.monotonic() + 60
+        while not away.is_connected():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        away.subscribe("meters/#", qos=1)
+        time.sleep(0.5)
+        away.disconnect()
+        away.loop_stop()
+        meter = Client(CallbackAPIVersion.VERSION2)
+        meter.connect("127.0.0.1", port)
+        meter.loop_start()
+        for number in range(200):
+            meter.publish("meters/white/power", str(number), qos=1).wait_for_publish(20)
+        time.sleep(5)  # the broker looks at the clock now and then
+        meter.disconnect()
+        meter.loop_stop()
+        assert broker.process is not None
+        broker.process.kill()
+        broker.process.wait(60)
+        broker.start()
+        got: list[int] = []
+        back = Client(CallbackAPIVersion.VERSION2, "gateway", clean_session=False)
+        back.on_message = lambda _client, _data, message: got.append(int(message.payload))
+        back.connect("127.0.0.1", port)
+        back.loop_start()
+        until = time.monotonic() + 60
+        while len(got) < 200 and time.monotonic() < until:
+            time.sleep(0.05)
+        back.disconnect()
+        back.loop_stop()
+        assert sorted(got) == list(range(200))
+    finally:
+        broker.stop()
+
+
+def test_no_password_stands_on_a_command_line() -> None:
+    text = "".join(
+        (DEPLOY / name).read_text() for name in ("compose.yaml", "prepare-trial.sh", "gaussveil-gateway.service")
+    )
+    assert "-P " not in text.replace("printf -- '-u %s\\n-P %s\\n'", "")
+    assert "mosquitto_passwd -b" not in text
+
+
+def test_what_is_private_is_on_no_network_of_the_readers() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert not set(services["gateway"]["networks"]) & set(services["subscriber"]["networks"])
+    assert {service["restart"] for service in services.values() if "restart" in service} == {"unless-stopped"}
+
+
 def test_compose_and_dockerfile_are_sound() -> None:
     """Where there is no docker: every name that is used is declared, nobody is root, nothing is privileged."""
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

@@ -12,7 +12,7 @@ from gaussveil.cli.files import check_targets, read_json, reserved
 from gaussveil.cli.options import Json, Relation
 from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, digits, print_json, print_line, print_table, tell
 from gaussveil.errors import FormatError, ParameterError
-from gaussveil.files import printable
+from gaussveil.files import PRIVATE, printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Adjacency, Charge, Ledger
@@ -60,7 +60,9 @@ def new(
 
     terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": _relation(adjacency, unit), "rule": rule}
     terms |= {"plan": _read_plan(plan) if plan is not None else [], "filter": filter_name, "order": order}
-    Ledger.check_terms(account, **terms)  # before the file is made, so that a bad budget leaves none behind
+    Ledger.check_terms(account, **terms)[
+        0
+    ].require_usable()  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)
     statement = book.statement(account)
@@ -202,7 +204,7 @@ def export(
 
     check_targets(out, ledger=ledger, force=True)
     text = (account_csv if table == "csv" else account_json)(Ledger(ledger), account)
-    with reserved(out) as stream:
+    with reserved(out, mode=PRIVATE) as stream:  # an account's history is the owner's
         stream.write(text.encode())
     tell({"account": account, "out": str(out), "format": table}, [f"wrote {out}"], json=json)
 

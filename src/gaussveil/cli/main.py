@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from gaussveil.cli.missing import AllMissing, refuse_former
-from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, exit_code, print_error
+from gaussveil.cli.output import BAD_INPUT, EXIT_CODE_HELP, OUR_FAULT, exit_code, print_error, print_unexpected
 from gaussveil.errors import GaussveilError, SourceError
 
 LARGE_MATRICES = ("gp", "sketch")
@@ -164,3 +164,6 @@ def main() -> None:
         # A file that could not be written or read by a command: the path and the system's own words suffice.
         print_error(SourceError.code, f"{error.filename or 'file'}: {error.strerror or error}")
         sys.exit(BAD_INPUT)
+    except Exception as error:  # of a library, or a mistake of ours: never a traceback, never a code that is an answer
+        print_unexpected(error)
+        sys.exit(OUR_FAULT)

@@ -15,7 +15,7 @@ from gaussveil.cli.files import CERTIFICATE_BYTES, check_ending, check_targets, 
 from gaussveil.cli.output import digits, print_json, tell
 from gaussveil.cli.tables import Engine, TableAddress, local_file, open_table
 from gaussveil.errors import ParameterError
-from gaussveil.files import csv_text
+from gaussveil.files import PRIVATE, csv_text
 from gaussveil.report.number_files import encode_columns
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def classify(
     best = shares.argmax(axis=1)
     columns = dict(zip(released.columns, values.T))
     columns |= {released.label: np.array([str(released.classes[k]) for k in best]), "probability": shares.max(axis=1)}
-    with reserved(out, 64 * values.size + 128 * len(values)) as stream:
+    with reserved(out, 64 * values.size + 128 * len(values), PRIVATE) as stream:  # rows of the table
         stream.write(encode_columns(columns, out.suffix.lower()))
     tell({"out": str(out), "rows": len(values)}, [f"wrote {out}: the classes of {len(values)} rows"], json=json)
 

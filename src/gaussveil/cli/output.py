@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -16,6 +18,8 @@ from gaussveil.errors import GaussveilError, LedgerError, NumericalError, Privac
 from gaussveil.files import json_values, printable
 
 DONE, NO, BAD_INPUT, UNDECIDED, REFUSED, LEDGER = range(6)
+OUR_FAULT = 70
+UNEXPECTED = "GV900"
 
 EXIT_CODE_HELP = "Exit codes: 0 done or yes, 1 no, 2 bad input, 3 undecided, 4 refused, 5 ledger (docs/exit-codes.md)."
 
@@ -38,6 +42,26 @@ def exit_code(error: GaussveilError) -> int:
 def print_error(code: str, message: str) -> None:
     """Print one plain line on stderr, ``error GV105: ...``: easy to read, easy to match."""
     print(printable(f"error {code}: {message}"), file=sys.stderr)
+
+
+def print_unexpected(error: BaseException) -> None:
+    """Say in one sentence that we made a mistake, and write what happened into a file that the owner alone can read.
+
+    The words of an unexpected error may hold values of the data, so that none of them is printed.
+    """
+    kind = type(error).__name__
+    if isinstance(error, MemoryError):
+        print_error(UNEXPECTED, "there is not enough memory for this; what was debited by now counts as spent")
+        return
+    handle, name = tempfile.mkstemp(prefix="gaussveil-report-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.write("PRIVATE: this report may hold values of the data.\n\n")
+        stream.writelines(traceback.format_exception(error))
+    print_error(
+        UNEXPECTED,
+        f"gaussveil made a mistake ({kind}); what was debited by now counts as spent. What happened is told in {name}, "
+        "which only you can read and which may hold values of the data",
+    )
 
 
 def print_json(answer: Mapping[str, object]) -> None:

@@ -283,6 +283,11 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
+        except UnicodeDecodeError as error:  # where SQLite quotes a byte of a damaged schema
+            raise LedgerCorruptError(
+                f"the ledger {self.path.name} is damaged (its schema is not text); restore a backup, and count every "
+                "release since the backup as spent"
+            ) from error
         except UnicodeEncodeError:
             raise ParameterError("names and texts of a ledger must be valid Unicode. Got a lone surrogate.") from None
 

@@ -21,12 +21,17 @@ import numpy as np
 from gaussveil import checks
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.cumulants import cumulants, log_chernoff
+from gaussveil.errors import ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss
 from gaussveil.spectrum.roots import brent, lowest
 from gaussveil.typing import Floats
 
 FILTERS = ("auto", "mean-shift", "renyi")
 ROUNDING = 1 + 1e-11  # K itself is good to better than this
+
+
+LEAST_SAMPLER_ERROR = 2.0**-111
+"""Total variation between one number of Gaussian noise and its law is not less, whatever its scale."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,16 @@ class Budget:
     def sampler_cap(self) -> float:
         """Largest sum of sampler errors: share * delta / (1 + e^epsilon)."""
         return self.sampler_share * self.delta / (1 + math.exp(self.epsilon))
+
+    def require_usable(self) -> Budget:
+        """Refuse a budget that no noise of ours could ever be charged to; say the largest epsilon that can be used."""
+        if self.sampler_cap >= LEAST_SAMPLER_ERROR:
+            return self
+        largest = math.log(self.sampler_share * self.delta / LEAST_SAMPLER_ERROR - 1)
+        raise ParameterError(
+            f"epsilon must be at most {math.floor(10 * largest) / 10:g} at delta {self.delta:g}, or no release could "
+            f"pay for the error of its noise's sampler. Got {self.epsilon:g}."
+        )
 
     @property
     def ideal_delta(self) -> float:
