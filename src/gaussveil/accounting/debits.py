@@ -170,13 +170,15 @@ def transaction(
     release_id: str | None = None,
     repeatable: bool = False,
     at_once: bool = False,
+    value: bytes | None = None,
 ) -> Iterator[OpenDebit]:
     """Open a release: refuse it, or debit it durably and let the block draw.
 
     Without an account nothing is recorded and the certificate says so. The same `release_id` is debited once; it can
     be drawn once, unless the caller vows with `repeatable` that a second draw gives the very same value (noise keyed
     by the id). A block that raises after the draw began leaves the entry debited. A block that draws `at_once` lets one
-    commit serve the debit and the beginning of the draw: it stays debited even if nothing is drawn.
+    commit serve the debit and the beginning of the draw: it stays debited even if nothing is drawn. Where what will be
+    released is known and kept already, `value` binds the entry to it: the id pays for no other.
     """
     release_id = release_id if release_id is not None else _GIVEN_ID.get()
     if release_id is not None and not isinstance(release_id, str):
@@ -197,6 +199,7 @@ def transaction(
                 guarantee=draft.guarantee.kind,
                 release_id=release_id,
                 at_once=at_once,
+                value=value,
             )
             known |= {
                 "release_id": debit.id,

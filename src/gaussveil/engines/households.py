@@ -1,10 +1,11 @@
 """One release per household, drawn where the household's rows are, debited once whatever fails in between.
 
 A cluster may run a task twice, and each run would draw noise of its own. So what a worker draws is not yet released: it
-travels to the driver, which alone takes one result per household, debits it under an id that follows from store,
-account, job and household, and stores the value before it gives it away. Every household thus has at most one debit and
-at most one value that anybody saw, whatever crashes (docs/sources.md). After the store was lost nobody knows what was
-seen: the ids are then others, and everything is paid for anew.
+travels to the driver, which alone takes one result per household, stores it, debits it under an id that follows from
+store, account, job and household, and only then gives it away. The debit is bound to the stored value. Every household
+thus has at most one debit and at most one value that anybody saw, whatever crashes (docs/sources.md), and an older copy
+of the store, which lacks a value that was paid for, releases no other in its place. After the store was lost nobody
+knows what was seen: the ids are then others, and everything is paid for anew.
 """
 
 from __future__ import annotations
@@ -116,15 +117,15 @@ class ReleaseStore:
 
 
 def _released(stored: ReleaseStore, account: Account | None, identifier: str, drawn: Drawn | None) -> Release[Any]:
-    """Debit, store, hand out: in this order, so that nothing is seen without a record."""
-    value, note = drawn if drawn is not None else stored.keep(identifier, None)
+    """Store, debit, hand out: in this order, so that nothing is seen without a record, nor another value than paid."""
+    value, note = stored.keep(identifier, drawn)
     certificate = Certificate.from_json(note)
     names = [field.name for field in dataclasses.fields(CertificateDraft)]
     draft = CertificateDraft(**{name: getattr(certificate, name) for name in names})
     # Repeatable: whatever is drawn twice, the store gives the value that came first.
-    with transaction(account, certificate.charge, draft, release_id=identifier, repeatable=True) as debit:
-        first = debit.draw(lambda: stored.keep(identifier, (value, note)))
-    return Release(_array(first[0]), debit.certificate)
+    with transaction(account, certificate.charge, draft, release_id=identifier, repeatable=True, value=value) as debit:
+        kept = debit.draw(lambda: _array(value))
+    return Release(kept, debit.certificate)
 
 
 def _account_of(account: Account | None, household: Any) -> Account | None:

@@ -33,7 +33,7 @@ TERMS = (
 )
 SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may settle
 STATES = ("debited", "drawing", "released", "void")  # events that move an entry; others are notes about it
-SAVED, CONTINUED = "saved", "continued"
+SAVED, CONTINUED, VALUE = "saved", "continued", "value"
 ENTRY = ("charge", "slot", "guarantee", "what", "debited_at", "draws")
 _DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WHERE entry = e.id ORDER BY identity))"
 _COLUMNS = ", ".join(_DRAWS if name == "draws" else f"e.{name}" for name in ENTRY)
@@ -131,6 +131,13 @@ def last_note(connection: sqlite3.Connection, identifier: str) -> tuple[str, str
     query = "SELECT event, detail FROM events WHERE entry = ? AND event IN (?, ?) ORDER BY seq DESC LIMIT 1"
     row = connection.execute(query, (identifier, SAVED, CONTINUED)).fetchone()
     return (str(row[0]), str(row[1])) if row is not None else ("", "")
+
+
+def value_of(connection: sqlite3.Connection, identifier: str) -> str | None:
+    """The seal of the value that an entry is bound to; None where it is bound to none."""
+    query = "SELECT detail FROM events WHERE entry = ? AND event = ? ORDER BY seq LIMIT 1"
+    row = connection.execute(query, (identifier, VALUE)).fetchone()
+    return str(row[0]) if row is not None else None
 
 
 def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:

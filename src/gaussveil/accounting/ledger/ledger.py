@@ -191,12 +191,14 @@ class Ledger(Told):
         guarantee: str = "worst case",
         release_id: str | None = None,
         at_once: bool = False,
+        value: bytes | None = None,
     ) -> Debit:
         """Check and debit in one durable transaction; refused whole if the account cannot afford it.
 
         The same `release_id` debits once: a second call with the same charge, adjacency and kind of guarantee gives the
         entry back in its present state. Under another id, a charge drawn from what the account paid for already is
-        refused. With `at_once` the same transaction says that the draw begins, as `mark_drawing` does.
+        refused. With `at_once` the same transaction says that the draw begins, as `mark_drawing` does. A `value` that
+        is kept already binds the entry to it: under the same id no other is paid for.
         """
         checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
@@ -207,9 +209,10 @@ class Ledger(Told):
             while True:
                 known = self._known(name, charge, adjacency, guarantee, identifier) if release_id is not None else None
                 if known is not None:
+                    self._bind(known, value)
                     return known
                 prepared = self._prepared(name, charge, adjacency)
-                made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what, at_once))
+                made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what, at_once), value)
                 if made is not None:
                     LOGGER.info("account %s debited, entry %s", name, identifier)
                     return made
@@ -255,7 +258,13 @@ class Ledger(Told):
         return _Prepared(offer(terms, charge, adjacency), changes, used)
 
     def _debited(
-        self, prepared: _Prepared, name: str, charge: Charge, adjacency: Adjacency, about: tuple[str, str, str, bool]
+        self,
+        prepared: _Prepared,
+        name: str,
+        charge: Charge,
+        adjacency: Adjacency,
+        about: tuple[str, str, str, bool],
+        value: bytes | None,
     ) -> Debit | None:
         """Check and debit; None if the account changed meanwhile, so that it must be prepared again."""
         identifier, guarantee, what, at_once = about
@@ -280,11 +289,28 @@ class Ledger(Told):
             records.insert_entry(connection, row, charge)
             said = journal.debited(connection, name, identifier)
             line = journal.anchor(connection, identifier, record_event(connection, name, identifier, "debited", said))
+            if value is not None:
+                record_event(connection, name, identifier, journal.VALUE, records.sealed(connection, value))
             if at_once:
                 records.enter(connection, identifier, "drawing")
                 record_event(connection, name, identifier, "drawing")
             terms = replace(prepared.offer.after, adjacency=adjacency)
             return Debit(identifier, "drawing" if at_once else "debited", made_at, terms, line, created=True)
+
+    def _bind(self, known: Debit, value: bytes | None) -> None:
+        """Hold a value that is to be released under a debit of before against the one that it paid for."""
+        if value is None:
+            return
+        with self._database.writing() as connection:
+            seal, bound = records.sealed(connection, value), journal.value_of(connection, known.id)
+            if bound is None and known.state in ("debited", "drawing"):  # its process died before anything was kept
+                record_event(connection, known.terms.name, known.id, journal.VALUE, seal)
+            elif bound != seal:
+                raise LedgerStateError(
+                    f"the release {known.id!r} was paid for another value, which is not kept any more: what kept it "
+                    "is an older copy. Restore the newer one, or release under a new name, which is paid anew; "
+                    "nothing was released or spent"
+                )
 
     def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency) -> None:
         """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
