@@ -129,7 +129,7 @@ def run_town(
     spent = _spending(book, [certificate for _, certificate in named])
     releases = TownReleases(
         source=source,
-        repeatable=generator is not None and not generator.is_secure,
+        repeatable=generator is not None and not generator.is_trusted,
         profile=profile.value,
         forecasts=tuple(one.value for one in evenings.releases),
         model=mixture.model_,

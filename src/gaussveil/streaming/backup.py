@@ -22,8 +22,9 @@ from pathlib import Path
 from gaussveil.accounting import Certificate, Ledger
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, replacing, write_whole
+from gaussveil.streaming.mark import RESTORED
 from gaussveil.streaming.meters import read_meters
-from gaussveil.streaming.service import RESTORED, mark_beside
+from gaussveil.streaming.service import mark_beside
 from gaussveil.streaming.state import StreamState, read_state
 
 FORMAT = "gaussveil backup"

@@ -26,6 +26,7 @@ from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_fleet import MeterFleet
 from gaussveil.streaming.gateway import COUNTED, LARGEST_SEQUENCE, REASONS, Answer, Gateway, Message
+from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import check_name
 from gaussveil.streaming.state import StreamMemory
 from gaussveil.typing import Floats, Integers
@@ -42,6 +43,7 @@ class _FleetState(StreamMemory):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.mark: Mark | None = None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -53,6 +55,8 @@ class _FleetState(StreamMemory):
     def close(self) -> None:
         """Let another process have it."""
         os.close(self._lock)
+        if self.mark is not None:
+            self.mark.close()
 
 
 class FleetGateway(Gateway):
@@ -74,6 +78,8 @@ class FleetGateway(Gateway):
         self.broken, self.longest_jump = False, longest_jump
         self.missing = "substitute"  # who has sent nothing counts as that, and a sum goes out without him
         self._file = self.state.folder / "fleet.json"
+        self._mark = self.state.folder.with_name(self.state.folder.name + ".started")
+        self._saves = 0
         self._open: dict[int, Floats] = {}
         self._newest = -1
         try:
@@ -95,6 +101,7 @@ class FleetGateway(Gateway):
             check_name(one)
         self.name, self.patience = name, checks.whole("patience", patience)
         self.fleet, self.state.identity, self._confirmed = fleet, os.urandom(16).hex(), 0
+        self.state.mark = Mark.claim(self._mark, self.state.identity, (0, 0), anew=False, fresh=True)
         self._rows = {meter: row for row, meter in enumerate(meters)}
         fleet.open()
         self._save()
@@ -212,7 +219,9 @@ class FleetGateway(Gateway):
         return np.full(count, row), numbers, np.asarray(message.values[:count], np.float64)
 
     def _save(self) -> None:
+        self._saves += 1
         record = {
+            "saves": self._saves,
             "name": self.name,
             "identity": self.state.identity,
             "patience": self.patience,
@@ -223,6 +232,8 @@ class FleetGateway(Gateway):
             "fleet": self.fleet.to_record(),
         }
         write_whole(self._file, json.dumps(record, allow_nan=False), PRIVATE)
+        if self.state.mark is not None:
+            self.state.mark.note((self._saves, 0))
 
     def _load(self) -> None:
         try:
@@ -232,8 +243,10 @@ class FleetGateway(Gateway):
             self.fleet, self.name, self.patience = fleet, str(record["name"]), int(record["patience"])
             self.state.identity, self._confirmed = str(record["identity"]), int(record["confirmed"])
             self._rows = {str(meter): row for row, meter in enumerate(record["meters"])}
-            self._newest = int(record["newest"])
+            self._newest, self._saves = int(record["newest"]), int(record.get("saves", 0))
             for period, table in record["open"].items():
                 self._open[int(period)] = np.frombuffer(base64.b64decode(table)).reshape(len(self._rows)).copy()
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(f"{self._file} is not the state of a fleet: {type(error).__name__}") from error
+        fresh = self._saves == 0  # of an earlier version, which made no mark
+        self.state.mark = Mark.claim(self._mark, self.state.identity, (self._saves, 0), anew=False, fresh=fresh)

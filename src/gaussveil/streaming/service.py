@@ -6,13 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
-from gaussveil.errors import AssumptionError, SourceError
-from gaussveil.files import PRIVATE, write_whole
+from gaussveil.errors import AssumptionError
 from gaussveil.streaming.gateway import LONGEST_JUMP, Gateway, Missing
+from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import read_meters
 from gaussveil.streaming.state import Reset, StreamState
-
-RESTORED = "restored"  # begins the mark of a state that comes from a backup
 
 
 def open_gateway(
@@ -40,7 +38,7 @@ def open_gateway(
         )
     state = StreamState.open(place, meters, reset_from=reset_from)
     try:
-        _claim(mark, state.identity, anew=reset_from is not None)
+        state.mark = Mark.claim(mark, state.identity, state.progress, anew=reset_from is not None, fresh=fresh)
     except BaseException:
         state.abandon()
         if fresh:
@@ -53,29 +51,3 @@ def open_gateway(
 def mark_beside(meters_file: Path) -> Path:
     """The file that names the state of these meters."""
     return meters_file.with_name(meters_file.name + ".started")
-
-
-def _claim(mark: Path, identity: str, *, anew: bool) -> None:
-    """Tie the meters to their one state: of two that begin at once, one is refused."""
-    part = write_whole(mark.with_name(f"{mark.name}.{identity}"), identity, PRIVATE)
-    try:
-        if anew:
-            os.replace(part, mark)
-        else:
-            os.link(part, mark)  # fails where it is there already
-    except FileExistsError:
-        found = mark.read_text(errors="replace")  # damaged, it is another one
-        if found == "":  # of an earlier version
-            os.replace(part, mark)
-        elif found.startswith(RESTORED):
-            raise AssumptionError(
-                f"this state was {found}, and what was answered since is not known. Reset from a sequence number that "
-                "was never answered: filters and noise then start anew together."
-            ) from None
-        elif found != identity:
-            raise SourceError(
-                "these meters are served from another state folder: two would answer one reading with two noises. "
-                "Name that folder, or reset from a sequence number that was never answered."
-            ) from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ from gaussveil.errors import FormatError, ParameterError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.noise.stream_filter import FilterBank
 from gaussveil.streaming.drawn import REGISTERS, Drawn, frame_follows, frames_in
+from gaussveil.streaming.mark import Mark, Progress
 from gaussveil.streaming.meter_arrays import NOT_STARTED, MeterArrays
 from gaussveil.streaming.meters import Meter
 
@@ -83,7 +84,13 @@ class StreamState(StreamMemory):
         self.identity = os.urandom(16).hex()
         self.generation = 0
         self.retired: dict[tuple[str, str], int] = {}
+        self.mark: Mark | None = None  # outside the folder: what a copy of the folder does not carry
         self._lock, self._log, self._committed, self._written = lock, CLOSED, CLOSED, 0
+
+    @property
+    def progress(self) -> Progress:
+        """How far the state has come: the number of its checkpoint, and the length of the log since."""
+        return self.generation, self._written
 
     @classmethod
     def exists(cls, folder: str | os.PathLike[str]) -> bool:
@@ -159,6 +166,8 @@ class StreamState(StreamMemory):
                 (self.folder / name).unlink(missing_ok=True)
         self.generation, self._log, self._written = generation, log, 0
         self._committed = os.open(self.folder / f"committed-{generation}", os.O_WRONLY)
+        if self.mark is not None:
+            self.mark.note(self.progress)
 
     def close(self) -> None:
         """Checkpoint and let go of the folder."""
@@ -171,6 +180,8 @@ class StreamState(StreamMemory):
         if self._lock != CLOSED:
             os.close(self._lock)
             self._lock = CLOSED
+        if self.mark is not None:
+            self.mark.close()
 
     def _let_go(self) -> None:
         for handle in (self._log, self._committed):
@@ -213,6 +224,8 @@ class StreamState(StreamMemory):
     def _note_committed(self) -> None:
         """Without a sync: it outlives the process, and after a loss of power it says less, never more."""
         os.pwrite(self._committed, _committed(self.generation, self._written), 0)
+        if self.mark is not None:
+            self.mark.note(self.progress)
 
 
 def read_state(folder: str | os.PathLike[str]) -> Stored:
