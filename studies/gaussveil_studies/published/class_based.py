@@ -72,7 +72,7 @@ def descent(
         steps += 1
     noise = _to_budget(np.linalg.inv(inverses) - spreads, size * rho)
     descended = float(np.max(surrogates(centres, inverses, ordered)))
-    scaled = float(np.max(surrogates(centres, np.linalg.inv(spreads + noise), ordered)))
+    scaled = float(np.max(surrogates(centres, np.asarray(np.linalg.inv(spreads + noise), dtype=np.float64), ordered)))
     return Descent(noise, steps, white, descended, scaled)
 
 
