@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import dp_accounting
 import mpmath as mp
@@ -166,3 +168,43 @@ def test_renyi_divergences_agree_with_another_accountant() -> None:
     assert Accountant().add(Gaussian(noise_multiplier=2.0)).renyi(3.0) == pytest.approx(3 / 8, rel=1e-12)
     with pytest.raises(ParameterError, match="order must be"):
         run.renyi(1.0)
+
+
+def mean_shift_delta(shift: float, epsilon: float) -> float:
+    first, second = shift / 2 - epsilon / shift, -shift / 2 - epsilon / shift
+    return float(mp.ncdf(first) - mp.exp(epsilon) * mp.ncdf(second))
+
+
+@pytest.mark.parametrize("steps", [1, 9])
+def test_where_every_record_takes_part_a_replaced_one_moves_the_sum_by_two_clipping_norms(steps: int) -> None:
+    """At rate 1 the batch is everything: a closed form, which rates just below 1 approach."""
+    for relation, distance in (("add or remove", 1.0), ("replace", 2.0)):
+        wanted = mean_shift_delta(distance / 4.0 * math.sqrt(steps), 0.5)
+        whole = Accountant(relation).add(DPSGD(noise_multiplier=4.0, sampling_rate=1.0), steps)
+        almost = Accountant(relation).add(DPSGD(noise_multiplier=4.0, sampling_rate=1.0 - 1e-6), steps)
+        assert whole.delta(0.5) == pytest.approx(wanted, rel=1e-9, abs=0.0)
+        assert almost.delta(0.5) == pytest.approx(wanted, rel=1e-3, abs=0.0)
+
+
+@pytest.mark.parametrize("relation", ["add or remove", "replace"])
+@pytest.mark.parametrize("rate", [None, 0.02, 1.0])
+def test_the_command_says_what_python_says(relation: str, rate: float | None) -> None:
+    step = Gaussian(noise_multiplier=4.0) if rate is None else DPSGD(noise_multiplier=4.0, sampling_rate=rate)
+    run = Accountant(relation).add(step, 5)
+    options = ["--steps", "5", "--json"]
+    options += ["--replace"] * (relation == "replace")
+    options += [] if rate is None else ["--sampling-rate", str(rate)]
+
+    def said(*words: str) -> dict[str, Any]:
+        result = CliRunner().invoke(app, ["accountant", *words, *options])
+        assert result.exit_code == 0, result.output
+        answer: dict[str, Any] = json.loads(result.output)
+        return answer
+
+    assert said("--noise-multiplier", "4", "--delta", "1e-5")["epsilon"] == run.epsilon(1e-5)
+    assert said("--noise-multiplier", "4", "--epsilon", "0.5")["delta"] == run.delta(0.5)
+    assert said("--sigma", "8", "--l2-sensitivity", "2", "--epsilon", "0.5")["delta"] == run.delta(0.5)
+    open_noise = dataclasses.replace(step, noise_multiplier=None)
+    noise = calibrate(open_noise, steps=5, epsilon=2.0, delta=1e-5, relation=relation)
+    found = said("--epsilon", "2", "--delta", "1e-5")
+    assert (found["mechanism"], found["noise_multiplier"]) == (type(step).__name__, noise)

@@ -17,7 +17,7 @@ from gaussveil.accounting import Charge
 from gaussveil.accounting.composition import Composition, sampler_delta
 from gaussveil.errors import AssumptionError, ParameterError
 from gaussveil.spectrum import GaussianPair, PrivacyLoss, compose
-from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
+from gaussveil.spectrum.profiles import ApproximatePoint, Laplace, PoissonSubsampled, RandomisedResponse
 
 
 def mean_shift_delta(energy: float, epsilon: float) -> float:
@@ -269,3 +269,12 @@ def test_nothing_that_was_spent_can_be_taken_back(count: int) -> None:
     charge = Charge(GaussianPair.mean_shift(0.3))
     with pytest.raises(ParameterError, match="whole number"):
         Composition.of([(charge, 3), (charge, count)], symmetric=False)
+
+
+def test_a_chernoff_bound_pays_for_the_mass_beyond_its_cumulants() -> None:
+    """At an epsilon where the exponent is nothing, what remains is the mass of infinite loss, times 1 + e^epsilon."""
+    lost = 1e-9
+    composition = total(Charge(ApproximatePoint(0.1, lost), count=4), symmetric=True)
+    for epsilon in (5.0, 8.0):
+        assert 4 * lost <= composition._chernoff(epsilon)
+        assert composition._chernoff(epsilon) <= 4 * lost * (1 + math.exp(epsilon)) * (1 + 1e-6) + 1e-30

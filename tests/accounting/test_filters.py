@@ -261,3 +261,13 @@ def test_the_cap_of_a_renyi_filter_is_rounded_down(order: float) -> None:
                 exact = s * mpf(epsilon) + mp.log(ideal) - s * mp.log(s) + (1 + s) * mp.log(1 + s)
                 size = s * mpf(epsilon) + abs(mp.log(ideal)) + 20
                 assert exact - 1e-14 * size <= mpf(budget.renyi_cap(order)) <= exact
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_mass_that_no_cumulant_holds_is_paid_from_the_samplers_share(symmetric: bool) -> None:
+    """Of an approximate point delta itself is left out of K: as often as it is used."""
+    budget, lost = Budget(3.0, 1e-3), 1e-9
+    charges = [(Charge(ApproximatePoint(0.1, lost), count=3, sampler_error=1e-10), 2)]
+    found = renyi_usage(budget, 2.0, charges, symmetric=symmetric)
+    assert found.sampler_used == pytest.approx(2 * (3 * lost + 1e-10) / budget.sampler_cap, rel=1e-6, abs=0.0)
+    assert 0.0 < found.used < 1.0

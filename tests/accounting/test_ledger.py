@@ -6,8 +6,10 @@ import csv
 import json
 import math
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -395,3 +397,37 @@ def test_tiny_losses_do_not_refill_an_account(ledger: Ledger) -> None:
     assert before is not None
     assert after is not None
     assert after - before == pytest.approx(0.0325 / Budget(1.0, 1e-6).renyi_cap(25.0), rel=1e-3)
+
+
+class Interleaved(Ledger):
+    """A ledger that lets others act between what a debit computes and what it writes."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency) -> Any:
+        found = super()._prepared(name, charge, adjacency)
+        act, self.meanwhile = self.meanwhile, None
+        if act is not None:
+            act()
+        return found
+
+
+def test_what_others_debit_meanwhile_counts_though_the_sum_was_forgotten(ledger: Ledger, account: Account) -> None:
+    """Voiding makes the account add up its entries anew: a sum from before another's debit must not be used."""
+    most = Budget(3.0, 1e-5).mean_shift_cap()
+    third = shift(math.sqrt(0.4 * most))
+
+    def voided() -> None:
+        ledger.void(ledger.debit("homes", shift(0.01), HOME).id, "cancelled")
+
+    def others() -> None:
+        ledger.debit("homes", third, HOME)
+        voided()
+
+    ledger.debit("homes", third, HOME)
+    voided()
+    own = Interleaved(ledger.path)
+    own.meanwhile = others
+    with pytest.raises(BudgetExceededError):
+        own.debit("homes", third, HOME)
+    assert ledger.statement("homes").spent_delta <= 1e-5

@@ -20,7 +20,7 @@ from gaussveil.errors import (
     ShapeError,
 )
 from gaussveil.noise import GaussianNoise, SeededGenerator
-from gaussveil.noise.discrete_gaussian import smoothing_total_variation
+from gaussveil.noise.discrete_gaussian import smoothing_error, smoothing_total_variation
 from gaussveil.spectrum.positive_definite import certainly_positive_definite
 
 
@@ -178,7 +178,7 @@ def test_a_matrix_may_colour_the_whole_array_or_its_last_axis() -> None:
     assert np.array_equal(whole.draw(SeededGenerator(1)).ravel(), flat.draw(SeededGenerator(1)))
     rows = GaussianNoise(covariance, shape=(4, 6))
     assert rows.differing == 24
-    assert rows.total_variation == pytest.approx(4 * flat.total_variation, rel=1e-6)
+    assert rows.total_variation == pytest.approx(4 * flat.total_variation, rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize("coloured", [False, True])
@@ -284,3 +284,14 @@ def test_differing_coordinates_alone_pay_for_rounding() -> None:
     assert one_differs.rounding_l2 >= one_differs.grid == 2.0**-20
     assert all_differ.rounding_l2 >= 10 * all_differ.grid
     assert all_differ.rounding_l2 <= 2.0**-20 * (1 + 1e-12)
+
+
+def test_every_draw_adds_its_total_variation() -> None:
+    """Of n white draws n times that of one, and n times the lattice's; of n coloured rows n times that of one row."""
+    one, many = GaussianNoise(3.0, shape=(1,), grid=2.0**-20), GaussianNoise(3.0, shape=(7, 11), grid=2.0**-20)
+    assert one.total_variation >= one.white.total_variation + smoothing_error(4, 1) > 0.0
+    assert many.total_variation / one.total_variation == pytest.approx(77.0, rel=1e-9)
+    covariance = random_covariance(4, 6, 10)
+    row, rows = GaussianNoise(covariance, grid=2.0**-30), GaussianNoise(covariance, shape=(9, 6), grid=2.0**-30)
+    assert row.total_variation > 6 * row.white.total_variation
+    assert rows.total_variation / row.total_variation == pytest.approx(9.0, rel=1e-9)

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as peer
+from scipy.stats import norm
 
 from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.closed_forms import log_delta_mean_shift
 from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
 from gaussveil.spectrum.subsampled.composed import composed
+from gaussveil.spectrum.subsampled.contour import Contour, Gaussians, Parts, saddle
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -287,3 +289,26 @@ def test_few_steps_that_count_are_private_and_enclosed(full: bool) -> None:
         assert ends.relative_width < 1e-9
         assert ends.log_lower <= found.log_delta(epsilon) <= ends.log_upper + 1e-9
         assert found.enclose(epsilon * (1 - 1e-9)).log_lower > goal
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("noise", [0.4, 2.0])
+def test_what_a_window_leaves_out_is_counted_to_its_size(noise: float, replace: bool) -> None:
+    """The probability beyond the window, by quadrature, is the bound for the worse density, and every step adds it."""
+    step = Step(noise, 0.01, replace)
+    cap = step.cap(math.log(1e-9))
+    z = np.linspace(-25.0, 25.0, 500001)
+    inside = norm.cdf((cap - z) / step.edge) * (norm.cdf((cap + z) / step.edge) if replace else 1.0)
+    moved = norm.pdf(z - 1.0 / noise)  # where the record takes part for certain
+    left = float(np.trapezoid(moved * (1.0 - inside), z))
+    bound = math.exp(step.left_out(cap))
+    assert left * (1 - 1e-6) <= bound <= 2.5 * left
+    parts = Parts(((step, 30),), Gaussians(*(np.zeros(0) for _ in range(4)))).windowed(-12.0)
+    each = math.exp(step.left_out(parts.cap(step)))
+    assert parts.left_out == pytest.approx(30 * each, rel=1e-12, abs=0.0)
+    line = Contour(parts, saddle(parts, 0.5))
+    nodes = line.nodes(np.linspace(0.0, 6.0, 121), 0.05)
+    value, _, error = nodes.log_delta(0.5)
+    assert nodes.left_out == parts.left_out > 0.0
+    more = nodes._replace(left_out=parts.left_out + 0.1 * math.exp(value)).log_delta(0.5)
+    assert more[2] - error == pytest.approx(0.1, rel=1e-9)  # of delta, relatively

@@ -6,8 +6,9 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +233,26 @@ def test_a_full_disk_at_the_first_start_leaves_nothing_that_hinders_the_second(m
     assert os.listdir(tmp_path / "state")
     with opened(tmp_path / "state", meters) as gateway:
         assert outputs(gateway, say("white", 0, 1.0))[0]
+
+
+def test_frames_are_on_the_disk_before_anything_is_said(
+    meters: Meters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a crash of the machine may lose was never published: all of the log was synchronised before an answer."""
+    safe: dict[int, int] = {}  # bytes on the disk, by inode
+
+    def synchronised(file: int, really: Callable[[int], None]) -> None:
+        really(file)
+        status = os.fstat(file)
+        safe[status.st_ino] = status.st_size
+
+    monkeypatch.setattr(os, "fdatasync", partial(synchronised, really=os.fdatasync))
+    monkeypatch.setattr(os, "fsync", partial(synchronised, really=os.fsync))
+    with opened(tmp_path / "state", meters) as gateway:
+        written = 0
+        for first in range(0, 30, 5):
+            assert outputs(gateway, say(meters[0].name, first, *[0.5] * 5))
+            status = log_of(tmp_path / "state").stat()
+            assert status.st_size > written
+            assert safe[status.st_ino] == status.st_size
+            written = status.st_size

@@ -22,9 +22,16 @@ def _whole(text: str | int) -> int:
 
 def accountant(
     noise_multiplier: Annotated[
-        float | None, typer.Option(help="Standard deviation of the noise over the clipping norm; omit it to find it.")
+        float | None,
+        typer.Option(
+            help="Standard deviation of the noise over the clipping norm; without --sampling-rate, over how far a "
+            "neighbour can move the value. Omit it to find it."
+        ),
     ] = None,
-    sampling_rate: Annotated[float, typer.Option(help="Probability that a record takes part in a step.")] = 1.0,
+    sampling_rate: Annotated[
+        float | None,
+        typer.Option(help="DP-SGD: probability that a record takes part in a step; otherwise Gaussian noise."),
+    ] = None,
     steps: Annotated[int, typer.Option(parser=_whole, metavar="<int>", help="Number of steps.")] = 1,
     delta: Annotated[float | None, typer.Option(help="Target delta; prints epsilon.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Target epsilon; prints delta, or with --delta noise.")] = None,
@@ -40,9 +47,11 @@ def accountant(
 ) -> None:
     """Privacy of DP-SGD and of repeated Gaussian noise: epsilon at a delta, delta at an epsilon, or the noise for both.
 
+    With --sampling-rate, be it 1, it is DP-SGD: one record replaced by another moves a sum by two clipping norms.
+
     Example: gaussveil accountant --noise-multiplier 1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
     """
-    from gaussveil.accounting.accountant import DPSGD, Accountant, calibrate
+    from gaussveil.accounting.accountant import DPSGD, Accountant, Gaussian, calibrate
     from gaussveil.accounting.relation import ADD_REMOVE, REPLACE
 
     relation = REPLACE if replace else ADD_REMOVE
@@ -50,8 +59,12 @@ def accountant(
         if noise_multiplier is not None:
             raise ParameterError("--sigma excludes --noise-multiplier, which is sigma over --l2-sensitivity.")
         noise_multiplier = sigma / l2_sensitivity if l2_sensitivity else inf
-    step = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
-    asked: dict[str, object] = {"sampling_rate": sampling_rate, "steps": steps, "relation": relation}
+    step: DPSGD | Gaussian = Gaussian(noise_multiplier=noise_multiplier)
+    if sampling_rate is not None:
+        step = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
+    rate = 1.0 if sampling_rate is None else sampling_rate
+    asked: dict[str, object] = {"mechanism": type(step).__name__, "sampling_rate": rate, "steps": steps}
+    asked["relation"] = relation
     if [noise_multiplier, epsilon, delta].count(None) != 1:
         raise ParameterError("two of noise, --epsilon and --delta must be given: the third is computed.")
     if epsilon is not None and delta is not None:
@@ -73,5 +86,6 @@ def accountant(
         print_json(asked | answer)
         return
     record = "replaced" if replace else "added or removed"
-    title = f"{steps} step{'s' * (steps != 1)} at rate {sampling_rate:g}, one record {record}"
+    kind = "of Gaussian noise" if sampling_rate is None else f"of DP-SGD at rate {sampling_rate:g}"
+    title = f"{steps} step{'s' * (steps != 1)} {kind}, one record {record}"
     print_table(("", "value"), [(name, str(value)) for name, value in answer.items()], title=title)
