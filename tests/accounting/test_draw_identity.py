@@ -76,11 +76,12 @@ def test_a_voided_answer_frees_its_draw(ledger: Ledger, account: Account, draft:
     ledger.check()
 
 
-def test_another_account_has_its_own_draws(ledger: Ledger, account: Account, draft: CertificateDraft) -> None:
+def test_another_account_pays_for_no_second_answer(ledger: Ledger, account: Account, draft: CertificateDraft) -> None:
     other = ledger.open_account("flats", epsilon=1.0, delta=1e-5)
     assert draw_identity(other, QUERY) == draw_identity(account, QUERY)
-    for name in ("homes", "flats"):
-        ledger.debit(name, answer(draw_identity(account, QUERY)), draft.adjacency)
+    ledger.debit("homes", answer(draw_identity(account, QUERY)), draft.adjacency)
+    with pytest.raises(LedgerStateError, match="this very draw"):
+        ledger.debit("flats", answer(draw_identity(account, QUERY)), draft.adjacency)
 
 
 def answer_once(account: Account, draft: CertificateDraft) -> str:

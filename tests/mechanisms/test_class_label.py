@@ -129,7 +129,7 @@ def test_retained_variance_unmasks_a_released_centre() -> None:
 
 
 def test_random_queries_rest_on_their_model(random: ClassLabelNoise) -> None:
-    release = random.release(2, [0.4, 1.5])
+    release = random.release(2, [0.4, 1.5], draw="2026-11-18")
     certificate = release.certificate
     assert isinstance(release.value, list)
     assert certificate.guarantee.kind == "model-based"
@@ -150,13 +150,13 @@ def test_an_account_pays_for_a_random_query_once(tmp_path: Path, random: ClassLa
     mechanism = copy.deepcopy(random)
     mechanism.account = ledger.open_account("home", epsilon=10.0, delta=0.9)
     label, query = mechanism.plan_.labels[0], mechanism.plan_.models.means[0] + 0.1
-    mechanism.release(label, query)
+    mechanism.release(label, query, draw="monday")
     spent = ledger.statement("home").spent_delta
     for again in (mechanism, copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))):
         with pytest.raises(LedgerStateError, match="draw"):
-            again.release(label, query.tolist())
+            again.release(label, query.tolist(), draw="tuesday")
     assert ledger.statement("home").spent_delta == spent
-    mechanism.release(label, query + 0.1)
+    mechanism.release(label, query + 0.1, draw="wednesday")
     assert ledger.statement("home").spent_delta > spent
 
 

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from gaussveil import checks
 from gaussveil.accounting import Adjacency, Release
 from gaussveil.accounting.composition import sampler_delta
+from gaussveil.accounting.names import new_name
 from gaussveil.calibration.class_gradient import Device, LabelModels
 from gaussveil.calibration.class_noise import ClassNoise, Graph, checked_models, design_class_noise, label_edges
 from gaussveil.containers import frame, library_of, like, real_array
@@ -131,9 +132,14 @@ class ClassLabelNoise(Mechanism):
             "no noise was found that keeps the asked delta once drawn on a grid; ask for a larger one."
         )
 
-    def release(self, label: Any, query: Any = None, *, order: Sequence[str] = ()) -> Release[Any]:
+    def release(
+        self, label: Any, query: Any = None, *, order: Sequence[str] = (), draw: str | None = None
+    ) -> Release[Any]:
         """Debit, draw and certify the query of one label; a constant query may be left out.
 
+        A random query protects itself in part, once: `draw` names where its randomness comes from, in public words (the
+        day, the window), and a ledger pays for one release of that name. Without a name the noise alone is counted,
+        which holds however often the query is released.
         Of a Source the one column is taken that stands beside the public columns `order`, sorted by these. Every
         refusal comes before the debit. The certificate names no label.
         """
@@ -146,11 +152,13 @@ class ClassLabelNoise(Mechanism):
         centre = plan.centre_of(position, real_array("query", given))
         to_lattice(centre, plan.noises[position].shape, plan.grid)  # refuses here what could not be drawn later
         size = plan.shifts.shape[1]
-        said = self._said(f"query of one label, {size} coordinates", centre)
+        said = self._said(f"query of one label, {size} coordinates", centre, draw=draw)
         return self._publish(said, lambda: like(given, plan.noises[position].add(centre, self.generator)))
 
-    def release_all(self, labels: Sequence[Any], queries: Any = None) -> Release[Any]:
+    def release_all(self, labels: Sequence[Any], queries: Any = None, *, draw: str | None = None) -> Release[Any]:
         """Debit, draw and certify one row per label, all labels once, in the secret order of `labels`.
+
+        Random queries are of one `draw`, as in `release`.
 
         The rows carry no label, and a frame of queries comes back as one without its index. Neighbours are two orders
         in which two labels of an edge have changed places (K5).
@@ -166,7 +174,7 @@ class ClassLabelNoise(Mechanism):
         for centre in centres:
             to_lattice(centre, plan.noises[0].shape, plan.grid)
         release = self._publish(
-            self._said(f"queries of all {len(rows)} labels", *centres),
+            self._said(f"queries of all {len(rows)} labels", *centres, draw=draw),
             lambda: np.stack([plan.noises[p].add(c, self.generator) for p, c in zip(positions, centres)]),
         )
         rows, library = release.value, library_of(queries)
@@ -229,8 +237,18 @@ class ClassLabelNoise(Mechanism):
             shifts, spreads = math.sqrt(factor) * shifts, factor * spreads
         raise NumericalError("the noise could not be drawn within the asked accuracy; ask for a larger one.")
 
-    def _said(self, released: str, *centres: Floats) -> Plan:
+    def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
         plan = self._planned()
+        if draw is not None:
+            draw = new_name(draw, (), "draw")
+        charge, delta = plan.charge, plan.delta
+        if not plan.models.constant and draw is None:
+            charge, delta = plan.charge_of_noise, plan.delta_of_noise
+            if self.delta is not None and delta > self.delta:
+                raise ParameterError(
+                    f"draw must name where the random query comes from (draw='2026-11-18'), or delta must be at least "
+                    f"{delta:.4g}: without a name the noise alone is counted. Got delta {self.delta:g}."
+                )
         models = "constant queries" if plan.models.constant else "means and covariances of the queries"
         assumptions = [
             f"the labels, their graph and their models ({models}) are "
@@ -240,21 +258,21 @@ class ClassLabelNoise(Mechanism):
                 else "assumed public, though they may come from private records, which this guarantee does not cover"
             ),
             "that the query fits its label's model and is below 2^52 grids is public knowledge",
-            *(() if plan.models.constant else ("a random query is released once: its own spread protects it",)),
+            *_of_the_draw(plan.models.constant, draw),
         ]
         if plan.swap:
             assumptions.append("every label is released exactly once and the rows carry no label")
         return Plan(
-            charge=plan.charge,
+            charge=charge,
             released=released,
             adjacency=Adjacency.label_graph(
                 [(plan.labels[first], plan.labels[second]) for first, second in plan.edges],
                 f"pair of {self.carrier}s that change places" if plan.swap else self.carrier,
             ),
             model=None if plan.models.constant else "Gaussian queries of each label",
-            delta=plan.delta if self.delta is None else self.delta,
+            delta=delta if self.delta is None else self.delta,
             # Two releases of one random query share its randomness: their noise alone is independent.
-            drawn_from=() if plan.models.constant else centres,
+            drawn_from=() if plan.models.constant or draw is None else (f"draw {draw.casefold()}", *centres),
             assumptions=tuple(assumptions),
             parameters={
                 "labels": len(plan.labels),
@@ -268,6 +286,18 @@ class ClassLabelNoise(Mechanism):
                 "noise_covariances": self.noise_covariances_.tolist(),
             },
         )
+
+
+def _of_the_draw(constant: bool, draw: str | None) -> tuple[str, ...]:
+    """What is assumed of random queries."""
+    if constant:
+        return ()
+    if draw is None:
+        return ("the draw of the random query is not named: the noise alone is counted, however often it is released",)
+    return (
+        f"the random query comes from the draw {draw!r}, whose spread protects it once: the ledger pays for one "
+        "release of that name, and nothing else is released of it",
+    )
 
 
 def _unnamed(query: Any) -> Any:

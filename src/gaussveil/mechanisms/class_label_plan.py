@@ -120,7 +120,34 @@ class ClassLabelPlan(Shown):
     @cached_property
     def delta(self) -> float:
         """Rigorous upper end of the worst delta at epsilon, sampler error included."""
-        upper = Composition.of([(self.charge, 1)], symmetric=False).delta_upper(self.epsilon)
+        return self._delta_of(self.charge)
+
+    @cached_property
+    def charge_of_noise(self) -> Charge:
+        """What a release costs that counts on no query's randomness: any number of them, of one draw or several.
+
+        Given what all labels' queries share of their spread, a query is a constant that only its mean tells of its
+        label. So where the spreads are equal the noise alone is counted: N(c_X, C_X) against N(c_Y, C_Y). Where they
+        differ the query itself may be known in the end: its own pair is charged, and N(m_X, C_X) against N(m_Y, C_Y).
+        """
+        first, second = self.edges[:, 0], self.edges[:, 1]
+        drawn = np.stack([np.asarray(noise.continuous_covariance) for noise in self.noises])
+        spreads, means = self.models.covariances, self.models.means
+        if np.all(spreads == spreads[:1]):
+            pair: PrivacyLoss = GaussianPair(self.centres[first], drawn[first], self.centres[second], drawn[second])
+        else:
+            query = GaussianPair(means[first], spreads[first], means[second], spreads[second])
+            noise = GaussianPair(self.shifts[first], drawn[first], self.shifts[second], drawn[second])
+            pair = compose(query, noise)
+        return Charge(compose(pair, pair.reversed()) if self.swap else pair, sampler_error=self.sampler_error)
+
+    @cached_property
+    def delta_of_noise(self) -> float:
+        """The same as `delta`, of `charge_of_noise`."""
+        return self._delta_of(self.charge_of_noise)
+
+    def _delta_of(self, charge: Charge) -> float:
+        upper = Composition.of([(charge, 1)], symmetric=False).delta_upper(self.epsilon)
         return min(1.0, upper * ROUND_UP)
 
     @property

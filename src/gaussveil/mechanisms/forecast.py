@@ -80,11 +80,13 @@ class _ForecastNoise(ClassLabelNoise):
     released: str
     stated: tuple[str, ...]
     known: Mapping[str, object]
+    past: str | None
+    """The public name of the past that a random forecast is drawn from."""
     past_days: tuple[str, ...]
     """What is random is the past, where it is, and forecasts from overlapping pasts share days of it."""
 
-    def _said(self, released: str, *centres: Floats) -> Plan:
-        said = super()._said(released, *centres)
+    def _said(self, released: str, *centres: Floats, draw: str | None = None) -> Plan:
+        said = super()._said(released, *centres, draw=self.past)
         # Centre less noise mean is a household's forecast: these stay with the owner, though they are assumed public.
         shown = {name: value for name, value in said.parameters.items() if name not in _KEPT_BACK}
         return dataclasses.replace(
@@ -308,6 +310,7 @@ class PrivateForecaster(Mechanism):
                 "step_minutes": past.step_minutes,
                 "first_step": str(times[0]),
             },
+            past=None if self.model == PAST_KNOWN else f"past until {past.times[-1]}",
             past_days=() if self.model == PAST_KNOWN else tuple(f"{'|'.join(names)} {day}" for day in days),
         )
         if self.model == PAST_KNOWN:

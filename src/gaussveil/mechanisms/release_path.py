@@ -90,7 +90,7 @@ class Plan(Shown):
     delta: float | None = None
     """The delta to certify where the caller left it to the design."""
     drawn_from: tuple[ArrayLike, ...] = ()
-    """Random quantities that the guarantee counts on, each once: no account pays for a second release of one."""
+    """Random quantities that the guarantee counts on, each once: no ledger pays for a second release of one."""
 
     def _facts(self) -> dict[str, str]:
         return {"released": self.released, "hidden": str(self.adjacency)}
@@ -161,11 +161,8 @@ class Mechanism(ABC):
         draft = self._draft(plan, self._guarantee(plan))
         if _planning.get():
             raise _Planned(plan)
-        # Keyed names of what is drawn from; another account's names tell nothing of these.
-        whose = "" if self.account is None else self.account.name
-        charge = plan.charge.drawn_from(
-            *(accounting.draw_identity(self.account, whose, drawn) for drawn in plan.drawn_from)
-        )
+        # Keyed names of what is drawn from, one for all accounts of a ledger.
+        charge = plan.charge.drawn_from(*(accounting.draw_identity(self.account, drawn) for drawn in plan.drawn_from))
         with accounting.transaction(self.account, charge, draft, at_once=True) as debit:
             value = debit.draw(draw)
         self.certificate_ = debit.certificate

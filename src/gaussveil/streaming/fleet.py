@@ -43,7 +43,6 @@ class _FleetState(StreamMemory):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.mark: Mark | None = None
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

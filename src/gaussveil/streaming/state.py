@@ -45,6 +45,8 @@ class StreamMemory:
 
     identity = ""
     folder = Path()
+    mark: Mark | None = None
+    """What lies outside the folder, so that a copy of the folder does not carry it."""
 
     def __init__(self, meters: Sequence[Meter]) -> None:
         self.meters = tuple(meters)
@@ -84,7 +86,6 @@ class StreamState(StreamMemory):
         self.identity = os.urandom(16).hex()
         self.generation = 0
         self.retired: dict[tuple[str, str], int] = {}
-        self.mark: Mark | None = None  # outside the folder: what a copy of the folder does not carry
         self._lock, self._log, self._committed, self._written = lock, CLOSED, CLOSED, 0
 
     @property

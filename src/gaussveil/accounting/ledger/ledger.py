@@ -25,7 +25,7 @@ from gaussveil.accounting.ledger.database import LOGGER, Database
 from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
 from gaussveil.accounting.ledger.journal import now, record_event
 from gaussveil.accounting.ledger.rules import Offer, Terms, admit, admit_planned, check_adjacency, check_plan, offer
-from gaussveil.accounting.names import listed, new_name, shown
+from gaussveil.accounting.names import listed, new_name
 from gaussveil.errors import LedgerError, LedgerStateError, ParameterError
 from gaussveil.shown import Told
 
@@ -275,7 +275,7 @@ class Ledger(Told):
             unsure = used is None and changes != prepared.changes
             if terms != prepared.offer.before or unsure or records.find_entry(connection, identifier) is not None:
                 return None
-            _refuse_drawn(records.entry_of_draw(connection, number, charge), name)
+            _refuse_drawn(records.entry_of_draw(connection, charge))
             slot = None
             if terms.rule == "planned":
                 slot = admit_planned(terms, records.slots(connection, number), charge)
@@ -318,7 +318,7 @@ class Ledger(Told):
         prepared = self._prepared(name, charge, adjacency)
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
-            _refuse_drawn(records.entry_of_draw(connection, number, charge), name)
+            _refuse_drawn(records.entry_of_draw(connection, charge))
             if terms.rule == "planned":
                 admit_planned(terms, records.slots(connection, number), charge)
             else:
@@ -438,10 +438,10 @@ class Ledger(Told):
             records.check_integrity(connection, self.path.name)
 
 
-def _refuse_drawn(before: str | None, name: str) -> None:
+def _refuse_drawn(before: str | None) -> None:
     if before is not None:
         raise LedgerStateError(
-            f"the account {shown(name)} paid for an answer to this very draw already (entry {before!r}), and a second "
-            "one is not independent of it; nothing was drawn or spent. Draw the query anew, or plan all answers to it "
-            "as one charge"
+            f"the ledger paid for an answer to this very draw already (entry {before!r}), and a second one is not "
+            "independent of it; nothing was drawn or spent. Draw the query anew and name that draw, or plan all "
+            "answers to it as one charge"
         )

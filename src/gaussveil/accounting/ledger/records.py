@@ -164,13 +164,13 @@ def draws_of(connection: sqlite3.Connection, identifier: str) -> tuple[str, ...]
     return tuple(identity for (identity,) in rows)
 
 
-def entry_of_draw(connection: sqlite3.Connection, number: int, charge: Charge) -> str | None:
-    """An entry of the account that pays already for something that the charge was drawn from; None if there is none."""
+def entry_of_draw(connection: sqlite3.Connection, charge: Charge) -> str | None:
+    """An entry of any account that pays for something that the charge was drawn from; None if there is none."""
     query = (
         "SELECT e.id FROM draws d JOIN entries e ON e.id = d.entry "
-        "WHERE d.account = ? AND d.identity = ? AND e.state <> 'void'"
+        "WHERE d.account IN (SELECT id FROM accounts) AND d.identity = ? AND e.state <> 'void'"
     )
-    found = (connection.execute(query, (number, identity)).fetchone() for identity in charge.draw_identities)
+    found = (connection.execute(query, (identity,)).fetchone() for identity in charge.draw_identities)
     return next((row[0] for row in found if row is not None), None)
 
 
