@@ -19,23 +19,37 @@ Gaussian noise, and the Ed25519 signature. What is not: that the program which r
 from __future__ import annotations
 
 import argparse
+import ast
 import base64
 import cmath
+import csv
+import datetime
+import gzip
 import hashlib
+import io
 import itertools
 import json
 import math
+import re
+import struct
 import sys
 import time
+import unicodedata
+import zipfile
+import zlib
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from flint import acb, arb, ctx
 
 SECONDS = 4.0  # of processor time for one certificate
 LARGEST_FILE = 1 << 24
+LARGEST_TABLE = 1 << 28
+TABLES = (".csv", ".gz", ".json", ".npy", ".xlsx", ".parquet", ".arrow")
+NOTE = "certificate.json"
 DEPTH = 32
 LARGEST_COUNT = 2**53
 PATTERNS = 64  # orientations that are enclosed one by one; beyond them a bound over all serves
@@ -63,6 +77,10 @@ PAIR_ALONE = "the pair alone: that the mechanism leads to it is the issuer's wor
 LEADS = "the pair, and the public parameters that lead to it"
 
 
+NUMBERS, ALONE = "numbers and certificate", "certificate alone; no numbers were compared"
+WITHOUT_DIGEST = "certificate alone; it carries no digest of its numbers"
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What was found; `private` tells whether a guarantee is claimed at all."""
@@ -74,6 +92,7 @@ class Verdict:
     signature: str
     private: bool
     basis: str = PAIR_ALONE
+    checked: str = ALONE
 
 
 class Work:
@@ -182,9 +201,10 @@ def check_form(record: dict[str, Any]) -> None:
     if record.get("format") != "gaussveil certificate":
         raise NoCertificate("the file is not a gaussveil certificate")
     version = record.get("version")
-    if type(version) is not int or version not in (1, 2):
+    if type(version) is not int or version not in (1, 2, 3):
         raise Undecided(f"format version {version!r} is unknown to this program")
-    members(record, "the certificate", FIELDS + (" ledger" if version == 2 else ""), "signature")
+    later = {1: "", 2: " ledger", 3: " ledger values"}[version]
+    members(record, "the certificate", FIELDS + later, "signature")
     release = members(record["release"], "release", "id what at mechanism")
     guarantee = members(record["guarantee"], "guarantee", "kind reason")
     for part, names in ((release, "id what at mechanism"), (guarantee, "kind reason")):
@@ -210,9 +230,27 @@ def check_form(record: dict[str, Any]) -> None:
         wanted = f"X: with the {adjacency['unit']}, Y: without it"
     if dominating["orientation"] != wanted:
         raise Refuted("the orientation does not follow from the adjacency")
-    if version == 2 and record["ledger"] is not None:
+    if version == 3:
+        check_values_form(record["values"])
+    if version > 1 and record["ledger"] is not None:
         line = members(record["ledger"], "ledger", "begins line link")
         text(line, "begins"), text(line, "link"), whole(line, "line", -(2**63), 2**63)
+
+
+def check_values_form(value: Any) -> None:
+    """What the certificate says of its numbers: how many, under which names, and their digest."""
+    found = members(value, "values", "form rows columns names sha256")
+    if whole(found, "form", 1, 2**53) != 1:
+        raise Undecided("the digest of the numbers has a form that is unknown to this program")
+    columns, names = whole(found, "columns", 0, 2**53), found["names"]
+    whole(found, "rows", 0, 2**53)
+    digest = text(found, "sha256")
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise NoCertificate("the digest of the numbers is no digest")
+    if names is not None and not (
+        isinstance(names, list) and len(names) == columns and all(isinstance(name, str) for name in names)
+    ):
+        raise NoCertificate("the names of the columns are no list of texts, one for each")
 
 
 def check_adjacency(record: dict[str, Any]) -> dict[str, Any]:
@@ -962,14 +1000,273 @@ def check_signature(record: dict[str, Any], key: bytes | None) -> str:
     return "valid, by the given key" if key is not None else "valid, by the key inside the certificate"
 
 
+# --- released numbers -------------------------------------------------------------------------------------------------
+
+BITS = 44  # to which released numbers are kept: a detour through fifteen digits changes none
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?")
+MISSING = {"", "nan", "-nan", "null", "none", "na", "n/a", "<na>", "nat", "#n/a"}
+INFINITE = {"inf": "inf", "+inf": "inf", "infinity": "inf", "-inf": "-inf", "-infinity": "-inf"}
+Table = list[list[Any]]  # rows of cells
+
+
+def cell_text(value: Any) -> str:
+    """A cell in the form that files and libraries leave as it is."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    word = unicodedata.normalize("NFC", str(value).strip())
+    lowered = word.lower()
+    if lowered in MISSING:
+        return ""
+    if lowered in INFINITE or lowered in ("true", "false"):
+        return INFINITE.get(lowered, lowered)
+    if NUMBER.fullmatch(word):
+        return number_text(float(word))
+    return time_text(word) if TIME.fullmatch(word) else word
+
+
+def number_text(value: float) -> str:
+    """The nearest number of so many bits, in hexadecimal."""
+    try:
+        mantissa, exponent = math.frexp(float(value))
+        near = math.ldexp(round(mantissa * 2**BITS), exponent - BITS) if math.isfinite(mantissa) else mantissa
+    except OverflowError:
+        near = math.inf if value > 0 else -math.inf
+    return "" if math.isnan(near) else (near + 0.0).hex()
+
+
+def time_text(word: str) -> str:
+    """A time without zeros at its end, on the clock of UTC where it names a zone; midnight is the day alone."""
+    found = TIME.fullmatch(word)
+    day, clock, fraction, zone = found.groups() if found else (word, None, None, None)
+    if clock is None:
+        return str(day)
+    try:
+        moment = datetime.datetime.fromisoformat(f"{day}T{clock}")
+        if zone and zone != "Z":
+            shift = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+            moment += -shift if zone[0] == "+" else shift
+    except (ValueError, OverflowError):
+        return word
+    rest = (fraction or "").rstrip("0").rstrip(".") + ("Z" if zone else "")
+    plain = moment.isoformat()
+    return plain + rest if rest else plain.removesuffix("T00:00:00")
+
+
+def digest(names: list[str] | None, rows: Table) -> str:
+    """SHA-256 of one JSON text: the names, then each row."""
+    cells = [[cell_text(cell) for cell in row] for row in rows]
+    return hashlib.sha256(json.dumps([names, *cells], separators=(",", ":")).encode()).hexdigest()
+
+
+def difference(values: dict[str, Any], rows: Table) -> str | None:
+    """In words, what the rows of a file have not in common with those released; None where they are the same."""
+    names, columns = values["names"], values["columns"]
+    width = len(rows[0]) if rows else columns
+    if any(len(row) != width for row in rows):
+        return "its rows have different lengths"
+    if width == columns + 1 and numbers_rows(rows):
+        rows, width = [row[1:] for row in rows], columns
+    if width != columns:
+        return f"it has {width} columns, where {columns} were released"
+    if names is None:
+        bodies = [rows, rows[1:]]
+    else:
+        heads = [unicodedata.normalize("NFC", str(cell).strip()) for cell in rows[0]] if rows else []
+        if sorted(heads) != sorted(names) or len(set(heads)) < len(heads):
+            return "its columns have other names"
+        places = [heads.index(name) for name in names]
+        bodies = [[[row[place] for place in places] for row in rows[1:]]]
+    if any(len(body) == values["rows"] and digest(names, body) == values["sha256"] for body in bodies):
+        return None
+    return "at least one cell was changed"
+
+
+def numbers_rows(rows: Table) -> bool:
+    """Whether the first column has no name, or none of its own, and only numbers the rows."""
+    first = [row[0] for row in rows]
+    return any(
+        [cell_text(cell) for cell in first[start:]] == [cell_text(place) for place in range(len(first) - start)]
+        and (start == 0 or str(first[0]).strip() in ("", "Unnamed: 0", "index"))
+        for start in (0, 1)
+    )
+
+
+def tables_in(name: str, body: bytes) -> list[Table] | None:
+    """The ways to read a file as rows, a header among them; None for formats that this program does not read."""
+    ending = Path(name).suffix.lower()
+    try:
+        if ending == ".gz":
+            return tables_in(Path(name).stem, gzip.decompress(body))
+        if ending == ".csv":
+            return csv_tables(body.decode("utf-8-sig"))
+        if ending == ".json":
+            return json_tables(json.loads(body))
+        if ending == ".npy":
+            return [npy_table(body)]
+        return [sheet_table(body)] if ending == ".xlsx" else None
+    except (ValueError, OSError, EOFError, LookupError, SyntaxError, zlib.error, struct.error, RecursionError):
+        return []
+    except (csv.Error, zipfile.BadZipFile, ElementTree.ParseError):
+        return []
+
+
+def csv_tables(body: str) -> list[Table]:
+    """Rows by every separator; a comma inside numbers is a decimal one where another separator is in use."""
+    found = []
+    for separator in ",;\t|":
+        rows: Table = [row for row in csv.reader(io.StringIO(body, newline=""), delimiter=separator) if row]
+        if separator != ",":
+            rows = [[re.sub(r"^([+-]?\d+),(\d*)$", r"\1.\2", cell) for cell in row] for row in rows]
+        found.append(rows)
+    return found
+
+
+def json_tables(content: Any) -> list[Table]:
+    """Records, columns or rows; and whatever it is, as places and what stands there."""
+    found: list[Table] = []
+    if isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
+        names = list(content[0])
+        if all(list(row) == names for row in content):
+            found.append([names, *([row[name] for name in names] for row in content)])
+    elif isinstance(content, list) and content:
+        found.append([row if isinstance(row, list) else [row] for row in content])
+    elif isinstance(content, dict) and content:
+        columns = [list(one.values()) if isinstance(one, dict) else one for one in content.values()]
+        if all(isinstance(one, list) for one in columns) and len({len(one) for one in columns}) == 1:
+            found.append([list(content), *(list(row) for row in zip(*columns, strict=True))])
+    return [*found, [["place", "value"], *leaves(content, "")]]
+
+
+def leaves(content: Any, place: str) -> Table:
+    """Every number and text of a document with the way to it."""
+    if not isinstance(content, dict | list) or not content:
+        return [[place or "/", json.dumps(content) if isinstance(content, dict | list) else content]]
+    items = content.items() if isinstance(content, dict) else enumerate(content)
+    return [
+        leaf
+        for name, value in items
+        for leaf in leaves(value, f"{place}/{json.dumps(name) if isinstance(name, str) else name}")
+    ]
+
+
+def npy_table(body: bytes) -> Table:
+    """The rows of an .npy file of numbers."""
+    if body[:6] != b"\x93NUMPY":
+        raise ValueError
+    wide = body[6] > 1
+    start = 12 if wide else 10
+    (length,) = struct.unpack_from("<I" if wide else "<H", body, 8)
+    header = ast.literal_eval(body[start : start + length].decode("latin-1"))
+    kinds = {"f8": "d", "f4": "f", "i8": "q", "i4": "i", "u8": "Q", "u4": "I", "b1": "?"}
+    order, kind = header["descr"][0], kinds[header["descr"][1:]]
+    shape = header["shape"]
+    if header["fortran_order"] and len(shape) > 1:
+        raise ValueError
+    count = math.prod(shape)
+    numbers = struct.unpack_from(f"{'>' if order == '>' else '<'}{count}{kind}", body, start + length)
+    width = count // shape[0] if len(shape) > 1 and shape[0] else 1
+    return [list(numbers[place : place + width]) for place in range(0, count, width)]
+
+
+SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+DAYS = {*range(14, 23), *range(45, 48)}  # built-in formats of dates and times
+
+
+def sheet_table(body: bytes) -> Table:
+    """The rows of the first sheet of an Excel file, dates by the formats of their cells."""
+    with zipfile.ZipFile(io.BytesIO(body)) as parcel:
+        if any(one.file_size > LARGEST_TABLE for one in parcel.infolist()):
+            raise ValueError
+        inside = {name: parcel.read(name) for name in parcel.namelist() if name.endswith(".xml")}
+    if any(b"<!DOCTYPE" in one or b"<!ENTITY" in one for one in inside.values()):
+        raise ValueError
+    shared = [
+        "".join(part.text or "" for part in one.iter(f"{SHEET}t"))
+        for one in ElementTree.fromstring(inside.get("xl/sharedStrings.xml", b"<none/>")).iter(f"{SHEET}si")
+    ]
+    days = day_styles(inside.get("xl/styles.xml", b"<none/>"))
+    sheets = sorted(name for name in inside if name.startswith("xl/worksheets/sheet"))
+    rows: Table = []
+    for row in ElementTree.fromstring(inside[sheets[0]]).iter(f"{SHEET}row"):
+        cells: dict[int, Any] = {}
+        for cell in row.iter(f"{SHEET}c"):
+            letters = re.match("[A-Z]+", cell.get("r", ""))  # where a cell says no place, it stands beside the last one
+            places = [
+                (ord(letter) - 64) * 26**power for power, letter in enumerate(letters[0][::-1] if letters else "")
+            ]
+            cells[sum(places) - 1 if places else max(cells, default=-1) + 1] = sheet_cell(cell, shared, days)
+        rows.append([cells.get(place) for place in range(max(cells, default=-1) + 1)])
+    width = max(map(len, rows), default=0)
+    return [row + [None] * (width - len(row)) for row in rows]
+
+
+def day_styles(body: bytes) -> set[int]:
+    """The places of cell formats that show a day or a clock."""
+    styles = ElementTree.fromstring(body)
+    own = {
+        int(one.get("numFmtId", "0"))
+        for one in styles.iter(f"{SHEET}numFmt")
+        if re.search("[ymdhs]", re.sub(r'"[^"]*"|\[[^\]]*\]|\\.', "", one.get("formatCode", "").lower()))
+    }
+    formats = styles.find(f"{SHEET}cellXfs")
+    listed = [] if formats is None else [int(one.get("numFmtId", "0")) for one in formats]
+    return {place for place, one in enumerate(listed) if one in DAYS | own}
+
+
+def sheet_cell(cell: ElementTree.Element, shared: list[str], days: set[int]) -> Any:
+    """A text, truth value, number or time."""
+    kind, value = cell.get("t", "n"), cell.findtext(f"{SHEET}v")
+    if kind == "inlineStr":
+        return "".join(part.text or "" for part in cell.iter(f"{SHEET}t"))
+    if value is None:
+        return None
+    if kind == "s":
+        return shared[int(value)]
+    if kind == "b":
+        return value == "1"
+    if kind != "n":
+        return value
+    if int(cell.get("s", "0")) not in days:
+        return float(value)
+    moment = datetime.datetime(1899, 12, 30) + datetime.timedelta(microseconds=round(float(value) * 86400e3) * 1000)
+    return moment.isoformat()
+
+
+def check_numbers(record: dict[str, Any], tables: dict[str, bytes]) -> tuple[str, list[str], list[str]]:
+    """What was checked, what is false and what is open, in words."""
+    if record["version"] < 3:
+        return WITHOUT_DIGEST, [], [f"{name} was compared with nothing: no digest is there" for name in tables]
+    false, unread = [], []
+    for name, body in tables.items():
+        found = tables_in(name, body)
+        if found is None:
+            unread.append(f"{name} is of a format that this program does not read: CSV has the same digest")
+            continue
+        words = [difference(record["values"], rows) for rows in found] or ["it holds no table"]
+        if None not in words:
+            false.append(f"the numbers of {name} are not those that the certificate was issued for: {words[0]}")
+    compared = [name for name in tables if not any(line.startswith(f"{name} is of") for line in unread)]
+    return (f"{NUMBERS} ({', '.join(compared)})" if compared else ALONE), false, unread
+
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 
-def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECONDS) -> Verdict:
-    """Verdict on the bytes of a certificate file; with a key (32 bytes) it must be signed by that."""
+def verify(
+    body: bytes, public_key: bytes | None = None, seconds: float = SECONDS, tables: dict[str, bytes] | None = None
+) -> Verdict:
+    """Verdict on the bytes of a certificate file; with a key (32 bytes) it must be signed by that.
+
+    The bytes of `tables`, by the names of their files, must hold the numbers that were released.
+    """
     work = Work(seconds)
     refuted, open_questions, malformed = [], [], []
-    lower, upper, signature, private, basis = 0.0, 1.0, "none", False, Verdict.basis
+    lower, upper, signature, private, basis, checked = 0.0, 1.0, "none", False, PAIR_ALONE, ALONE
     try:
         record = read(body)
         check_form(record)
@@ -977,6 +1274,9 @@ def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECOND
         read_charge(record)
         signature = check_signature(record, public_key)
         basis = basis_of(record)
+        checked, false, unread = check_numbers(record, tables or {})
+        refuted += false
+        open_questions += unread
         for check in (check_parameters, check_delta):
             try:
                 found = check(record, work)
@@ -995,27 +1295,61 @@ def verify(body: bytes, public_key: bytes | None = None, seconds: float = SECOND
         (word for word, said in ((NO_CERTIFICATE, malformed), (REFUTED, refuted), (UNDECIDED, open_questions)) if said),
         VERIFIED,
     )
-    return Verdict(outcome, tuple(malformed + refuted + open_questions), lower, upper, signature, private, basis)
+    return Verdict(
+        outcome, tuple(malformed + refuted + open_questions), lower, upper, signature, private, basis, checked
+    )
+
+
+def plain(line: str) -> str:
+    """Text for one line of a terminal."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+
+
+def subject(file: Path, note: Path | None) -> tuple[bytes, dict[str, bytes], list[str]]:
+    """A certificate, the tables that it must fit, and the names of what is neither."""
+    ending = file.suffix.lower()
+    if ending == ".zip" and note is None:
+        with zipfile.ZipFile(file) as parcel:
+            inside = [one for one in parcel.infolist() if not one.is_dir()]
+            notes = [one for one in inside if one.filename.endswith(NOTE)]
+            tables = [one for one in inside if one not in notes and Path(one.filename).suffix.lower() in TABLES]
+            if len(notes) != 1 or len({one.filename for one in inside}) < len(inside):
+                raise ValueError(f"a package holds one {NOTE} and no file twice")
+            if any(one.file_size > LARGEST_TABLE for one in inside):
+                raise ValueError("the package holds a file that is too large")
+            others = [one.filename for one in inside if one not in notes and one not in tables]
+            return parcel.read(notes[0]), {one.filename: parcel.read(one) for one in tables}, others
+    beside = file.with_name(f"{file.name}.{NOTE}")
+    if note is None and (beside.is_file() or (ending in TABLES and ending != ".json")):
+        note = beside
+    table: Path | None = file
+    if note is None:
+        note, table = file, file.with_name(file.name.removesuffix(f".{NOTE}"))
+        table = table if table != file and table.suffix.lower() in TABLES and table.is_file() else None
+    with note.open("rb") as stream:
+        return stream.read(LARGEST_FILE + 1), {} if table is None else {table.name: table.read_bytes()}, []
 
 
 def main(words: list[str] | None = None) -> int:
     """The command: 0 verified, 1 refuted, 2 not a certificate, 3 not decided."""
     parser = argparse.ArgumentParser(prog="gaussveil-verifier", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("certificate", type=Path)
+    parser.add_argument("file", type=Path, help="certificate, released table or package (.zip)")
+    parser.add_argument("--certificate", type=Path, help="of the table, where it does not lie beside it")
     parser.add_argument("--public-key", type=Path, help="file of the key that must have signed it")
     given = parser.parse_args(words)
     try:
         key = plain_key(given.public_key.read_bytes()) if given.public_key else None
-        with given.certificate.open("rb") as stream:
-            found = verify(stream.read(LARGEST_FILE + 1), key)
-    except (OSError, Refuted) as error:
+        body, tables, others = subject(given.file, given.certificate)
+        found = verify(body, key, tables=tables)
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, Refuted) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
+    print(plain(f"checked: {found.checked}{'; not checked: ' if others else ''}{', '.join(others)}"))
     for reason in found.reasons:
-        print("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in reason))
+        print(plain(reason))
     print(f"delta in [{found.delta_lower:.17g}, {found.delta_upper:.17g}]; signature: {found.signature}")
     if found.outcome == VERIFIED:
-        print(f"it rests on {found.basis}")
+        print(plain(f"it rests on {found.basis}"))
     print(found.outcome + ("" if found.private or found.outcome != VERIFIED else ", but no guarantee is claimed"))
     return {VERIFIED: 0, REFUTED: 1, NO_CERTIFICATE: 2, UNDECIDED: 3}[found.outcome]
 

@@ -56,6 +56,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
     from gaussveil.accounting import Account
     from gaussveil.accounting.debits import release_id_given
     from gaussveil.files import read_json, reserved
+    from gaussveil.report.released import with_digest
     from gaussveil_studio.offers import make_offer
     from gaussveil_studio.shown import require_shown
 
@@ -76,7 +77,7 @@ def release(folder: Path, address: str | None) -> dict[str, Any]:
             outcome = offer.release(Account(asked["ledger"], request["account"]))
         with suppress(OSError):  # a disk that is full now must not lose a release whose room is taken
             tell(folder, 3)
-        certificate = outcome.certificate.to_json().encode()
+        certificate = with_digest(outcome.certificate, offer.file_name, outcome.body).to_json().encode()
         settled(body, outcome.body)
         settled(note, certificate)
         complete = files.pop_all()  # the files get their names from here on, whatever else fails

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gaussveil.accounting import Certificate, verify
+from gaussveil.accounting import Certificate
 from gaussveil.accounting.certificates.keys import load_private_key
+from gaussveil.accounting.certificates.verification import verify_files
 from gaussveil.audit.binomial import Claim
-from gaussveil.errors import FormatError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.report.number_files import encode_columns
 from gaussveil.report.pair_files import read_pair
+from gaussveil.report.released import readings, unpacked
 from gaussveil_studio.curves import PairState, curve, enclosure, summary
 from gaussveil_studio.plain_words import explained
 from gaussveil_studio.sliders import coordinates
 
 ZIP_MARK = b"PK\x03\x04"
-LARGEST_CERTIFICATE = 1 << 26
-NOT_CHECKED = "only its certificate was recomputed: the other files beside it are what their sender says they are"
+NOT_CHECKED = "{}: what their sender says they are"
 
 
 def curve_of_file(path: str, times: int, points: int) -> dict[str, Any]:
@@ -90,32 +89,22 @@ def _released(file: Path) -> dict[str, Any]:
     return dict(zip(table.column_names, table.columns))
 
 
-def unpacked(path: str) -> str:
-    """The text of a package's certificate: one file of that name and of a bounded size, whatever else is inside."""
-    try:
-        with zipfile.ZipFile(path) as parcel:
-            inside = [one for one in parcel.infolist() if Path(one.filename).name.endswith("certificate.json")]
-            if len(inside) != 1:
-                raise FormatError(
-                    f"the package must hold one certificate.json. Got {len(inside)}: unpack it, send one."
-                )
-            with parcel.open(inside[0]) as member:
-                text = member.read(LARGEST_CERTIFICATE + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError):
-        raise FormatError("the package cannot be unpacked: send the certificate.json that is inside.") from None
-    if len(text) > LARGEST_CERTIFICATE:
-        raise FormatError(f"the package's certificate must have at most {LARGEST_CERTIFICATE >> 20} MiB.")
-    return text.decode("utf-8", "replace")
-
-
 def verify_certificate(path: str) -> dict[str, Any]:
-    """Recompute everything that a certificate, or the certificate in a package, says."""
+    """Recompute everything that a certificate says; of a package, hold every table inside against it."""
     with open(path, "rb") as file:
         packed = file.read(len(ZIP_MARK)) == ZIP_MARK
-    read = Certificate.from_json(unpacked(path)) if packed else Certificate.read(path)
-    found = verify(read)
-    verdict = "verified" if found.private else "verified, but it promises nothing" if found.ok else "does not verify"
+    others: list[str] = []
+    if packed:
+        body, inside, others = unpacked(Path(path))
+        read = Certificate.from_json(body)
+        found = verify_files(read, None, {name: readings(name, content) for name, content in inside.items()})
+    else:
+        read = Certificate.read(path)
+        found = verify_files(read, None, {})
+    words = {"refuted": "does not verify", "not decided": "not decided"}
+    verdict = words.get(found.outcome, "verified" if found.private else "verified, but it promises nothing")
     return {
+        "checked": found.checked,
         "verdict": verdict,
         "verified": found.ok,
         "private": found.private,
@@ -126,7 +115,7 @@ def verify_certificate(path: str) -> dict[str, Any]:
         "signature": found.signature,
         "rests_on": found.rests_on,
         "problems": list(found.problems),
-        "explained": explained(read) + ([["Package", NOT_CHECKED]] if packed else []),
+        "explained": explained(read) + ([["Not checked", NOT_CHECKED.format(", ".join(others))]] if others else []),
         "certificate": read.to_dict(),
     }
 

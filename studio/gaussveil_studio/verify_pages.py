@@ -20,6 +20,7 @@ router = APIRouter()
 class CertificateVerdict(BaseModel):
     """A certificate recomputed."""
 
+    checked: str
     verdict: str
     verified: bool
     private: bool

@@ -4,7 +4,6 @@ each other, and never verify what is known to be false.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import operator
 import random
@@ -12,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache, reduce
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -42,23 +40,12 @@ from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.profile import ReplacedInBatch
 
+from ..independent_verifier import SOURCE, independent
+
 HOME = Adjacency.add_remove("home")
 GRAPH = Adjacency.label_graph([("a", "b"), ("b", "a"), ("a", "c")])
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 CONTRADICTED = {"refuted", "not a certificate"}
-SOURCE = Path(__file__).parents[2] / "verifier" / "gaussveil_verifier.py"
-
-
-@cache
-def independent() -> ModuleType:
-    """The independent verifier, from its file: it is no part of the package."""
-    specification = importlib.util.spec_from_file_location("gaussveil_verifier", SOURCE)
-    assert specification is not None
-    assert specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
 
 
 def ours(body: str, key: bytes | None = None) -> str:

@@ -458,7 +458,8 @@ def test_a_certificate_of_megabytes_verifies(studio: Running) -> None:
 def test_a_package_on_verify_is_opened_and_bombs_are_not(studio: Running) -> None:
     from gaussveil.mechanisms import GaussianRelease
 
-    text = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([1.0]).certificate.to_json()
+    release = GaussianRelease(epsilon=1.0, delta=1e-6, l2_sensitivity=1.0).release([1.0])
+    text, numbers = release.certificate.to_json(), f"kw\n{release.value[0]!r}\n"
 
     def sent(*files: tuple[str, str | bytes], cut: int | None = None) -> Any:
         parcel = io.BytesIO()
@@ -467,9 +468,12 @@ def test_a_package_on_verify_is_opened_and_bombs_are_not(studio: Running) -> Non
                 writing.writestr(name, body)
         return studio.client.post("/api/certificate", files={"file": ("package.zip", parcel.getvalue()[:cut])})
 
-    found = sent(("day.csv", "hour,kw"), ("package/certificate.json", text))
+    found = sent(("day.csv", numbers), ("package/certificate.json", text), ("again.py", "import os"))
     assert (found.status_code, found.json()["verdict"]) == (200, "verified")
-    assert dict(found.json()["explained"])["Package"].startswith("only its certificate")
+    assert found.json()["checked"] == "numbers and certificate (day.csv)"
+    assert dict(found.json()["explained"])["Not checked"].startswith("again.py")
+    forged = sent(("day.csv", numbers), ("day.json", "[99]"), ("certificate.json", text))
+    assert (forged.status_code, forged.json()["verdict"]) == (200, "does not verify")
     altered = sent(("certificate.json", text.replace('"epsilon": 1.0', '"epsilon": 0.5')))
     assert altered.status_code != 200 or not altered.json()["verified"]
     refused = {

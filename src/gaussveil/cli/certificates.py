@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +11,12 @@ import typer
 from gaussveil.cli.files import certificate_beside, check_targets, read_json, reserved
 from gaussveil.cli.options import Json
 from gaussveil.cli.output import DONE, EXIT_CODE_HELP, NO, UNDECIDED, digits, print_json, print_line, tell
-from gaussveil.errors import FormatError
+from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Certificate, Verification
+    from gaussveil.accounting.certificates.values import Cells
 
 key_app = typer.Typer(name="key", help="Ed25519 keys for certificates.", epilog=EXIT_CODE_HELP, no_args_is_help=True)
 
@@ -23,26 +25,35 @@ CertificateFile = Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="Ce
 
 
 def verify(
-    certificate: CertificateFile,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Released table, certificate, or package (.zip).", show_default=False)
+    ],
+    certificate: Annotated[
+        Path | None, typer.Option(help="Certificate of the table, where it does not lie beside it.")
+    ] = None,
     public_key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
     json: Json = False,
 ) -> None:
-    """Recompute a certificate: delta in both directions, the arithmetic and the signature.
+    """Hold released numbers against their certificate and recompute it: delta in both directions and the signature.
 
-    Takes a certificate, a mixture model, which holds its own, or a file of meters, which holds one per meter. Ends with
-    1 if anything does not hold, or if a certificate claims no guarantee at all; with 3 if a proof is wanting.
+    Takes a released table, whose certificate it finds beside it, a certificate, whose table it finds, or a package,
+    checked whole; also a mixture model, which holds its certificate, or a file of meters, which holds one per meter.
+    The first line says what was checked: numbers and certificate, or the certificate alone. Ends with 1 if anything
+    does not hold, or if a certificate claims no guarantee at all; with 3 if a proof is wanting.
 
-    Example: gaussveil verify out.csv.certificate.json --public-key owner.key.pub
+    Example: gaussveil verify out.csv --public-key owner.key.pub
     """
-    from gaussveil.accounting import verify as recompute
     from gaussveil.accounting.certificates.keys import load_public_key
+    from gaussveil.accounting.certificates.verification import verify_files
 
     key = load_public_key(public_key) if public_key is not None else None
-    held = _held(certificate)
-    found = [recompute(read, key) for read in held.values()]
+    subject = _subject(file, certificate)
+    held = subject.held
+    found = [verify_files(read, key, subject.tables) for read in held.values()]
     if json:
+        known = {"certificate": subject.certificate, "not_checked": subject.others}
         answers = [
-            {"certificate": str(certificate), **_answer(read, one)} | ({"meter": name} if name else {})
+            {**known, **_answer(read, one)} | ({"meter": name} if name else {})
             for (name, read), one in zip(held.items(), found)
         ]
         print_json(answers[0] if "" in held else {"certificates": answers})
@@ -50,9 +61,40 @@ def verify(
         for (name, read), one in zip(held.items(), found):
             if name:
                 print_line(printable(f"Meter {name}"))
-            _print(read, one)
+            _print(read, one, subject.others)
     open_only = all(one.private or one.outcome == "not decided" for one in found)
     raise typer.Exit(DONE if all(one.private for one in found) else UNDECIDED if open_only else NO)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What a command was asked to verify: certificates, the tables they are about, and what lies beside them."""
+
+    certificate: str
+    held: dict[str, Certificate]
+    tables: dict[str, list[Cells]]
+    others: list[str]
+
+
+def _subject(file: Path, note: Path | None) -> _Subject:
+    """A table with its certificate, a certificate with its table, a package, or certificates alone."""
+    from gaussveil.accounting import Certificate
+    from gaussveil.report.released import ENDINGS, certificate_near, readings, table_near, unpacked
+
+    if not file.is_file():
+        raise SourceError(f"{file}: is no file")
+    if file.suffix.lower() == ".zip" and note is None:
+        body, tables, others = unpacked(file)
+        held = {"": Certificate.from_json(body)}
+        return _Subject(str(file), held, {name: readings(name, content) for name, content in tables.items()}, others)
+    ending = file.suffix.lower()
+    if note is None and ending in ENDINGS and (ending != ".json" or certificate_beside(file).is_file()):
+        note = certificate_near(file)
+    if note is not None:
+        return _Subject(str(note), _held(note), {file.name: readings(file.name, file.read_bytes())}, [])
+    held, table = _held(file), table_near(file)
+    tables_near = {} if table is None else {table.name: readings(table.name, table.read_bytes())}
+    return _Subject(str(file), held, tables_near if "" in held else {}, [])
 
 
 def held_in(place: Path, *, deep: bool = True) -> dict[str, Certificate]:
@@ -109,6 +151,7 @@ def _refuse_table(path: Path) -> None:
 def _answer(read: Certificate, found: Verification) -> dict[str, object]:
     return {
         "verified": found.ok,
+        "checked": found.checked,
         "outcome": found.outcome,
         "private": found.private,
         "guarantee": str(read.guarantee),
@@ -123,7 +166,9 @@ def _answer(read: Certificate, found: Verification) -> dict[str, object]:
     }
 
 
-def _print(read: Certificate, found: Verification) -> None:
+def _print(read: Certificate, found: Verification, others: list[str]) -> None:
+    beside = f"; not checked: {', '.join(others)}" if others else ""
+    print_line(printable(f"checked: {found.checked}{beside}"))
     print(read.describe())
     print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
     print_line(f"it rests on {found.rests_on}")

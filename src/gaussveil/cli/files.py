@@ -92,8 +92,10 @@ def release_files(
     with reserved(out, room) as body, reserved(certificate_beside(out), note_room) as note:
 
         def write(content: bytes, certificate: Certificate) -> None:
+            from gaussveil.report.released import with_digest
+
             body.write(content)
-            note.write(certificate.to_json().encode())
+            note.write(with_digest(certificate, out.name, content).to_json().encode())
 
         yield write
 
@@ -111,5 +113,5 @@ def release_lines(out: Path, certificate: Certificate, what: str = "") -> list[s
     return [
         f"wrote {out} and {note.name}" + (f": {what}" if what else ""),
         f"protected: {certificate.adjacency}",
-        f"account: {certificate.account}; recompute with: gaussveil verify {note}",
+        f"account: {certificate.account}; check both with: gaussveil verify {out}",
     ]

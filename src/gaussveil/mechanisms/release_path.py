@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from numpy.typing import ArrayLike
 
 from gaussveil import accounting, checks
+from gaussveil.accounting.certificates.values import digest_of, rounded
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.errors import ParameterError
 from gaussveil.noise import Generator
@@ -153,8 +154,11 @@ class Mechanism(ABC):
         does = next(filter(None, (getattr(self, name, None) for name in ("release", "open", "fit"))))
         return planned(lambda: does(*data, **given))
 
-    def _publish(self, plan: Plan, draw: Callable[[], Value]) -> accounting.Release[Value]:
-        """Debit, draw, certify: the only place that opens a transaction."""
+    def _publish(self, plan: Plan, draw: Callable[[], Value], *, whole: bool = True) -> accounting.Release[Value]:
+        """Debit, draw, certify: the only place that opens a transaction.
+
+        What is `whole` is all that will be released under the certificate, which then carries its digest.
+        """
         check_generator(self.generator)
         if not isinstance(self.account, accounting.Account | None):
             checks.refuse("account", 'an account of a ledger, as in Account("town.ledger", "winter")', self.account)
@@ -164,16 +168,16 @@ class Mechanism(ABC):
         # Keyed names of what is drawn from, one for all accounts of a ledger.
         charge = plan.charge.drawn_from(*(accounting.draw_identity(self.account, drawn) for drawn in plan.drawn_from))
         with accounting.transaction(self.account, charge, draft, at_once=True) as debit:
-            value = debit.draw(draw)
-        self.certificate_ = debit.certificate
-        return accounting.Release(value, debit.certificate)
+            value = debit.draw((lambda: rounded(draw())) if whole else draw)
+        self.certificate_ = debit.certificate.of_values(digest_of(value)) if whole else debit.certificate
+        return accounting.Release(value, self.certificate_)
 
     def _rehearse(self, plan: Plan, draw: Callable[[], Value]) -> accounting.Release[Value]:
         """What `_publish` does, of a draw that reaches no data and with no account: whatever fails, fails for free."""
         draft = self._draft(plan, accounting.Guarantee.none("rehearsed without data"))
         with accounting.transaction(None, plan.charge, draft) as debit:
-            value = debit.draw(draw)
-        return accounting.Release(value, debit.certificate)
+            value = debit.draw(lambda: rounded(draw()))
+        return accounting.Release(value, debit.certificate.of_values(digest_of(value)))
 
     def _draft(self, plan: Plan, guarantee: accounting.Guarantee) -> accounting.CertificateDraft:
         return accounting.CertificateDraft(

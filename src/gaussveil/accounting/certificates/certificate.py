@@ -13,6 +13,7 @@ from gaussveil import checks
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, text, within_limits
 from gaussveil.accounting.certificates import keys
+from gaussveil.accounting.certificates.values import ValuesDigest
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import sampler_delta
 from gaussveil.accounting.diagnostics import refuse_private
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FORMAT = "gaussveil certificate"
-VERSIONS = (1, 2)  # 1 knows neither a line of a ledger nor identities of draws
+VERSIONS = (1, 2, 3)  # 1 knows neither a line of a ledger nor identities of draws, 2 no digest of the numbers
 NOT_RECORDED = "not recorded"
 _ABSENT = object()
 _KINDS = ("worst case", "model-based", "none")
@@ -114,6 +115,8 @@ class Certificate(Shown):
     gaussveil_version: str = ""
     ledger: Mapping[str, object] | None = None
     signature: Mapping[str, str] | None = None
+    values: ValuesDigest | None = None
+    """The digest of the released numbers, where they are a table; None also on certificates of versions 1 and 2."""
 
     def _claim(self) -> tuple[float, float]:
         return self.epsilon, self.delta
@@ -133,6 +136,8 @@ class Certificate(Shown):
     @property
     def version(self) -> int:
         """The lowest format version that holds what it says."""
+        if self.values is not None:
+            return 3
         return 2 if self.ledger is not None or self.charge.draw_identities else 1
 
     @property
@@ -151,7 +156,7 @@ class Certificate(Shown):
 
     def body(self) -> dict[str, object]:
         """Everything that a signature covers, as plain JSON values."""
-        return {
+        body: dict[str, object] = {
             "format": FORMAT,
             "version": self.version,
             "release": {
@@ -174,7 +179,12 @@ class Certificate(Shown):
             "account": self.account,
             "dataset": self.dataset,
             "library_version": self.gaussveil_version,
-        } | ({"ledger": dict(self.ledger) if self.ledger is not None else None} if self.version > 1 else {})
+        }
+        if self.version > 1:
+            body["ledger"] = dict(self.ledger) if self.ledger is not None else None
+        if self.values is not None:
+            body["values"] = self.values.to_dict()
+        return body
 
     def to_dict(self) -> dict[str, object]:
         """Give the body and the signature."""
@@ -233,6 +243,7 @@ class Certificate(Shown):
                 charge=Charge.from_dict(dominating["charge"]),
                 ledger=_ledger_line(found.get("ledger")),
                 signature=_signature(found.get("signature")),
+                values=None if version < 3 else ValuesDigest.from_dict(found.get("values")),
             )
         except ParameterError as error:
             raise FormatError(f"not a certificate of this version: {error}") from error
@@ -285,6 +296,10 @@ class Certificate(Shown):
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the certificate {path} cannot be read: {error}") from error
 
+    def of_values(self, values: ValuesDigest | None) -> Certificate:
+        """The same certificate with the digest of the numbers it is about; a signature covers what it was made for."""
+        return self if values is None else replace(self, values=values, signature=None)
+
     def signed(self, key: Ed25519PrivateKey) -> Certificate:
         """Give the same certificate with an Ed25519 signature."""
         return replace(self, signature=keys.sign(self.body(), key))
@@ -311,6 +326,11 @@ class Certificate(Shown):
             + (f", dataset {self.dataset}" if self.dataset else "")
             + (f", line {self.ledger['line']} of its ledger ({str(self.ledger['link'])[:12]})" if self.ledger else ""),
         ]
+        shown = self.values
+        numbers = "no digest of them is here, so that a verdict is about the certificate alone"
+        if shown is not None:
+            numbers = f"{shown.rows} rows of {shown.columns}, digest {shown.sha256[:12]}"
+        lines.append(f"Numbers: {numbers}")
         lines += [f"Assumes: {line}" for line in self.assumptions]
         lines += [f"Public: {name} = {value}" for name, value in self.parameters.items()]
         lines.append(f"gaussveil {self.gaussveil_version}; " + ("signed (Ed25519)" if self.signature else "not signed"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gaussveil import checks
 from gaussveil.accounting.certificates import keys
 from gaussveil.accounting.certificates.certificate import Certificate
 from gaussveil.accounting.certificates.parameters import PAIR_ALONE, basis
+from gaussveil.accounting.certificates.values import DIFFERENT, Cells, cells_of
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _AGREEMENT = 1e-9
+NUMBERS, ALONE = "numbers and certificate", "certificate alone"
+WITHOUT_DIGEST = f"{ALONE}; it carries no digest of its numbers"
 SECONDS = 4.0  # of processor time for steps on random batches: what a stranger's file asks for must end
 
 
@@ -25,8 +30,9 @@ SECONDS = 4.0  # of processor time for steps on random batches: what a stranger'
 class Verification:
     """Outcome of `verify`; `ok` means every check passed, `private` that a guarantee is also claimed.
 
-    `rests_on` says how far the checks reach: from the public parameters on, or from the charged pair alone. `outcome`
-    is "verified", "refuted" if a statement is proven false, or "not decided" if only a proof is wanting.
+    `checked` says whether numbers were held against the certificate, or the certificate was looked at alone. `rests_on`
+    says how far the checks reach: from the public parameters on, from the owner's word, or from the charged pair alone.
+    `outcome` is "verified", "refuted" if a statement is proven false, or "not decided" if only a proof is wanting.
     """
 
     ok: bool
@@ -37,6 +43,7 @@ class Verification:
     problems: tuple[str, ...]
     rests_on: str
     open_questions: int = 0
+    checked: str = ALONE
 
     @property
     def outcome(self) -> str:
@@ -52,23 +59,38 @@ class Verification:
         return self.ok
 
 
-def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None) -> Verification:
+def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None, table: Any = None) -> Verification:
     """Recompute delta in both directions with a rigorous enclosure, check arithmetic, parameters and signature.
 
-    With a `public_key` an unsigned certificate, or one signed by another key, does not verify.
+    With a `public_key` an unsigned certificate, or one signed by another key, does not verify. With the `table` (frame,
+    array, list, mapping of columns) its cells must be those that were released; without it the certificate alone is
+    checked, and the verdict says so.
     """
-    problems = []
+    if table is None:
+        return verify_files(certificate, public_key, {})
+    cells = cells_of(table)
+    if cells is None:
+        checks.refuse("table", "an array, list, frame or mapping of columns", type(table).__name__)
+    return verify_files(certificate, public_key, {"table": [cells]})
+
+
+def verify_files(
+    certificate: Certificate, public_key: Ed25519PublicKey | None, tables: Mapping[str, Sequence[Cells]]
+) -> Verification:
+    """`verify` with all tables of a package, by their names; each may be read in several ways."""
+    problems: list[str] = []
     try:
         check_neighbours(certificate.adjacency, certificate.charge)
     except AssumptionError as error:
         problems.append(str(error))
-    lower, upper, unproven, rests_on = 0.0, 1.0, [], PAIR_ALONE  # until it is known better
+    unproven: list[str] = []
+    lower, upper, rests_on = 0.0, 1.0, PAIR_ALONE  # until it is known better
     try:
         found = basis(certificate)
         problems += found.problems
         unproven += found.unproven
         rests_on = found.rests_on
-    except NumericalError as error:
+    except (GaussveilError, ArithmeticError, ValueError) as error:
         unproven.append(str(error))
     try:
         if certificate.to_json().count('"random-allocation"') > 1:
@@ -88,6 +110,7 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         )
     elif certificate.delta_upper < upper * (1 - _AGREEMENT):  # where only a bound is known, the lower end says nothing
         unproven.append(f"the stated upper end {certificate.delta_upper:.6g} is not shown: it is at most {upper:.6g}")
+    checked = _check_numbers(certificate, tables, problems, unproven)
     signature = _check_signature(certificate, public_key, problems)
     ok = not problems and not unproven
     return Verification(
@@ -99,7 +122,23 @@ def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None)
         problems=(*problems, *unproven),
         rests_on=rests_on,
         open_questions=len(unproven),
+        checked=checked,
     )
+
+
+def _check_numbers(
+    certificate: Certificate, tables: Mapping[str, Sequence[Cells]], problems: list[str], unproven: list[str]
+) -> str:
+    """Words for what was checked; every table must hold what was released, in one of the ways to read it."""
+    if certificate.values is None:
+        unproven += [f"{name} was compared with nothing: the certificate carries no digest" for name in tables]
+        return WITHOUT_DIGEST
+    for name, readings in tables.items():
+        found = [certificate.values.differs(cells) for cells in readings]
+        if None not in found:
+            words = next(filter(None, found), "it holds no table")
+            problems.append(DIFFERENT.format(words if len(tables) == 1 else f"{name}: {words}"))
+    return f"{NUMBERS} ({', '.join(tables)})" if tables else f"{ALONE}; no numbers were compared"
 
 
 def _ends(certificate: Certificate, total: Composition) -> tuple[float, float]:

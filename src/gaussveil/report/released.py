@@ -1,0 +1,184 @@
+"""Released numbers as files hold them, and where their certificates lie: what `verify` compares.
+
+Errors name places, never contents.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gaussveil.accounting import Certificate
+from gaussveil.accounting.certificates.values import Cells, ValuesDigest, cells_of
+from gaussveil.errors import FormatError, GaussveilError, MissingDependencyError
+
+ENDINGS = (".csv", ".gz", ".parquet", ".json", ".xlsx", ".npy", ".arrow")
+NOTE = "certificate.json"
+LARGEST_NOTE = 1 << 26
+LARGEST = 1 << 28  # bytes of a file in a package, unpacked
+SEPARATORS = (",", ";", "\t", "|")
+
+
+def readings(name: str, content: bytes) -> list[Cells]:
+    """The ways to read a file as a table, the likeliest first; none where it holds no table."""
+    ending = Path(name).suffix.lower()
+    try:
+        if ending == ".gz":
+            return readings(Path(name).stem, gzip.decompress(content))
+        if ending == ".csv":
+            return list(_of_csv(content.decode("utf-8-sig")))
+        if ending == ".json":
+            return list(_of_json(json.loads(content)))
+        if ending in (".parquet", ".arrow", ".npy"):
+            found = cells_of(_binary(ending, content))
+            return [] if found is None else [found]
+        return list(_of_rows(_sheet(content))) if ending == ".xlsx" else []
+    except (ValueError, OSError, EOFError, zlib.error, RecursionError, csv.Error) as error:
+        raise FormatError(f"{name}: cannot be read as a table ({type(error).__name__})") from None
+
+
+def with_digest(certificate: Certificate, name: str, content: bytes) -> Certificate:
+    """The certificate with the digest of the file that is written beside it; as it is where that is no table.
+
+    What was drawn is never lost for want of a digest.
+    """
+    try:
+        found = readings(name, content)
+    except GaussveilError:
+        return certificate
+    return certificate.of_values(ValuesDigest.of(found[0])) if found else certificate
+
+
+def certificate_near(path: Path) -> Path:
+    """The certificate that lies beside a released file: of its name, of its stem in another format, or the only one."""
+    own = path.with_name(f"{path.name}.{NOTE}")
+    if own.is_file():
+        return own
+    stem = path.name.removesuffix(".gz").rpartition(".")[0]
+    near = sorted(one for one in path.parent.glob(f"*{NOTE}") if one.name.startswith(f"{stem}.") or one.name == NOTE)
+    if len(near) != 1:
+        told = f"{own.name} is not there" if not near else f"{len(near)} could be meant"
+        raise FormatError(f"{path}: is a table whose certificate is not beside it ({told}); name it by --certificate")
+    return near[0]
+
+
+def table_near(certificate: Path) -> Path | None:
+    """The released file that a certificate is named after, where it is there."""
+    name = certificate.name.removesuffix(f".{NOTE}")
+    table = certificate.with_name(name)
+    fits = name != certificate.name and table.suffix.lower() in ENDINGS and table.is_file()
+    return table if fits else None
+
+
+def unpacked(path: Path) -> tuple[str, dict[str, bytes], list[str]]:
+    """The certificate of a package, its tables by name, and the names of what is neither."""
+    try:
+        with zipfile.ZipFile(path) as parcel:
+            inside = [one for one in parcel.infolist() if not one.is_dir()]
+            notes = [one for one in inside if Path(one.filename).name.endswith(NOTE)]
+            if len(notes) != 1:
+                raise FormatError(f"the package must hold one {NOTE}. Got {len(notes)}: unpack it, name one")
+            if notes[0].file_size > LARGEST_NOTE:
+                raise FormatError(f"the package's certificate must have at most {LARGEST_NOTE >> 20} MiB")
+            if any(one.file_size > LARGEST for one in inside) or len({one.filename for one in inside}) < len(inside):
+                raise FormatError("the package holds a file twice, or one that is too large")
+            tables = [one for one in inside if one not in notes and Path(one.filename).suffix.lower() in ENDINGS]
+            others = [one.filename for one in inside if one not in notes and one not in tables]
+            body = parcel.read(notes[0]).decode("utf-8", "replace")
+            return body, {one.filename: parcel.read(one) for one in tables}, others
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError):
+        raise FormatError(f"the package cannot be unpacked: name the {NOTE} that is inside") from None
+
+
+def _of_csv(text: str) -> Iterator[Cells]:
+    for separator in SEPARATORS:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
+        if rows and len({len(row) for row in rows}) == 1:
+            if separator != ",":
+                rows = [[_point(cell) for cell in row] for row in rows]
+            yield from _of_rows(rows)
+
+
+def _point(cell: str) -> str:
+    """A number with a decimal comma, as lists that semicolons separate have them."""
+    whole, comma, rest = cell.partition(",")
+    return f"{whole}.{rest}" if comma and whole.lstrip("+-").isdigit() else cell
+
+
+def _of_rows(rows: list[list[Any]]) -> Iterator[Cells]:
+    """With the first row as names and without; a number is no name, unless it is the place of a column."""
+    if not rows:
+        return
+    named = Cells([list(column) for column in zip(*rows[1:])] or [[] for _ in rows[0]], tuple(map(str, rows[0])))
+    plain = Cells([list(column) for column in zip(*rows)])
+    likely = all(cell != "" and not _is_number(cell) for cell in rows[0])
+    yield from (named, plain) if likely else (plain, named)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _of_json(content: Any) -> Iterator[Cells]:
+    """Records, columns or rows; and whatever it is, as places and what stands there."""
+    if isinstance(content, Mapping):
+        columns = {name: list(one.values()) if isinstance(one, Mapping) else one for name, one in content.items()}
+        table = cells_of(columns) if all(isinstance(one, list) for one in columns.values()) else None
+    else:
+        table = cells_of(content)
+    if table is not None:
+        yield table
+    places = list(_leaves(content, ""))
+    yield Cells([[place for place, _ in places], [value for _, value in places]], ("place", "value"))
+
+
+def _leaves(content: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Every number and text of a document with the way to it."""
+    if not isinstance(content, Mapping | list):
+        yield place or "/", content
+    elif not content:
+        yield place or "/", json.dumps(content)
+    else:
+        items: Any = content.items() if isinstance(content, Mapping) else enumerate(content)
+        for name, value in items:
+            yield from _leaves(value, f"{place}/{json.dumps(name) if isinstance(name, str) else name}")
+
+
+def _binary(ending: str, content: bytes) -> Any:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    if ending == ".npy":
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    try:
+        if ending == ".parquet":
+            return pa.parquet.read_table(pa.BufferReader(content))
+        return pa.ipc.open_file(pa.BufferReader(content)).read_all()
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from None
+
+
+def _sheet(content: bytes) -> list[list[Any]]:
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            "Excel files are read with pip install 'gaussveil[excel]'; or save the sheet as CSV."
+        ) from None
+    try:
+        found: list[list[Any]] = CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(0).to_python()
+    except CalamineError as error:
+        raise ValueError(str(error)) from None
+    return found
