@@ -28,6 +28,8 @@ LIBRARY = NATIVE / "kernel.so"
 FUSED = "fast" if platform.machine() == "aarch64" else "off"
 OPTIONS = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-std=gnu11", f"-ffp-contract={FUSED}"]
 OPTIONS += ["-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-fPIC"]
+# GCC 12 fuses pairs of statements that it finds alike (x y - z, x y + z) whatever is said of contraction.
+OPTIONS += ["-fno-tree-slp-vectorize"]
 # The objects of the library: on x86_64 one for every processor, which calls the other where there is AVX2. AVX-512 is
 # no faster: its blocks would have to be wider, and the loops are too short for that.
 OBJECTS = [["-DBESIDE_WIDE"], ["-DWIDE", "-mavx2", "-mfma"]] if platform.machine() in ("x86_64", "AMD64") else [[]]
