@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -29,6 +30,7 @@ class AskedOfTable:
     engine: EngineOption = Engine.duckdb
     ledger: options.PayingLedger = None
     account: options.PayingAccount = None
+    release_id: options.ReleaseId = None
     force: options.Force = False
     dry_run: options.DryRun = False
     json: options.Json = False
@@ -37,6 +39,8 @@ class AskedOfTable:
     def promise(self) -> dict[str, Any]:
         """What the mechanism is told of them."""
         paying = (self.ledger, self.account)
+        if self.release_id is not None and (not self.release_id.strip() or None in paying):
+            raise ParameterError("--release-id must be a name, given with --ledger and --account, which remember it")
         planned = self.dry_run and None in paying  # a plan needs no account, whatever gaussveil.toml says of one
         return {"epsilon": self.epsilon, "account": None if planned else options.paying_account(*paying)}
 
@@ -121,6 +125,16 @@ def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None
     tell(answer, lines, json=json)
 
 
+@contextmanager
+def _named(asked: Any) -> Iterator[None]:
+    """Give the release inside the id that was asked for."""
+    from gaussveil.accounting.debits import release_id_given
+
+    name = getattr(asked, "release_id", None)
+    with nullcontext() if name is None else release_id_given(name):
+        yield
+
+
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of its parameters that are classes of them; with --dry-run a release is planned."""
     own = inspect.signature(command, eval_str=True).parameters
@@ -134,7 +148,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
         if "asked" in made and known["dry_run"]:
             tell_plan(lambda: command(**made, **given), known["epsilon"], known["delta"], json=known["json"])
         else:
-            command(**made, **given)
+            with _named(made.get("asked")):
+                command(**made, **given)
 
     listed = [part for name, one in own.items() if name != "asked" for part in grouped.get(name, [one])]
     asked = grouped.get("asked", [])

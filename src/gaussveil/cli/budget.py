@@ -16,15 +16,21 @@ from gaussveil.files import PRIVATE, printable
 
 if TYPE_CHECKING:
     from gaussveil.accounting import Adjacency, Charge, Ledger
+    from gaussveil.accounting.even_plan import EvenPlan
 
 budget_app = typer.Typer(
     name="budget",
-    help="Privacy budgets: new, show, history, check, export, void.",
+    help="Privacy budgets: new, plan, show, history, check, export, void.",
     epilog=EXIT_CODE_HELP,
     no_args_is_help=True,
 )
 
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.", show_default=False)]
+Releases = Annotated[int | None, typer.Option(help="Plan so many equal releases, such as 52 weeks.")]
+ReleaseDelta = Annotated[
+    float | None,
+    typer.Option(help="Delta that each planned release promises; an equal part of the budget's by default."),
+]
 AccountName = Annotated[str, typer.Option("--account", help="Name of the account.", show_default=False)]
 
 
@@ -41,10 +47,15 @@ def new(
     unit: Annotated[
         str | None, typer.Option(help="Column that names whose row it is, with --adjacency; else record.")
     ] = None,
-    rule: Annotated[Literal["adaptive", "planned"], typer.Option(help="How releases compose.")] = "adaptive",
-    plan: Annotated[
-        Path | None, typer.Option(help="With --rule planned: JSON list of charges, each with a 'count'.")
+    rule: Annotated[
+        Literal["adaptive", "planned"] | None,
+        typer.Option(help="How releases compose: adaptive by default, planned with --plan or --releases."),
     ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="The planned releases: JSON list of charges, each with a 'count'.")
+    ] = None,
+    releases: Releases = None,
+    release_delta: ReleaseDelta = None,
     filter_name: Annotated[
         Literal["auto", "mean-shift", "renyi"], typer.Option("--filter", help="Filter of an adaptive account.")
     ] = "auto",
@@ -53,21 +64,67 @@ def new(
 ) -> None:
     """Open an account; the ledger file is made if it does not exist.
 
+    With --releases the budget is planned for so many equal releases, such as 52 weeks, and what each may promise is
+    told.
+
     Example: gaussveil budget new home.ledger --account homes --epsilon 3 --delta 1e-5
     """
     from gaussveil.accounting import Ledger
+    from gaussveil.accounting.even_plan import EvenPlan
     from gaussveil.accounting.names import listed
 
+    if plan is not None and releases is not None:
+        raise ParameterError("--plan and --releases must not be given together: each says what is planned")
+    if release_delta is not None and releases is None:
+        raise ParameterError("--release-delta must be given with --releases")
+    even = None if releases is None else EvenPlan.of(epsilon, delta, releases, release_delta=release_delta)
+    asked_for = plan is not None or even is not None
+    rule = rule or ("planned" if asked_for else "adaptive")
+    adjacency = adjacency or ("add-remove" if even is not None else None)
     terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": _relation(adjacency, unit), "rule": rule}
-    terms |= {"plan": _read_plan(plan) if plan is not None else [], "filter": filter_name, "order": order}
+    terms |= {
+        "plan": [(even.charge, even.releases)] if even else _read_plan(plan) if plan else [],
+        "filter": filter_name,
+        "order": order,
+    }
     Ledger.check_terms(account, **terms)[
         0
     ].require_usable()  # before the file is made, so that a bad budget leaves none behind
     book = Ledger(ledger) if ledger.exists() else Ledger.create(ledger)
     book.open_account(account, dataset=dataset, **terms)
     statement = book.statement(account)
-    line = f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"
-    tell(statement.to_dict(), [line], json=json)
+    lines = [f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"]
+    told = {} if even is None else _each(even)
+    tell(statement.to_dict() | told, lines + ([] if even is None else [_words(even)]), json=json)
+
+
+@budget_app.command("plan", epilog=EXIT_CODE_HELP)
+def plan_releases(
+    epsilon: Annotated[float, typer.Option(help="Budget: epsilon.", show_default=False)],
+    delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
+    releases: Annotated[int, typer.Option(help="How many equal releases, such as 52 weeks.", show_default=False)],
+    release_delta: ReleaseDelta = None,
+    json: Json = False,
+) -> None:
+    """Say what each of so many releases may promise: epsilon per week for a year's budget.
+
+    Nothing is opened or spent; `budget new --releases` opens an account for the same plan.
+
+    Example: gaussveil budget plan --epsilon 3 --delta 1e-5 --releases 52
+    """
+    from gaussveil.accounting.even_plan import EvenPlan
+
+    even = EvenPlan.of(epsilon, delta, releases, release_delta=release_delta)
+    tell(_each(even), [_words(even)], json=json)
+
+
+def _each(even: EvenPlan) -> dict[str, object]:
+    each = {"epsilon": even.epsilon, "delta": even.delta}
+    return {"releases": even.releases, "each": each, "charge": even.charge.to_dict()}
+
+
+def _words(even: EvenPlan) -> str:
+    return f"{even.releases} releases of --epsilon {even.epsilon!r} --delta {even.delta!r} each"
 
 
 @budget_app.command("show", epilog=EXIT_CODE_HELP)

@@ -22,6 +22,10 @@ UnitColumn = Annotated[str | None, typer.Option(help="Column that names whose ro
 RowsPerUnit = Annotated[int | None, typer.Option(help="Rows that each unit may contribute.")]
 PayingLedger = Annotated[Path | None, typer.Option(help="Ledger file; needs --account.")]
 PayingAccount = Annotated[str | None, typer.Option(help="Account that pays; needs --ledger.")]
+ReleaseId = Annotated[
+    str | None,
+    typer.Option(help="Name of this release, paid and drawn once: a retry under another --out pays nothing."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be released; spend and write nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -1,0 +1,53 @@
+"""A budget in equal parts: what each of so many releases may promise, "52 weekly releases" of a year's budget.
+
+Mean shifts add in squares: n releases whose neighbours are t noise deviations apart are one of t sqrt(n). So the year
+affords the largest T with delta_T(epsilon) <= delta, and each week T / sqrt(n), in any order. A share of
+delta is kept for samplers' errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gaussveil import checks
+from gaussveil.accounting.charge import Charge
+from gaussveil.calibration import mean_shift_for
+from gaussveil.errors import ParameterError
+from gaussveil.spectrum import GaussianPair
+
+SAMPLER_SHARE = 2.0**-10
+ROUNDING = 1 - 2.0**-40
+
+
+@dataclass(frozen=True)
+class EvenPlan:
+    """So many equal releases, the promise of each, and the charge that an account registers for each."""
+
+    releases: int
+    epsilon: float
+    delta: float
+    charge: Charge
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, releases: int, *, release_delta: float | None = None) -> EvenPlan:
+        """The parts of a budget. Each release promises its own delta, by default an equal part of the budget's."""
+        epsilon, delta = checks.epsilon(epsilon), checks.delta(delta)
+        count = checks.whole("releases", releases)
+        own = _floored(delta / count, 2) if release_delta is None else checks.delta(release_delta)
+        shift = mean_shift_for(epsilon, delta * (1 - SAMPLER_SHARE) * ROUNDING) / math.sqrt(count) * ROUNDING
+        pair = GaussianPair.mean_shift(shift)
+        found = float(pair.dp_epsilon(own)) * ROUNDING
+        if not found > 0:
+            raise ParameterError(
+                f"release_delta must be smaller for so many releases. Got {own:g}: each would promise an epsilon of 0."
+            )
+        error = SAMPLER_SHARE * delta * ROUNDING / (count * (1 + math.exp(min(epsilon, 700.0))))
+        return cls(count, _floored(found, 6), own, Charge(pair, sampler_error=error))
+
+
+def _floored(value: float, digits: int) -> float:
+    """So many decimal digits of a positive number, rounded down."""
+    near = float(f"{value:.{digits - 1}e}")
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+    return near if near <= value else float(f"{value - unit / 2:.{digits - 1}e}")
