@@ -40,7 +40,7 @@ COMMANDS = {
     "sketch": ("gaussveil.cli.sketch:sketch", "A random projection of a table: moments, regression, components."),
     "forecast": ("gaussveil.cli.forecast:forecast", "A load forecast that hides which household it is."),
     "stream": ("gaussveil.cli.stream:stream_app", "Private meter streams: design and run."),
-    "budget": ("gaussveil.cli.budget:budget_app", "Privacy budgets: new, show, history, check, export, void."),
+    "budget": ("gaussveil.cli.budget:budget_app", "Privacy budgets: new, plan, show, history, check, export, void."),
     "verify": ("gaussveil.cli.certificates:verify", "Recompute a certificate."),
     "key": ("gaussveil.cli.certificates:key_app", "Keys that sign certificates."),
     "delta": ("gaussveil.cli.spectrum:delta", "Exact delta of a pair of Gaussians at an epsilon."),
