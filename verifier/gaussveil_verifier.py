@@ -573,7 +573,7 @@ def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
     """Delta of one named profile, the worse direction."""
     assert part.profile is not None
     name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
-    if (part.count > 1 and name != "randomised-response") or part.profile["version"] != 1:
+    if part.profile["version"] != 1 or (part.count > 1 and name != "randomised-response"):
         raise Undecided("compositions of such profiles are beyond this program")
     level = arb(epsilon)
     if name == "randomised-response":
@@ -583,6 +583,8 @@ def profile_delta(part: Part, epsilon: float, work: Work) -> arb:
         members(known, "a profile's parameters", "shift_over_scale")
         shift = number(known, "shift_over_scale")
         return 1 - ((level - shift) / 2).exp() if epsilon < shift else arb(0)
+    if name == "discrete-laplace":
+        return geometric(*discrete_laplace(known), epsilon)
     if name == "poisson-subsampled":
         members(known, "a profile's parameters", "base rate backward")
         rate, columns = number(known, "rate", 1e-12, 1.0), known["base"]
@@ -616,6 +618,42 @@ def responses(own: float, classes: int, count: int, level: arb, work: Work) -> a
             excess = (1 - (level - (i - j) * arb(own)).exp()).max(arb(0))
             total += ways * true**i * false**j * other ** (count - i - j) * excess
     return total
+
+
+def discrete_laplace(known: dict[str, Any]) -> tuple[int, Fraction]:
+    """Shift and scale of integer noise of law exp(-|i|/scale)."""
+    members(known, "a profile's parameters", "shift scale")
+    return whole(known, "shift", 1, 2**100), Fraction(number(known, "scale", 1e-10))
+
+
+def geometric(shift: int, scale: Fraction, epsilon: float) -> arb:
+    """The loss is (shift - 2j)/scale with probability r^j (1-r)/(1+r), 0 < j < shift, shift/scale with 1/(1+r)."""
+    level, longest = Fraction(epsilon), shift / scale
+    if level >= longest:
+        return arb(0)
+    steps = max(math.ceil((shift - level * scale) / 2) - 1, 0)  # j up to here leave a loss above epsilon
+    r, part = (-ball(1 / scale)).exp(), (ball(level - longest)).exp()
+    inner, outer = (-ball(steps / scale)).exp(), ball(steps / scale).exp()
+    return ((1 - part) + r * (1 - inner) - part * (outer - 1)) / (1 + r)
+
+
+def ball(value: Fraction) -> arb:
+    """A ball around a fraction."""
+    return arb(value.numerator) / arb(value.denominator)
+
+
+def pure_loss(part: Part) -> Fraction | None:
+    """The largest loss of a part of pure differential privacy; None of others."""
+    if part.profile is None or part.profile["version"] != 1:
+        return None
+    name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
+    if name == "discrete-laplace":
+        shift, scale = discrete_laplace(known)
+        return part.count * shift / scale
+    if name == "laplace":
+        members(known, "a profile's parameters", "shift_over_scale")
+        return part.count * Fraction(number(known, "shift_over_scale"))
+    return None
 
 
 def subsampled(terms: list[Term], rate: float, level: arb, work: Work) -> arb:
@@ -699,6 +737,9 @@ def delta_bounds(record: dict[str, Any], work: Work) -> tuple[arb, arb]:
     groups = groups_of(parts, adjacency_edges(adjacency)) if all(part.edges for part in parts) else []
     sampler = (1 + arb(epsilon).exp()) * arb(eta)
     if any(part.profile is not None for part in parts):
+        losses = [pure_loss(part) for part in parts]
+        if None not in losses and sum(filter(None, losses)) <= Fraction(epsilon):  # they add up, whatever is composed
+            return sampler.lower(), sampler.upper()
         if len(parts) > 1:
             raise Undecided("compositions of named profiles are beyond this program")
         value = profile_delta(parts[0], epsilon, work).max(arb(0)) + sampler

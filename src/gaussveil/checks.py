@@ -76,6 +76,11 @@ def delta(value: object) -> float:
     return real("delta", value, f"[{SMALLEST_DELTA:g}, 1)")
 
 
+def delta_or_none(value: object) -> float:
+    """The same, or 0 where no noise needs one."""
+    return 0.0 if value == 0 and not isinstance(value, bool) else delta(value)
+
+
 def refuse(name: str, rule: str, value: object) -> NoReturn:
     """The one sentence."""
     plain = value is None or isinstance(value, str | int | float)

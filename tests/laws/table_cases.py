@@ -87,7 +87,14 @@ def table_rows(name: str) -> dict[str, Any]:
 
     def build(**changes: Any) -> TableRelease:
         return TableRelease(
-            **{"unit": "home", "by": {"zone": ZONES}, "answers": answers, "rows_per_group": 2, **changes}
+            **{
+                "law": "gaussian",
+                "unit": "home",
+                "by": {"zone": ZONES},
+                "answers": answers,
+                "rows_per_group": 2,
+                **changes,
+            }
         )
 
     def draws(mechanism: TableRelease, data: pa.Table, count: int) -> Matrix:

@@ -57,6 +57,9 @@ def query(
     rows_per_group: Annotated[int, typer.Option(help="Rows that a unit weighs at most in a group.")] = 1,
     groups_per_unit: Annotated[int | None, typer.Option(help="Groups that a unit counts in at most; else all.")] = None,
     time_zone: Annotated[str | None, typer.Option(help="Zone of the clocks in --by, as in Europe/Zurich.")] = None,
+    law: Annotated[
+        str, typer.Option(help="Noise: gaussian, laplace (then --delta may be 0) or auto, the smaller error.")
+    ] = "auto",
     totals: Annotated[bool, typer.Option("--totals", help="Also a row for all groups together.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write, .csv or .parquet; without it only the plan.")] = None,
     report: Annotated[Path | None, typer.Option(help="Page with pictures of the answers (.html).")] = None,
@@ -93,6 +96,7 @@ def query(
         unit_norm=norms[0] if norms is not None and len(norms) == 1 else norms,
         bounds=bounds,
         totals=totals,
+        law=law,
         progress=not asked.json and sys.stderr.isatty(),
     )
     plan = table.plan()
@@ -186,10 +190,15 @@ def _without_pandas() -> Iterator[None]:
 
 
 def _tell_plan(plan: Any, json: bool) -> None:
-    deviations, others = plan.deviations(), plan.alternatives()
+    deviations, others, laws = plan.deviations(), plan.alternatives(), plan.laws()
     if json:
-        tell({"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}, [], json=True)
+        answer = {"deviations_at_1000_units": deviations, "shares": plan.shares, "alternatives": others}
+        tell(answer | {"law": plan.law, "laws": {name: vars(one) for name, one in laws.items()}}, [], json=True)
         return
+    for name, one in laws.items():
+        taken = "taken" if name == plan.law else f"{one.error:.3g} times the error"
+        ten = f"ten such releases of one account: epsilon {one.of_ten[0]:.3g} at delta {one.of_ten[1]:.3g}"
+        print(f"{name} noise: {taken}; epsilon {one.epsilon:g}, delta {one.delta:g}; {ten}")
     shown = [(name, digits(sd)[:8] if sd == sd else "known once bounds are learnt") for name, sd in deviations.items()]
     print_table(("answer", "sd at 1000 units a group"), shown)
     for line in _on_learning(plan):

@@ -36,10 +36,12 @@ class Promise:
     epsilon: float
     delta: float
     generator: Generator | None = None
+    pure: bool = False
+    """Whether delta may be 0."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
-        object.__setattr__(self, "delta", checks.delta(self.delta))
+        object.__setattr__(self, "delta", (checks.delta_or_none if self.pure else checks.delta)(self.delta))
         check_generator(self.generator)
 
     def ideal_delta(self, sampler_error: float, reserve: float = ROUNDING_RESERVE) -> float:
@@ -125,6 +127,8 @@ class Mechanism(ABC):
     """Base of all mechanisms. A subclass names itself, and gives `_publish` a plan and a draw of prepared data."""
 
     mechanism: ClassVar[str]
+    pure: ClassVar[bool] = False
+    """Whether some of its releases need no delta."""
     epsilon: Any
     delta: Any
     account: accounting.Account | None = None
@@ -147,7 +151,7 @@ class Mechanism(ABC):
     @property
     def promise(self) -> Promise:
         """The promise of one release, checked."""
-        return Promise(self.epsilon, self.delta, self.generator)
+        return Promise(self.epsilon, self.delta, self.generator, self.pure)
 
     def dry_run(self, *data: Any, **given: Any) -> Plan | None:
         """What `release`, `open` or `fit` would debit and certify, with the same arguments; nothing is spent."""
@@ -185,7 +189,7 @@ class Mechanism(ABC):
             mechanism=self.mechanism,
             adjacency=plan.adjacency,
             epsilon=checks.epsilon(self.epsilon),
-            delta=checks.delta(self.delta if plan.delta is None else plan.delta),
+            delta=self.promise.delta if plan.delta is None else checks.delta(plan.delta),
             guarantee=guarantee,
             assumptions=plan.assumptions,
             parameters=plan.parameters,

@@ -27,9 +27,9 @@ class Interval:
     high: Floats
 
     @classmethod
-    def about(cls, value: Floats, deviation: Floats) -> Interval:
-        """Of a Gaussian."""
-        return cls(value, deviation, value - Z * deviation, value + Z * deviation)
+    def about(cls, value: Floats, deviation: Floats, z: float = Z) -> Interval:
+        """Of a Gaussian, or of another law whose 95 % lie within `z` deviations."""
+        return cls(value, deviation, value - z * deviation, value + z * deviation)
 
     def clipped(self, low: float, high: float) -> Interval:
         """The same within what is possible."""
@@ -80,20 +80,22 @@ class Noisy:
 
     value: Floats
     variance: Floats
+    z: float = Z
+    """Within how many deviations 95 % of the noise lie."""
 
     @classmethod
-    def of(cls, value: Floats, variances: Variances, total: bool) -> Noisy:
+    def of(cls, value: Floats, variances: Variances, total: bool, z: float = Z) -> Noisy:
         """One number per group, and the total of all."""
         count = len(value)
         spread = np.full(count, variances.one)
         if not total:
-            return cls(value, spread)
+            return cls(value, spread, z)
         whole = count * variances.own + count**2 * variances.shared
-        return cls(np.append(value, value.sum()), np.append(spread, whole))
+        return cls(np.append(value, value.sum()), np.append(spread, whole), z)
 
     def estimate(self, factor: float = 1.0) -> Interval:
         """The numbers themselves, times a positive factor."""
-        return Interval.about(factor * self.value, factor * np.sqrt(self.variance))
+        return Interval.about(factor * self.value, factor * np.sqrt(self.variance), self.z)
 
 
 def weighed(one: tuple[Floats, Variances], other: tuple[Floats, Variances]) -> tuple[Floats, Variances]:
@@ -106,12 +108,14 @@ def weighed(one: tuple[Floats, Variances], other: tuple[Floats, Variances]) -> t
     return value, Variances(own, max(common * further / (common + further) - own, 0.0) / count)
 
 
-def ratio(top: Floats, top_variance: Floats, below: Floats, below_variance: Floats, limit: float = 1.0) -> Interval:
+def ratio(
+    top: Floats, top_variance: Floats, below: Floats, below_variance: Floats, limit: float = 1.0, z: float = Z
+) -> Interval:
     """Fieller's interval of a ratio known to lie within [-limit, limit], of two independent noisy numbers."""
     sure = np.maximum(below, np.sqrt(below_variance))
     value = np.clip(top / sure, -limit, limit)
-    a = below**2 - Z**2 * below_variance
-    b, c = top * below, top**2 - Z**2 * top_variance
+    a = below**2 - z**2 * below_variance
+    b, c = top * below, top**2 - z**2 * top_variance
     known = (a > 0) & (below > 0)
     safe = np.where(known, a, 1.0)
     root = np.sqrt(np.maximum(b * b - safe * c, 0.0)) / safe

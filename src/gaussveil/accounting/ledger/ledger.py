@@ -24,7 +24,16 @@ from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import LOGGER, Database
 from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
 from gaussveil.accounting.ledger.journal import now, record_event
-from gaussveil.accounting.ledger.rules import Offer, Terms, admit, admit_planned, check_adjacency, check_plan, offer
+from gaussveil.accounting.ledger.rules import (
+    Offer,
+    Slot,
+    Terms,
+    admit,
+    admit_planned,
+    check_adjacency,
+    check_plan,
+    offer,
+)
 from gaussveil.accounting.names import listed, new_name
 from gaussveil.errors import LedgerError, LedgerStateError, ParameterError
 from gaussveil.shown import Told
@@ -178,6 +187,11 @@ class Ledger(Told):
         """Give an account's terms."""
         with self._database.reading() as connection:
             return records.find_account(connection, name)[1]
+
+    def slots(self, name: str) -> list[Slot]:
+        """Give the places of an account's plan; none where it has no plan."""
+        with self._database.reading() as connection:
+            return records.slots(connection, records.find_account(connection, name)[0])
 
     # the life of an entry ---------------------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class TableDraws(NoisySums):
             reader = CellReader(
                 request.unit, (), (), (Thresholds(column, np.concatenate([-SIZES[::-1], SIZES])[None]),)
             )
-            (sums,) = _bins(self.source.fold_units(reader, RowTotals(1, 1, reader), []))
+            (sums,) = bins_of(self.source.fold_units(reader, RowTotals(1, 1, reader), []))
             both = sums.limbs[:, 0, len(SIZES) + 1 :] + sums.limbs[:, 0, len(SIZES) - 1 :: -1]
             self.read[f"range {column}"] = ExactSum(carry(both), sums.unit)
 
@@ -144,7 +144,7 @@ class TableDraws(NoisySums):
         drawn = Drawn()
         state = self._totals()
         sums = [ExactSum(one, 2.0**-ROW_BITS) for one in np.moveaxis(state["features"], 1, 0)]
-        bins = _bins(state)
+        bins = bins_of(state)
         if request.counted:
             self.spend(noise.losses["rows"])
             drawn.rows = self._shared(noise.count, ExactSum(state["rows"], 1.0))
@@ -166,7 +166,7 @@ class TableDraws(NoisySums):
         searches = self.noise.searches()
         for number in range(len(ROUND_SHARES) if searches else 0):
             state = self._read(tuple(one.limits for one in searches)) if number else self._totals()
-            for one, sums in zip(searches, _bins(state)[-len(searches) :]):
+            for one, sums in zip(searches, bins_of(state)[-len(searches) :]):
                 if one.together:
                     sums = ExactSum(carry(sums.limbs.sum(axis=1, keepdims=True)), sums.unit)
                 self.spend(one.loss(number))
@@ -208,5 +208,6 @@ class TableDraws(NoisySums):
         return min(self.noise.request.touched, shape[0]) * math.prod(shape[1:])
 
 
-def _bins(state: State) -> list[ExactSum]:
+def bins_of(state: State) -> list[ExactSum]:
+    """The counts of every bin, in the order of the reader."""
     return [ExactSum(state[name], 2.0**-BIN_BITS) for name in state if name.startswith("bins")]

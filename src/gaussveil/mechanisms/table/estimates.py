@@ -70,15 +70,15 @@ class Estimates:
 
     @property
     def _counts(self) -> Noisy:
-        return Noisy.of(*self._rows, self.total)
+        return Noisy.of(*self._rows, self.total, self.noise.z)
 
     def _feature(self, feature: Feature) -> Noisy:
         place = self.noise.request.features.index(feature)
-        return Noisy.of(self.drawn.features[place], Variances(self.noise.features[place]), self.total)
+        return Noisy.of(self.drawn.features[place], Variances(self.noise.features[place]), self.total, self.noise.z)
 
     def _mean(self, feature: Feature) -> Interval:
         top = self._feature(feature)
-        return ratio(top.value, top.variance, self._counts.value, self._counts.variance)
+        return ratio(top.value, top.variance, self._counts.value, self._counts.variance, z=self.noise.z)
 
     def _sum(self, feature: Feature) -> Interval:
         request = self.noise.request
@@ -86,11 +86,11 @@ class Estimates:
             top, count = self._feature(feature), self._counts
             value = feature.half * top.value + feature.middle * count.value
             spread = feature.half**2 * top.variance + feature.middle**2 * count.variance
-            estimate = Noisy(value, spread).estimate()
+            estimate = Noisy(value, spread, self.noise.z).estimate()
         else:
             lone = Feature(feature.column, feature.low, feature.high, "size")
             place = request.lone_sums.index(lone)
-            sums = Noisy.of(self.drawn.lone_sums[place], self.noise.lone_sums[place], self.total)
+            sums = Noisy.of(self.drawn.lone_sums[place], self.noise.lone_sums[place], self.total, self.noise.z)
             estimate = sums.estimate(lone.half)
         if feature.low >= 0:
             return self._not_negative(estimate)
@@ -104,7 +104,7 @@ class Estimates:
         slope = 2 * mean**2 - square / 2
         spread = second.variance / 4 + 4 * mean**2 * first.variance + slope**2 * count.variance
         half = answer.feature.half
-        return Interval.about(value, np.sqrt(spread) / rows).shifted(0.0, half**2).clipped(0.0, half**2)
+        return Interval.about(value, np.sqrt(spread) / rows, self.noise.z).shifted(0.0, half**2).clipped(0.0, half**2)
 
     def _histogram(self, answer: Histogram, place: int) -> dict[str, Interval]:
         """Rows per bin and outside, none negative: those of a group add up to its count, groups to their total."""
@@ -112,7 +112,7 @@ class Estimates:
         (rows, known), width = self._rows, bins.shape[1]
         bins = bins + (rows - bins.sum(axis=1))[:, None] / width
         spread = Variances(own * (1 - 1 / width) + known.own / width**2, known.shared / width**2)
-        columns = [Noisy.of(column, spread, self.total).estimate() for column in bins.T]
+        columns = [Noisy.of(column, spread, self.total, self.noise.z).estimate() for column in bins.T]
         counts = self._not_negative(self._counts.estimate()).value
         value = adding_up_to(bins, counts[: len(bins)])
         if self.total:

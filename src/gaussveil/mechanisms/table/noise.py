@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy
 
+from gaussveil.accounting import Charge
 from gaussveil.calibration.boxes import BoxNoise, box_noise
 from gaussveil.calibration.prefix_sums import EITHER_SHARE, prefix_noise, prefix_rows
 from gaussveil.mechanisms.noisy_sums import ROUNDING_SHIFT, SAMPLER_RESERVE
@@ -20,7 +22,8 @@ from gaussveil.mechanisms.table.answers import Count, Sum
 from gaussveil.mechanisms.table.curves import OCTAVES
 from gaussveil.mechanisms.table.quantiles import RANGES, ROUND_SHARES, QuantileSearch
 from gaussveil.mechanisms.table.request import Request
-from gaussveil.postprocessing.intervals import Variances
+from gaussveil.postprocessing.intervals import Variances, Z
+from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics.unit_cells import Feature
 
 DISCOVERY_SHARE = 0.1  # of the squared mean shift, for the numbers of units per key
@@ -33,10 +36,21 @@ MOST_COORDINATES = 10**9  # of all draws together, where keys are not known yet
 class TableNoise:
     """Every draw of a request, for a mean shift."""
 
+    law: ClassVar[str] = "gaussian"
     request: Request
     mean_shift: float
     key_error: float = 0.0
     """Probability with which a key that one unit alone has may show."""
+
+    @property
+    def z(self) -> float:
+        """Within how many deviations 95 % of the noise lie."""
+        return Z
+
+    @property
+    def charge(self) -> Charge:
+        """What one unit can lose."""
+        return Charge(GaussianPair.mean_shift(self.mean_shift), sampler_error=self.sampler_error)
 
     @cached_property
     def losses(self) -> dict[str, float]:
@@ -143,7 +157,7 @@ class TableNoise:
         beyond = -float(scipy.special.ndtri(self.key_error / (len(asked) * asked[name].per_unit)))
         return 1 + self.key_deviation(name) * (1 + 2.0**-14) * beyond  # what is drawn may be wider by a relative 1e-5
 
-    @cached_property
+    @property
     def sampler_error(self) -> float:
         """Total variation of all draws and of showing a key: public, whatever the data."""
         request = self.request
@@ -153,6 +167,10 @@ class TableNoise:
         numbers = request.cells * per_cell + len(request.profiles) * (5 * request.cells + 256)
         numbers += len(OCTAVES) * len(request.learnt_ranges)
         return SAMPLER_RESERVE * min(numbers, MOST_COORDINATES) + self.key_error
+
+    def spent(self) -> dict[str, object]:
+        """What is spent on each draw, for the certificate."""
+        return {"mean_shift": self.mean_shift, "squared losses": self.losses}
 
     def variances(self) -> dict[str, object]:
         """What is drawn, for the certificate: in rows^2, own and shared where numbers share a draw."""

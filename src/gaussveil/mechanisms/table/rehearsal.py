@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from gaussveil.mechanisms.table.draws import TableDraws
+from gaussveil.mechanisms.table.laws import draws_of
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.noise import SeededGenerator
 from gaussveil.statistics import as_source
@@ -37,8 +38,12 @@ def rehearsals(noise: TableNoise, schema: pa.Schema, names: Sequence[str]) -> It
     source = as_source(pa.schema([schema.field(name) for name in names]).empty_table())
     found = {name: _made_up(schema.field(key.column).type) for name, key in noise.request.discovered.items()}
     nothing: dict[str, list[Any]] = {name: [] for name in found}
-    for values in [nothing, found] if found else [found]:
-        draws = RehearsedDraws(source, noise, noise.mean_shift, SeededGenerator(0), values=values)
+    made: list[TableDraws] = [
+        RehearsedDraws(source, noise, noise.mean_shift, SeededGenerator(0), values=values)
+        for values in (nothing, found)
+        if found
+    ]
+    for draws in made or [draws_of(noise, source, SeededGenerator(0))]:
         draws.prepare()
         yield draws
 

@@ -22,24 +22,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gaussveil import checks
-from gaussveil.accounting import Adjacency, Charge, Release
-from gaussveil.accounting.composition import sampler_delta
-from gaussveil.calibration import mean_shift_for
+from gaussveil.accounting import Adjacency, Release
 from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
-from gaussveil.mechanisms.release_path import Mechanism, Plan
+from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
 from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
+from gaussveil.mechanisms.table.beside import chosen_beside
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.frames import answers_frame
+from gaussveil.mechanisms.table.laws import LAWS, Law, candidates, compared, draws_of
 from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
 from gaussveil.mechanisms.table.profile import learnt, place_noise, stage_shares
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
-from gaussveil.spectrum import GaussianPair
 from gaussveil.statistics import as_source
 from gaussveil.statistics.block import require_columns
 from gaussveil.statistics.keys import Discovered, Key
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 
 TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
 MOST_SHOWN = 12  # answers in the text of a plan
-KEY_SHARE = 1e-5  # of delta, for the chance that a key of one unit alone shows: of such an account allows 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +56,18 @@ class TablePlan(Plan):
     """Everything about a request that does not depend on the data."""
 
     noise: TableNoise
+    planned: Mapping[str, TableNoise]
+    """The noise of every law that was asked for and can answer the request."""
+    promise: Promise
+
+    @property
+    def law(self) -> str:
+        """The law of the noise: "gaussian", or "laplace", which needs no delta."""
+        return self.noise.law
+
+    def laws(self) -> dict[str, Law]:
+        """The law taken beside the other: error, cost alone, and of ten such releases in one account."""
+        return compared(self.planned, self.law, _deviations, self.promise)
 
     @property
     def request(self) -> Request:
@@ -66,19 +76,14 @@ class TablePlan(Plan):
 
     def __repr__(self) -> str:
         wide = ", ".join(f"{name} {sd:.3g}" for name, sd in list(self.deviations().items())[:MOST_SHOWN])
-        return f"TablePlan({self.released}; sd at 1000 units a group: {wide})"
+        return f"TablePlan({self.released}; {self.law} noise, sd at 1000 units a group: {wide})"
 
     def deviations(self, units: int = 1000) -> dict[str, float]:
         """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
 
         NaN where it depends on radii that the release will learn.
         """
-        expected = Estimates(self.noise, _expected(self.noise, float(checks.whole("units", units))))
-        return {
-            name: math.nan if answer in self.request.learning else float(one.deviation.flat[0])
-            for answer in self.request.answers
-            for name, one in expected.answer(answer).items()
-        }
+        return _deviations(self.noise, checks.whole("units", units))
 
     @property
     def fewest_units(self) -> int:
@@ -123,9 +128,9 @@ class TablePlan(Plan):
         now = self.deviations(units)
         found: dict[str, float] = {}
         for words, other in changed.items():
-            noise = TableNoise(other, self.noise.mean_shift, self.noise.key_error)
-            then = Estimates(noise, _expected(noise, float(units))).columns()
-            ratios = [float(one.deviation.flat[0]) / now[name] for name, one in then.items() if now.get(name, 0) > 0]
+            noise = replace(self.noise, request=other)
+            then = _deviations(noise, units)
+            ratios = [sd / now[name] for name, sd in then.items() if now.get(name, 0) > 0]
             found |= {words: math.exp(float(np.mean(np.log(ratios))))} if ratios else {}
         return found
 
@@ -156,10 +161,15 @@ class TableRelease(Mechanism):
         totals: also a last row, its keys missing, for all groups together.
         account: where the release is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
+        law: "gaussian" or "laplace" noise; "auto" plans both for this promise and takes the smaller error. Laplace
+            noise answers counts, sums, means, variances, shares and histograms of stated ranges by listed keys, and
+            needs no delta: `delta=0` is a promise of epsilon alone. Beside an account Gaussian noise is preferred, of
+            which many releases add up to less, unless its Renyi filter says otherwise; see `TablePlan.laws`.
         progress: whether to draw a progress bar on standard error.
     """
 
     mechanism = "table"
+    pure = True
     unit: str
     answers: Sequence[Answer] | Answer
     by: Mapping[str, Any] | None = None
@@ -168,20 +178,18 @@ class TableRelease(Mechanism):
     unit_norm: float | tuple[float, float, float] | None = None
     bounds: str | None = None
     totals: bool = False
+    law: str = "auto"
     progress: bool = False
 
     def plan(self) -> TablePlan:
         """Noise, charge and certificate of the request, without data."""
-        promise = self.promise
+        law = checks.one_of("law", self.law, LAWS)
         limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
         request = Request.of(self.unit, self.by or {}, self.answers, *limits, self.totals)
-        key_error = 0.0
-        if request.discovered:
-            key_error = KEY_SHARE * promise.delta / max(sampler_delta(promise.epsilon, 1e-30) / 1e-30, 1.0)
-        sampler = TableNoise(request, 1.0, key_error).sampler_error
-        noise = TableNoise(request, mean_shift_for(promise.epsilon, promise.ideal_delta(sampler)), key_error)
+        planned = candidates(request, law, self.promise)
+        noise = chosen_beside(self.account, planned, _deviations)
         return TablePlan(
-            charge=Charge(GaussianPair.mean_shift(noise.mean_shift), sampler_error=sampler),
+            charge=noise.charge,
             released=", ".join(one.name for one in request.answers)
             + f" by {', '.join(request.keys)}" * bool(request.keys),
             adjacency=Adjacency.add_remove(request.unit),
@@ -191,6 +199,8 @@ class TableRelease(Mechanism):
             ),
             parameters=_parameters(noise),
             noise=noise,
+            planned=planned,
+            promise=self.promise,
         )
 
     def release(self, data: Any) -> Release[Any]:
@@ -201,7 +211,7 @@ class TableRelease(Mechanism):
         plan = self.plan()
         source = as_source(data)
         self._rehearsed(plan, source.schema, library_of(data))
-        draws = TableDraws(source, plan.noise, plan.noise.mean_shift, self.generator)
+        draws = draws_of(plan.noise, source, self.generator)
         with shown_progress(self.progress, "Answering") as show:
             show("reading", 0.0)
             draws.prepare()
@@ -280,8 +290,8 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         "rows_per_group": request.rows,
         "groups_per_unit": request.touched,
         "averaged over": request.averaged,
-        "mean_shift": noise.mean_shift,
-        "squared losses": noise.losses,
+        "law": noise.law,
+        **noise.spent(),
         "noise variances": noise.variances(),
     }
     if request.discovered:
@@ -297,6 +307,15 @@ def _described(key: Key | Discovered) -> str:
     if isinstance(key, Discovered):
         return f"values of {key.column} that are found, at most {key.per_unit} of each unit"
     return f"{type(key).__name__} of {key.column}, {len(key.values)} values"
+
+
+def _deviations(noise: TableNoise, units: int = 1000) -> dict[str, float]:
+    expected = Estimates(noise, _expected(noise, float(units)))
+    return {
+        name: math.nan if answer in noise.request.learning else float(one.deviation.flat[0])
+        for answer in noise.request.answers
+        for name, one in expected.answer(answer).items()
+    }
 
 
 def _expected(noise: TableNoise, units: float) -> Drawn:
