@@ -29,9 +29,10 @@ from gaussveil import (
     TableRelease,
     Variance,
     discover,
+    value_of,
     verify,
 )
-from gaussveil.errors import ParameterError
+from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table import laplace
 from gaussveil.mechanisms.table.laws import draws_of
 from gaussveil.noise import SeededGenerator
@@ -276,3 +277,59 @@ def test_beside_an_account_the_law_leaves_room_for_what_comes_later(tmp_path: Pa
     for _ in range(2):
         assert asked(Count(), account=plan).release(people(200)).certificate.delta_upper == 0.0
     assert asked(Count(), account=plan).plan().law == "gaussian"  # nothing of the plan is left
+
+
+def test_a_count_says_what_it_counts() -> None:
+    with pytest.raises(ParameterError, match="rows_per_group must be above 1 for Count"):
+        asked(Count(rows=True)).plan()
+    with pytest.raises(ParameterError, match="rows_per_group must be 1 for Count"):
+        asked(Count(rows=False), rows_per_group=3).plan()
+    with pytest.raises(ParameterError, match="rows must be True"):
+        Count(rows=3)  # type: ignore[arg-type]
+    assert "counts: units" in repr(asked(Count()).plan())
+    many = pa.table({"home": ["x"] * 5 + ["y"], "zone": ["a"] * 6, "kw": [1.0] * 6})
+    for rows, answer, expected in ((1, Count(rows=False), 2), (3, Count(rows=True), 4), (9, Count(rows=True), 6)):
+        made = asked(answer, rows_per_group=rows, epsilon=200.0, delta=0)
+        release = made.release(many)
+        assert release.value["count"][0].as_py() == pytest.approx(expected, abs=0.5)
+        assert release.certificate.parameters["counted"] == made.plan().request.counts
+
+
+def test_quantiles_of_one_column_are_searched_for_together() -> None:
+    apart = asked([Quantile("kw", 0.9, RANGE), Count(), Quantile("kw", (0.5, 0.9), RANGE)]).plan()
+    together = asked([Quantile("kw", (0.5, 0.9), RANGE), Count()]).plan()
+    assert apart.deviations() == together.deviations()
+    with pytest.raises(ParameterError, match="occurs twice"):
+        asked([Quantile("kw", 0.9, RANGE), Quantile("kw", 0.5, (0.0, 4.0))]).plan()
+
+
+def test_values_that_nobody_listed_are_a_group_of_their_own() -> None:
+    zones = pa.array(["a"] * 40 + ["b"] * 30 + ["x", "y"] * 10 + [None] * 7)
+    numbers = pa.array([1] * 40 + [2] * 30 + [7, 8] * 10 + [None] * 7)
+    table = pa.table({"home": np.arange(97), "zone": zones, "house": numbers})
+    for by in ({"zone": ["a", "b"]}, {"house": [1, 2]}, {"zone": value_of("zone", ["a", "b"], other=True)}):
+        made = asked(Count(), by=by, other="zone" not in by or by["zone"] == ["a", "b"], epsilon=50.0, delta=0)
+        found = made.release(table).value
+        labels = (
+            [str(one) for one in next(iter(by.values()))] if isinstance(next(iter(by.values())), list) else ["a", "b"]
+        )
+        assert found.column(0).to_pylist() == [*labels, "other"]
+        assert found["count"].to_pylist() == pytest.approx([40, 30, 20], abs=1)
+    with pytest.raises(ParameterError, match="'other'"):
+        value_of("zone", ["a", "other"], other=True)
+
+
+def test_a_mistyped_column_is_told_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SchemaError, match="Did you mean zone"):
+        asked(Count(), by={"zoen": ["a", "b"]}).release(people(10))
+
+
+def test_learnt_bounds_have_deviations_of_a_nominal_table() -> None:
+    for answers in (Mean("kw", bounds="auto"), Mean("kw", unit_norm=3.0), [Variance("kw", bounds="auto"), Count()]):
+        plan = asked(answers).plan()
+        assert plan.is_nominal
+        assert all(0 < sd < math.inf for sd in plan.deviations().values())
+        assert all(0 < factor < math.inf for factor in plan.alternatives().values())
+    assert not asked(Mean("kw", RANGE)).plan().is_nominal
+    half, whole = (asked(Mean("kw", unit_norm=norm)).plan().deviations()["mean_kw"] for norm in (1.5, 3.0))
+    assert whole == pytest.approx(2 * half, rel=1e-6)

@@ -41,7 +41,9 @@ def query(
             show_default=False,
         ),
     ] = None,
-    count: Annotated[bool, typer.Option("--count", help="Rows per group, each unit's within its bound.")] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Units per group; rows where --rows-per-group is above 1.")
+    ] = False,
     total: Annotated[Texts, typer.Option("--sum", help="Sum of a column.")] = None,
     mean: Annotated[Texts, typer.Option(help="Mean of a column over the units in each group.")] = None,
     variance: Annotated[Texts, typer.Option(help="Variance of a column.")] = None,
@@ -60,6 +62,7 @@ def query(
     law: Annotated[
         str, typer.Option(help="Noise: gaussian, laplace (then --delta may be 0) or auto, the smaller error.")
     ] = "auto",
+    other: Annotated[bool, typer.Option("--other", help="Also a group for values that --by does not list.")] = False,
     totals: Annotated[bool, typer.Option("--totals", help="Also a row for all groups together.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write, .csv or .parquet; without it only the plan.")] = None,
     report: Annotated[Path | None, typer.Option(help="Page with pictures of the answers (.html).")] = None,
@@ -95,6 +98,7 @@ def query(
         groups_per_unit=groups_per_unit,
         unit_norm=norms[0] if norms is not None and len(norms) == 1 else norms,
         bounds=bounds,
+        other=other,
         totals=totals,
         law=law,
         progress=not asked.json and sys.stderr.isatty(),
@@ -199,8 +203,9 @@ def _tell_plan(plan: Any, json: bool) -> None:
         taken = "taken" if name == plan.law else f"{one.error:.3g} times the error"
         ten = f"ten such releases of one account: epsilon {one.of_ten[0]:.3g} at delta {one.of_ten[1]:.3g}"
         print(f"{name} noise: {taken}; epsilon {one.epsilon:g}, delta {one.delta:g}; {ten}")
-    shown = [(name, digits(sd)[:8] if sd == sd else "known once bounds are learnt") for name, sd in deviations.items()]
-    print_table(("answer", "sd at 1000 units a group"), shown)
+    shown = [(name, digits(sd)[:8]) for name, sd in deviations.items()]
+    sizes = " with values of size 1" if plan.is_nominal else ""
+    print_table(("answer", f"sd at 1000 units a group{sizes}"), shown)
     for line in _on_learning(plan):
         print(line)
     if others:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
@@ -188,7 +189,10 @@ def require_columns(schema: pa.Schema, names: Sequence[str]) -> None:
     missing = [repr(name) for name in dict.fromkeys(names) if schema.get_field_index(name) < 0]
     if missing:
         told = f"column {missing[0]} is" if len(missing) == 1 else f"columns {', '.join(missing)} are"
-        raise SchemaError(f"{told} missing or not unique; the table has {', '.join(schema.names)}.")
+        alike = [get_close_matches(name[1:-1], schema.names, 1) for name in missing]
+        meant = ", ".join(dict.fromkeys(one for found in alike for one in found))
+        also = f" Did you mean {meant}?" if meant else ""
+        raise SchemaError(f"{told} missing or not unique; the table has {', '.join(schema.names)}.{also}")
 
 
 def require_numbers(schema: pa.Schema, names: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.statistics.block import Labels, numbers, plain, require_columns, require_numbers
 from gaussveil.typing import Floats, Integers
 
+OTHER = "other"
 _PARTS = {"hour": range(24), "weekday": range(7), "month": range(1, 13)}
 
 
@@ -53,17 +54,20 @@ class Key(ABC):
 
 @dataclass(frozen=True)
 class Listed(Key):
-    """The values of a column, from a public list."""
+    """The values of a column, from a public list; with `other` all further ones are a group of that name."""
 
     listed: tuple[Any, ...]
+    other: bool = False
 
     def __post_init__(self) -> None:
         _labels(self)
+        if self.other and OTHER in map(str, self.listed):
+            raise ParameterError(f"values must not hold {OTHER!r} where other=True: the group of all others has it.")
 
     @property
     def values(self) -> Sequence[Any]:
-        """The list."""
-        return self.listed
+        """The list; as texts where others follow."""
+        return (*map(str, self.listed), OTHER) if self.other else self.listed
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a column that cannot hold the list."""
@@ -75,7 +79,11 @@ class Listed(Key):
         cells = plain(cells)
         if pa.types.is_floating(cells.type):  # -0.0 is 0.0, as everywhere else
             cells = pc.add(cells, pa.scalar(0.0, cells.type))
-        return _found(pc.index_in(cells, value_set=_labels(self).value_set(cells.type)))
+        found = _found(pc.index_in(cells, value_set=_labels(self).value_set(cells.type)))
+        if not self.other:
+            return found
+        known = cells.is_valid().to_numpy(zero_copy_only=False)
+        return np.where((found < 0) & known, len(self.listed), found)
 
 
 @dataclass(frozen=True)
@@ -282,9 +290,12 @@ def bin_of(column: str, edges: Iterable[float]) -> Key:
     return Bins(column, tuple(float(edge) for edge in edges))
 
 
-def value_of(column: str, values: Iterable[Any]) -> Key:
-    """The values themselves, from a public list."""
-    return Listed(column, tuple(values))
+def value_of(column: str, values: Iterable[Any], *, other: bool = False) -> Key:
+    """The values themselves, from a public list; with `other` one more group, "other", of all that are not listed.
+
+    A missing value belongs to no group all the same.
+    """
+    return Listed(column, tuple(values), other)
 
 
 def discover(column: str, *, per_unit: int = 1) -> Discovered:

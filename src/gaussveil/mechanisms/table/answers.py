@@ -29,7 +29,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Count(Answer):
-    """How many rows a group has, of each unit at most `rows_per_group`; by default therefore how many units."""
+    """How many units a group has, or rows where `rows_per_group` is above 1, of each unit at most so many.
+
+    `rows` says which is meant, and is held against `rows_per_group`: True for rows, False for units.
+    """
+
+    rows: bool | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, bool | None):
+            checks.refuse("rows", "True to count rows, False to count units, or left out", self.rows)
 
 
 class _Ranged:

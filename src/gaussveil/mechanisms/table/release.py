@@ -27,7 +27,7 @@ from gaussveil.containers import library_of
 from gaussveil.errors import SchemaError
 from gaussveil.mechanisms.progress import shown_progress
 from gaussveil.mechanisms.release_path import Mechanism, Plan, Promise
-from gaussveil.mechanisms.table.answers import Answer, Mean, Sum, Variance
+from gaussveil.mechanisms.table.answers import Answer, Count, Mean, Sum, Variance
 from gaussveil.mechanisms.table.beside import chosen_beside
 from gaussveil.mechanisms.table.draws import Drawn, TableDraws
 from gaussveil.mechanisms.table.estimates import Estimates
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
+NOMINAL_RANGE = 4.0  # what is learnt of a table whose values are of size 1
+NOMINAL_NORMS = np.array([2.0, 1.0, 1.0])  # the same of curves: whole, and about their rough part
 MOST_SHOWN = 12  # answers in the text of a plan
 
 
@@ -76,14 +78,21 @@ class TablePlan(Plan):
 
     def __repr__(self) -> str:
         wide = ", ".join(f"{name} {sd:.3g}" for name, sd in list(self.deviations().items())[:MOST_SHOWN])
-        return f"TablePlan({self.released}; {self.law} noise, sd at 1000 units a group: {wide})"
+        counts = f" (counts: {self.request.counts})" if Count in map(type, self.request.answers) else ""
+        return f"TablePlan({self.released}{counts}; {self.law} noise, sd at 1000 units a group: {wide})"
 
     def deviations(self, units: int = 1000) -> dict[str, float]:
         """Standard deviation of every number, as if every group had this many units in the middle of their ranges.
 
-        NaN where it depends on radii that the release will learn.
+        Bounds that the release will learn are those of a nominal table, whose values are of size 1: where yours are of
+        another size, multiply by it (by its square for a variance).
         """
         return _deviations(self.noise, checks.whole("units", units))
+
+    @property
+    def is_nominal(self) -> bool:
+        """Whether some deviations rest on bounds of a nominal table, because the release will learn them."""
+        return bool(self.request.learning) or any(np.size(one.unit_norm) < 3 for one in self.request.profiles)
 
     @property
     def fewest_units(self) -> int:
@@ -158,6 +167,7 @@ class TableRelease(Mechanism):
         groups_per_unit: in how many groups a unit counts at most, by a public hash; all by default.
         unit_norm, bounds: for every Mean and Sum that does not state its own, see `Mean`; bounds="auto" also learns the
             range of every Variance and Quantile that states no `between`.
+        other: also a group "other" of every listed key, for rows whose value is not among the listed ones.
         totals: also a last row, its keys missing, for all groups together.
         account: where the release is debited before it is drawn; without one the certificate says "not recorded".
         generator: a `SeededGenerator` for studies (no guarantee then); the secure one by default.
@@ -177,6 +187,7 @@ class TableRelease(Mechanism):
     groups_per_unit: int | None = None
     unit_norm: float | tuple[float, float, float] | None = None
     bounds: str | None = None
+    other: bool = False
     totals: bool = False
     law: str = "auto"
     progress: bool = False
@@ -185,7 +196,7 @@ class TableRelease(Mechanism):
         """Noise, charge and certificate of the request, without data."""
         law = checks.one_of("law", self.law, LAWS)
         limits = self.rows_per_group, self.groups_per_unit, self.unit_norm, self.bounds
-        request = Request.of(self.unit, self.by or {}, self.answers, *limits, self.totals)
+        request = Request.of(self.unit, self.by or {}, self.answers, *limits, self.totals, bool(self.other))
         planned = candidates(request, law, self.promise)
         noise = chosen_beside(self.account, planned, _deviations)
         return TablePlan(
@@ -204,7 +215,11 @@ class TableRelease(Mechanism):
         )
 
     def release(self, data: Any) -> Release[Any]:
-        """Debit, draw and certify; a frame of the library that the data came in, an Arrow table from a Source.
+        """Debit, draw and certify.
+
+        The release's `value` is a pandas or polars frame where the data came as one, and a `pyarrow.Table` from
+        anything else (an Arrow table, a Source): a row per group in the order of `by`, the keys, then every answer's
+        columns NAME, NAME_sd, NAME_low and NAME_high, all of doubles.
 
         Every refusal rests on the schema and on public parameters, and comes before the debit, as do `rehearsals`.
         """
@@ -289,6 +304,7 @@ def _parameters(noise: TableNoise) -> dict[str, object]:
         "answers": [repr(one) for one in request.answers],
         "rows_per_group": request.rows,
         "groups_per_unit": request.touched,
+        "counted": request.counts,
         "averaged over": request.averaged,
         "law": noise.law,
         **noise.spent(),
@@ -310,12 +326,11 @@ def _described(key: Key | Discovered) -> str:
 
 
 def _deviations(noise: TableNoise, units: int = 1000) -> dict[str, float]:
-    expected = Estimates(noise, _expected(noise, float(units)))
-    return {
-        name: math.nan if answer in noise.request.learning else float(one.deviation.flat[0])
-        for answer in noise.request.answers
-        for name, one in expected.answer(answer).items()
-    }
+    if noise.request.learning:
+        nominal = noise.request.with_ranges(dict.fromkeys(noise.request.learning, NOMINAL_RANGE))
+        noise = _as_planned(noise, nominal)
+    columns = Estimates(noise, _expected(noise, float(units))).columns()
+    return {name: float(one.deviation.flat[0]) for name, one in columns.items()}
 
 
 def _expected(noise: TableNoise, units: float) -> Drawn:
@@ -341,8 +356,10 @@ def _expected(noise: TableNoise, units: float) -> Drawn:
 def _expected_profile(answer: Any, request: Request, loss: float, units: float) -> ProfileDraw:
     layout, rows = request.layout, request.rows
     losses = {"rest": loss} | {name: loss * share for name, share in stage_shares(answer, layout).items()}
-    radii = np.full(3, math.nan)
-    radii[: np.size(answer.unit_norm)] = math.nan if answer.unit_norm is None else answer.unit_norm
+    radii = NOMINAL_NORMS * (
+        1.0 if answer.unit_norm is None else float(np.ravel(answer.unit_norm)[0]) / NOMINAL_NORMS[0]
+    )
+    radii[: np.size(answer.unit_norm)] = radii[0] if answer.unit_norm is None else answer.unit_norm
     smooth, rest = ((rows * radii[1:]) ** 2 * layout.touched / [losses["smooth"], losses["rest"]]).tolist()
     nothing, counts = np.zeros(layout.groups.shape), np.full(layout.groups.shape, units * rows)
     places = place_noise(layout, rows, losses["units"])

@@ -15,7 +15,7 @@ from gaussveil.mechanisms.noisy_sums import MOST_DRAWS
 from gaussveil.mechanisms.table.answers import CDF, Answer, Count, Histogram, Mean, Quantile, Share, Sum, Variance
 from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.quantiles import ROUND_SHARES, first_limits
-from gaussveil.statistics.keys import Bins, Discovered, Key, Thresholds, value_of
+from gaussveil.statistics.keys import Bins, Discovered, Key, Listed, Thresholds, value_of
 from gaussveil.statistics.unit_cells import CellReader, Feature
 
 Item = TypeVar("Item")
@@ -37,14 +37,23 @@ class Request:
 
     @classmethod
     def of(
-        cls, unit: Any, by: Any, answers: Any, rows: object, groups: object, unit_norm: Any, bounds: Any, totals: bool
+        cls,
+        unit: Any,
+        by: Any,
+        answers: Any,
+        rows: object,
+        groups: object,
+        unit_norm: Any,
+        bounds: Any,
+        totals: bool,
+        other: bool = False,
     ) -> Request:
         """The request in the caller's words."""
         if not isinstance(unit, str) or not unit:
             checks.refuse("unit", "the column that names whose row it is", unit)
         if not isinstance(by, Mapping):
             checks.refuse("by", "a dictionary of names and keys such as {'hour': hour_of('time')}", by)
-        keys = {str(name): _key(str(name), given) for name, given in by.items()}
+        keys = {str(name): _key(str(name), given, other) for name, given in by.items()}
         asked = [answers] if isinstance(answers, Answer) else list(answers)
         if not asked or not all(isinstance(one, Answer) for one in asked):
             raise ParameterError("answers must be a list of answers such as [Count(), Mean('kw', between=(0, 10))].")
@@ -60,7 +69,7 @@ class Request:
         request = cls(
             unit,
             keys,
-            tuple(asked),
+            tuple(_merged(asked)),
             checks.whole("rows_per_group", rows, "[1, 1048576]"),
             None if groups is None else checks.whole("groups_per_unit", groups),
             bool(totals),
@@ -72,6 +81,16 @@ class Request:
         names = [*self.keys, *(one.name for one in self.answers)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ParameterError(f"answers and keys must have names of their own. {twice[0]!r} occurs twice.")
+        if self.rows == 1 and any(isinstance(one, Count) and one.rows for one in self.answers):
+            raise ParameterError(
+                "rows_per_group must be above 1 for Count(rows=True): how many rows of one unit count at most in a "
+                "group. With 1 every unit counts once, and Count() is the number of units."
+            )
+        if self.rows > 1 and any(isinstance(one, Count) and one.rows is False for one in self.answers):
+            raise ParameterError(
+                f"rows_per_group must be 1 for Count(rows=False), the number of units. Got {self.rows}: Count() then "
+                "counts rows."
+            )
         for one, _ in self.searches:
             first_limits(one)  # refuses a quantile without a range
         if self.discovered and self.profiles:
@@ -107,6 +126,11 @@ class Request:
         """In how many groups a unit counts at most."""
         sizes = (key.per_unit if isinstance(key, Discovered) else len(key.values) for key in self.keys.values())
         return min(math.prod(sizes), self.groups_per_unit or MANY_CELLS)
+
+    @property
+    def counts(self) -> str:
+        """What a count counts, in a sentence."""
+        return "units" if self.rows == 1 else f"rows, of each unit at most {self.rows} in a group"
 
     @property
     def averaged(self) -> str:
@@ -206,11 +230,26 @@ def _distinct(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(dict.fromkeys(items))
 
 
-def _key(name: str, given: Any) -> Key | Discovered:
+def _merged(asked: Sequence[Answer]) -> list[Answer]:
+    """Quantiles of one column within one range are one answer: they are searched for together."""
+    kept: dict[object, Answer] = {}
+    for one in asked:
+        place: object = len(kept)
+        if isinstance(one, Quantile):
+            place = (one.column, one.between, one.bounds)
+            before = kept.get(place)
+            one = replace(one, q=(*before.shares, *one.shares)) if isinstance(before, Quantile) else one
+        kept[place] = one
+    return list(kept.values())
+
+
+def _key(name: str, given: Any, other: bool) -> Key | Discovered:
+    if isinstance(given, Sequence | range) and not isinstance(given, str):
+        given = value_of(name, given)
+    if isinstance(given, Listed) and other:
+        given = value_of(given.column, given.listed, other=True)
     if isinstance(given, Key | Discovered):
         return given
-    if isinstance(given, Sequence | range) and not isinstance(given, str):
-        return value_of(name, given)
     raise ParameterError(
         f"the key {name!r} must be a list of values, hour_of(column) and its like, or discover(column). Got {given!r}."
     )
