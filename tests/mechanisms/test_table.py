@@ -321,7 +321,7 @@ def test_a_plan_tells_what_costs_and_what_another_choice_would_give() -> None:
     assert (words, factor) == ("sum_kw: between=(0.0, 4.0)", min(narrow.plan().alternatives().values()))
     assert factor < 1
     assert repr(narrow.plan()).startswith(
-        "TablePlan(count, sum_kw, mean_volt by zone; sd at 1000 units a group: count "
+        "TablePlan(count, sum_kw, mean_volt by zone (counts: units); gaussian noise, sd at 1000 units a group: count "
     )
     assert len(repr(plan)) < 1000
     assert other["without quantile_kw"] < 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Count(Answer):
     `rows` says which is meant, and is held against `rows_per_group`: True for rows, False for units.
     """
 
-    rows: bool | None = None
+    rows: bool | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.rows, bool | None):

@@ -92,7 +92,7 @@ class TablePlan(Plan):
     @property
     def is_nominal(self) -> bool:
         """Whether some deviations rest on bounds of a nominal table, because the release will learn them."""
-        return bool(self.request.learning) or any(np.size(one.unit_norm) < 3 for one in self.request.profiles)
+        return bool(self.request.learning) or any(learnt(one, self.request.layout) for one in self.request.profiles)
 
     @property
     def fewest_units(self) -> int:
