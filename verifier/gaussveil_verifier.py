@@ -637,11 +637,6 @@ def geometric(shift: int, scale: Fraction, epsilon: float) -> arb:
     return ((1 - part) + r * (1 - inner) - part * (outer - 1)) / (1 + r)
 
 
-def ball(value: Fraction) -> arb:
-    """A ball around a fraction."""
-    return arb(value.numerator) / arb(value.denominator)
-
-
 def pure_loss(part: Part) -> Fraction | None:
     """The largest loss of a part of pure differential privacy; None of others."""
     if part.profile is None or part.profile["version"] != 1:
