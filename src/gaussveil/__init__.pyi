@@ -11,6 +11,7 @@ from gaussveil.accounting.accountant import Gaussian as Gaussian
 from gaussveil.accounting.accountant import calibrate as calibrate
 from gaussveil.accounting.accountant import noise_for as noise_for
 from gaussveil.accounting.matrix_mechanism import MatrixMechanism as MatrixMechanism
+from gaussveil.audit import audit_one_run as audit_one_run
 from gaussveil.calibration import covering_ellipsoid as covering_ellipsoid
 from gaussveil.engines import open as open
 from gaussveil.errors import GaussveilError as GaussveilError

@@ -7,6 +7,8 @@ from gaussveil.audit.maps import FittedGaussian as FittedGaussian
 from gaussveil.audit.maps import GaussianSketch as GaussianSketch
 from gaussveil.audit.maps import LinearPosterior as LinearPosterior
 from gaussveil.audit.maps import NoisySum as NoisySum
+from gaussveil.audit.one_run import OneRunAudit as OneRunAudit
+from gaussveil.audit.one_run import audit_one_run as audit_one_run
 from gaussveil.audit.white_box import Audit as Audit
 from gaussveil.audit.white_box import Finding as Finding
 from gaussveil.audit.white_box import audit as audit
