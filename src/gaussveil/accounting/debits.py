@@ -171,6 +171,7 @@ def transaction(
     repeatable: bool = False,
     at_once: bool = False,
     value: bytes | None = None,
+    people: str = "",
 ) -> Iterator[OpenDebit]:
     """Open a release: refuse it, or debit it durably and let the block draw.
 
@@ -178,7 +179,8 @@ def transaction(
     be drawn once, unless the caller vows with `repeatable` that a second draw gives the very same value (noise keyed
     by the id). A block that raises after the draw began leaves the entry debited. A block that draws `at_once` lets one
     commit serve the debit and the beginning of the draw: it stays debited even if nothing is drawn. Where what will be
-    released is known and kept already, `value` binds the entry to it: the id pays for no other.
+    released is known and kept already, `value` binds the entry to it: the id pays for no other. `people` says whose
+    rows these are, for an account that is kept for a population.
     """
     release_id = release_id if release_id is not None else _GIVEN_ID.get()
     if release_id is not None and not isinstance(release_id, str):
@@ -200,6 +202,7 @@ def transaction(
                 release_id=release_id,
                 at_once=at_once,
                 value=value,
+                people=people,
             )
             known |= {
                 "release_id": debit.id,

@@ -15,7 +15,8 @@ from gaussveil.cli import options
 from gaussveil.cli.files import check_release, release_files
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import Engine, EngineOption, TableAddress, local_file, open_table
-from gaussveil.errors import ParameterError
+from gaussveil.errors import FormatError, ParameterError
+from gaussveil.project_file import PROJECT_FILE, read_project
 
 if TYPE_CHECKING:
     from gaussveil.statistics import Source
@@ -31,6 +32,7 @@ class AskedOfTable:
     ledger: options.PayingLedger = None
     account: options.PayingAccount = None
     release_id: options.ReleaseId = None
+    people: options.People = None
     force: options.Force = False
     dry_run: options.DryRun = False
     json: options.Json = False
@@ -42,7 +44,8 @@ class AskedOfTable:
         if self.release_id is not None and (not self.release_id.strip() or None in paying):
             raise ParameterError("--release-id must be a name, given with --ledger and --account, which remember it")
         planned = self.dry_run and None in paying  # a plan needs no account, whatever gaussveil.toml says of one
-        return {"epsilon": self.epsilon, "account": None if planned else options.paying_account(*paying)}
+        account = None if planned else options.paying_account(*paying)
+        return {"epsilon": self.epsilon, "account": account, "people": self.people or people_of(self.source)}
 
     def check(self, out: Path, *others: Path | None, endings: tuple[str, ...], inputs: tuple[Path, ...] = ()) -> None:
         """Refuse outputs that cannot be written or would destroy something."""
@@ -104,6 +107,15 @@ class AskedByUnit(Asked):
     def promise(self) -> dict[str, Any]:
         """What the mechanism is told of them."""
         return {**super().promise, "unit": self.unit, "rows_per_unit": self.rows_per_unit}
+
+
+def people_of(address: str) -> str | None:
+    """Whose rows a table holds, as the project's file says under the table's form."""
+    form = read_project(Path.cwd() / PROJECT_FILE).form_of(Path(str(address).partition("#")[0]).name)
+    people = None if form is None else form.get("people")
+    if not isinstance(people, str | None):
+        raise FormatError(f'{PROJECT_FILE}: people must be a text, as in people = "homes of Aarau".')
+    return people
 
 
 def tell_plan(release: Callable[[], object], epsilon: float, delta: float | None, *, json: bool) -> None:

@@ -40,6 +40,9 @@ def new(
     account: AccountName,
     epsilon: Annotated[float, typer.Option(help="Budget: epsilon.", show_default=False)],
     delta: Annotated[float, typer.Option(help="Budget: delta.", show_default=False)],
+    people: Annotated[
+        str, typer.Option(help="Whose budget it is, as in 'homes of Aarau': all tables of theirs pay from it.")
+    ] = "",
     dataset: Annotated[str, typer.Option(help="Name of the data that the account protects.")] = "",
     adjacency: Annotated[
         Relation | None, typer.Option(help="Neighbouring relation; by default the first release fixes it.")
@@ -86,6 +89,7 @@ def new(
         "plan": [(even.charge, even.releases)] if even else _read_plan(plan) if plan else [],
         "filter": filter_name,
         "order": order,
+        "people": people,
     }
     Ledger.check_terms(account, **terms)[
         0
@@ -95,7 +99,8 @@ def new(
     statement = book.statement(account)
     lines = [f"opened account {listed(statement.terms.name)}: epsilon {digits(epsilon)}, delta {digits(delta)}, {rule}"]
     told = {} if even is None else _each(even)
-    tell(statement.to_dict() | told, lines + ([] if even is None else [_words(even)]), json=json)
+    lines += [*([] if even is None else [_words(even)]), *statement.notices]
+    tell(statement.to_dict() | told, lines, json=json)
 
 
 @budget_app.command("plan", epilog=EXIT_CODE_HELP)
@@ -158,8 +163,10 @@ def show(
         ("spent, at that epsilon", f"epsilon {digits(terms.budget.epsilon)}", f"delta {digits(statement.spent_delta)}"),
     ]
     print_table(["", "", ""], rows, title=f"Account {listed(statement.terms.name)}")
-    for gap in book.lost():
-        print_line(gap)
+    if terms.people:
+        print_line(f"people: {listed(terms.people)}")
+    for line in (*statement.notices, *book.lost()):
+        print_line(line)
     print_line(f"rule: {terms.composition}")
     if statement.filter_used is not None:
         print_line(f"{100 * statement.filter_used:.3g} % of the budget is spent")
@@ -186,6 +193,8 @@ def _list_accounts(book: Ledger, json: bool) -> None:
         for budget in (found.terms.budget,)
     ]
     print_table(("account", "budget epsilon", "delta", "spent epsilon", "spent delta"), rows)
+    for line in dict.fromkeys(line for found in statements.values() for line in found.notices):
+        print_line(line)
     for gap in book.lost():
         print_line(gap)
 

@@ -26,6 +26,9 @@ ReleaseId = Annotated[
     str | None,
     typer.Option(help="Name of this release, paid and drawn once: a retry under another --out pays nothing."),
 ]
+People = Annotated[
+    str | None, typer.Option(help="Whose rows these are, where the account is kept for people: 'homes of Aarau'.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be released; spend and write nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -293,6 +293,7 @@ class PrivateForecaster(Mechanism):
             common_covariance=self.common_covariance,
             swap=swap,
             account=self.account,
+            people=self.people,
             generator=self.generator,
             progress=self.progress,
             released=f"load forecast of {whose}: {ahead}",

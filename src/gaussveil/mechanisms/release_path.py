@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike
 from gaussveil import accounting, checks
 from gaussveil.accounting.certificates.values import digest_of, rounded
 from gaussveil.accounting.composition import sampler_delta
+from gaussveil.accounting.ledger.rules import PERSONAL
+from gaussveil.accounting.names import one_spelling
 from gaussveil.errors import ParameterError
 from gaussveil.noise import Generator
 from gaussveil.shown import Shown
@@ -124,7 +126,11 @@ def planned(release: Callable[[], object]) -> Plan | None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Mechanism(ABC):
-    """Base of all mechanisms. A subclass names itself, and gives `_publish` a plan and a draw of prepared data."""
+    """Base of all mechanisms. A subclass names itself, and gives `_publish` a plan and a draw of prepared data.
+
+    `people` names the population whose rows these are, where the account is kept for one: its units, or rows of which
+    each of them has at most one, are charged to them whatever their column is called.
+    """
 
     mechanism: ClassVar[str]
     pure: ClassVar[bool] = False
@@ -133,6 +139,7 @@ class Mechanism(ABC):
     delta: Any
     account: accounting.Account | None = None
     generator: Generator | None = None
+    people: str | None = None
     certificate_: accounting.Certificate = field(init=False, repr=False)
 
     def __repr__(self) -> str:
@@ -171,7 +178,7 @@ class Mechanism(ABC):
             raise _Planned(plan)
         # Keyed names of what is drawn from, one for all accounts of a ledger.
         charge = plan.charge.drawn_from(*(accounting.draw_identity(self.account, drawn) for drawn in plan.drawn_from))
-        with accounting.transaction(self.account, charge, draft, at_once=True) as debit:
+        with accounting.transaction(self.account, charge, draft, at_once=True, people=self.people or "") as debit:
             value = debit.draw((lambda: rounded(draw())) if whole else draw)
         self.certificate_ = debit.certificate.of_values(digest_of(value)) if whole else debit.certificate
         return accounting.Release(value, self.certificate_)
@@ -191,9 +198,14 @@ class Mechanism(ABC):
             epsilon=checks.epsilon(self.epsilon),
             delta=self.promise.delta if plan.delta is None else checks.delta(plan.delta),
             guarantee=guarantee,
-            assumptions=plan.assumptions,
+            assumptions=(*plan.assumptions, *self._whose(plan.adjacency)),
             parameters=plan.parameters,
         )
+
+    def _whose(self, adjacency: accounting.Adjacency) -> tuple[str, ...]:
+        if not self.people or adjacency.kind not in PERSONAL:
+            return ()
+        return (f"each of {one_spelling(self.people, 'people')!r} is at most one {adjacency.unit} of this table",)
 
     def _guarantee(self, plan: Plan) -> accounting.Guarantee:
         """The weakest of what the noise, the model and the releases that the plan was built from allow."""

@@ -67,5 +67,6 @@ class TrajectoryRelease(Mechanism):
             delta=spent_delta(self.promise, self.calibration),
             adjacency=Adjacency.l2_ball(checks.positive("l2_ball", self.l2_ball), space="trajectory"),
             account=self.account,
+            people=self.people,
             generator=self.generator,
         )

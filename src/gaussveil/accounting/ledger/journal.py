@@ -33,6 +33,7 @@ TERMS = (
 )
 SETTLED = ("adjacency", "active_filter", "active_order")  # what a debit may settle
 STATES = ("debited", "drawing", "released", "void")  # events that move an entry; others are notes about it
+PEOPLE = "people"  # note about an account: the population that it is kept for
 SAVED, CONTINUED, VALUE = "saved", "continued", "value"
 ENTRY = ("charge", "slot", "guarantee", "what", "debited_at", "draws")
 _DRAWS = "(SELECT json_group_array(identity) FROM (SELECT identity FROM draws WHERE entry = e.id ORDER BY identity))"
@@ -138,6 +139,23 @@ def value_of(connection: sqlite3.Connection, identifier: str) -> str | None:
     query = "SELECT detail FROM events WHERE entry = ? AND event = ? ORDER BY seq LIMIT 1"
     row = connection.execute(query, (identifier, VALUE)).fetchone()
     return str(row[0]) if row is not None else None
+
+
+def people_of(connection: sqlite3.Connection, name: str) -> str:
+    """The population that an account was opened for; empty where it names none."""
+    query = "SELECT detail FROM events WHERE account = ? AND event = ? ORDER BY seq LIMIT 1"
+    row = connection.execute(query, (name, PEOPLE)).fetchone()
+    return str(row[0]) if row is not None else ""
+
+
+def accounts_of_people(connection: sqlite3.Connection) -> dict[str, list[str]]:
+    """Populations, and the names of their accounts in the order of opening."""
+    found: dict[str, list[str]] = {}
+    for name, people in connection.execute(
+        "SELECT account, detail FROM events WHERE event = ? ORDER BY seq", (PEOPLE,)
+    ):
+        found.setdefault(people, []).append(name)
+    return found
 
 
 def accounts(connection: sqlite3.Connection) -> dict[str, dict[str, object]]:

@@ -8,11 +8,9 @@ writer, so accounts are never overspent; whatever takes long is computed before 
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from uuid import uuid4
 
 from gaussveil import checks
@@ -24,9 +22,12 @@ from gaussveil.accounting.ledger import journal, records
 from gaussveil.accounting.ledger.database import LOGGER, Database
 from gaussveil.accounting.ledger.filters import FILTERS, NOTHING, Balance, Budget, filter_cost
 from gaussveil.accounting.ledger.journal import now, record_event
+from gaussveil.accounting.ledger.notes import Noted
+from gaussveil.accounting.ledger.reading import Readable
 from gaussveil.accounting.ledger.rules import (
+    APART,
+    PERSONAL,
     Offer,
-    Slot,
     Terms,
     admit,
     admit_planned,
@@ -34,9 +35,8 @@ from gaussveil.accounting.ledger.rules import (
     check_plan,
     offer,
 )
-from gaussveil.accounting.names import listed, new_name
-from gaussveil.errors import LedgerError, LedgerStateError, ParameterError
-from gaussveil.shown import Told
+from gaussveil.accounting.names import listed, new_name, one_spelling
+from gaussveil.errors import LedgerStateError, ParameterError
 
 ACCOUNT_RULES = ("adaptive", "planned")
 GUARANTEES = ("worst case", "model-based", "none")
@@ -65,20 +65,13 @@ class _Prepared:
     used: Balance
 
 
-class Ledger(Told):
+class Ledger(Noted, Readable):
     """A ledger file, shared by any number of processes."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._database = Database(path)
         with self._database.reading():
             pass  # opening checks the file's kind and version, and migrates an older one
-
-    def _facts(self) -> dict[str, str]:
-        try:
-            accounts = ", ".join(map(listed, self.accounts())) or "none"
-        except LedgerError:  # gone or damaged: what shows it must not fail
-            accounts = "not readable"
-        return {"file": self.path.name, "accounts": accounts}
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Ledger:
@@ -94,11 +87,6 @@ class Ledger(Told):
         ledger._database = Database(path)
         with ledger._database.held():
             yield ledger
-
-    @property
-    def path(self) -> Path:
-        """Where the file is."""
-        return self._database.path
 
     def __reduce__(self) -> tuple[object, ...]:
         return Ledger, (str(self.path),)
@@ -118,12 +106,16 @@ class Ledger(Told):
         filter: str = "auto",
         order: float | None = None,
         sampler_share: float = 1e-3,
+        people: str = "",
     ) -> Account:
         """Open an account; its terms never change afterwards.
 
         Without an `adjacency` the first entry fixes it. `rule="planned"` needs the whole `plan` (charges, or pairs of
         charge and count) and an adjacency. `rule="adaptive"` runs a filter: "mean-shift", "renyi", or "auto",
         which the first entry settles before anything is drawn; it also settles the Renyi `order` unless that is given.
+
+        An account of named `people` ("the homes of Aarau") pays for every table of theirs, whatever its column of names
+        is called. Budgets of several accounts of one population add; opening a second one says so.
         """
         budget, folded = self.check_terms(
             name,
@@ -135,6 +127,7 @@ class Ledger(Told):
             filter=filter,
             order=order,
             sampler_share=sampler_share,
+            people=people,
         )
         relation = canonical_json(adjacency.to_dict()) if adjacency else None
         limits = budget.epsilon, budget.delta, budget.sampler_share
@@ -142,9 +135,18 @@ class Ledger(Told):
         row = (name, dataset, relation, *limits, rule, filter, None, order, None, now())
         with self._database.writing() as connection:
             new_name(name, records.account_names(connection))
+            known = journal.accounts_of_people(connection)
+            if people:
+                people = new_name(people, (), "people")
+                new_name(people, (other for other in known if other != people), "people")
             records.insert_account(connection, row, folded)
             record_event(connection, name, "", "opened", journal.opened(connection, name))
+            if people:
+                record_event(connection, name, "", journal.PEOPLE, people)
         LOGGER.info("account %s opened", name)
+        if people in known:
+            others = ", ".join(map(listed, known[people]))
+            LOGGER.warning("%s have an account already (%s): the budgets of all their accounts add", people, others)
         return Account(self.path, name)
 
     @staticmethod
@@ -159,6 +161,7 @@ class Ledger(Told):
         filter: str = "auto",
         order: float | None = None,
         sampler_share: float = 1e-3,
+        people: str = "",
     ) -> tuple[Budget, records.Folded]:
         """Refuse terms that no account can have, without a file: call it before `create`. Budget and folded plan."""
         budget = Budget(epsilon, delta, sampler_share)
@@ -170,6 +173,10 @@ class Ledger(Told):
         folded = records.fold_plan(plan)
         if (rule == "planned") != bool(folded):
             raise ParameterError("plan must be given with rule='planned', and only then")
+        if people:
+            new_name(people, (), "people")
+            if adjacency is not None and adjacency.kind not in PERSONAL:
+                raise ParameterError(f"people must be left out where neighbours differ so that {adjacency}: {APART}")
         if rule == "planned":
             if adjacency is None:
                 raise ParameterError(
@@ -177,21 +184,6 @@ class Ledger(Told):
                 )
             check_plan(budget, folded, adjacency)
         return budget, folded
-
-    def accounts(self) -> list[str]:
-        """Names of all accounts, in the order of opening."""
-        with self._database.reading() as connection:
-            return records.account_names(connection)
-
-    def terms(self, name: str) -> Terms:
-        """Give an account's terms."""
-        with self._database.reading() as connection:
-            return records.find_account(connection, name)[1]
-
-    def slots(self, name: str) -> list[Slot]:
-        """Give the places of an account's plan; none where it has no plan."""
-        with self._database.reading() as connection:
-            return records.slots(connection, records.find_account(connection, name)[0])
 
     # the life of an entry ---------------------------------------------------------------------------------------------
 
@@ -206,32 +198,41 @@ class Ledger(Told):
         release_id: str | None = None,
         at_once: bool = False,
         value: bytes | None = None,
+        people: str = "",
     ) -> Debit:
         """Check and debit in one durable transaction; refused whole if the account cannot afford it.
 
         The same `release_id` debits once: a second call with the same charge, adjacency and kind of guarantee gives the
         entry back in its present state. Under another id, a charge drawn from what the account paid for already is
         refused. With `at_once` the same transaction says that the draw begins, as `mark_drawing` does. A `value` that
-        is kept already binds the entry to it: under the same id no other is paid for.
+        is kept already binds the entry to it: under the same id no other is paid for. `people` says whose the rows
+        are, where the account is kept for a population.
         """
         checks.one_of("guarantee", guarantee, GUARANTEES)
         charge.require_unchanged()
         identifier = release_id if release_id is not None else uuid4().hex
         if not isinstance(identifier, str) or not identifier.strip():
             checks.refuse("release_id", "text and not empty", identifier)
+        whose = {"people": one_spelling(people, "people")} if people else {}
         with self._database.held():
             while True:
-                known = self._known(name, charge, adjacency, guarantee, identifier) if release_id is not None else None
+                known = (
+                    self._known(name, charge, adjacency, guarantee, identifier, **whose)
+                    if release_id is not None
+                    else None
+                )
                 if known is not None:
                     self._bind(known, value)
                     return known
-                prepared = self._prepared(name, charge, adjacency)
+                prepared = self._prepared(name, charge, adjacency, **whose)
                 made = self._debited(prepared, name, charge, adjacency, (identifier, guarantee, what, at_once), value)
                 if made is not None:
                     LOGGER.info("account %s debited, entry %s", name, identifier)
                     return made
 
-    def _known(self, name: str, charge: Charge, adjacency: Adjacency, guarantee: str, identifier: str) -> Debit | None:
+    def _known(
+        self, name: str, charge: Charge, adjacency: Adjacency, guarantee: str, identifier: str, *, people: str = ""
+    ) -> Debit | None:
         """The debit that was made under this id already, if it is the same one; None where there is none."""
         with self._database.reading() as connection:
             known = records.find_entry(connection, identifier)
@@ -246,7 +247,7 @@ class Ledger(Told):
                 )
             if known.state == "void":
                 raise LedgerStateError(f"the entry {identifier!r} was voided; choose a new release_id")
-            check_adjacency(terms, adjacency, charge)
+            check_adjacency(terms, adjacency, charge, people)
             if known.guarantee != guarantee:
                 raise LedgerStateError(
                     f"release_id {identifier!r} was debited with the guarantee {known.guarantee!r}, "
@@ -255,13 +256,13 @@ class Ledger(Told):
             line = journal.anchor(connection, identifier)
             return Debit(identifier, known.state, known.debited_at, terms, line, created=False)
 
-    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency) -> _Prepared:
+    def _prepared(self, name: str, charge: Charge, adjacency: Adjacency, *, people: str = "") -> _Prepared:
         """Everything about a debit that takes long, computed with the ledger open to others."""
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
             changes, used = records.find_balance(connection, number)
             spent = records.spent(connection, number) if used is None and terms.rule == "adaptive" else []
-        check_adjacency(terms, adjacency, charge)
+        check_adjacency(terms, adjacency, charge, people)
         if terms.rule == "planned":
             return _Prepared(Offer(terms, terms, NOTHING), changes, NOTHING)
         if used is None:
@@ -297,7 +298,7 @@ class Ledger(Told):
                 total = admit(prepared.offer, used if used is not None else prepared.used, charge)
                 records.store_balance(connection, number, total)
             if prepared.offer.after != terms or terms.adjacency is None:
-                records.settle(connection, number, prepared.offer.after, adjacency)
+                records.settle(connection, number, prepared.offer.after, terms.adjacency or adjacency)
             made_at = now()
             row = (identifier, number, charge.digest, slot, "debited", guarantee, what, made_at)
             records.insert_entry(connection, row, charge)
@@ -308,28 +309,13 @@ class Ledger(Told):
             if at_once:
                 records.enter(connection, identifier, "drawing")
                 record_event(connection, name, identifier, "drawing")
-            terms = replace(prepared.offer.after, adjacency=adjacency)
+            terms = replace(prepared.offer.after, adjacency=terms.adjacency or adjacency)
             return Debit(identifier, "drawing" if at_once else "debited", made_at, terms, line, created=True)
 
-    def _bind(self, known: Debit, value: bytes | None) -> None:
-        """Hold a value that is to be released under a debit of before against the one that it paid for."""
-        if value is None:
-            return
-        with self._database.writing() as connection:
-            seal, bound = records.sealed(connection, value), journal.value_of(connection, known.id)
-            if bound is None and known.state in ("debited", "drawing"):  # its process died before anything was kept
-                record_event(connection, known.terms.name, known.id, journal.VALUE, seal)
-            elif bound != seal:
-                raise LedgerStateError(
-                    f"the release {known.id!r} was paid for another value, which is not kept any more: what kept it "
-                    "is an older copy. Restore the newer one, or release under a new name, which is paid anew; "
-                    "nothing was released or spent"
-                )
-
-    def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency) -> None:
+    def check_affordable(self, name: str, charge: Charge, adjacency: Adjacency, people: str = "") -> None:
         """Raise what `debit` would raise now; nothing is recorded, and a later debit is checked again."""
         charge.require_unchanged()
-        prepared = self._prepared(name, charge, adjacency)
+        prepared = self._prepared(name, charge, adjacency, people=people)
         with self._database.reading() as connection:
             number, terms = records.find_account(connection, name)
             _refuse_drawn(records.entry_of_draw(connection, charge))
@@ -367,89 +353,6 @@ class Ledger(Told):
             records.enter(connection, identifier, after)
             record_event(connection, entry.account, identifier, after, detail)
         LOGGER.info("entry %s is %s", identifier, after)
-
-    def note_saved(self, identifier: str, state: bytes) -> None:
-        """Say that a release that goes on (a stream) was written down in this state, which may be continued once."""
-        self._note(identifier, journal.SAVED, self._seal(state))
-
-    def note_continued(self, identifier: str, state: bytes) -> None:
-        """Say that a release goes on from a state; refused unless it is the last that was saved, and still waits."""
-        with self._database.writing() as connection:
-            entry = self._entry_to_note(connection, identifier)
-            last = journal.last_note(connection, identifier)
-            if last != (journal.SAVED, records.sealed(connection, state)):
-                raise LedgerStateError(
-                    f"the release {identifier!r} cannot go on from this state: it was continued already, saved again "
-                    "later, or changed by hand, and a second continuation would draw again without a debit. Use the "
-                    "newest state, or open a new stream"
-                )
-            record_event(connection, entry.account, identifier, journal.CONTINUED)
-
-    def _note(self, identifier: str, event: str, detail: str) -> None:
-        with self._database.writing() as connection:
-            entry = self._entry_to_note(connection, identifier)
-            record_event(connection, entry.account, identifier, event, detail)
-
-    def _entry_to_note(self, connection: sqlite3.Connection, identifier: str) -> records.Entry:
-        entry = records.find_entry(connection, identifier)
-        if entry is None:
-            raise LedgerStateError(f"the ledger has no entry {identifier!r}: it does not know who paid")
-        journal.check_account(connection, entry.account)
-        return entry
-
-    def _seal(self, state: bytes) -> str:
-        with self._database.reading() as connection:
-            return records.sealed(connection, state)
-
-    def draw_key(self) -> bytes:
-        """The secret key of this ledger's draw identities."""
-        with self._database.reading() as connection:
-            return records.draw_key(connection)
-
-    # reading ----------------------------------------------------------------------------------------------------------
-
-    def statement(self, name: str) -> records.Statement:
-        """Compose everything the account has spent."""
-        with self._database.reading() as connection:
-            number, terms = records.find_account(connection, name)
-            return records.Statement(
-                terms,
-                tuple(records.spent(connection, number)),
-                records.state_counts(connection, number),
-                records.weakest_guarantee(connection, number),
-            )
-
-    def entry(self, identifier: str) -> records.Entry | None:
-        """The entry of an id; None where there is none."""
-        with self._database.reading() as connection:
-            return records.find_entry(connection, identifier)
-
-    def entries(self, name: str) -> list[records.Entry]:
-        """Every entry of an account, oldest first."""
-        with self._database.reading() as connection:
-            return records.list_entries(connection, records.find_account(connection, name)[0], name)
-
-    def history(self, name: str | None = None) -> list[records.Event]:
-        """Give the log, of one account or of all."""
-        with self._database.reading() as connection:
-            if name is not None:
-                name = records.find_account(connection, name)[1].name
-            return records.list_events(connection, name)
-
-    def line(self, number: int) -> str | None:
-        """The link of the log's hash chain at a line; None where there is no such line."""
-        with self._database.reading() as connection:
-            return journal.link(connection, number)
-
-    def lost(self) -> tuple[str, ...]:
-        """What was recorded and is not in the file, as its witness knows: an older copy was put in its place."""
-        with self._database.reading() as connection:
-            return tuple(gap.describe() for gap in self._database.lost(connection))
-
-    def check(self) -> None:
-        """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
-        with self._database.reading() as connection:
-            records.check_integrity(connection, self.path.name)
 
 
 def _refuse_drawn(before: str | None) -> None:

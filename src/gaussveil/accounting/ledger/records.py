@@ -14,6 +14,7 @@ from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import canonical_json, parse_json
 from gaussveil.accounting.charge import COUNTS, Charge
 from gaussveil.accounting.composition import Composition
+from gaussveil.accounting.ledger import journal
 from gaussveil.accounting.ledger.filters import Balance, Budget, filter_usage
 from gaussveil.accounting.ledger.journal import LINE, TERMS, Replay, chained, check_account
 from gaussveil.accounting.ledger.rules import Slot, Terms
@@ -64,11 +65,40 @@ class Statement:
     charges: tuple[tuple[Charge, int], ...]
     states: dict[str, int]
     guarantee: str = "worst case"
+    siblings: tuple[tuple[str, Folded], ...] = ()
+    """Other accounts of the same people and relation, and what they have spent."""
+    apart: tuple[str, ...] = ()
+    """Accounts of the same people for another relation, which do not add to this one."""
 
     @cached_property
     def composition(self) -> Composition:
         """Everything spent, folded."""
         return Composition.of(self.charges, symmetric=self._symmetric, adaptive=True)
+
+    @cached_property
+    def together(self) -> Composition:
+        """Everything that all accounts of the same people and relation have spent."""
+        charges = [*self.charges, *(charge for _, spent in self.siblings for charge in spent)]
+        return Composition.of(charges, symmetric=self._symmetric, adaptive=True)
+
+    @property
+    def notices(self) -> list[str]:
+        """What must be said with every figure of an account that is not the only one of its people."""
+        people, lines = shown(self.terms.people), []
+        if self.siblings:
+            names = ", ".join(listed(name) for name in (self.terms.name, *(name for name, _ in self.siblings)))
+            budget = self.terms.budget
+            lines.append(
+                f"{people} have {1 + len(self.siblings)} accounts ({names}), whose budgets add: together they have "
+                f"spent epsilon {self.together.epsilon(budget.delta):.6g} at delta {budget.delta:g}, delta "
+                f"{self.together.delta(budget.epsilon):.6g} at epsilon {budget.epsilon:g}"
+            )
+        if self.apart:
+            lines.append(
+                f"{people} have accounts for other neighbours too, which are not added ({', '.join(self.apart)}): "
+                "bounds for different neighbours bound different things"
+            )
+        return lines
 
     @property
     def _symmetric(self) -> bool:
@@ -106,6 +136,9 @@ class Statement:
         return {
             "account": terms.name,
             "dataset": terms.dataset,
+            "people": terms.people,
+            "people_accounts": [terms.name, *(name for name, _ in self.siblings)] if terms.people else [],
+            "notices": self.notices,
             "adjacency": terms.adjacency.to_dict() if terms.adjacency else None,
             "epsilon": terms.budget.epsilon,
             "delta": terms.budget.delta,
@@ -197,7 +230,7 @@ def find_account(connection: sqlite3.Connection, name: str) -> tuple[int, Terms]
     name = _stored_name(connection, name)
     row = connection.execute(f"SELECT id, {_TERMS} FROM accounts WHERE name = ?", (name,)).fetchone()
     check_account(connection, name)
-    return row[0], _terms(name, row[1:])
+    return row[0], _terms(name, row[1:], journal.people_of(connection, name))
 
 
 def account_names(connection: sqlite3.Connection) -> list[str]:
@@ -219,8 +252,8 @@ def _stored_name(connection: sqlite3.Connection, name: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _terms(name: str, row: tuple[Any, ...]) -> Terms:
-    dataset, adjacency, epsilon, delta, share, rule, *rest = row
+def _terms(name: str, row: tuple[Any, ...], people: str) -> Terms:
+    dataset, adjacency, epsilon, delta, share, rule, chosen, active, chosen_order, active_order, opened_at = row
     try:
         budget = Budget(epsilon, delta, share)
         relation = Adjacency.from_dict(parse_json(adjacency, "an adjacency")) if adjacency is not None else None
@@ -228,7 +261,8 @@ def _terms(name: str, row: tuple[Any, ...]) -> Terms:
         raise LedgerCorruptError(
             f"the terms of account {shown(name)} are damaged: {error}; restore a backup"
         ) from error
-    return Terms(name, dataset, relation, budget, rule, *rest)
+    filters = (chosen, active, chosen_order, active_order)
+    return Terms(name, dataset, relation, budget, rule, *filters, opened_at, people)
 
 
 def settle(connection: sqlite3.Connection, number: int, terms: Terms, adjacency: Adjacency) -> None:

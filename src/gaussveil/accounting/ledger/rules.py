@@ -38,6 +38,8 @@ class Terms:
     chosen_order: float | None
     active_order: float | None
     opened_at: str
+    people: str = ""
+    """The population that it is kept for, where it names one."""
 
     @property
     def order(self) -> float | None:
@@ -67,9 +69,41 @@ class Slot:
     used: int
 
 
-def check_adjacency(terms: Terms, adjacency: Adjacency, charge: Charge) -> None:
-    """Raise unless the release speaks of the same neighbours as the account, edge by edge."""
-    if terms.adjacency is not None and terms.adjacency != adjacency:
+PERSONAL = ("add-remove", "replace")  # relations whose neighbours differ in all that is known of one unit
+APART = (
+    "an event, a label or a trajectory of somebody is less than all that is known of him, so what hides it adds to no "
+    "budget of people: it has an account of its own"
+)
+
+
+def check_adjacency(terms: Terms, adjacency: Adjacency, charge: Charge, people: str = "") -> None:
+    """Raise unless the release speaks of the same neighbours as the account, edge by edge.
+
+    An account of a population pays for any table of that population, whatever the column with their names is called,
+    and for rows, of which each has at most one.
+    """
+    if terms.people and people and terms.people != people:
+        raise AssumptionError(
+            f"the account {shown(terms.name)} is kept for {shown(terms.people)}, the release is of {shown(people)}; "
+            "open an account for them"
+        )
+    if people and not terms.people:
+        raise AssumptionError(
+            f"the account {shown(terms.name)} names no people, the release is of {shown(people)}; open an account for "
+            "them (people=..., or gaussveil budget new --people)"
+        )
+    if terms.people and adjacency.kind not in PERSONAL:
+        raise AssumptionError(
+            f"the account {shown(terms.name)} is kept for {shown(terms.people)}, the release is for neighbours where "
+            f"{adjacency}: {APART}"
+        )
+    same_people = bool(people) and terms.adjacency is not None and terms.adjacency.kind == adjacency.kind
+    if terms.adjacency is not None and terms.adjacency != adjacency and not same_people:
+        if terms.people and not people:
+            raise AssumptionError(
+                f"the account {shown(terms.name)} is kept for {shown(terms.people)}, and the release does not say "
+                f"whether its {adjacency.unit!r} are these; say people={terms.people!r}, or open another account"
+            )
         raise AssumptionError(
             f"the account {shown(terms.name)} is kept for neighbours where {terms.adjacency}, "
             f"the release is for neighbours where {adjacency}; open an account for that adjacency"

@@ -1,0 +1,111 @@
+"""What a ledger says: its accounts, statements, entries and log, each from one snapshot of the file."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.ledger import journal, records
+from gaussveil.accounting.ledger.database import Database
+from gaussveil.accounting.ledger.rules import Slot, Terms
+from gaussveil.accounting.names import listed
+from gaussveil.errors import LedgerError
+from gaussveil.shown import Told
+
+
+class Readable(Told):
+    """The half of a ledger that changes nothing."""
+
+    _database: Database
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._database.path
+
+    def _facts(self) -> dict[str, str]:
+        try:
+            accounts = ", ".join(map(listed, self.accounts())) or "none"
+        except LedgerError:  # gone or damaged: what shows it must not fail
+            accounts = "not readable"
+        return {"file": self.path.name, "accounts": accounts}
+
+    def accounts(self) -> list[str]:
+        """Names of all accounts, in the order of opening."""
+        with self._database.reading() as connection:
+            return records.account_names(connection)
+
+    def terms(self, name: str) -> Terms:
+        """Give an account's terms."""
+        with self._database.reading() as connection:
+            return records.find_account(connection, name)[1]
+
+    def slots(self, name: str) -> list[Slot]:
+        """Give the places of an account's plan; none where it has no plan."""
+        with self._database.reading() as connection:
+            return records.slots(connection, records.find_account(connection, name)[0])
+
+    def draw_key(self) -> bytes:
+        """The secret key of this ledger's draw identities."""
+        with self._database.reading() as connection:
+            return records.draw_key(connection)
+
+    def statement(self, name: str) -> records.Statement:
+        """Compose everything the account has spent."""
+        with self._database.reading() as connection:
+            number, terms = records.find_account(connection, name)
+            others = [records.find_account(connection, other) for other in self._siblings(connection, terms)]
+            same = [(row, other) for row, other in others if _same_relation(other.adjacency, terms.adjacency)]
+            return records.Statement(
+                terms,
+                tuple(records.spent(connection, number)),
+                records.state_counts(connection, number),
+                records.weakest_guarantee(connection, number),
+                tuple((other.name, records.spent(connection, row)) for row, other in same),
+                tuple(other.name for row, other in others if (row, other) not in same),
+            )
+
+    @staticmethod
+    def _siblings(connection: sqlite3.Connection, terms: Terms) -> list[str]:
+        """Other accounts of the same people."""
+        if not terms.people:
+            return []
+        return [name for name in journal.accounts_of_people(connection)[terms.people] if name != terms.name]
+
+    def entry(self, identifier: str) -> records.Entry | None:
+        """The entry of an id; None where there is none."""
+        with self._database.reading() as connection:
+            return records.find_entry(connection, identifier)
+
+    def entries(self, name: str) -> list[records.Entry]:
+        """Every entry of an account, oldest first."""
+        with self._database.reading() as connection:
+            return records.list_entries(connection, records.find_account(connection, name)[0], name)
+
+    def history(self, name: str | None = None) -> list[records.Event]:
+        """Give the log, of one account or of all."""
+        with self._database.reading() as connection:
+            if name is not None:
+                name = records.find_account(connection, name)[1].name
+            return records.list_events(connection, name)
+
+    def line(self, number: int) -> str | None:
+        """The link of the log's hash chain at a line; None where there is no such line."""
+        with self._database.reading() as connection:
+            return journal.link(connection, number)
+
+    def lost(self) -> tuple[str, ...]:
+        """What was recorded and is not in the file, as its witness knows: an older copy was put in its place."""
+        with self._database.reading() as connection:
+            return tuple(gap.describe() for gap in self._database.lost(connection))
+
+    def check(self) -> None:
+        """Raise `LedgerCorruptError` unless file, log and entries are intact and agree with each other."""
+        with self._database.reading() as connection:
+            records.check_integrity(connection, self.path.name)
+
+
+def _same_relation(one: Adjacency | None, other: Adjacency | None) -> bool:
+    """Whether what is spent under both adds; what has no relation yet has spent nothing."""
+    return one is None or other is None or one.kind == other.kind
