@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,11 @@ def account(ledger: Ledger) -> Account:
     return ledger.open_account("homes", epsilon=1.0, delta=0.9)
 
 
-def noise(account: Account | None, covariances: list[list[list[float]]] = EQUAL, **more: float) -> ClassLabelNoise:
-    settings = more or {"accuracy": 4.0}
-    mechanism = ClassLabelNoise(epsilon=1.0, account=account, noise_means=False, common_covariance=True, **settings)  # type: ignore[arg-type]
+def noise(
+    account: Account | None, covariances: list[list[list[float]]] = EQUAL, delta: float | None = None
+) -> ClassLabelNoise:
+    settings: dict[str, Any] = {"accuracy": 4.0} if delta is None else {"delta": delta}
+    mechanism = ClassLabelNoise(epsilon=1.0, account=account, noise_means=False, common_covariance=True, **settings)
     return mechanism.design(MEANS, covariances)
 
 

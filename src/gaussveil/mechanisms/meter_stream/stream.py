@@ -41,6 +41,7 @@ from gaussveil.mechanisms.meter_stream.design import (
 )
 from gaussveil.mechanisms.meter_stream.figures import StreamPlan, figures
 from gaussveil.mechanisms.meter_stream.filter_shapes import REDUCTION
+from gaussveil.mechanisms.meter_stream.history import released_spectrum, shift_of
 from gaussveil.mechanisms.meter_stream.record import check_paid, design_from_dict, design_to_dict, stream_plan
 from gaussveil.mechanisms.meter_stream.registers import Energy, RegisterBank, register_bank
 from gaussveil.mechanisms.release_path import Mechanism, Promise, check_generator
@@ -150,10 +151,10 @@ class MeterStream(Told, Mechanism):
             reduction=reduction,
             registers=registers,
         )
-        released = _released_spectrum(history, spectrum) if purpose == "spectrum" else None
+        released = released_spectrum(history, spectrum) if purpose == "spectrum" else None
         if released is None and (history is not None or spectrum is not None):
             raise ParameterError(f'history and spectrum are for purpose "spectrum" only. Got purpose {purpose!r}.')
-        learnt = () if released is None else (released.value, _shift_of(released.certificate))
+        learnt = () if released is None else (released.value, shift_of(released.certificate))
         found = design_stream(request, *learnt)
         certificate = None if released is None else released.certificate
         return cls(design=found, account=account, generator=generator, spectrum=certificate)
@@ -297,10 +298,7 @@ class MeterStream(Told, Mechanism):
         return self._bank
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write design, certificate and state to a file that only its owner can read.
-
-        Either this stream goes on from here or one that is loaded, whichever answers a reading first.
-        """
+        """Write design, certificate and state to a file of the owner's; this stream or a loaded one goes on from it."""
         if self._waiting is not None:
             self._waiting.claim()
         paid = self.certificate_.release_id if self.is_open else None
@@ -334,9 +332,8 @@ class MeterStream(Told, Mechanism):
     def load(cls, path: str | os.PathLike[str], *, generator: Generator | None = None) -> MeterStream:
         """Inverse of `save`.
 
-        A saved state is continued once: the first reading that is answered after it claims it, in the ledger that paid
-        or, without an account, by marks that a copy of the file does not carry. A second continuation, a copy, an
-        older state and a file that was changed are refused.
+        A saved state is continued once, by whoever answers the next reading (`continuation.py`). A second continuation,
+        a copy, an older state and a file that was changed are refused.
         """
         try:
             record: Any = parse_json(Path(path).read_text(encoding="utf-8"), f"the meter stream {path}")
@@ -381,26 +378,6 @@ class MeterStream(Told, Mechanism):
         # A copy is a new stream with its own debit: two continuations of one noise would cancel it.
         given: dict[str, Any] = {"design": self.design_, "account": self.account, "generator": self.generator}
         return partial(type(self), spectrum=self.spectrum_, **given), ()
-
-
-def _released_spectrum(history: Any, spectrum: PrivateSpectrum | None) -> Release[Any]:
-    if isinstance(history, Release):
-        if history.certificate.mechanism != "spectral":
-            raise ParameterError("history must be a PrivateSpectrum's release, or readings with a spectrum to release.")
-        return history
-    if history is None or spectrum is None:
-        raise ParameterError(
-            'purpose "spectrum" needs history: a release of PrivateSpectrum, or readings and the PrivateSpectrum '
-            "(spectrum=) that protects them. The filters may see the private spectrum only."
-        )
-    return spectrum.release(history)
-
-
-def _shift_of(certificate: Certificate) -> float:
-    energy = certificate.charge.mean_shift_energy
-    if energy is None:
-        raise ParameterError("history must be a release of PrivateSpectrum; its certificate holds another loss.")
-    return math.sqrt(float(np.max(energy)))
 
 
 def _alike(own: StreamDesign, purpose: str) -> StreamDesign | None:
