@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -15,6 +19,7 @@ import pytest
 from gaussveil import DPSGD, Accountant, GaussianPair
 from gaussveil.errors import GaussveilError
 from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum.native import source
 from gaussveil.spectrum.selection import SWITCH
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
@@ -23,7 +28,8 @@ from .builds import CountedLibrary, builds, compiled, forget
 
 pytestmark = pytest.mark.xdist_group("builds of the kernel")  # each is compiled once
 
-REFERENCE = Path(__file__).parents[1] / "reference"
+REPOSITORY = Path(__file__).parents[2]
+REFERENCE = REPOSITORY / "tests" / "reference"
 QUICK = [name for name in ("sse2", "avx2-fused", "avx512-fused", "neon", "neon-fused") if name in builds()]
 Outcome = tuple[float, ...] | str
 Kernel = Callable[[str], CountedLibrary]
@@ -201,3 +207,33 @@ def test_where_nothing_is_fused_every_width_gives_the_same_digits(
         pair = GaussianPair(np.full(7, 0.3), covariances[0], np.zeros(7), covariances[1])
         digits.append([np.asarray(pair.variance_gap).tobytes(), np.asarray(pair.log_delta(1.0)).tobytes()])
     assert all(one == digits[0] for one in digits[1:])
+
+
+def faults_under_sanitisers(sources: Path) -> str:
+    """What AddressSanitizer and UndefinedBehaviorSanitizer say of a kernel that sanitised.py drives; "" for nothing."""
+    library = sources / "kernel.so"
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1", "-std=gnu11", "-Wno-psabi"]
+    command = ["cc", *checks, "-shared", "-fPIC", '-DREVISION=""', str(sources / "kernel.c"), "-o", str(library), "-lm"]
+    subprocess.run(command, check=True)
+    runtimes = []
+    for name in ("libasan.so", "libubsan.so"):
+        printed = subprocess.run(["cc", f"-print-file-name={name}"], check=True, capture_output=True, text=True)
+        runtimes.append(str(Path(printed.stdout.strip()).resolve()))
+    environment = os.environ | {"LD_PRELOAD": " ".join(runtimes), "ASAN_OPTIONS": "detect_leaks=0"}
+    driver = [sys.executable, "-m", "tests.spectrum.sanitised", str(library)]
+    run = subprocess.run(driver, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=1200)
+    return "" if run.returncode == 0 else run.stdout + run.stderr
+
+
+@pytest.mark.full
+def test_the_kernel_reads_and_writes_where_it_may(tmp_path: Path) -> None:
+    """Every entry, odd sizes, and the questions above; a room that is too small is noticed."""
+    sound, spoiled = tmp_path / "sound", tmp_path / "spoiled"
+    for folder in (sound, spoiled):
+        shutil.copytree(source.FOLDER, folder, ignore=shutil.ignore_patterns("*.py", "*.so", "__pycache__"))
+    assert faults_under_sanitisers(sound) == ""
+    text = (spoiled / "kernel.c").read_text(encoding="utf-8")
+    room = "#define ROW_ROOM(terms) (6 *"
+    assert room in text
+    (spoiled / "kernel.c").write_text(text.replace(room, room.replace("6", "5")), encoding="utf-8")
+    assert "heap-buffer-overflow" in faults_under_sanitisers(spoiled)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import runpy
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -60,6 +62,35 @@ def test_a_library_from_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatc
     cpu = source.FOLDER / "cpu.py"
     with pytest.raises(ImportError, match="make native"):
         runpy.run_path(str(cpu))
+
+
+def test_jobs_lie_in_memory_as_c_lays_them_out(tmp_path: Path) -> None:
+    """Every field of every job has the place and the size that the compiler gives to the field of that name."""
+    jobs = [value for value in vars(source).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)]
+    assert len(jobs) == 6
+    asked = ['#define REVISION "layout"', f'#include "{source.FOLDER / "kernel.c"}"', "#include <stdio.h>"]
+    asked += ["#include <stddef.h>", "int main(void) {"]
+    wanted = []
+    for job in jobs:
+        asked.append(f'printf("{job.__name__} %zu\\n", sizeof({job.__name__}));')
+        wanted.append(f"{job.__name__} {ctypes.sizeof(job)}")
+        for name, *_ in job._fields_:
+            place = f"offsetof({job.__name__}, {name}), sizeof((({job.__name__} *)0)->{name})"
+            asked.append(f'printf("{name} %zu %zu\\n", {place});')
+            field = getattr(job, name)
+            wanted.append(f"{name} {field.offset} {field.size}")
+    (tmp_path / "layout.c").write_text("\n".join([*asked, "}"]), encoding="utf-8")
+    program = tmp_path / "layout"
+    command = ["cc", "-O0", "-std=gnu11", "-Wno-psabi", str(tmp_path / "layout.c"), "-o", str(program), "-lm"]
+    subprocess.run(command, check=True)
+    printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    assert printed.split("\n")[:-1] == wanted
+
+
+def test_a_number_that_no_entry_knows_is_refused() -> None:
+    cpu = pytest.importorskip("gaussveil.spectrum.native.cpu")
+    with pytest.raises(TypeError, match="knows no \\['firts'\\]"):
+        cpu.step_sums("turned", np.zeros((3, 4)), 2, 4, firts=1.0)
 
 
 @pytest.mark.parametrize("region", [rules.HOCKEY_STICK, rules.HOCKEY_STICK_COMPLEMENT])
@@ -334,7 +365,7 @@ def test_turned_sums_in_pairs_of_doubles(monkeypatch: pytest.MonkeyPatch) -> Non
     cpu = pytest.importorskip("gaussveil.spectrum.native.cpu")
     found = cpu.step_sums("twice_turned", np.array(pairs), nodes, 8)
     points = np.array([*weights, angles])
-    plain = cpu.step_sums("turned", points, nodes, 4, 0)
+    plain = cpu.step_sums("turned", points, nodes, 4, first=0)
     monkeypatch.setenv(SWITCH, "0")
     np.testing.assert_allclose(plain[::2] + 1j * plain[1::2], turned_sums(points, 0, 3)[:, :nodes], atol=1e-12)
     for n in (0, 1, 33, nodes - 1):

@@ -32,6 +32,7 @@ def _library() -> ctypes.CDLL:
 
 
 _LIBRARY = _library()
+_STEP_NUMBERS, _NO_ORDERS = frozenset(source.STEP_NUMBERS), np.zeros(0)
 
 
 def log_hockey_stick(terms: Terms, threshold: Array) -> Array:
@@ -96,10 +97,14 @@ def diagonalise(*columns: Array) -> Array:
     return found
 
 
-def step_sums(entry: str, points: Array, count: int, rows: int, *numbers: float) -> Array:
-    """Rows of numbers that an entry of steps.h finds from rows of points, and numbers."""
-    points, found = np.ascontiguousarray(points), np.empty((rows, count))
-    job = source.StepSums(*_places(points, found), *points.shape, count, (ctypes.c_double * 24)(*numbers))
+def step_sums(
+    entry: str, points: Array, count: int, rows: int, *, orders: Array = _NO_ORDERS, **numbers: float
+) -> Array:
+    """Rows of numbers that an entry of steps.h finds from rows of points, orders, and numbers by their names."""
+    if not numbers.keys() <= _STEP_NUMBERS:
+        raise TypeError(f"steps.h knows no {sorted(numbers.keys() - _STEP_NUMBERS)}")
+    points, orders, found = np.ascontiguousarray(points), np.ascontiguousarray(orders), np.empty((rows, count))
+    job = source.StepSums(*_places(points, orders, found), *points.shape, count, **numbers)
     _run(_LIBRARY[f"gaussveil_{entry}"], job)
     return found
 

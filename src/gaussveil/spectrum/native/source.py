@@ -78,11 +78,18 @@ class Diagonalisers(ctypes.Structure):
     ]
 
 
+STEP_NUMBERS = (
+    *("noise", "rate", "replace", "backward", "log_rest", "knee", "edge", "cap", "first", "order"),
+    *("low_cap", "tilt", "missing", "between", "peak", "epsilon", "log_delta", "steps", "digits", "ending"),
+    *("negligible", "start", "reach"),
+)
+
+
 class StepSums(ctypes.Structure):
-    """Columns of points, and numbers, of a step as steps.h reads them."""
+    """Columns of points, and numbers, of a step as steps.h reads them; each entry reads those that it names."""
 
     _fields_: ClassVar = [
-        *((name, ctypes.c_void_p) for name in ("points", "found")),
+        *((name, ctypes.c_void_p) for name in ("points", "orders", "found")),
         *((name, ctypes.c_longlong) for name in ("rows", "size", "count")),
-        ("number", ctypes.c_double * 24),
+        *((name, ctypes.c_double) for name in STEP_NUMBERS),
     ]

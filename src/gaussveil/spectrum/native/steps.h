@@ -5,9 +5,15 @@ a spacing, in doubles; and sums of w e^(inx) in pairs of doubles, with nothing b
 
 typedef struct {
     const double *points; /* `rows` columns of `size` numbers */
+    const double *orders; /* at which means are asked for, `count` of them */
     double *found;
     long long rows, size, count;
-    double number[24]; /* of a step: noise multiplier, rate, replace, backward, log(1-q), knee, edge, cap; and others */
+    double noise, rate, replace, backward, log_rest, knee, edge, cap; /* of a step; log_rest: log(1 - rate) */
+    double first;                                                     /* node of turned sums */
+    double order;                                                     /* at which a step's moments are asked for */
+    double low_cap, tilt, missing, between, peak;                     /* of a line of a band */
+    double epsilon, log_delta, steps, digits, ending;                 /* of what is asked; steps: how many */
+    double negligible, start, reach;                                  /* of the search for a tilt */
 } StepSums;
 
 #define SIDE 4 /* blocks of lanes that turn side by side */
@@ -79,9 +85,9 @@ GV int turned_sums(const double *points, long long size, double start, long long
     return 1;
 }
 
-/* points: two weights and the angle of each point; found: real and imaginary parts of both sums. number: first node. */
+/* points: two weights and the angle of each point; found: real and imaginary parts of both sums. */
 ENTRY(turned, StepSums) {
-    return !turned_sums(job->points, job->size, job->number[0], job->count, job->found);
+    return !turned_sums(job->points, job->size, job->first, job->count, job->found);
 }
 
 /* --- Sums in pairs of doubles
@@ -152,19 +158,17 @@ ENTRY(twice_turned, StepSums) {
 
 /* --- One step: its losses, windows, and moments at real orders */
 
-enum { NOISE, RATE, REPLACE, BACKWARD, FLOOR, KNEE, EDGE, CAP, REST };
-
-static double log_density(const double *step, double z) {
-    double exponent = z / step[NOISE] - 0.5 / (step[NOISE] * step[NOISE]);
-    if (!(z > step[KNEE])) return log1p(step[RATE] * expm1(exponent));
-    double linear = exponent + log(step[RATE]);
-    return linear + log1p(exp(step[FLOOR] - linear));
+static double log_density(const StepSums *step, double z) {
+    double exponent = z / step->noise - 0.5 / (step->noise * step->noise);
+    if (!(z > step->knee)) return log1p(step->rate * expm1(exponent));
+    double linear = exponent + log(step->rate);
+    return linear + log1p(exp(step->log_rest - linear));
 }
 
 /* A and B of the direction. */
-static void step_logs(const double *step, double z, double *first, double *second) {
-    double one = log_density(step, z), other = step[REPLACE] ? log_density(step, -z) : 0;
-    *first = step[BACKWARD] ? other : one, *second = step[BACKWARD] ? one : other;
+static void step_logs(const StepSums *step, double z, double *first, double *second) {
+    double one = log_density(step, z), other = step->replace ? log_density(step, -z) : 0;
+    *first = step->backward ? other : one, *second = step->backward ? one : other;
 }
 
 static double normal(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
@@ -177,27 +181,27 @@ static double log_normal(double x) {
     return -0.5 * x * x - log(-x) - 0.5 * log(2 * M_PI) + log(series);
 }
 
-static double log_weight(const double *step, double z) {
+static double log_weight(const StepSums *step, double z) {
     double value = -0.5 * z * z;
-    if (!(step[CAP] < INFINITY)) return value;
-    value += log_normal((step[CAP] - z) / step[EDGE]);
-    return step[REPLACE] ? value + log_normal((step[CAP] + z) / step[EDGE]) : value;
+    if (!(step->cap < INFINITY)) return value;
+    value += log_normal((step->cap - z) / step->edge);
+    return step->replace ? value + log_normal((step->cap + z) / step->edge) : value;
 }
 
 /* The windows up to the cap and between both caps. */
-static void windows(const double *step, double low, double z, double *whole, double *inside) {
-    double top = (step[CAP] - z) / step[EDGE], bottom = (low - z) / step[EDGE];
+static void windows(const StepSums *step, double low, double z, double *whole, double *inside) {
+    double top = (step->cap - z) / step->edge, bottom = (low - z) / step->edge;
     *whole = normal(top);
     *inside = top + bottom > 0 ? normal(-bottom) - normal(-top) : normal(top) - normal(bottom);
 }
 
-/* points: z; found: A, A - B, and the logs of both windows. number: the lower cap. */
+/* points: z; found: A, A - B, and the logs of both windows. */
 ENTRY(points, StepSums) {
-    const double *step = job->number;
+    const StepSums *step = job;
     for (long long j = 0; j < job->size; j++) {
         double *found = job->found + j, second, whole, inside;
         step_logs(step, job->points[j], found, &second);
-        windows(step, step[REST], job->points[j], &whole, &inside);
+        windows(step, step->low_cap, job->points[j], &whole, &inside);
         found[job->count] = *found - second;
         found[2 * job->count] = log(whole), found[3 * job->count] = log(inside);
     }
@@ -231,7 +235,7 @@ ENTRY(means, StepSums) {
     double *terms = malloc(sizeof(double) * job->size);
     if (!terms) return 1;
     for (long long i = 0; i < job->count; i++) {
-        Means at = means_at(job->points, job->size, job->number[i], terms);
+        Means at = means_at(job->points, job->size, job->orders[i], terms);
         double row[] = {at.log_moment, at.share, at.mean, at.inside, at.last, at.largest};
         for (int k = 0; k < 6; k++) job->found[k * job->count + i] = row[k];
     }
@@ -245,21 +249,21 @@ ENTRY(means, StepSums) {
 #define CELLS 256
 
 /* Where e^((1+s)A - sB) times the normal density is not negligible: `Step._range`. */
-static void step_range(const double *step, double order, double *low, double *high) {
-    double weight = step[BACKWARD] ? -order : 1 + order, noise = step[NOISE], far = REACH + 1 / noise;
-    if (weight < 0 && !step[REPLACE]) {
+static void step_range(const StepSums *step, double order, double *low, double *high) {
+    double weight = step->backward ? -order : 1 + order, noise = step->noise, far = REACH + 1 / noise;
+    if (weight < 0 && !step->replace) {
         double from = weight / noise, to = 0, mode = 0;
         for (int i = 0; i < 50; i++) {
-            double x = -(mode = 0.5 * (from + to)) / noise + step[KNEE] / noise, slope = (x < 700 ? 1 / (1 + exp(x)) : 1e-304) / noise;
+            double x = -(mode = 0.5 * (from + to)) / noise + step->knee / noise, slope = (x < 700 ? 1 / (1 + exp(x)) : 1e-304) / noise;
             if (mode > weight * slope) to = mode;
             else from = mode;
         }
         *low = mode - REACH, *high = mode + REACH;
     } else {
         double reach = fmax(weight, fabs(order)) / noise, sizes[CELLS + 1], top = -INFINITY;
-        reach += sqrt(fmax(reach * reach - 2 * reach * fmin(step[KNEE], 0), 0)) + REACH;
-        reach = fmin(reach, step[CAP] + REACH);
-        double begin = step[REPLACE] ? -reach : -REACH, apart = (reach - begin) / CELLS, first, second;
+        reach += sqrt(fmax(reach * reach - 2 * reach * fmin(step->knee, 0), 0)) + REACH;
+        reach = fmin(reach, step->cap + REACH);
+        double begin = step->replace ? -reach : -REACH, apart = (reach - begin) / CELLS, first, second;
         int from = -1, to = -1;
         for (int j = 0; j <= CELLS; j++) {
             step_logs(step, begin + j * apart, &first, &second);
@@ -270,7 +274,7 @@ static void step_range(const double *step, double order, double *low, double *hi
             if (sizes[j] >= top - 0.5 * REACH * REACH) to = j, from = from < 0 ? j : from;
         *low = begin + (from > 0 ? from - 1 : 0) * apart, *high = begin + (to < CELLS ? to + 1 : CELLS) * apart;
     }
-    if (step[REPLACE]) *low = fmin(*low, -far), *high = fmax(*high, far);
+    if (step->replace) *low = fmin(*low, -far), *high = fmax(*high, far);
     else {
         double before = *low;
         if (before < KNOWN - REACH) *low = fmin(before, -REACH);
@@ -278,13 +282,13 @@ static void step_range(const double *step, double order, double *low, double *hi
     }
 }
 
-/* found: K, K', K'' at a real order: `Step.real_moments`. number: order, digits. */
+/* found: K, K', K'' at a real order: `Step.real_moments`. */
 ENTRY(tilted, StepSums) {
-    const double *step = job->number;
-    double order = step[REST], digits = step[REST + 1], low, high;
+    const StepSums *step = job;
+    double order = step->order, digits = step->digits, low, high;
     step_range(step, order, &low, &high);
-    double bend = 1 + (step[CAP] < high + REACH ? 1 / (step[EDGE] * step[EDGE]) : 0);
-    double strip = fmin(M_PI * 0.95 * step[NOISE], sqrt(2 * digits / bend));
+    double bend = 1 + (step->cap < high + REACH ? 1 / (step->edge * step->edge) : 0);
+    double strip = fmin(M_PI * 0.95 * step->noise, sqrt(2 * digits / bend));
     double spacing = 2 * M_PI * strip / (digits + 0.5 * bend * strip * strip), shift = log(spacing / sqrt(2 * M_PI));
     int known = (high - low) / spacing < 1e8;
     long long size = known ? ceil((high - low) / spacing) : 0;
@@ -316,7 +320,7 @@ ENTRY(tilted, StepSums) {
 #define FIRST_BLOCKS 8
 
 typedef struct {
-    const double *step;                                                        /* numbers of the step */
+    const StepSums *step;                                                        /* numbers of the step */
     double low_cap, c, epsilon, count, missing, between, digits, peak, ending; /* and of the line */
     const double *z, *base, *loss, *whole, *inside;                            /* coarse points */
     long long size;
@@ -327,16 +331,16 @@ typedef struct {
 
 static void prepare_line(BandLine *line) {
     static const double strips[STRIP_COUNT] = {0.06, 0.15, 0.3, 0.5, 0.75, 0.98};
-    const double *step = line->step;
+    const StepSums *step = line->step;
     double tops[2] = {-INFINITY, -INFINITY};
     for (int k = 0; k < STRIP_COUNT; k++) {
-        double strip = line->strips[k] = strips[k] * fmin(0.5 * M_PI * step[NOISE], 4), turn = strip / step[NOISE];
+        double strip = line->strips[k] = strips[k] * fmin(0.5 * M_PI * step->noise, 4), turn = strip / step->noise;
         double sine = sin(turn), cosine = cos(turn);
-        line->grown[k] = 0.5 * strip * strip * (1 + 1 / (step[EDGE] * step[EDGE]));
+        line->grown[k] = 0.5 * strip * strip * (1 + 1 / (step->edge * step->edge));
         for (long long j = 0; j < line->size; j++) {
             double total = 0;
-            for (int side = 0; side < (step[REPLACE] ? 2 : 1); side++) {
-                double share = 1 / (1 + exp(-((side ? -line->z[j] : line->z[j]) - step[KNEE]) / step[NOISE]));
+            for (int side = 0; side < (step->replace ? 2 : 1); side++) {
+                double share = 1 / (1 + exp(-((side ? -line->z[j] : line->z[j]) - step->knee) / step->noise));
                 total += atan2(share * sine, 1 - share + share * cosine);
             }
             line->turned[k * line->size + j] = total;
@@ -447,11 +451,10 @@ GV int line_block(const BandLine *line, long long first, long long nodes, const 
 /* points: z, A, L and the logs of both weights at coarse points; found: K and its rounding at nodes, and their number,
 -1 where they would be too many. */
 ENTRY(line, StepSums) {
-    const double *number = job->number + REST;
     long long size = job->size, room = job->count, first = 0;
     double *columns = malloc(sizeof(double) * (STRIP_COUNT + 2) * size), *terms = columns + (STRIP_COUNT + 1) * size;
     if (!columns) return 1;
-    BandLine line = {job->number, number[0], number[1], number[2], number[3], number[4], number[5], number[6], number[7], number[8],
+    BandLine line = {job, job->low_cap, job->tilt, job->epsilon, job->steps, job->missing, job->between, job->digits, job->peak, job->ending,
                      job->points, job->points + size, job->points + 2 * size, job->points + 3 * size, job->points + 4 * size, size};
     line.turned = columns, line.excess = columns + STRIP_COUNT * size;
     prepare_line(&line);
@@ -482,8 +485,8 @@ ENTRY(line, StepSums) {
 /* --- The tilt of a band of one step: `Band.saddle` */
 
 /* log of the band's moment, its slope, and log of the moment of all up to the cap, at a real order: `Band.real`. */
-static void band_real(const double *number, double order, const Means *at, double *value, double *slope, double *whole) {
-    double count = number[0], epsilon = number[1], level = number[2], ending = number[3];
+static void band_real(const StepSums *job, double order, const Means *at, double *value, double *slope, double *whole) {
+    double count = job->steps, epsilon = job->epsilon, level = job->log_delta, ending = job->ending;
     double share = fmin(at->share, 1 - STEP_UNIT), kept = count * log1p(-share), gone = fmax(-expm1(kept), 1e-300);
     double rise = at->last > at->largest - ending ? at->last - at->log_moment + log(count) : -INFINITY;
     *whole = count * at->log_moment, *value = *whole + log(gone);
@@ -491,11 +494,10 @@ static void band_real(const double *number, double order, const Means *at, doubl
     if (rise + *whole - order * epsilon > level - ending) *slope = INFINITY;
 }
 
-/* points: as of the means; number: count, epsilon, log delta, ending, negligible, start, reach; found: three tilts. */
+/* points: as of the means; found: three tilts. */
 ENTRY(saddle, StepSums) {
     enum { ORDERS = 13 };
-    const double *number = job->number;
-    double epsilon = number[1], spent_at = number[2] - 2 * number[4], middle = log(number[5]), reach = number[6];
+    double epsilon = job->epsilon, spent_at = job->log_delta - 2 * job->negligible, middle = log(job->start), reach = job->reach;
     double c[ORDERS], value[ORDERS], slope[ORDERS], whole[ORDERS], rest[ORDERS], force[ORDERS], *found = job->found;
     double *terms = malloc(sizeof(double) * job->size);
     if (!terms) return 1;
@@ -506,7 +508,7 @@ ENTRY(saddle, StepSums) {
         for (int i = 0; i < ORDERS; i++) {
             c[i] = exp(middle + (2.0 * i / (ORDERS - 1) - 1) * reach);
             Means at = means_at(job->points, job->size, c[i], terms);
-            band_real(number, c[i], &at, value + i, slope + i, whole + i);
+            band_real(job, c[i], &at, value + i, slope + i, whole + i);
             rest[i] = c[i] * log(c[i]) - (1 + c[i]) * log1p(c[i]) - c[i] * epsilon;
             for (int k = 2; k <= (isfinite(slope[i]) ? 4 : 2); k += 2)
                 if (whole[i] + rest[i] < found[k + 1]) found[k] = c[i], found[k + 1] = whole[i] + rest[i];

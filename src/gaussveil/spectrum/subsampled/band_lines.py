@@ -67,7 +67,7 @@ def turned_sums(points: Floats, first: int, rows: int) -> Complexes:
     """Sums of both weights times e^{i n angle} - 1, n = first, first + 1, ..., over points: weights and angles."""
     native = compiled_steps()
     if native is not None:
-        found = native.step_sums("turned", points, BLOCK * rows, 4, first)
+        found = native.step_sums("turned", points, BLOCK * rows, 4, first=first)
         return found[::2] + 1j * found[1::2]
     starts, before = turns_less_one(BLOCK * points[2], rows), turn_less_one(first * points[2])
     starts = starts * (1.0 + before) + before
@@ -107,8 +107,9 @@ def line_of(band: Band, c: float, log_delta: float) -> Line | None:
     if len(band.coarse) == 1 and not band.parts.gaussians.energy.size:
         (step, count), points = band.parts.steps[0], band.coarse[0]
         coarse = np.array([points.z, points.base, points.loss, points.whole, points.inside])
-        numbers = band.lows[0], c, band.epsilon, count, points.missing, spacing.between, digits, peak
-        found = step.compiled("line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], *numbers, ENDING)
+        line = {"low_cap": band.lows[0], "tilt": c, "missing": points.missing, "between": spacing.between, "peak": peak}
+        asked = {"epsilon": band.epsilon, "steps": count, "digits": digits, "ending": ENDING}
+        found = step.compiled("line", coarse, 2 * BLOCK * MOST_BLOCKS, 4, band.caps[0], **line, **asked)
         if found is not None:
             real, imaginary, rounding = found[:3, : max(int(found[3, 0]), 0)]
             order = c + 1j * spacing.between * np.arange(float(real.size))

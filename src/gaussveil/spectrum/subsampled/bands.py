@@ -61,7 +61,7 @@ class Points:
 
     def __init__(self, step: Step, cap: float, low: float, ends: tuple[float, float], spacing: float) -> None:
         self.step, self.z = step, np.arange(ends[0], ends[1], spacing)
-        found = step.compiled("points", self.z[None], self.z.size, 4, cap, low)
+        found = step.compiled("points", self.z[None], self.z.size, 4, cap, low_cap=low)
         if found is None:
             first, second = step.logs(self.z)
             found = np.array([first, first - second, *np.log(windows(self.z, cap, low, step))])
@@ -73,7 +73,7 @@ class Points:
         """What is known of both moments at real orders."""
         native = compiled_steps()
         if native is not None:
-            return Means(*native.step_sums("means", self.columns, orders.size, 6, *orders))
+            return Means(*native.step_sums("means", self.columns, orders.size, 6, orders=orders))
         size = self.base + self.whole + np.multiply.outer(orders, self.loss)
         top = size.max(axis=1)
         whole = np.exp(size - top[:, None])
@@ -182,8 +182,9 @@ class Band:
         """c > 0 next to the least log moment - c eps - log c(1+c); of all up to the cap, too, and where that ends."""
         native = compiled_steps()
         if native is not None and len(self.coarse) == 1 and not self.parts.gaussians.energy.size:
-            numbers = self.parts.steps[0][1], self.epsilon, self.log_delta, ENDING, NEGLIGIBLE, start, reach
-            found = native.step_sums("saddle", self.coarse[0].columns, 6, 1, *numbers).reshape(3, 2).tolist()
+            asked = {"steps": self.parts.steps[0][1], "epsilon": self.epsilon, "log_delta": self.log_delta}
+            asked |= {"ending": ENDING, "negligible": NEGLIGIBLE, "start": start, "reach": reach}
+            found = native.step_sums("saddle", self.coarse[0].columns, 6, 1, **asked).reshape(3, 2).tolist()
             return Tilt(*found[0]), Tilt(*found[1]), Tilt(*found[2])
         limit, below, ended = math.log(self.parts.gaussians.highest_order), Tilt(1.0, math.inf), Tilt(1.0, math.inf)
         middle = min(math.log(start), limit - 0.1)

@@ -168,7 +168,7 @@ class Step(StandsFor):
 
     def real_moments(self, order: float, cap: float = math.inf) -> tuple[float, float, float]:
         """K(s) = log M(s), K'(s), K''(s) at a real order."""
-        found = self.compiled("tilted", np.zeros((0, 0)), 1, 3, cap, order, DIGITS)
+        found = self.compiled("tilted", np.zeros((0, 0)), 1, 3, cap, order=order, digits=DIGITS)
         if found is not None:
             return float(found[0, 0]), float(found[1, 0]), float(found[2, 0])
         low, high = self._range(order, cap)
@@ -189,12 +189,18 @@ class Step(StandsFor):
         mean = float(tilted @ loss) / total
         return log_moment, mean, float(tilted @ (loss - mean) ** 2) / total
 
-    def compiled(self, entry: str, points: Floats, count: int, rows: int, cap: float, *numbers: float) -> Floats | None:
+    def compiled(
+        self, entry: str, points: Floats, count: int, rows: int, cap: float, **numbers: float
+    ) -> Floats | None:
         """Rows of numbers that an entry of native/steps.h finds; None where the kernel is not at hand."""
         check_work()
-        own = self.noise_multiplier, self.sampling_rate, self.replace, self.backward, self.floor, self.knee, self.edge
         native = compiled_steps()
-        return None if native is None else native.step_sums(entry, points, count, rows, *own, cap, *numbers)
+        if native is None:
+            return None
+        own = {"noise": self.noise_multiplier, "rate": self.sampling_rate, "log_rest": self.floor, "knee": self.knee}
+        own |= {"replace": self.replace, "backward": self.backward, "edge": self.edge, "cap": cap}
+        found: Floats = native.step_sums(entry, points, count, rows, **own, **numbers)
+        return found
 
     def spacing(self, height: float, top: float, count: int, cap: float) -> float:
         """Distance of points, of sums up to z = top, that resolves M at orders of the given height to 1e-16 / count.
