@@ -37,7 +37,7 @@ Claimed: TypeAlias = tuple[float, float] | Accountant | PrivacyCurve
 FEWEST_CANARIES = 10
 FEWEST_GUESSES = 16  # of the numbers of guesses that are tried where none is given
 UNFAIR = 1e-9  # probability below which the coins are not believed to have been fair
-GRID = 120  # epsilons at which a claim's curve is asked
+GRID = 0.1  # steps of the epsilons at which a claim's curve is asked
 LARGEST_EPSILON = 60.0
 HALVINGS = 60
 ROUNDED_UP = 1.0 + 1e-9  # more than the recursion's rounding
@@ -145,7 +145,7 @@ class LineGrowth:
     def of_curve(cls, delta: Callable[[float], float]) -> LineGrowth:
         """Of upper ends of delta, the worse direction of each epsilon."""
         lines = []
-        for epsilon in np.concatenate([[0.0], np.geomspace(1e-3, LARGEST_EPSILON, GRID)]).tolist():
+        for epsilon in np.arange(0.0, LARGEST_EPSILON, GRID).tolist():
             upper = min(delta(epsilon), 1.0)
             lines.append(cls.of_pair(epsilon, upper))
             if upper < 1e-14:
