@@ -37,7 +37,7 @@ import time
 import unicodedata
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -683,6 +683,340 @@ def replaced_in_batch(noise: arb, rate: arb, level: arb) -> arb:
     return (ahead - level.exp() * back) / 2
 
 
+# --- runs of steps on random batches ----------------------------------------------------------------------------------
+
+DIGITS = 34.0  # e-foldings between the claim and each error of a run's integral
+TURNS = (0.06, 0.15, 0.3, 0.5, 0.8, 1.1, 1.5)  # angles by which paths of outputs are moved, below a quarter turn
+SHARES = (1.0, 0.8, 0.65, 0.5, 0.38, 0.28, 0.2)  # of the saddle, at which lines are tried
+MOST_TERMS = 400_000  # nodes times points of one line
+
+
+@dataclass(frozen=True)
+class Law:
+    """`count` steps on random batches: an output z is N(0, 1), or N(1/noise, 1) if the record takes part, at its rate.
+
+    w(z) = 1 - q + q e^{(z - 1/(2 noise))/noise} is the ratio of densities. The loss of a record that is removed is
+    log w, of one that is added its negative, of one that is replaced log w(z) - log w(-z); the moment is
+
+        M(s) = E[w(z)^{1+s}],  E[w(z)^{-s}],  or  E[w(z)^{1+s} w(-z)^{-s}],    z ~ N(0, 1).
+    """
+
+    energy: Fraction  # 1 / noise^2, exactly
+    rate: float
+    count: int
+    kind: str  # "removed", "added" or "replaced"
+
+    @property
+    def noise(self) -> float:
+        """The noise, to steer by."""
+        return 1.0 / math.sqrt(float(self.energy))
+
+    @property
+    def exact_noise(self) -> arb:
+        """The noise as a ball."""
+        return 1 / ball(self.energy).sqrt()
+
+    def powers(self, order: float) -> tuple[float, float]:
+        """Exponents of w(z) and of w(-z) at a real order."""
+        ahead = -order if self.kind == "added" else 1.0 + order
+        return ahead, -order if self.kind == "replaced" else 0.0
+
+    def floats(self, order: float, turn: float = 0.0, height: float = 0.0) -> float:
+        """log of a sum for E|..| on the path moved by `turn`, times e^{-height arg}: plain floats, to steer by."""
+        noise = self.noise
+        ahead, behind = self.powers(order)
+        far = 9.0 + (max(ahead, 0.0) + 1.0) / self.noise
+        logs, step = [], (9.0 + far) / 240
+        for k in range(241):
+            z = k * step - 9.0
+            size = -z * z / 2 + (turn * noise) ** 2 / 2
+            for side, power in ((1.0, ahead), (-1.0, behind)):
+                if power == 0.0:
+                    continue
+                grown = min((side * z - 0.5 / noise) / noise, 600.0)
+                w = 1.0 - self.rate + self.rate * cmath.exp(complex(grown, turn))
+                size += power * math.log(abs(w)) - height * cmath.phase(w)
+            logs.append(size)
+        top = max(logs)
+        return top + math.log(sum(math.exp(one - top) for one in logs) * step / math.sqrt(2 * math.pi))
+
+    def factor(self, z: arb, side: int) -> arb:
+        """log w at a point, or at the opposite one."""
+        noise, rate = self.exact_noise, arb(self.rate)
+        return (rate * ((side * z - 1 / (2 * noise)) / noise).expm1()).log1p()
+
+    def beyond(self, order: float, left: arb, right: arb) -> arb:
+        """At least the sum over points beyond both ends and a spacing: w^{1+s} <= 1 - q + q e^{(1+s) x}."""
+        ahead, behind = self.powers(order)
+        noise, rate, root = self.exact_noise, arb(self.rate), arb(2).sqrt()
+        lost = ((-left / root).erfc() + (right / root).erfc()) / 2
+        if ahead > 0:
+            shift = arb(ahead) / noise
+            grown = (arb(ahead) * (arb(ahead) - 1) / (2 * noise * noise)).exp()
+            moved = (((shift - left) / root).erfc() + ((right - shift) / root).erfc()) / 2
+            lost = (1 - rate) * lost + rate * grown * moved
+        drop = arb(min(ahead, 0.0) + behind)
+        return lost * (drop * (1 - rate).log()).exp()
+
+    def damped(self, order: float, turn: float, height: float, work: Work) -> arb:
+        """At least |M(order + it)| for t >= height: outputs move by i turn noise, where e^{-t arg w} only falls."""
+        noise, rate = self.exact_noise, arb(self.rate)
+        angle = acb(0, turn).exp()
+        ahead, behind = self.powers(order)
+        left, right = arb(-14), arb(14) + (max(arb(ahead), arb(0)) + 1) / noise
+
+        def size(z: acb, analytic: bool) -> acb:
+            if work.spent:
+                return acb("nan", "nan")
+            total = -z * z / 2
+            for side, power in ((1, ahead), (-1, behind)):
+                if power == 0.0:
+                    continue
+                grown = rate * ((side * z - 1 / (2 * noise)) / noise).exp()
+                one, other = (
+                    (1 - rate + grown * direction).log(analytic=analytic) for direction in (angle, angle.conjugate())
+                )
+                total += arb(power) / 2 * (one + other) + acb(0, height) / 2 * (one - other)
+            return total.exp()
+
+        total = arb(0)
+        pieces = 24
+        width = (right - left) / pieces
+        for k in range(pieces):
+            first = left + k * width
+            total += acb.integral(size, first, first + width, rel_tol=arb(2) ** -50, abs_tol=arb(2) ** -70).real
+        work.check()
+        shrunk = (
+            arb(min(ahead, 0.0) + behind) * (arb(turn) / 2).cos().log()
+        ).exp()  # a negative power of a smaller |w|
+        scale = ((arb(turn) * noise) ** 2 / 2).exp()
+        total = total / (2 * arb.pi()).sqrt() + self.beyond(order, left, right) * shrunk
+        return arb((total * scale).abs_upper())
+
+
+class Run:
+    """Delta of several laws together and a mean shift of the given energy, along the line Re s = c.
+
+    The integrand is M(s)^T e^{-s eps}/(s(s+1)); |M(c + it)| <= M(c). Nodes have spacing h: their sum differs from the
+    integral by at most half of the sum over both sides of M(c +- a)^T e^{-(c +- a) eps}/(c +- a)/(e^{2 pi a/h} - 1).
+    What lies beyond the last node, at height U, is at most B^T e^{-c eps}/(pi U), B that of `Law.damped`. Inside M the
+    outputs have a spacing g: with the line of outputs moved by d, |w(z + id)| <= w(z), >= w(z) cos(th/2) and
+    |arg w| <= th, th = d/noise, so that the sum differs from M by at most 2 e^{d^2/2 + t th}/(e^{2 pi d/g} - 1) M(c),
+    times cos(th/2)^{-c} where w has a negative power, and twice the angle where there are two.
+    """
+
+    def __init__(self, laws: list[Law], energy: Fraction, level: float, claimed: float, work: Work) -> None:
+        self.laws, self.energy, self.level, self.work = laws, ball(energy), level, work
+        self.gauss = float(energy)
+        self.goal = math.log(claimed) - DIGITS
+
+    def enclose(self) -> arb:
+        """A ball around delta."""
+        largest = sum(-law.count * math.log1p(-law.rate) for law in self.laws) * (1 + 1e-12)
+        if self.level >= largest and all(law.kind == "added" for law in self.laws) and not self.gauss:
+            return arb(0)
+        saddle = self._saddle()
+        plans = [plan for share in SHARES if (plan := self._plan(share * saddle)) is not None]
+        if not plans or min(plans)[0] > MOST_TERMS:
+            raise Undecided("no line of nodes serves this run of random batches")
+        return self._sum(*min(plans)[1:])
+
+    # Plain floats choose the line; nothing rigorous depends on them.
+
+    def _exponent(self, c: float) -> float:
+        self.work.check()
+        total = c * (1 + c) * self.gauss / 2 - c * self.level
+        return total + sum(law.count * law.floats(c) for law in self.laws)
+
+    def _saddle(self) -> float:
+        low, high = -6.0, 9.0
+        for _ in range(24):
+            first, second = low + 0.382 * (high - low), low + 0.618 * (high - low)
+            values = [self._exponent(math.exp(x)) - x - math.log1p(math.exp(x)) for x in (first, second)]
+            low, high = (low, second) if values[0] < values[1] else (first, high)
+        return math.exp((low + high) / 2)
+
+    def _plan(self, c: float) -> tuple[float, float, float, float, float, tuple[float, ...]] | None:
+        """Cost, c, a, spacing, height and turns of a line through c; None where errors would swamp the claim."""
+        peak = self._exponent(c)
+        best = 0.0, 0.0
+        for share in (0.8, 0.6, 0.4, 0.25, 0.12):
+            grown = max(self._exponent(c - share * c), self._exponent(c + share * c)) - math.log(c - share * c)
+            best = max(best, (2 * math.pi * share * c / max(grown - self.goal, 1.0), share * c))
+        spacing, aside = best
+        turns: tuple[float, ...] = ()
+        high = c
+        for _ in range(18):
+            self.work.check()
+            falls = [min((law.floats(c, turn, high), turn) for turn in TURNS) for law in self.laws]
+            size = sum(law.count * fall for law, (fall, _) in zip(self.laws, falls, strict=True))
+            size += (c * (1 + c) - high * high) * self.gauss / 2 - c * self.level - math.log(high)
+            if size < self.goal:
+                turns = tuple(turn for _, turn in falls)
+                break
+            high *= 1.6
+        if not turns or peak - self.goal > 160.0:
+            return None
+        nodes = high / spacing
+        points = sum(20.0 / self._fine(law, c, high, peak)[0] for law in self.laws)
+        return nodes * points, c, aside, spacing, high, turns
+
+    def _fine(self, law: Law, c: float, height: float, peak: float) -> tuple[float, float]:
+        """Spacing of outputs and distance of the line they are moved to."""
+        digits = max(peak - self.goal, DIGITS) + math.log(law.count) + 8.0
+        sides = 2 if law.kind == "replaced" else 1
+        best = 0.0, 0.0
+        for turn in (0.2, 0.5, 1.0, 1.5, 2.2, 2.9):
+            d = turn * law.noise
+            cost = digits + d * d / 2 + sides * height * turn
+            cost += 0.0 if law.kind == "removed" else -c * math.log(math.cos(turn / 2))
+            best = max(best, (2 * math.pi * d / cost, turn))
+        return best
+
+    # From here on all is proven.
+
+    def _sum(self, c: float, aside: float, spacing: float, height: float, turns: tuple[float, ...]) -> arb:
+        nodes = math.ceil(height / spacing)
+        top = nodes * spacing
+        level, order, h = arb(self.level), arb(c), arb(spacing)
+        peak = self._exponent(c)
+        scale = (-order * level - arb(peak)).exp()
+        values, tail = [acb(scale)] * (nodes + 1), scale
+        beside = [(-arb(x) * level - arb(peak)).exp() / arb(x) for x in (c - aside, c + aside)]
+        for law, turn in zip(self.laws, turns, strict=True):
+            row, sides = self._moments(law, c, aside, spacing, nodes, peak)
+            values = [value * moment**law.count for value, moment in zip(values, row, strict=True)]
+            beside = [size * moment**law.count for size, moment in zip(beside, sides, strict=True)]
+            tail *= law.damped(c, turn, top, self.work) ** law.count
+        total = arb(0)
+        for n, value in enumerate(values):
+            s = acb(order, h * n)
+            term = value * (s * (1 + s) * self.energy / 2 - acb(0, h * n) * level).exp() / (s * (s + 1))
+            total += term.real / 2 if n == 0 else term.real
+        total *= h / arb.pi()
+        error = arb(0)
+        for x, size in zip((c - aside, c + aside), beside, strict=True):
+            error += size * (arb(x) * (1 + arb(x)) * self.energy / 2).exp()
+        apart = arb(min(c - (c - aside), (c + aside) - c)) * (1 - arb(2) ** -50)
+        error = error / 2 / ((2 * arb.pi() * apart / h).exp() - 1)
+        shrunk = ((order * (1 + order) - h * h * nodes * nodes) * self.energy / 2).exp()
+        error += tail * shrunk / (arb.pi() * h * nodes)
+        if not error.is_finite():
+            raise Undecided("no line of nodes serves this run of random batches")
+        return (total + arb(0, error.abs_upper())) * arb(peak).exp()
+
+    def _moments(
+        self, law: Law, c: float, aside: float, spacing: float, nodes: int, peak: float
+    ) -> tuple[list[acb], list[arb]]:
+        """M at all nodes, and upper ends of M at c - a and c + a."""
+        gap, turn = self._fine(law, c, nodes * spacing, peak)
+        ahead, behind = law.powers(c + aside)
+        reach = math.sqrt(2 * (max(peak - self.goal, DIGITS) + math.log(law.count) + 10.0)) + 1.0
+        drop = math.sqrt(2 * max(-(min(ahead, 0.0) + behind) * -math.log1p(-law.rate), 0.0))
+        first = math.floor(-(reach + drop) / gap)
+        last = math.ceil((reach + drop + max(ahead, 0.0) / law.noise) / gap)
+        if (last - first) * nodes > 8 * MOST_TERMS:
+            raise Undecided("no line of nodes serves this run of random batches")
+        unit, points = arb(gap), range(first, last + 1)
+        ends = unit * (first + 1), unit * (last - 1)
+        losses, weights = [], []
+        for k in points:
+            z = unit * k
+            one = law.factor(z, 1)
+            loss = -one if law.kind == "added" else one
+            if law.kind == "replaced":
+                loss -= law.factor(z, -1)
+            base = arb(0) if law.kind == "added" else one
+            losses.append(loss)
+            weights.append((base + arb(c) * loss - z * z / 2).exp() * unit / (2 * arb.pi()).sqrt())
+        self.work.check()
+        angle, aways = arb(turn), 2 if law.kind == "replaced" else 1
+        moved = angle * law.exact_noise
+        share = 2 * (moved**2 / 2).exp() / ((2 * arb.pi() * moved / unit).exp() - 1)
+
+        def slack(order: float, height: arb) -> arb:
+            """The relative error of a sum."""
+            found = share * (aways * height * angle).exp()
+            return found if law.kind == "removed" else found * (-arb(order) * (angle / 2).cos().log()).exp()
+
+        def upper(total: arb, order: float) -> arb:
+            """At least the moment of which a sum and its relative error are known."""
+            kept = 1 - slack(order, arb(0))
+            if not kept > 0:
+                raise Undecided("no line of nodes serves this run of random batches")
+            return arb(((total + law.beyond(order, *ends)) / kept).abs_upper())
+
+        whole = sum(weights, arb(0))
+        most = upper(whole, c)
+        left_out = law.beyond(c, *ends)
+        step = arb(spacing)
+        turned = [acb(weight) for weight in weights]
+        by = [acb(0, step * loss).exp() for loss in losses]
+        row = []
+        for n in range(nodes + 1):
+            radius = (most * slack(c, step * n) + left_out).abs_upper()
+            row.append(sum(turned, acb(0)) + acb(arb(0, radius), arb(0, radius)))
+            turned = [value * factor for value, factor in zip(turned, by, strict=True)]
+            self.work.check()
+        sides = []
+        for x in (c - aside, c + aside):
+            shift = arb(x) - arb(c)
+            total = sum((weight * (shift * loss).exp() for weight, loss in zip(weights, losses, strict=True)), arb(0))
+            sides.append(upper(total, x))
+        return row, sides
+
+
+def laws_of(part: Part) -> Law | None:
+    """The steps on random batches that a part stands for, removed records; None of anything else."""
+    if part.profile is None or part.profile["version"] != 1:
+        return None
+    name, known = part.profile["profile"], members(part.profile["parameters"], "a profile's parameters", None)
+    if name == "poisson-subsampled-replace":
+        members(known, "a profile's parameters", "noise_multiplier rate")
+        noise, rate = number(known, "noise_multiplier", 1e-2, 1e6), number(known, "rate", 1e-9, 1.0)
+        return Law(1 / Fraction(noise) ** 2, rate, part.count, "replaced")
+    if name != "poisson-subsampled":
+        return None
+    members(known, "a profile's parameters", "base rate backward")
+    columns = known["base"]
+    if not isinstance(columns, dict) or not all(isinstance(columns.get(one), list) for one in COLUMNS):
+        return None
+    if any(isinstance(value, list) for one in COLUMNS for value in columns[one]):
+        return None
+    terms = merged(read_terms(*(columns[one] for one in COLUMNS)))
+    if len(terms) != 1 or terms[0][0] != 0 or not Fraction(1, 10**12) <= terms[0][2] <= 10**4:
+        return None
+    if type(known["backward"]) is not bool:
+        raise Refuted("'backward' is neither true nor false")
+    return Law(terms[0][2], number(known, "rate", 1e-12, 1.0), part.count, "added" if known["backward"] else "removed")
+
+
+def run_delta(parts: list[Part], epsilon: float, claimed: float, adjacency: dict[str, Any], work: Work) -> arb:
+    """Delta of steps on random batches and mean shifts together, the worse direction."""
+    laws, energy = [], Fraction(0)
+    for part in parts:
+        law = laws_of(part)
+        terms = (
+            merged(part.edges[0]) if part.edges and not part.batched else [(Fraction(1, 2), Fraction(1), Fraction(0))]
+        )
+        if law is not None:
+            laws.append(law)
+        elif part.profile is None and all(gap == 0 for gap, _, _ in terms):
+            energy += part.count * sum((term[2] for term in terms), Fraction(0))
+        else:
+            raise Undecided("compositions of other named profiles or pairs are beyond this program")
+    if not laws or not claimed or any(law.rate == 1.0 for law in laws):
+        raise Undecided("a composition of this kind is beyond this program")
+    if adjacency["symmetric"] and any(law.kind != "replaced" for law in laws):
+        raise Undecided("a run in which entries may stand either way round is beyond this program")
+    other = {"removed": "added", "added": "removed", "replaced": "replaced"}
+    delta = Run(laws, energy, epsilon, claimed, work).enclose()
+    if all(law.kind == "replaced" for law in laws):
+        return delta
+    back = [replace(law, kind=other[law.kind]) for law in laws]
+    return delta.max(Run(back, energy, epsilon, claimed, work).enclose())
+
+
 def groups_of(parts: list[Part], edges: int | None) -> list[list[tuple[list[Term], int]]]:
     """For every label edge the terms of each part and its count."""
     for part in parts:
@@ -735,9 +1069,9 @@ def delta_bounds(record: dict[str, Any], work: Work) -> tuple[arb, arb]:
         losses = [pure_loss(part) for part in parts]
         if None not in losses and sum(filter(None, losses)) <= Fraction(epsilon):  # they add up, whatever is composed
             return sampler.lower(), sampler.upper()
-        if len(parts) > 1:
-            raise Undecided("compositions of named profiles are beyond this program")
-        value = profile_delta(parts[0], epsilon, work).max(arb(0)) + sampler
+        alone = len(parts) == 1 and (parts[0].count == 1 or laws_of(parts[0]) is None)
+        value = profile_delta(parts[0], epsilon, work) if alone else run_delta(parts, epsilon, claimed, adjacency, work)
+        value = value.max(arb(0)) + sampler
         return value.lower(), value.upper()
     lowest, highest = arb(0), arb(0)
     seen = set()

@@ -112,6 +112,7 @@ def verify_certificate(path: str) -> dict[str, Any]:
         "delta": read.delta,
         "delta_lower": found.delta_lower,
         "delta_upper": found.delta_upper,
+        "proven": found.proven,
         "signature": found.signature,
         "rests_on": found.rests_on,
         "problems": list(found.problems),

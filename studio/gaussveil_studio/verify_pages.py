@@ -28,6 +28,7 @@ class CertificateVerdict(BaseModel):
     delta: float
     delta_lower: float
     delta_upper: float
+    proven: bool
     signature: str
     rests_on: str
     problems: list[str]

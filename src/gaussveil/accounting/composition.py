@@ -146,12 +146,11 @@ class Composition:
 
     def enclose(self, epsilon: float) -> Enclosure:
         """Ends of the guaranteed delta, and whether they are proven; the lower end is 0 where only a bound is known."""
-        tied = self._worst(epsilon)
-        if not tied:
+        found = self._enclosed(epsilon)
+        if not found:
             return self.enclose_upper(epsilon)
-        ends = [directed.enclose(epsilon) for directed in tied]
-        below = [directed.lower(epsilon, end) for directed, end in zip(tied, ends, strict=True)]
-        upper = self._charged(epsilon, max(float(end.upper) for end in ends), all(end.proven for end in ends))
+        below = [directed.lower(epsilon, end) for directed, end in found]
+        upper = self._charged(epsilon, max(float(end.upper) for _, end in found), all(end.proven for _, end in found))
         lower = min(max(float(end.lower) for end in below), 1.0)
         return Enclosure.of(lower, upper.upper, proven=upper.proven and all(end.proven for end in below))
 
@@ -160,15 +159,25 @@ class Composition:
         _check_epsilon(epsilon)
         if not self.parts:
             return ZERO
-        if tied := self._worst(epsilon):
-            ends = [directed.enclose(epsilon) for directed in tied]
-            return self._charged(epsilon, max(float(end.upper) for end in ends), all(end.proven for end in ends))
+        if found := self._enclosed(epsilon):
+            upper = max(float(end.upper) for _, end in found)
+            return self._charged(epsilon, upper, all(end.proven for _, end in found))
         ideal, proven = self._chernoff_upper(epsilon), all(part.source.cumulants_proven for part in self.parts)
         if self._free:
             whole = self._directed[0].enclose(epsilon)
             if whole.upper < ideal:
                 ideal, proven = float(whole.upper), whole.proven
         return self._charged(epsilon, max(ideal, SMALLEST), proven)
+
+    def _enclosed(self, epsilon: float) -> list[tuple[Directed, Enclosure]]:
+        """Directions that may be the worst, with ends; none where a bound over all of them is all that is known."""
+        _check_epsilon(epsilon)
+        if not self.parts or self._free or self._bounded:
+            return []
+        first = self._directed[0]
+        if not self._asymmetric and first.encloses_jointly:
+            return [(first, first.enclose_jointly(epsilon))]
+        return [(directed, directed.enclose(epsilon)) for directed in self._worst(epsilon)]
 
     def _charged(self, epsilon: float, ideal: float, proven: bool) -> Enclosure:
         """From 0 to an ideal delta with the sampler's share on top."""
@@ -177,10 +186,7 @@ class Composition:
         return Enclosure.of(0.0, upper, proven=proven or upper >= 1.0)
 
     def _worst(self, epsilon: float) -> tuple[Directed, ...]:
-        """Directions that may be the worst; none where a bound over all of them is all that is known, or enough."""
-        _check_epsilon(epsilon)
-        if not self.parts or self._free or self._bounded:
-            return ()
+        """Directions that may be the worst; none where all are negligible and a bound is answer enough."""
         if len(self._directed) == 1:
             return self._directed
         rough = [directed.delta(epsilon) for directed in self._directed]
@@ -193,6 +199,14 @@ class Composition:
         """Both ends of `enclose`."""
         ends = self.enclose(epsilon)
         return float(ends.lower), float(ends.upper)
+
+    def may_be_proven(self, epsilon: float) -> bool:
+        """Whether `enclose_upper` can be proven: found without computing it."""
+        if self._free or self._bounded:
+            return all(part.source.cumulants_proven for part in self.parts)
+        uses = sum(part.count for part in self.parts)
+        exact = all(part.source.factors() is not None for part in self.parts)
+        return exact or uses <= 1 or epsilon >= largest_loss([(part.source, part.count) for part in self.parts])
 
     def quick_upper(self, epsilon: float) -> float:
         """A proven upper end by doubles alone, larger by less than one part in 1e10; infinite if they do not decide."""
@@ -307,12 +321,26 @@ class Directed:
             return ZERO
         return self._curve.enclose_largest(epsilon)
 
+    @property
+    def encloses_jointly(self) -> bool:
+        """Whether both directions of the curve are enclosed with less work than one after the other."""
+        return self._curve is not None and self._curve.encloses_jointly
+
+    def enclose_jointly(self, epsilon: float) -> Enclosure:
+        """Ends of the worse direction's delta."""
+        return self._curve.dp_enclose(epsilon) if self._curve is not None and epsilon < self._pure else ZERO
+
     def lower(self, epsilon: float, ends: Enclosure) -> Enclosure:
-        """Ends of a delta that is surely not above the parts' own, where factors were rounded outwards; else `ends`."""
-        below = [(source.rounded_down(), count) for source, count in self._parts]
-        if ends.upper == 0.0 or all(one is other for (one, _), (other, _) in zip(below, self._parts)):
-            return ends
-        return Directed(below).enclose(epsilon)
+        """Ends of a delta that is surely not above the parts' own, where factors were rounded outwards; else `ends`.
+
+        A total variation eta takes at most (1 + e^epsilon) eta off; where that is too much, a fainter one is enclosed.
+        """
+        variation = math.fsum(source.rounded_by * count for source, count in self._parts)
+        lower = float(ends.lower) - sampler_delta(epsilon, variation)
+        if not variation or lower > 0.5 * ends.lower or ends.upper == 0.0:
+            return Enclosure.of(max(lower, 0.0), ends.upper, proven=ends.proven) if variation else ends
+        below = Directed([(source.rounded_down(), count) for source, count in self._parts])
+        return below.enclose_jointly(epsilon) if below.encloses_jointly else below.enclose(epsilon)
 
 
 def largest_loss(parts: Sequence[tuple[PrivacyCurve, int]]) -> Fraction | float:

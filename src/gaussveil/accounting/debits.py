@@ -28,12 +28,12 @@ from gaussveil import checks
 from gaussveil.accounting.account import Account
 from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft
 from gaussveil.accounting.charge import Charge
-from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.diagnostics import refuse_private
 from gaussveil.accounting.ledger.database import LOGGER
 from gaussveil.accounting.ledger.journal import now
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.ledger.rules import check_neighbours
+from gaussveil.accounting.proofs import upper_end
 from gaussveil.errors import AssumptionError, LedgerError, LedgerStateError, LedgerUnavailableError
 from gaussveil.shown import Shown
 
@@ -236,8 +236,10 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     upper = _CERTIFIED.get(key) if None not in gaps else None
     if upper is None:
         forms = _forms(charge) if any(gap != () for gap in gaps) else [charge]
-        composed = (Composition.of([(one, 1)], symmetric=key[3]) for one in forms)
-        upper = max(one.delta_upper(draft.epsilon, draft.delta) for one in composed)
+        upper = max(
+            float(upper_end(one, draft.epsilon, draft.delta, symmetric=draft.adjacency.symmetric).upper)
+            for one in forms
+        )
         if len(_CERTIFIED) >= CERTIFIED:
             _CERTIFIED.clear()
         _CERTIFIED[key] = upper

@@ -159,6 +159,7 @@ def _answer(read: Certificate, found: Verification) -> dict[str, object]:
         "delta": read.delta,
         "delta_lower": found.delta_lower,
         "delta_upper": found.delta_upper,
+        "proven": found.proven,
         "signature": found.signature,
         "rests_on": found.rests_on,
         "account": read.account,
@@ -170,7 +171,8 @@ def _print(read: Certificate, found: Verification, others: list[str]) -> None:
     beside = f"; not checked: {', '.join(others)}" if others else ""
     print_line(printable(f"checked: {found.checked}{beside}"))
     print(read.describe())
-    print_line(f"recomputed delta: at most {digits(found.delta_upper)}; signature: {found.signature}")
+    how = "proven" if found.proven else "computed in doubles, not proven"
+    print_line(f"recomputed delta: at most {digits(found.delta_upper)}, {how}; signature: {found.signature}")
     print_line(f"it rests on {found.rests_on}")
     for problem in found.problems:
         print(printable(f"does not hold: {problem}"))

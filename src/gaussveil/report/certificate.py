@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gaussveil.accounting import Certificate, Verification
+from gaussveil.accounting.proofs import words
 from gaussveil.report.figures import privacy_curves, svg
 from gaussveil.report.html import Report, Section
 from gaussveil.spectrum import PrivacyLoss
@@ -52,7 +53,7 @@ def _promise_facts(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     return (
         ("Neighbours", str(certificate.adjacency)),
         ("epsilon", f"{certificate.epsilon} ({design})"),
-        ("delta", f"{certificate.delta} ({design}); rigorous upper end {certificate.delta_upper}"),
+        ("delta", f"{certificate.delta} ({design}); {words(proven=certificate.proven)} {certificate.delta_upper}"),
         ("Composition", certificate.composition),
         ("Account", certificate.account + (f", dataset {certificate.dataset}" if certificate.dataset else "")),
     )
@@ -86,12 +87,17 @@ def _checked(verification: Verification | None) -> tuple[Section, ...]:
         return ()
     facts = [
         ("Verdict", "every statement holds" if verification.ok else "does not verify"),
-        ("Recomputed delta", f"between {verification.delta_lower} and {verification.delta_upper}"),
+        ("Recomputed delta", _between(verification)),
         ("Recomputed from", verification.rests_on),
         ("Signature", verification.signature),
         *(("Problem", problem) for problem in verification.problems),
     ]
     return (Section(heading="Recomputed", facts=facts),)
+
+
+def _between(verification: Verification) -> str:
+    ends = f"between {verification.delta_lower} and {verification.delta_upper}"
+    return ends if verification.proven else f"{ends}, computed in doubles, not proven"
 
 
 def _curve(certificate: Certificate) -> tuple[Section, ...]:

@@ -20,6 +20,7 @@ from gaussveil.spectrum.subsampled.step import Step
 from gaussveil.typing import Floats
 
 LARGEST_SHIFT = 30.0
+ROUNDING = 2.0**-50  # half of what a noise multiplier is rounded by at most, relatively
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class GaussianMixture(PrivacyProfile):
     def fainter(self) -> PrivacyCurve:
         """The same with smaller shifts."""
         return replace(self, shifts=tuple(max(shift * FAINTER, min(shift, 1e-4)) for shift in self.shifts))
+
+    @property
+    def rounded_by(self) -> float:
+        """The noise is rounded by less than 2^-49 of it, and a shift of the mean by x is no variation above x/2."""
+        return self.largest_shift * ROUNDING if self.factors() is not None else 0.0
 
     def rounded_down(self) -> PrivacyCurve:
         """Where it is a step with its noise rounded down, a fainter one."""
@@ -144,6 +150,11 @@ class PublicChoice(PrivacyProfile):
     def reversed(self) -> PublicChoice:
         """X and Y exchanged in each."""
         return PublicChoice(self.weights, tuple(part.reversed() for part in self.parts))
+
+    @property
+    def convolutions(self) -> int:
+        """Those of all parts."""
+        return sum(part.convolutions for part in self.parts)
 
     @property
     def largest_shift(self) -> float:

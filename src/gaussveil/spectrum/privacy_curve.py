@@ -45,6 +45,8 @@ class PrivacyCurve(Shown, ABC):
     """Under which name a charge stores the curve; empty where it cannot."""
     only_bounded: ClassVar[bool] = False
     """Whether nothing is known of it but bounds on its Renyi divergences."""
+    encloses_jointly: ClassVar[bool] = False
+    """Whether `dp_enclose` takes less work than enclosing one direction after the other."""
     cumulants_proven: ClassVar[bool] = False
     """Whether every rounding of `cumulant_bounds` is counted."""
 
@@ -257,6 +259,11 @@ class PrivacyCurve(Shown, ABC):
         """A curve that surely is not above the release's own where this one was rounded to the private side."""
         return self
 
+    @property
+    def rounded_by(self) -> float:
+        """Total variation by which roundings to the private side move its factors, at most."""
+        return 0.0
+
     def rounded_down(self) -> PrivacyCurve:
         """The curve itself, unless its factors are rounded to the private side: then one that surely is not above."""
         return self
@@ -357,6 +364,11 @@ class PrivacyCurve(Shown, ABC):
     def fold_key(self) -> object:
         """What equal curves have in common, as JSON values, so that compositions fold them."""
         return f"#{id(self)}"
+
+    @property
+    def convolutions(self) -> int:
+        """How many convolutions one evaluation of delta takes: none of a closed form or an integral."""
+        return 0
 
     @property
     def kind(self) -> str:

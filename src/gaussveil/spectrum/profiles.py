@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flint import arb
 
 ROUNDED_UP = 1.0 + 1e-12
+ROUNDING = 2.0**-50  # half of what a noise multiplier is rounded by at most, relatively
 SMALLEST_ENERGY, LARGEST_ENERGY = 1e-12, 1e4  # of a squared mean shift that the contour takes on a random batch
 
 
@@ -280,6 +281,15 @@ class PoissonSubsampled(PrivacyProfile):
         """The same of the fainter base."""
         return replace(self, base=self.base.fainter())
 
+    @property
+    def rounded_by(self) -> float:
+        """The noise is rounded by less than 2^-49 of it, and a shift of the mean by x is no variation above x/2."""
+        return (
+            self.rate * math.sqrt(math.fsum(self.base.shift_energies or [0.0])) * ROUNDING
+            if self.factors() is not None
+            else 0.0
+        )
+
     def rounded_down(self) -> PrivacyCurve:
         """Where it is a step with its noise rounded down, a fainter one."""
         return self.fainter() if self.factors() is not None else self
@@ -288,6 +298,11 @@ class PoissonSubsampled(PrivacyProfile):
     def largest_shift(self) -> float:
         """That of the base: random batches only hide."""
         return self.base.largest_shift
+
+    @property
+    def convolutions(self) -> int:
+        """As many as of the base."""
+        return self.base.convolutions
 
     def affordable_nodes(self, work: float) -> float:
         """As many as of the base."""

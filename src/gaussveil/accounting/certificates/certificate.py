@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaussveil import checks
+from gaussveil.accounting import proofs
 from gaussveil.accounting.adjacency import Adjacency
 from gaussveil.accounting.canonical import FrozenRecord, fields, number, parse_json, text, within_limits
 from gaussveil.accounting.certificates import keys
@@ -139,6 +140,11 @@ class Certificate(Shown):
         if self.values is not None:
             return 3
         return 2 if self.ledger is not None or self.charge.draw_identities else 1
+
+    @property
+    def proven(self) -> bool:
+        """Whether the upper end of delta is proven, every rounding counted, and not computed in doubles alone."""
+        return proofs.is_proven(self.charge, self.epsilon, self.delta_upper, symmetric=self.adjacency.symmetric)
 
     @property
     def orientation(self) -> str:
@@ -317,7 +323,7 @@ class Certificate(Shown):
             f"Released: {self.released} ({self.mechanism}), {self.released_at}, id {self.release_id}",
             f"Guarantee: {self.guarantee}",
             f"  ({self.epsilon:.6g}, {self.delta:.6g})-differential privacy; "
-            f"delta recomputed, rigorous upper end: {self.delta_upper:.6g}",
+            f"delta recomputed, {proofs.words(proven=self.proven)}: {self.delta_upper:.6g}",
             f"Rests on: {self.composition}",
             f"Dominating: {self.charge.describe()}; {self.orientation}",
             f"Sampler: total variation {self.charge.sampler_error:.3g}, "

@@ -14,7 +14,7 @@ from gaussveil.accounting.certificates.values import DIFFERENT, Cells, cells_of
 from gaussveil.accounting.composition import Composition
 from gaussveil.accounting.ledger.rules import check_neighbours
 from gaussveil.errors import AssumptionError, FormatError, GaussveilError, NumericalError, VerificationError
-from gaussveil.spectrum import PrivacyLoss
+from gaussveil.spectrum import Enclosure
 from gaussveil.spectrum.work import limited_work
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Verification:
     `checked` says whether numbers were held against the certificate, or the certificate was looked at alone. `rests_on`
     says how far the checks reach: from the public parameters on, from the owner's word, or from the charged pair alone.
     `outcome` is "verified", "refuted" if a statement is proven false, or "not decided" if only a proof is wanting.
+    `proven` tells whether every rounding of the recomputed ends is counted, or they were computed in doubles.
     """
 
     ok: bool
@@ -44,6 +45,7 @@ class Verification:
     rests_on: str
     open_questions: int = 0
     checked: str = ALONE
+    proven: bool = False
 
     @property
     def outcome(self) -> str:
@@ -60,7 +62,7 @@ class Verification:
 
 
 def verify(certificate: Certificate, public_key: Ed25519PublicKey | None = None, table: Any = None) -> Verification:
-    """Recompute delta in both directions with a rigorous enclosure, check arithmetic, parameters and signature.
+    """Recompute delta in both directions, enclosed where that is known; check arithmetic, parameters and signature.
 
     With a `public_key` an unsigned certificate, or one signed by another key, does not verify. With the `table` (frame,
     array, list, mapping of columns) its cells must be those that were released; without it the certificate alone is
@@ -84,7 +86,7 @@ def verify_files(
     except AssumptionError as error:
         problems.append(str(error))
     unproven: list[str] = []
-    lower, upper, rests_on = 0.0, 1.0, PAIR_ALONE  # until it is known better
+    lower, upper, proven, rests_on = 0.0, 1.0, True, PAIR_ALONE  # until it is known better
     try:
         found = basis(certificate)
         problems += found.problems
@@ -93,18 +95,20 @@ def verify_files(
     except (GaussveilError, ArithmeticError, ValueError) as error:
         unproven.append(str(error))
     try:
-        if certificate.to_json().count('"random-allocation"') > 1:
+        if sum(part.source.convolutions for part in certificate.charge.parts) > 1:
             raise NumericalError("several allocations are more work than verifying allows")
         total = Composition.of([(certificate.charge, 1)], symmetric=certificate.adjacency.symmetric)
         with limited_work(SECONDS):
-            lower, upper = _ends(certificate, total)
+            ends = _ends(certificate, total)
+        lower, upper, proven = float(ends.lower), float(ends.upper), ends.proven
     except (GaussveilError, ArithmeticError, ValueError) as error:
         unproven.append(f"delta could not be recomputed ({error}), so nothing is shown")
+    surely = lower if proven else 0.0  # only what is proven refutes
     if upper > certificate.delta:
-        (problems if lower > certificate.delta else unproven).append(
+        (problems if surely > certificate.delta else unproven).append(
             f"the pair allows delta {upper:.6g} at epsilon {certificate.epsilon:.6g}, claimed {certificate.delta:.6g}"
         )
-    if not lower * (1 - _AGREEMENT) <= certificate.delta_upper <= certificate.delta:
+    if not surely * (1 - _AGREEMENT) <= certificate.delta_upper <= certificate.delta:
         problems.append(
             f"the stated upper end {certificate.delta_upper:.6g} does not fit [{lower:.6g}, {certificate.delta:.6g}]"
         )
@@ -123,6 +127,7 @@ def verify_files(
         rests_on=rests_on,
         open_questions=len(unproven),
         checked=checked,
+        proven=proven,
     )
 
 
@@ -141,15 +146,12 @@ def _check_numbers(
     return f"{NUMBERS} ({', '.join(tables)})" if tables else f"{ALONE}; no numbers were compared"
 
 
-def _ends(certificate: Certificate, total: Composition) -> tuple[float, float]:
-    """Proven ends of delta. Where floats already say 1, an enclosure would change nothing.
-
-    Floats of pairs are good to nine digits; those of profiles may be upper ends alone, and prove nothing below.
-    """
-    if total.delta(certificate.epsilon) >= 1 > certificate.delta:
-        pairs = all(isinstance(part.source, PrivacyLoss) for part in certificate.charge.parts)
-        return (0.5 if pairs and certificate.charge.sampler_error == 0 else 0.0), 1.0
-    return total.delta_bounds(certificate.epsilon)
+def _ends(certificate: Certificate, total: Composition) -> Enclosure:
+    """Ends of delta. Where floats of pairs, good to nine digits, already say 1, an enclosure would change nothing."""
+    pairs = all(part.source.stored_as == "gaussian" for part in certificate.charge.parts)
+    if pairs and total.delta(certificate.epsilon) >= 1 > certificate.delta:
+        return Enclosure.of(0.5 if certificate.charge.sampler_error == 0 else 0.0, 1.0, proven=True)
+    return total.enclose(certificate.epsilon)
 
 
 def _check_signature(certificate: Certificate, public_key: Ed25519PublicKey | None, problems: list[str]) -> str:

@@ -61,6 +61,11 @@ class RandomAllocation(PrivacyProfile):
         """The record is added instead of removed."""
         return replace(self, backward=not self.backward)
 
+    @property
+    def convolutions(self) -> int:
+        """One; of its sums."""
+        return 1
+
     def affordable_nodes(self, work: float) -> float:
         """As many as one sketch of its grid holds."""
         return 2**14

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,8 @@ class SubsampledLoss(PrivacyCurve):
     `delta`, `log_delta`, `epsilon` and `tradeoff` speak of X against Y (with the record against without) and carry
     their error bound: delta is never below the truth, epsilon never too small.
     """
+
+    encloses_jointly: ClassVar[bool] = True
 
     def __init__(self, steps: Sequence[tuple[Step, int]], gaussian: PrivacyLoss | None = None) -> None:
         if gaussian is not None and gaussian.batch_shape:
