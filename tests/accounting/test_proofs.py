@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from gaussveil import DPSGD, Accountant, Certificate, Gaussian, verify
-from gaussveil.accounting import Adjacency, CertificateDraft, Charge, transaction
+from gaussveil.accounting import Adjacency, CertificateDraft, Charge, Ledger, transaction
 from gaussveil.accounting.proofs import IN_DOUBLES, PROVEN
+from gaussveil.errors import BudgetExceededError, GaussveilError
 from gaussveil.spectrum.profiles import Laplace, RandomisedResponse
 
 SOURCE = Path(__file__).parents[2] / "verifier" / "gaussveil_verifier.py"
@@ -105,3 +106,19 @@ def test_an_account_may_be_called_like_a_profile() -> None:
     record = certified(total(run.charges), run.epsilon(1e-5), 1e-5).to_dict()
     record["account"] = record["dataset"] = '"random-allocation", "random-allocation"'
     assert verify(Certificate.from_dict(record)).outcome == "verified"
+
+
+def test_a_run_is_charged_and_certified(tmp_path: Path) -> None:
+    account = Ledger.create(tmp_path / "runs.ledger").open_account("models", epsilon=2.4, delta=1e-5)
+    run = Accountant().add(DPSGD(noise_multiplier=2.0, sampling_rate=0.1), 100)
+    certificate = run.certify(delta=1e-5, account=account, unit="patient", released="a model")
+    assert run.epsilon(1e-5) <= certificate.epsilon <= run.epsilon(1e-5) * (1 + 1e-10)
+    assert certificate.account == "models"
+    assert "it was not watched" in certificate.describe()
+    with pytest.raises(BudgetExceededError):  # a second run is one too many
+        run.certify(delta=1e-5, account=account, unit="patient")
+    with pytest.raises(GaussveilError, match="allows delta"):
+        run.certify(epsilon=1.0, delta=1e-5)
+    with pytest.raises(GaussveilError, match="must be added"):
+        Accountant().certify(delta=1e-5)
+    assert Ledger(tmp_path / "runs.ledger").statement("models").states == {"released": 1}

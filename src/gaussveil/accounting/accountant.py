@@ -6,14 +6,20 @@ Pairs and steps share one contour integral, all else joins on a grid; answers ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from gaussveil.accounting.account import Account
+from gaussveil.accounting.adjacency import Adjacency
+from gaussveil.accounting.certificates.certificate import Certificate, CertificateDraft
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import largest_loss
 from gaussveil.accounting.cumulants import renyi_bound, renyi_upper
+from gaussveil.accounting.debits import transaction
 from gaussveil.accounting.noise_design import DPSGD, Allocation, Gaussian, NoiseDesign
 from gaussveil.accounting.relation import ADD_REMOVE, relation_of
 from gaussveil.checks import real, refuse, whole
@@ -32,6 +38,8 @@ __all__ = ["DPSGD", "Accountant", "Allocation", "Gaussian", "calibrate", "noise_
 NOISE_RANGE = (1e-2, 1e6)
 FINEST = 1e-10  # relative width to which a noise multiplier is searched
 ROUNDED_UP = 1.0 + 1e-15  # of one product of doubles
+OUTWARDS = 1e-11  # by which an epsilon is raised, so that what a charge stores, rounded, keeps the promise
+CARRIED_OUT = "the training program clipped, sampled and drew its noise as was counted here; it was not watched"
 ONCE = Gaussian()
 
 
@@ -63,6 +71,47 @@ class Accountant(Shown):
     def charges(self) -> list[tuple[Charge, int]]:
         """What an account is charged for the same: charges with their counts."""
         return [(Charge(kept), uses * count) for curve, count in self._parts for kept, uses in curve.charged()]
+
+    def certify(
+        self,
+        *,
+        delta: float,
+        epsilon: float | None = None,
+        account: Account | None = None,
+        unit: str = "record",
+        released: str = "a model trained with noise",
+        assumptions: Sequence[str] = (),
+        release_id: str | None = None,
+    ) -> Certificate:
+        """Charge an account for everything counted so far, durably, and certify it; call it before anything is shown.
+
+        Arguments:
+            delta: promised together with epsilon.
+            epsilon: the promise; the smallest that holds at delta where it is not given.
+            account: who pays; without one nothing is recorded, and the certificate says so.
+            unit: whose record it is that neighbours differ in.
+            released: what will be shown, in words.
+            assumptions: what the promise rests on besides what is stated always: that the training program clipped,
+                sampled and drew noise as it was counted.
+            release_id: a name of one's own; the same name is charged once.
+
+        Raises `BudgetExceededError` where the account cannot pay: then the run must not be shown.
+        """
+        if not self._parts:
+            raise ParameterError("releases must be added before they are certified. Got none.")
+        promised = epsilon if epsilon is not None else self.epsilon(delta) * (1.0 + OUTWARDS) + OUTWARDS
+        charges = [charge * count for charge, count in self.charges]
+        draft = CertificateDraft(
+            released=released,
+            mechanism="training with noise, counted by an accountant",
+            adjacency=Adjacency.add_remove(unit) if self.relation == ADD_REMOVE else Adjacency.replace_one(unit),
+            epsilon=promised,
+            delta=delta,
+            assumptions=(CARRIED_OUT, *assumptions),
+        )
+        with transaction(account, reduce(operator.add, charges), draft, release_id=release_id) as debit:
+            debit.draw(lambda: None)  # the noise was drawn by the training program
+        return debit.certificate
 
     @property
     def loss(self) -> PrivacyCurve:

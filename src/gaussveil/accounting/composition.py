@@ -216,11 +216,17 @@ class Composition:
         ideal = max(directed.upper_end(epsilon) for directed in self._directed)
         return (ideal + sampler_delta(epsilon, self.sampler_error)) * ROUND_UP
 
-    def upper_within(self, epsilon: float, enough: float = 0.0) -> Enclosure:
-        """An upper end of the guaranteed delta, sampler error included; by doubles alone where that is `enough`."""
-        if enough and (upper := self.quick_upper(epsilon)) <= enough:
-            return Enclosure.of(0.0, upper, proven=True)
-        return self.enclose_upper(epsilon)
+    @cached_property
+    def _upper_ends(self) -> dict[tuple[float, float], Enclosure]:
+        return {}
+
+    def upper_within(self, epsilon: float, enough: float) -> Enclosure:
+        """An upper end above 0, sampler error included; by doubles alone, but proven, where that is `enough`."""
+        if (epsilon, enough) not in self._upper_ends:
+            quick = self.quick_upper(epsilon) if enough else math.inf
+            found = Enclosure.of(0.0, quick, proven=True) if quick <= enough else self.enclose_upper(epsilon)
+            self._upper_ends[epsilon, enough] = found
+        return self._upper_ends[epsilon, enough]
 
     def delta_upper(self, epsilon: float, enough: float = 0.0) -> float:
         """The number of `upper_within`."""

@@ -236,10 +236,8 @@ def _certified_delta(charge: Charge, draft: CertificateDraft) -> float:
     upper = _CERTIFIED.get(key) if None not in gaps else None
     if upper is None:
         forms = _forms(charge) if any(gap != () for gap in gaps) else [charge]
-        upper = max(
-            float(upper_end(one, draft.epsilon, draft.delta, symmetric=draft.adjacency.symmetric).upper)
-            for one in forms
-        )
+        symmetric = draft.adjacency.symmetric
+        upper = max(upper_end(one, draft.epsilon, draft.delta, symmetric=symmetric) for one in forms)
         if len(_CERTIFIED) >= CERTIFIED:
             _CERTIFIED.clear()
         _CERTIFIED[key] = upper

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gaussveil.accounting.charge import Charge
 from gaussveil.accounting.composition import Composition
 from gaussveil.errors import GaussveilError
-from gaussveil.spectrum import Enclosure
 from gaussveil.spectrum.work import limited_work
 
 PROVEN, IN_DOUBLES = "rigorous upper end", "computed in doubles, not proven; upper end"
@@ -16,13 +15,14 @@ AGREEMENT = 1e-9  # relative difference of two upper ends that is no contradicti
 _KNOWN: dict[tuple[str, bool, float], tuple[float, bool]] = {}
 
 
-def upper_end(charge: Charge, epsilon: float, enough: float, *, symmetric: bool) -> Enclosure:
+def upper_end(charge: Charge, epsilon: float, enough: float, *, symmetric: bool) -> float:
     """An upper end of the delta that a charge allows; one by doubles alone, but proven, where that is `enough`."""
-    found = Composition.of([(charge, 1)], symmetric=symmetric).upper_within(epsilon, enough)
+    composition = Composition.of([(charge, 1)], symmetric=symmetric)
+    upper = composition.delta_upper(epsilon, enough)
     if len(_KNOWN) >= REMEMBERED:
         _KNOWN.clear()
-    _KNOWN[charge.digest, symmetric, epsilon] = float(found.upper), found.proven
-    return found
+    _KNOWN[charge.digest, symmetric, epsilon] = upper, composition.upper_within(epsilon, enough).proven
+    return upper
 
 
 def is_proven(charge: Charge, epsilon: float, stated: float, *, symmetric: bool) -> bool:

@@ -29,7 +29,7 @@ QUADRATIC_UP_TO = 30  # columns; beyond, products of columns are too many to lea
 
 
 @dataclass(frozen=True)
-class Event:
+class OutputEvent:
     """{score beyond threshold}, its direction, and how often each input fell into it among `trials` fresh outputs."""
 
     direction: Literal["x_y", "y_x"]
@@ -45,7 +45,7 @@ class BlackBoxAudit(PrivateDiagnostics):
 
     __slots__ = ("claim", "confidence", "events")
 
-    def __init__(self, claim: Claim, confidence: float, events: tuple[Event, Event]) -> None:
+    def __init__(self, claim: Claim, confidence: float, events: tuple[OutputEvent, OutputEvent]) -> None:
         self.claim, self.confidence, self.events = claim, confidence, events
         super().__init__(
             claim={"epsilon": claim.epsilon, "delta": claim.delta},
@@ -163,12 +163,12 @@ def audit_mechanism(
 
 def _event(
     direction: Literal["x_y", "y_x"], scores: Floats, others: Floats, first: int, epsilon: float, level: float
-) -> Event:
+) -> OutputEvent:
     threshold = _best_threshold(scores[:first], others[:first], scores.size - first, epsilon, level)
     hits, false_hits = (int(np.sum(sample[first:] > threshold)) for sample in (scores, others))
     trials = scores.size - first
     lower = float(delta_lower(hits, false_hits, trials, epsilon, level))
-    return Event(direction, threshold if direction == "x_y" else -threshold, hits, false_hits, trials, lower)
+    return OutputEvent(direction, threshold if direction == "x_y" else -threshold, hits, false_hits, trials, lower)
 
 
 def _best_threshold(scores: Floats, others: Floats, trials: int, epsilon: float, level: float) -> float:

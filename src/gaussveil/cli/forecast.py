@@ -14,6 +14,7 @@ import typer
 
 from gaussveil.cli.asked import AskedOfTable, with_options
 from gaussveil.cli.files import check_ending, release_facts, release_files, release_lines, reserved
+from gaussveil.cli.options import Written
 from gaussveil.cli.output import digits, tell
 from gaussveil.cli.tables import HomesTable
 from gaussveil.errors import ParameterError
@@ -33,7 +34,14 @@ ROOM = 4 << 20  # bytes: certificates hold a loss for every pair of households
 def forecast(
     asked: AskedOfTable,
     table: HomesTable,
-    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="File to write: .parquet or .csv.",
+            show_default=False,
+            parser=Written(".parquet", ".csv"),
+        ),
+    ],
     home: Annotated[str | None, typer.Option(help="Household to forecast.", show_default=False)] = None,
     cluster_of: Annotated[
         str | None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
+from gaussveil.cli.options import Written
 from gaussveil.cli.output import BAD_INPUT, print_error
 from gaussveil.errors import ParameterError
 
@@ -43,8 +43,10 @@ class AllMissing(TyperCommand):
                 **{name: value for name, value in given.items() if value not in (None, ())},
             }
             lacking = {one.name: one for one in self.params if one.required and one.name not in known}
-            if known.get("dry_run") and (out := lacking.pop("out", None)):  # nothing is written: any name will do
-                args = [*args, "--out", ".not-written" + "".join(re.findall(r"[.][a-z]+", str(vars(out)["help"]))[:1])]
+            written = getattr(vars(lacking["out"])["type"], "func", None) if "out" in lacking else None
+            if known.get("dry_run") and isinstance(written, Written):  # nothing is written: any name will do
+                args = [*args, "--out", written.placeholder]
+                del lacking["out"]
             if lacking:
                 told = f"{' and '.join(map(_spoken, lacking.values()))} must be given: see {ctx.command_path} --help"
                 print_error(ParameterError.code, told)

@@ -39,6 +39,24 @@ ResetFrom = Annotated[int | None, typer.Option(help="State lost: answer from thi
 MetricsSeconds = Annotated[float, typer.Option(help="Seconds between metrics lines on stderr; 0 for none.")]
 
 
+class Written:
+    """Reads the name of a file that a command writes; knows the endings, for a dry run that leaves it out."""
+
+    __name__ = "path"  # what the help calls it
+
+    def __init__(self, *endings: str) -> None:
+        self.endings = endings
+
+    def __call__(self, text: str | Path) -> Path:
+        """The file that the option names."""
+        return Path(text)
+
+    @property
+    def placeholder(self) -> str:
+        """A name for a file that is not written."""
+        return ".not-written" + "".join(self.endings[:1])
+
+
 def listed(text: str | Sequence[str] | None) -> list[str]:
     """The names in an option that takes several, separated by commas."""
     if not isinstance(text, str):

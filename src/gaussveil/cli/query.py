@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -148,7 +146,7 @@ def _page(release: Release[Any]) -> str:
 def _release(table: TableRelease, asked: Asked, out: Path, report: Path | None) -> None:
     plan = table.plan()
     noise = plan.noise
-    with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write, _without_pandas():
+    with release_files(out, ROOM_PER_GROUP * min(noise.request.cells, 2**16)) as write:
         source = asked.table()
         _tell_clocks(source, table.by or {})
         _rehearse(table, source, out, report)
@@ -175,22 +173,6 @@ def _tell_clocks(source: Source, by: Mapping[str, Any]) -> None:
     zoned = {field.name for field in source.schema if getattr(field.type, "tz", None)}
     if on := [repr(key.column) for key in by.values() if key.column in zoned and getattr(key, "time_zone", "") is None]:
         print(f"{', '.join(dict.fromkeys(on))} on the clock of UTC (to change: --time-zone)", file=sys.stderr)
-
-
-@contextmanager
-def _without_pandas() -> Iterator[None]:
-    """Meanwhile nobody loads pandas: Arrow would, for half a second, just to ask whether a column is one of its own."""
-
-    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-    finder: Any = SimpleNamespace(find_spec=find_spec)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _tell_plan(plan: Any, json: bool) -> None:

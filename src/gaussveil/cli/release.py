@@ -42,7 +42,14 @@ def vector(
     because: Annotated[
         str, typer.Option(help="Where that bound comes from; written on the certificate.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="File to write: .csv, .npy or .parquet.",
+            show_default=False,
+            parser=options.Written(".csv", ".npy", ".parquet"),
+        ),
+    ],
     adjacency: Annotated[options.Relation, typer.Option(help="Which inputs are neighbours.")] = "add-remove",
     grid: Annotated[float | None, typer.Option(help="Power of two on which outputs lie; by default fine.")] = None,
     order: Order = None,
@@ -85,7 +92,14 @@ def vector(
 
 
 Ball = Annotated[float, typer.Option("--l2-ball", help="Public radius that is hidden.", show_default=False)]
-SeriesFile = Annotated[Path, typer.Option(help="File to write: .csv, .npy or .parquet.", show_default=False)]
+SeriesFile = Annotated[
+    Path,
+    typer.Option(
+        help="File to write: .csv, .npy or .parquet.",
+        show_default=False,
+        parser=options.Written(".csv", ".npy", ".parquet"),
+    ),
+]
 
 
 @release_app.command("spectrum", epilog=EXIT_CODE_HELP)

@@ -11,7 +11,17 @@ import typer
 
 from gaussveil.cli.asked import with_options
 from gaussveil.cli.files import check_targets
-from gaussveil.cli.options import Delta, DryRun, Epsilon, Force, Json, PayingAccount, PayingLedger, paying_account
+from gaussveil.cli.options import (
+    Delta,
+    DryRun,
+    Epsilon,
+    Force,
+    Json,
+    PayingAccount,
+    PayingLedger,
+    Written,
+    paying_account,
+)
 from gaussveil.cli.output import EXIT_CODE_HELP, tell
 from gaussveil.cli.stream_run import FleetTransport, run
 from gaussveil.cli.stream_spark import spark
@@ -74,7 +84,7 @@ def fleet(
 def design(
     table: HomesTable,
     history: TableAddress,
-    out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="File of meters to write.", show_default=False, parser=Written())],
     epsilon: Epsilon,
     delta: Delta,
     event_kw: Annotated[float | None, typer.Option(help="Hidden event: kW; needs --event-duration.")] = None,

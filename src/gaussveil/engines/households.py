@@ -29,7 +29,7 @@ from gaussveil.accounting import Account, Certificate, CertificateDraft, Release
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, SourceError
 from gaussveil.statistics.source import Source
 
-Drawn = tuple[bytes, str]  # the value as an .npy file, the certificate as JSON
+StoredRelease = tuple[bytes, str]  # the value as an .npy file, the certificate as JSON
 HOUSEHOLD = "{household}"
 
 
@@ -56,7 +56,7 @@ def release_households(
     stored = ReleaseStore(store)
     known, name = stored.identifiers(), stored.name
 
-    def draw(rows: pa.Table) -> Drawn | None:
+    def draw(rows: pa.Table) -> StoredRelease | None:
         household = rows[by][0].as_py()
         if release_id(name, _account_of(account, household), job, household) in known:
             return None
@@ -94,7 +94,7 @@ class ReleaseStore:
         with self._writing() as database:
             return frozenset(row[0] for row in database.execute("SELECT id FROM releases"))
 
-    def keep(self, identifier: str, drawn: Drawn | None) -> Drawn:
+    def keep(self, identifier: str, drawn: StoredRelease | None) -> StoredRelease:
         """Store a value durably unless there is one already; give the one that is stored."""
         with self._writing() as database:
             if drawn is not None:
@@ -116,7 +116,9 @@ class ReleaseStore:
             raise SourceError(f"the store of releases could not be used ({type(error).__name__}).") from None
 
 
-def _released(stored: ReleaseStore, account: Account | None, identifier: str, drawn: Drawn | None) -> Release[Any]:
+def _released(
+    stored: ReleaseStore, account: Account | None, identifier: str, drawn: StoredRelease | None
+) -> Release[Any]:
     """Store, debit, hand out: in this order, so that nothing is seen without a record, nor another value than paid."""
     value, note = stored.keep(identifier, drawn)
     certificate = Certificate.from_json(note)
@@ -132,7 +134,7 @@ def _account_of(account: Account | None, household: Any) -> Account | None:
     return None if account is None else Account(account.ledger, account.name.replace(HOUSEHOLD, str(household)))
 
 
-def _packed(release: Release[Any]) -> Drawn:
+def _packed(release: Release[Any]) -> StoredRelease:
     if not isinstance(release, Release):
         raise ParameterError(f"release must return a mechanism's Release. Got {type(release).__name__}.")
     if release.certificate.account != "not recorded":

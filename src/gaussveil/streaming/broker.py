@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gaussveil.errors import GaussveilError, ParameterError, SourceError
-from gaussveil.streaming.gateway import Gateway
+from gaussveil.streaming.gateway import MessageGateway
 from gaussveil.streaming.mqtt_client import Broker
 
 PATIENCE = 0.25  # seconds between looks at `stop`, when nothing arrives
@@ -17,7 +17,7 @@ LONGEST_DELAY = 30.0
 class BrokerGateway:
     """A gateway on a broker; `start`, then `stop`. Reconnects by itself and goes on where it was."""
 
-    def __init__(self, gateway: Gateway, broker: Broker, *, take_over: bool = False) -> None:
+    def __init__(self, gateway: MessageGateway, broker: Broker, *, take_over: bool = False) -> None:
         self.gateway, self.broker = gateway, broker
         self.failure: Exception | None = None
         self.connected, self.connections = False, 0

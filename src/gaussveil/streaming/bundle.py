@@ -15,7 +15,7 @@ from gaussveil.streaming.gateway import Answer
 from gaussveil.streaming.meters import Meter
 from gaussveil.streaming.replay import MeterReplay, Reading
 
-MARK = b"GVB1"
+MARK = b"GVK1"  # states under one key; batches of readings begin with GVB1
 LENGTHS = struct.Struct("<II")  # of a meter's name and of its state
 
 

@@ -13,7 +13,6 @@ import base64
 import fcntl
 import json
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,10 @@ from gaussveil.accounting.canonical import parse_json
 from gaussveil.errors import FormatError, SourceError
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil.mechanisms.meter_fleet import MeterFleet
-from gaussveil.streaming.gateway import COUNTED, LARGEST_SEQUENCE, REASONS, Answer, Gateway, Message
+from gaussveil.streaming.gateway import COUNTED, LARGEST_SEQUENCE, REASONS, Answer, Message, MessageGateway
 from gaussveil.streaming.mark import Mark
 from gaussveil.streaming.meters import check_name
-from gaussveil.streaming.state import StreamMemory
+from gaussveil.streaming.state import HeldState
 from gaussveil.typing import Floats, Integers
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ LONGEST_JUMP = 256  # periods that one meter can make the fleet close at once
 COUNTS = (*COUNTED, "periods")
 
 
-class _FleetState(StreamMemory):
+class _FleetState(HeldState):
     """A folder that one process holds: the fleet's own file, and what it has not released or delivered yet."""
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +57,7 @@ class _FleetState(StreamMemory):
             self.mark.close()
 
 
-class FleetGateway(Gateway):
+class FleetGateway(MessageGateway):
     """A fleet behind the gateway's face, so that lines, MQTT and metrics serve it as they serve meters."""
 
     def __init__(
@@ -72,10 +71,8 @@ class FleetGateway(Gateway):
         longest_jump: int = LONGEST_JUMP,
     ) -> None:
         """Begin with a `fleet`, its `meters` and a `name`, or without them go on from the folder."""
-        self.state = _FleetState(Path(folder))
-        self.counters: Counter[str] = Counter()
-        self.broken, self.longest_jump = False, longest_jump
-        self.missing = "substitute"  # who has sent nothing counts as that, and a sum goes out without him
+        # Who has sent nothing counts as missing, and a sum goes out without him; rows are known once there is a fleet.
+        super().__init__({}, _FleetState(Path(folder)), longest_jump=longest_jump, missing="substitute")
         self._file = self.state.folder / "fleet.json"
         self._mark = self.state.folder.with_name(self.state.folder.name + ".started")
         self._saves = 0

@@ -7,9 +7,10 @@ Every rule depends on public things only: names, sequence numbers, and whether a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import Literal
@@ -23,7 +24,7 @@ from gaussveil.noise.stream_filter import to_steps
 from gaussveil.streaming.drawn import REGISTER, Drawn, Registers
 from gaussveil.streaming.meter_arrays import NO_ANSWER, NOT_STARTED
 from gaussveil.streaming.meters import Meter
-from gaussveil.streaming.state import StreamMemory
+from gaussveil.streaming.state import HeldState, StreamMemory
 from gaussveil.typing import Floats, Integers
 
 LONGEST_GAP = 288
@@ -66,8 +67,45 @@ class _Segment:
     pieces: list[tuple[Answer, int, int]] = field(default_factory=list)  # offset and length in the segment
 
 
-class Gateway:
+class MessageGateway(ABC):
+    """What transports serve: groups of messages in, durable answers out; rows of meters, counters, and a state."""
+
+    def __init__(self, rows: Mapping[str, int], state: HeldState, *, longest_jump: int, missing: Missing) -> None:
+        self.state = state
+        self.counters: Counter[str] = Counter()
+        self.longest_jump, self.missing = longest_jump, missing
+        self.broken = False
+        self._rows = dict(rows)
+
+    @abstractmethod
+    def answer(self, messages: Sequence[Message]) -> list[Answer]:
+        """Answers in the order of the messages, in one durable group; a refused message has an empty answer."""
+
+    @abstractmethod
+    def confirm(self, answer: Answer) -> None:
+        """The answer was delivered, and need not be kept; to be called in the order of the answers of a meter."""
+
+    @abstractmethod
+    def hand_over(self, answer: Answer) -> None:
+        """The transport keeps sending the answer for as long as it lives."""
+
+    @abstractmethod
+    def forget_before(self, last: int) -> None:
+        """Let go of answers that are not among the last so many of their meter, delivered or not."""
+
+    @abstractmethod
+    def health(self) -> dict[str, int]:
+        """What happened so far, in counts; the owner's alone, as they tell how many readings were missing."""
+
+    def refuse(self, reason: str) -> None:
+        """Count a message that is no reading."""
+        self.counters[f"malformed_{reason}"] += 1
+
+
+class Gateway(MessageGateway):
     """Answers groups of messages; every answer is durable in the state before it is returned."""
+
+    state: StreamMemory
 
     def __init__(
         self,
@@ -79,17 +117,15 @@ class Gateway:
         longest_jump: int = LONGEST_JUMP,
         missing: Missing = "refuse",
     ) -> None:
+        rows = {meter.name: row for row, meter in enumerate(meters)}
+        super().__init__(rows, state, longest_jump=longest_jump, missing=missing)
         self.meters = tuple(meters)
-        self.state = state
-        self.counters: Counter[str] = Counter()
-        self.longest_gap, self.longest_jump, self.missing = longest_gap, longest_jump, missing
+        self.longest_gap = longest_gap
         self._generator = default_generator() if generator is None else generator
-        self._rows = {meter.name: row for row, meter in enumerate(meters)}
         self._limit = [min(meter.design.sample_limit, LARGEST_SEQUENCE) for meter in meters]
         self._low, self._high = np.array([meter.design.limits for meter in meters]).T
         self._substitute = np.array([meter.design.substitute for meter in meters])
         self._noise: dict[tuple[int, int], DiscreteGaussian] = {}
-        self.broken = False
 
     def answer(self, messages: Sequence[Message]) -> list[Answer]:
         """Answers in the order of the messages, in one durable group; a refused message has an empty answer."""
@@ -128,10 +164,6 @@ class Gateway:
         arrays = self.state.arrays
         for row in np.flatnonzero(arrays.next - last > arrays.confirmed).tolist():
             arrays.confirm(row, int(arrays.next[row]) - last)
-
-    def refuse(self, reason: str) -> None:
-        """Count a message that is no reading."""
-        self.counters[f"malformed_{reason}"] += 1
 
     def health(self) -> dict[str, int]:
         """What happened so far, in counts; the owner's alone, as they tell how many readings were missing."""

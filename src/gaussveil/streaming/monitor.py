@@ -15,7 +15,7 @@ from typing import Any
 
 from gaussveil.errors import SourceError
 from gaussveil.streaming.broker import BrokerGateway
-from gaussveil.streaming.gateway import REASONS, Gateway
+from gaussveil.streaming.gateway import REASONS, MessageGateway
 
 LOGGER = logging.getLogger("gaussveil.gateway")
 LEAST_DISK = 1 << 28  # a checkpoint and its log must fit
@@ -42,7 +42,7 @@ _FIGURES = {
 class Monitor:
     """Figures of a gateway and of the transport that serves it."""
 
-    def __init__(self, gateway: Gateway, service: BrokerGateway | None = None) -> None:
+    def __init__(self, gateway: MessageGateway, service: BrokerGateway | None = None) -> None:
         self.gateway, self.service = gateway, service
         self._folder = gateway.state.folder
         self._stopped = threading.Event()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gaussveil.errors import SourceError
 from gaussveil.streaming.broker import PATIENCE, BrokerGateway
-from gaussveil.streaming.gateway import Answer, Gateway, Message
+from gaussveil.streaming.gateway import Answer, Message, MessageGateway
 from gaussveil.streaming.messages import decode, encode_answer, is_batch
 from gaussveil.streaming.mqtt_client import Broker, MqttClient
 
@@ -37,7 +37,7 @@ class _Received:
 class MqttGateway(BrokerGateway):
     """A gateway on a broker of MQTT; it resumes its session."""
 
-    def __init__(self, gateway: Gateway, broker: Broker, *, take_over: bool = False) -> None:
+    def __init__(self, gateway: MessageGateway, broker: Broker, *, take_over: bool = False) -> None:
         super().__init__(gateway, broker, take_over=take_over)
         self._received: deque[_Received] = deque()
         self._unfinished: deque[_Received] = deque()  # answered, in the order of arrival

@@ -40,13 +40,20 @@ DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, IndexError, struct
 Reset = int | Mapping[str, int]  # of all meters, or by name
 
 
-class StreamMemory:
-    """Filters and arrays of some meters; whoever makes them durable overrides `commit`."""
+class HeldState:
+    """What a gateway keeps: under which name it speaks, in which folder, and what holds that folder for it alone."""
 
     identity = ""
     folder = Path()
     mark: Mark | None = None
     """What lies outside the folder, so that a copy of the folder does not carry it."""
+
+    def close(self) -> None:
+        """Let go of what holds the state."""
+
+
+class StreamMemory(HeldState):
+    """Filters and arrays of some meters; whoever makes them durable overrides `commit`."""
 
     def __init__(self, meters: Sequence[Meter]) -> None:
         self.meters = tuple(meters)
@@ -60,9 +67,6 @@ class StreamMemory:
 
     def commit(self, frames: Sequence[Drawn]) -> None:
         """Make draws durable that `arrays` hold already."""
-
-    def close(self) -> None:
-        """Let go of what holds the state."""
 
 
 @dataclass(eq=False)

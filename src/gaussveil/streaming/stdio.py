@@ -14,7 +14,7 @@ import select
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from gaussveil.streaming.gateway import Answer, Gateway
+from gaussveil.streaming.gateway import Answer, MessageGateway
 from gaussveil.streaming.messages import LARGEST_TEXT, decode_line, encode_answer, fault
 from gaussveil.streaming.monitor import LOGGER
 
@@ -22,7 +22,7 @@ GROUP_BYTES = 1 << 16
 TOLD = 20  # lines whose faults are told one by one; all are counted
 
 
-def serve_lines(gateway: Gateway, source: BinaryIO, target: BinaryIO, *, keep: int | None = None) -> None:
+def serve_lines(gateway: MessageGateway, source: BinaryIO, target: BinaryIO, *, keep: int | None = None) -> None:
     """Answer until the source ends; the first lines that are no readings are told with their number and the reason.
 
     Nobody confirms a line, so all answers stay, or the last `keep` of each meter: the same lines again get the same

@@ -28,7 +28,7 @@ NEAREST = 1e2  # 1 + |s g| over |1 + s g|, above which factors are taken one by 
 NARROW = 2.0**-40  # balls of this relative radius are points for the choice of formula
 
 
-class Parts(NamedTuple):
+class ExponentParts(NamedTuple):
     """Sums of m log(1 + s g) and of e / (1 + s g), or their derivatives."""
 
     logs: acb
@@ -48,16 +48,18 @@ class Bundle:
             factor = arb_poly([1, gap])
             self._product, self._mixed = self._product * factor, self._mixed * factor + self._product * energy
 
-    def values(self, s: acb, angle: float | None = None) -> Parts:
+    def values(self, s: acb, angle: float | None = None) -> ExponentParts:
         """Both sums at a ball that is nearly a point, of which `angles` may be known; not finite on a cut."""
         if angle is None and len(self.hulls) > 1 and s.imag > 0:
             angle = float(self.angles(np.array([complex(s)]))[0])
         if angle is not None and not math.isnan(angle):
             product = self._product(s)
-            return Parts(_log_at(product, angle), self._mixed(s) / product)
+            return ExponentParts(_log_at(product, angle), self._mixed(s) / product)
         factors = [s * gap + 1 for gap, _, _ in self.hulls]
         quadratic = sum((e / w for e, w in zip(self._energies, factors) if e is not None), acb(0))
-        return Parts(sum((w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)), acb(0)), quadratic)
+        return ExponentParts(
+            sum((w.log(analytic=True) * m for w, (_, m, _) in zip(factors, self.hulls)), acb(0)), quadratic
+        )
 
     def angles(self, places: Floats) -> Floats:
         """Sums of the angles of all 1 + s g at places of the upper half plane; NaN next to a branch point, or alone."""
@@ -66,14 +68,14 @@ class Bundle:
         sums = np.sum(np.angle(factors), axis=-1)
         return np.where(np.all(far, axis=-1) & (len(self.hulls) > 1), sums, math.nan)
 
-    def slopes(self, s: acb) -> Parts:
+    def slopes(self, s: acb) -> ExponentParts:
         """Derivatives of both sums."""
         logs, quadratic = acb(0), acb(0)
         for gap, multiplicity, energy in self.hulls:
             w = s * gap + 1
             step = gap / w
             logs, quadratic = logs + multiplicity * step, quadratic - energy * step / w
-        return Parts(logs, quadratic)
+        return ExponentParts(logs, quadratic)
 
 
 class Cluster:
@@ -100,7 +102,7 @@ class Cluster:
         """The terms one by one, for places that are too close to them."""
         return Bundle(self._members)
 
-    def values(self, s: acb, _: float | None = None) -> Parts:
+    def values(self, s: acb, _: float | None = None) -> ExponentParts:
         """As of a bundle."""
         w = s * self.centre + 1
         u = s / w
@@ -111,9 +113,9 @@ class Cluster:
         rest = arb(0) if q.is_zero() else q ** (self.degree - 1) / (1 - q)
         logs = self.logs(u) + _around_zero(self.spread * size * size * rest / (self.degree + 1))
         quadratic = self.quadratic(u) + _around_zero(self.energy * rest * q * q)
-        return Parts(logs + w.log(analytic=True) * self.number, quadratic / w)
+        return ExponentParts(logs + w.log(analytic=True) * self.number, quadratic / w)
 
-    def slopes(self, s: acb) -> Parts:
+    def slopes(self, s: acb) -> ExponentParts:
         """As of a bundle."""
         w = s * self.centre + 1
         u = s / w
@@ -127,7 +129,7 @@ class Cluster:
         quadratic = (self.quadratic_slope(u) + _around_zero(beyond)) / w
         quadratic -= self.centre * (self.quadratic(u) + _around_zero(self.energy * rest * q * q))
         square = w * w
-        return Parts(self.number * self.centre / w + logs / square, quadratic / square)
+        return ExponentParts(self.number * self.centre / w + logs / square, quadratic / square)
 
 
 def _power_sums(offsets: Sequence[arb], weights: Sequence[Sequence[arb]], degree: int) -> list[list[arb]]:

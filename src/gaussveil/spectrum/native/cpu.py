@@ -11,7 +11,15 @@ import ctypes
 import numpy as np
 
 from gaussveil.spectrum.native import source
-from gaussveil.spectrum.native.source import FOLDER, Diagonalisers, Hyperbolas, Integrals, Moments, Reductions, revision
+from gaussveil.spectrum.native.source import (
+    FOLDER,
+    Diagonalisers,
+    GradientIntegrals,
+    Hyperbolas,
+    Integrals,
+    Reductions,
+    revision,
+)
 from gaussveil.spectrum.rules import Region
 from gaussveil.spectrum.terms import Terms
 from gaussveil.typing import Array
@@ -64,7 +72,7 @@ def moments(terms: Terms, threshold: Array, parts: int) -> list[Array]:
     size = count // parts
     found = [np.empty(shape) for shape in ((rows,), (rows, count), *[(rows, parts, size, size)] * 2)]
     settled = np.empty(rows, dtype=np.bool_)
-    job = Moments(*_places(*columns, *found, settled), rows, count, parts)
+    job = GradientIntegrals(*_places(*columns, *found, settled), rows, count, parts)
     _run(_LIBRARY.gaussveil_moments, job)
     return found
 

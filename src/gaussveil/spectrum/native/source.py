@@ -37,7 +37,7 @@ class Integrals(ctypes.Structure):
     ]
 
 
-class Moments(ctypes.Structure):
+class GradientIntegrals(ctypes.Structure):
     """A batch of integrals for gradients as kernel.c reads it."""
 
     _fields_: ClassVar = [
