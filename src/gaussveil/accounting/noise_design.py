@@ -15,7 +15,6 @@ from typing import Self
 from gaussveil.accounting.relation import ADD_REMOVE, RELATIONS, REPLACE
 from gaussveil.checks import one_of, real, refuse
 from gaussveil.spectrum import GaussianPair, PrivacyCurve, composed
-from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.stands_for import StandsFor
 from gaussveil.spectrum.subsampled.allocation import RandomAllocation
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
@@ -105,9 +104,7 @@ class DPSGD(NoiseDesign):
             return GaussianPair.mean_shift(shift if relation == ADD_REMOVE else 2.0 * shift)
         if relation == REPLACE:
             return ReplacedInBatch(self.noise(), max(rate, 1e-9))
-        if rate < SMALLEST_RATE:  # left to a profile, which holds 1 / noise_multiplier, rounded up
-            return PoissonSubsampled(GaussianPair.mean_shift(shift), max(rate, 1e-12))
-        return Step(self.noise(), rate)
+        return Step(self.noise(), max(rate, SMALLEST_RATE))
 
 
 @dataclass(frozen=True, kw_only=True)

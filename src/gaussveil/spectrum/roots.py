@@ -1,6 +1,8 @@
-"""Brent's methods for a root and for a minimum, each step as SciPy takes it (`brentq`, `minimize_scalar` with bounds).
+"""Roots and minima of functions of one number, each with a bounded number of evaluations inside an interval.
 
-Importing `scipy.optimize` costs more time than most commands need for all they do.
+`private_end` is the inverse of whatever falls: it returns a place that was seen to keep the promise. `brent` and
+`lowest` take each step as SciPy does (`brentq`, `minimize_scalar` with bounds), of which importing `scipy.optimize`
+costs more time than most commands need for all they do.
 """
 
 from __future__ import annotations
@@ -8,12 +10,81 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gaussveil.errors import NumericalError
 
 STEPS = 100
+UNIT = 2.0**-53
+LAGGING = 3  # evaluations after which the interval must have halved
 GOLDEN = 0.5 * (3.0 - math.sqrt(5.0))
 ROUGH = math.sqrt(2.2e-16)  # how closely a minimum can be told from its neighbours
+
+
+class Look(NamedTuple):
+    """What is seen of a falling function at a place: its value, and where its root may be (NaN: unknown)."""
+
+    value: float
+    proposal: float = math.nan
+
+
+def private_end(
+    look: Callable[[float], Look],
+    guess: float,
+    low: float,
+    high: float,
+    *,
+    tolerance: float = 0.0,
+    rtol: float = 8 * UNIT,
+    evaluations: int = STEPS,
+) -> float:
+    """The smallest place in [low, high] that was seen to have a value <= 0, of a function that falls.
+
+    `high` counts as such a place, looked at or not; it may be infinite if some place below it is one. It ends where a
+    value is in [-tolerance, 0], where the interval is narrower than `rtol` of its end, or where the evaluations end.
+    Nothing outside [low, high] is ever looked at.
+    """
+    bottom, seen_low = low, False
+    place = min(max(guess, low), high) if guess == guess else low
+    last, at_last, halved, width = math.nan, math.nan, 0, math.inf
+    for _ in range(evaluations):
+        value, proposal = look(place)
+        if value <= 0.0:
+            high = place
+            if -value <= tolerance or place <= bottom:
+                return high
+        else:
+            low, seen_low = place, True
+        if high < math.inf and high - low <= rtol * abs(high):
+            if seen_low:
+                return high
+            place, last, at_last = low, place, value  # the lower end itself is left to be looked at
+            continue
+        if math.isnan(proposal) and value != at_last:
+            proposal = place - value * (place - last) / (value - at_last)
+            proposal += (0.25 * rtol) * abs(proposal)  # to the private side
+        halved = 0 if high - low <= 0.5 * width else halved + 1
+        width = width if halved else high - low
+        if proposal <= bottom and not seen_low and halved < LAGGING:
+            proposal = bottom
+        elif not low < proposal < high or halved >= LAGGING:
+            proposal = _between(low, high)
+            halved = 0
+        last, at_last, place = place, value, proposal
+    if high == math.inf:
+        raise NumericalError(f"no place that keeps the promise was found within {evaluations} evaluations")
+    return high
+
+
+def _between(low: float, high: float) -> float:
+    """A place inside an interval: its middle, of logarithms where ends are far apart."""
+    if high == math.inf:
+        return max(4.0 * low, low + 1.0) if low >= 0.0 else 1.0
+    if low > 0.0 and high > 4.0 * low:
+        return math.sqrt(low * high)
+    if low == 0.0:
+        return 0.05 * high
+    return low + 0.5 * (high - low)
 
 
 def brent(

@@ -41,18 +41,18 @@ class Plan:
     def of(parts: Parts, tail_mass: float) -> Plan:
         """A plan from the masses, which may be on grids of their own."""
         interval = max(part.interval for part, _ in parts)
-        spread = max(math.sqrt(_moments(parts, 0.0)[2]), interval)
+        spread = max(math.sqrt(moments(parts, 0.0)[2]), interval)
         orders = np.geomspace(0.01, 1e4, 160) / spread
-        moments = [_moments(parts, order) for order in orders]
-        top, top_order = min(((m[0] - math.log(tail_mass)) / s, float(s)) for m, s in zip(moments, orders))
-        bottom = max((math.log(_LOWER_TAIL) - _moments(parts, -s)[0]) / s for s in orders[::4])
+        looks = [moments(parts, order) for order in orders]
+        top, top_order = min(((m[0] - math.log(tail_mass)) / s, float(s)) for m, s in zip(looks, orders))
+        bottom = max((math.log(_LOWER_TAIL) - moments(parts, -s)[0]) / s for s in orders[::4])
         top = min(top + interval, sum(count * part.last * part.interval for part, count in parts))
         bottom = max(bottom - interval, sum(count * part.first * part.interval for part, count in parts))
-        means = np.array([mean for _, mean, _ in moments])
+        means = np.array([mean for _, mean, _ in looks])
         return Plan(min(bottom, top), top, top_order, tail_mass, orders, means)
 
 
-def _moments(parts: Parts, order: float) -> tuple[float, float, float]:
+def moments(parts: Parts, order: float) -> tuple[float, float, float]:
     """Log moment of the composed loss at an order, and the tilted mean and variance."""
     log_moment = mean = variance = 0.0
     for part, count in parts:
@@ -82,7 +82,7 @@ def convolved(parts: Parts, plan: Plan) -> LossCurve:
     best, excess = np.full(loss.size, np.inf), np.full(loss.size, np.inf)
     order, index = 0.0, -1
     for _ in range(_MOST_ORDERS):
-        tilted, error, log_scale, slack = _tilted_convolution(parts, order, size)
+        tilted, error, log_scale, slack = tilted_convolution(parts, order, size)
         # Bins are kept modulo size: what lies outside the window only adds to the bins inside.
         factor = np.exp(np.minimum(log_scale - order * loss + slack, 600.0))
         mass = np.maximum(np.roll(tilted, -(first % size))[kept:], 0.0) * factor
@@ -117,12 +117,12 @@ def _infinite_mass(parts: Parts) -> float:
 
 def _chernoff(parts: Parts, order: float, loss: float) -> float:
     """Bound on the mass beyond a loss, on the side of the order's sign."""
-    log_moment = _moments(parts, order)[0]
+    log_moment = moments(parts, order)[0]
     slack = 1e-12 * (1.0 + abs(log_moment) + abs(order * loss) + sum(count for _, count in parts))
     return math.exp(min(log_moment - order * loss + slack, 0.0)) * 1.001
 
 
-def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, float, float, float]:
+def tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, float, float, float]:
     """Circular convolution of masses times e^{order loss}, its l2 error, its log scale and the slack in that."""
     coefficient_error = 16.0 * UNIT * math.log2(size + 2)
     log_size = np.zeros(size // 2 + 1)
@@ -131,7 +131,7 @@ def _tilted_convolution(parts: Parts, order: float, size: int) -> tuple[Floats, 
     for part, count in parts:
         bins = np.arange(part.first, part.last + 1)
         exponent = order * part.interval * bins
-        log_moment = _moments([(part, 1)], order)[0]
+        log_moment = moments([(part, 1)], order)[0]
         weight = part.mass * np.exp(np.minimum(exponent - log_moment, 700.0))
         transform = scipy.fft.rfft(np.bincount(bins % size, weights=weight, minlength=size))
         modulus = np.abs(transform)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from flint import arb
+from flint import acb, arb
 
 from gaussveil.spectrum.enclosures.exact_doubles import TermDoubles
 
@@ -54,6 +54,14 @@ class BallSpectrum:
     def whitened_energy(self) -> arb:
         """Upper bound on the squared length of the mean gap where Y is truly standard: b'M2^-1 b."""
         return self.energy / (1 - self.residual_gram)
+
+    def exponent(self, s: acb) -> acb:
+        """K at a complex order."""
+        value = -s * self.log_ratio / 2 + s * (1 + s) * self.flat_energy / 2
+        for gap, number, energy in self.terms:
+            opening = 1 + s * gap
+            value += s * (1 + s) * energy / opening / 2 - number * opening.log() / 2
+        return value
 
 
 def exact_spectrum(sources: Sequence[tuple[TermDoubles, int]]) -> BallSpectrum:

@@ -17,7 +17,7 @@ import scipy
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR, UNIT
 from gaussveil.spectrum.discrete.loss import compose_pessimistic
 from gaussveil.spectrum.discrete.masses import LossMasses
-from gaussveil.spectrum.discrete.tilted_convolution import Plan, _chernoff, _tilted_convolution
+from gaussveil.spectrum.discrete.tilted_convolution import Plan, _chernoff, tilted_convolution
 from gaussveil.spectrum.gaussian_facts import FAINTER
 from gaussveil.spectrum.named_profile import PrivacyProfile, integer, number, store
 from gaussveil.spectrum.pair import GaussianPair
@@ -128,7 +128,7 @@ def _upper(law: RandomAllocation, epsilon: Floats) -> Floats:
     start = np.clip(np.floor(place / interval) + 1 - first, 0, size - 1).astype(np.int64)
     spots = [int(np.argmax(np.append(plan.means[:-1] >= place[at], True))) for at in (0, -1)]
     for order in {float(plan.orders[max(spot - back, 0)]) for spot in spots for back in (0, 2)}:
-        tilted, error, log_scale, slack = _tilted_convolution([(masses, steps)], order, size)
+        tilted, error, log_scale, slack = tilted_convolution([(masses, steps)], order, size)
         mass = np.maximum(np.roll(tilted, -(first % size)), 0.0) * np.exp(np.minimum(order * (nearest - values), 0.0))
         above = np.cumsum(mass[::-1])[::-1]
         sums = np.append(np.cumsum(above[::-1])[::-1], 0.0)

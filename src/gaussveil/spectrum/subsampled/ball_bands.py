@@ -19,41 +19,65 @@ from gaussveil.spectrum.subsampled.turned_sums import turned_sums
 from gaussveil.spectrum.work import check_work
 
 TIGHT = 5e-10  # relative width beyond which delta is looked at again
-GOAL = 26.5  # e-foldings between delta and each error
+GOAL = 23.5  # e-foldings between delta and each error
 STRIPS = np.array([0.06, 0.15, 0.3, 0.45, 0.6, 0.8, 0.98])
 MANY = 1500  # points of a sum over real outputs from which on others are tried
 MOST_PRODUCTS = 16_000_000
+EACH_BAND, EACH_POINT, EACH_PRODUCT = 0.1, 1.6e-4, 3e-7  # seconds, about
 Exponent = Callable[[acb], acb]
 
 
-def enclose_in_bands(parts: Parts, pairs: Exponent, epsilon: float) -> Enclosure | None:
-    """Rigorous ends of delta, for parts with windows that suit it, and K of Gaussian pairs; None of too many nodes."""
-    with precision_lock(), np.errstate(all="ignore"):
-        chosen = chosen_bands(parts, epsilon)
-        try:
-            found = chosen and _enclosed(parts, pairs, chosen)
-            if chosen and found and not found.relative_width < TIGHT and found.log_upper < chosen.log_delta - 2.0:
-                found = _enclosed(parts, pairs, chosen._replace(log_delta=float(found.log_upper)))  # it is smaller
-            return found
-        except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
+class BandsInBalls:
+    """The bands of parts with windows that suit delta, and K of Gaussian pairs beside them."""
+
+    def __init__(self, parts: Parts, pairs: Exponent, epsilon: float) -> None:
+        self.parts, self.pairs = parts, pairs
+        with np.errstate(all="ignore"):
+            self.chosen = chosen_bands(parts, epsilon)
+        self.bands = [] if self.chosen is None else self._bands(self.chosen)
+
+    def _bands(self, chosen: Chosen) -> list[BallBand]:
+        return [BallBand(band, c, self.pairs, chosen.log_delta) for band, c in chosen.bands]
+
+    @cached_property
+    def work(self) -> float:
+        """About how many seconds they take; infinite where they are too many."""
+        if self.chosen is None:
+            return math.inf
+        with precision_lock(), np.errstate(all="ignore"):
+            try:
+                return sum(EACH_BAND + band.work() for band in self.bands)
+            except (ArithmeticError, ValueError):  # what was chosen in doubles left their range
+                return math.inf
+
+    def enclose(self) -> Enclosure | None:
+        """Rigorous ends of delta; None of too many nodes."""
+        if self.chosen is None:
             return None
+        with precision_lock(), np.errstate(all="ignore"):
+            try:
+                found = self._enclosed(self.chosen, self.bands)
+                if not found.relative_width < TIGHT and found.log_upper < self.chosen.log_delta - 2.0:
+                    smaller = self.chosen._replace(log_delta=float(found.log_upper))
+                    found = self._enclosed(smaller, self._bands(smaller))
+                return found
+            except (ArithmeticError, ValueError):
+                return None
 
-
-def _enclosed(parts: Parts, pairs: Exponent, chosen: Chosen) -> Enclosure:
-    level, total, slack = arb(chosen.log_delta), arb(0), arb(0)
-    for band, c in chosen.bands:
-        total += BallBand(band, c, pairs, chosen.log_delta).value()
-    for band, tilt in chosen.negligible:
-        slack += BallBand(band, tilt.order, pairs, chosen.log_delta).bound()
-    if chosen.below is not None:
-        below, tilt = chosen.below  # of tilts at which its window may not end the moment
-        tilts = [BallBand(below, share * tilt.order, pairs, chosen.log_delta) for share in (1.0, 0.8, 0.6)]
-        slack += arb(min(float(one.bound(whole=True).abs_upper()) for one in tilts)) * (1 + arb(UP))
-    for step, count in parts.steps:
-        slack += count * _beyond_window(step, parts.cap(step)) * (-level).exp()
-        # outputs beyond a band's end carry a weight of at most Phi(-ENDED) there, of what they give to delta
-        slack += count * (len(chosen.bands) + 1) * (arb(ENDED - UP) / arb(2).sqrt()).erfc() * total
-    return from_scaled(total.union(total + arb(slack.abs_upper())), level)
+    def _enclosed(self, chosen: Chosen, bands: list[BallBand]) -> Enclosure:
+        level, slack = arb(chosen.log_delta), arb(0)
+        total = sum((band.value() for band in bands), arb(0))
+        for band, tilt in chosen.negligible:
+            slack += BallBand(band, tilt.order, self.pairs, chosen.log_delta).bound()
+        if chosen.below is not None:
+            below, tilt = chosen.below  # of tilts at which its window may not end the moment
+            tilts = [BallBand(below, share * tilt.order, self.pairs, chosen.log_delta) for share in (1.0, 0.8, 0.6)]
+            slack += arb(min(float(one.bound(whole=True).abs_upper()) for one in tilts)) * (1 + arb(UP))
+        for step, count in self.parts.steps:
+            slack += count * _beyond_window(step, self.parts.cap(step)) * (-level).exp()
+            # outputs beyond a band's end carry a weight of at most Phi(-ENDED) there, of what they give to delta
+            slack += count * (len(bands) + 1) * (arb(ENDED - UP) / arb(2).sqrt()).erfc() * total
+        return from_scaled(total.union(total + arb(slack.abs_upper())), level)
 
 
 def _beyond_window(step: Step, cap: float) -> arb:
@@ -178,6 +202,7 @@ class BallBand:
     def __init__(self, band: Band, c: float, pairs: Exponent, log_delta: float) -> None:
         self.band, self.c, self.pairs, self.log_delta = band, c, pairs, log_delta
         self.counts = [count for _, count in band.parts.steps]
+        self._heights: dict[float, float] = {}
 
     def _prepared(self, height: float, digits: float) -> list[BandStep]:
         return [BandStep(self.band, index, self.c, height, digits) for index in range(len(self.counts))]
@@ -195,6 +220,13 @@ class BallBand:
             found = self._gone([(acb(m), acb(m) if whole else acb(part)) for m, part in moments])
             rest = c * c.log() - (1 + c) * (1 + c).log()
             return arb(found.abs_upper()) * (self._level(self.c) + rest).exp()
+
+    def work(self) -> float:
+        """About how many seconds the integral takes."""
+        spacing = self.band.spacing(self.c, self.log_delta, GOAL)
+        nodes = math.ceil(self._height(spacing.digits) / spacing.between)
+        steps = self._prepared(nodes * spacing.between, spacing.digits)
+        return math.fsum(one.number * (EACH_POINT + EACH_PRODUCT * nodes) for one in steps)
 
     def value(self, ended: bool = False) -> arb:
         """The integral; the lines beside it may have to be where windows end the moments."""
@@ -243,6 +275,11 @@ class BallBand:
 
     def _height(self, digits: float) -> float:
         """Where `_beyond` should be small enough, in doubles."""
+        if digits not in self._heights:
+            self._heights[digits] = self._searched_height(digits)
+        return self._heights[digits]
+
+    def _searched_height(self, digits: float) -> float:
         level = float(self._level(self.c).mid())
         looks = []
         for one, points in zip(self._prepared(0.0, digits), self.band.coarse):

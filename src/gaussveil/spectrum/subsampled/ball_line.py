@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -148,15 +147,6 @@ def enclose_on_line(
             return None
 
 
-def surely_below(
-    steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
-) -> bool:
-    """Whether Chernoff's bound at one real order, in balls, proves that delta is at most e^log_delta."""
-    with precision_lock(), np.errstate(all="ignore"), ctx.workprec(120), suppress(ArithmeticError, ValueError):
-        return bool(LineIntegral(steps, pairs, epsilon, log_delta).chernoff() < arb(float(log_delta)).exp())
-    return False
-
-
 class LineIntegral:
     """Delta at one epsilon for steps with their counts and the exact terms of Gaussian pairs."""
 
@@ -187,13 +177,7 @@ class LineIntegral:
 
     def pair_exponent(self, s: acb) -> acb:
         """K of the Gaussian pairs."""
-        if self.pairs is None:
-            return acb(0)
-        value = -s * self.pairs.log_ratio / 2 + s * (1 + s) * self.pairs.flat_energy / 2
-        for gap, number, energy in self.pairs.terms:
-            opening = 1 + s * gap
-            value += s * (1 + s) * energy / opening / 2 - number * opening.log() / 2
-        return value
+        return acb(0) if self.pairs is None else self.pairs.exponent(s)
 
     def _saddle(self) -> float | None:
         """c next to the minimum of K(c) - c eps - log c(1+c), as far as rare outputs let it."""
@@ -225,20 +209,6 @@ class LineIntegral:
                 return None
             self.digits = digits
         return None
-
-    def chernoff(self) -> arb:
-        """An upper end of delta: e^(K(c) - c eps) c^c / (1+c)^(1+c), and what is left out."""
-        c = self._saddle()
-        if c is None or self.tilted(c) is None:
-            return arb("inf")
-        order = arb(c)
-        found = self.pair_exponent(acb(c)).real - order * self.epsilon
-        found += order * order.log() - (1 + order) * (1 + order).log()
-        for one in self.steps:
-            one.prepare(c, 0.0, GOAL)
-            one.weigh(c, 0.1 * c)
-            found += one.count * arb(one.moments[0].upper()).log()
-        return arb((found.exp() + sum((one.left_out for one in self.steps), arb(0))).abs_upper())
 
     def enclose(self) -> Enclosure | None:
         """The interval."""

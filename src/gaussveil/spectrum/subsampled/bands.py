@@ -27,6 +27,7 @@ NEGLIGIBLE = 31.0  # e-foldings below delta at which a band is only bounded
 WITHIN = 4.0  # e-foldings by which Chernoff's bound may exceed delta
 JOINED = 2.0  # e-foldings by which that of all below a cap may exceed the bands' where one line takes it all
 FARTHEST = 1e3  # cap of a window: outputs beyond it have no probability in doubles
+MOST_EDGES = 2e3  # of a window that a cap may stand for
 STRIPS = np.array([0.06, 0.15, 0.3, 0.5, 0.75, 0.98])
 SHIFTS = np.array([0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.85])  # of lines beside the line, over c
 NEXT = 0.9  # log of how far the next band's order may be from where the last ones point
@@ -275,7 +276,7 @@ def chosen_bands(parts: Parts, epsilon: float) -> Chosen | None:
     found: list[tuple[Band, Tilt]] = []
     most, start, small_count = -math.inf, 1.5, all(step.replace for step, _ in parts.steps)
     caps = [parts.cap(step) for step, _ in parts.steps]
-    if any(not cap <= FARTHEST for cap in caps):
+    if any(not (cap <= FARTHEST and cap < MOST_EDGES * step.edge) for (step, _), cap in zip(parts.steps, caps)):
         return None
     for depth in range(MOST_BANDS):
         band = Band(parts, caps, epsilon, max(parts.log_delta, most - WITHIN))

@@ -6,6 +6,7 @@ import math
 
 import scipy
 
+from gaussveil.spectrum.roots import Look, private_end
 from gaussveil.spectrum.subsampled.contour import Parts
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -20,29 +21,34 @@ def saddlepoint_epsilon(parts: Parts, goal: float) -> float:
     for _ in range(16):
         value, mean, variance = parts.real_moments(order)
         spread = order * (1.0 + order) * math.sqrt(2.0 * math.pi * variance) + 1.0
-        found = value - order * mean - math.log(spread) if math.isfinite(value) else -math.inf  # the windows' end
-        if found > goal or (low == 0.0 and math.isfinite(found)):
-            epsilon = max(mean + (found - goal) / order, 0.0)
-        if abs(found - goal) < 0.5:
-            return max(mean + (found - goal) / order, 0.0)
+        log_delta = value - order * mean - math.log(spread) if math.isfinite(value) else -math.inf  # the windows' end
+        if log_delta > goal or (low == 0.0 and math.isfinite(log_delta)):
+            epsilon = max(mean + (log_delta - goal) / order, 0.0)
+        if abs(log_delta - goal) < 0.5:
+            return max(mean + (log_delta - goal) / order, 0.0)
         if high < 1.01 * low:
             break
-        low, high = (order, high) if found > goal else (low, order)
-        newton = (found - goal) / (order * order * variance + 1.0) if math.isfinite(found) else -3.0
-        step = order * math.exp(max(-3.0, min(newton, 3.0)))
-        middle = math.sqrt(low * high) if low > 0.0 else 0.1 * high
-        order = step if low < step < high else middle if math.isfinite(high) else 2.0 * order
+        if log_delta > goal:
+            low = order
+        else:
+            high = order
+        newton = (log_delta - goal) / (order * order * variance + 1.0) if math.isfinite(log_delta) else -3.0
+        order *= math.exp(max(-3.0, min(newton, 3.0)))
+        if not low < order < high:
+            order = math.sqrt(low * high) if low > 0.0 and high < math.inf else 0.1 * high
+        if order == math.inf:
+            order = 2.0 * low
     return epsilon
 
 
 def single_epsilon_guess(step: Step, goal: float) -> float:
     """About the epsilon at which log delta of one step is the goal."""
-    low, high = 1e-12, 1e3
-    for _ in range(50):
-        middle = math.sqrt(low * high)
-        raised, edge = math.expm1(min(middle, 700.0)) + step.sampling_rate, step.place(middle)
+
+    def look(log_epsilon: float) -> Look:
+        epsilon = math.exp(log_epsilon)
+        raised, edge = math.expm1(min(epsilon, 700.0)) + step.sampling_rate, step.place(epsilon)
         part = math.log(step.sampling_rate) + float(scipy.special.log_ndtr(1.0 / step.noise_multiplier - edge))
         rest = math.log(raised) + float(scipy.special.log_ndtr(-edge)) - part
-        found = part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf
-        low, high = (middle, high) if found > goal else (low, middle)
-    return high
+        return Look((part + math.log(-math.expm1(rest)) if rest < 0.0 else -math.inf) - goal)
+
+    return math.exp(private_end(look, 0.0, math.log(1e-12), math.log(1e3), rtol=1e-4))

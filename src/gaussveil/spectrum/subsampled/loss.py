@@ -29,20 +29,23 @@ from gaussveil.spectrum.pair import GaussianPair
 from gaussveil.spectrum.privacy_curve import PrivacyCurve
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.ball_single import enclose_single, single_epsilon
-from gaussveil.spectrum.subsampled.band_lines import CLOSE, Lines, far_from_root, lines_near, nodes_for, one_line
-from gaussveil.spectrum.subsampled.contour import ACCURATE, Gaussians, Nodes, Parts, saddle
-from gaussveil.spectrum.subsampled.first_guess import saddlepoint_epsilon, single_epsilon_guess
+from gaussveil.spectrum.subsampled.band_lines import Lines, nodes_for
+from gaussveil.spectrum.subsampled.contour import Gaussians, Nodes, Parts, saddle
+from gaussveil.spectrum.subsampled.epsilon_search import EpsilonSearch, accurate
 from gaussveil.spectrum.subsampled.fixed_size import FixedSizeBatch
 from gaussveil.spectrum.subsampled.step import UNIT, Step
+from gaussveil.spectrum.subsampled.two_sided import MOST_NODES, enclose_on_grid
 from gaussveil.typing import Floats
 
-TOLERANCE = 1e-13
 FIRST_WINDOW = 25.0
 DEEP = -100.0  # a log delta for windows before anything is known
 NARROW = 1e-10  # relative width of an enclosure that one line need not share with bands
+SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
+FEWER_NODES = 2**17  # of a grid that is asked for many times
+MOST_USES = 10**10  # beyond it roundings of moments count
+LONG, LONGEST = 1.9, 4.0  # seconds of work in bands from which on the grid comes first, or alone
 LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
-COARSE = 4e-10  # relative error of an epsilon beside which balls are asked
 
 
 class SubsampledLoss(PrivacyCurve):
@@ -66,6 +69,11 @@ class SubsampledLoss(PrivacyCurve):
             else:
                 counts[step] = counts.get(step, 0) + count
         self.steps = tuple(sorted(counts.items()))
+        if sum(counts.values()) > MOST_USES:
+            raise ParameterError(
+                f"steps on random batches must be at most {MOST_USES} in all: roundings of so many count. "
+                f"Got {sum(counts.values())}; make it fewer steps of a higher rate."
+            )
         self.gaussian = compose(*losses) if losses else None
         self._parts = Parts(self.steps, _plain_terms(self.gaussian))
         alone = len(self.steps) == 1 and self.steps[0][1] == 1 and self.gaussian is None
@@ -135,7 +143,7 @@ class SubsampledLoss(PrivacyCurve):
     def log_dp_delta(self, epsilon: float) -> float:
         """log of the worse direction's delta; the other one is computed only where its bound leaves it open."""
         forward, backward = float(self.log_delta(epsilon)), self.reversed()
-        known = backward is self or backward.chernoff(epsilon) <= forward
+        known = backward is self or epsilon == 0.0 or backward.chernoff(epsilon) <= forward
         return forward if known else max(forward, float(backward.log_delta(epsilon)))
 
     def _divergence(self, epsilon: Floats) -> Any:
@@ -165,12 +173,16 @@ class SubsampledLoss(PrivacyCurve):
 
     def dp_enclose(self, epsilon: float) -> Enclosure:
         """Rigorous ends of the worse direction's delta; the other one is enclosed unless it is surely smaller."""
-        from gaussveil.spectrum.subsampled.ball_line import surely_below
+        from gaussveil.spectrum.subsampled.surely_below import surely_below
 
         ahead, back = self.enclose(epsilon), self.reversed()
         known = bool(back.steps) and back._single is None and epsilon < back.largest_loss  # else that is quick
         known = known and ahead.lower > 0.0 and (back.gaussian is None or back._exact_terms is not None)
-        if back is self or (known and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower)):
+        if (
+            back is self
+            or epsilon == 0.0
+            or (known and surely_below(back.steps, back._exact_terms, epsilon, ahead.log_lower))
+        ):
             return ahead
         return ahead.larger(back.enclose(epsilon))
 
@@ -201,7 +213,7 @@ class SubsampledLoss(PrivacyCurve):
         if self._single is not None:
             return float(enclose_single(self._single, epsilon).log_upper), math.nan, 0.0, nodes
         with np.errstate(all="ignore"):
-            if nodes is not None and _accurate(*(found := nodes.log_delta(epsilon)), epsilon):
+            if nodes is not None and accurate(*(found := nodes.log_delta(epsilon)), epsilon):
                 return *found, nodes
             value, slope, error, nodes = self._settled(epsilon)
         if math.isfinite(error):
@@ -214,23 +226,34 @@ class SubsampledLoss(PrivacyCurve):
             return ZERO
         if self._single is not None:
             return enclose_single(self._single, epsilon)
-        found = UNKNOWN
+        found, about = UNKNOWN, goal if goal is not None else self._about(epsilon)
+        if about == 0.0:
+            return SURELY_ONE
         if self.gaussian is None or self._exact_terms is not None:
-            from gaussveil.spectrum.subsampled.ball_bands import enclose_in_bands
-            from gaussveil.spectrum.subsampled.ball_line import LineIntegral, enclose_on_line
-
-            about = goal if goal is not None else self._about(epsilon)
-            if about == 0.0:
-                return Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
-            found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
-            if not found.relative_width < NARROW:
-                pairs = LineIntegral(self.steps, self._exact_terms, epsilon, about).pair_exponent
-                bands = enclose_in_bands(self._parts.windowed(about - 2.0), pairs, epsilon)
-                found = intersection(found, bands or UNKNOWN)
-        if not found.relative_width < LOOSE:
+            found = self._enclosed_in_balls(epsilon, about)
+        if not found.relative_width < LOOSE and self.gaussian is None:
+            nodes = MOST_NODES if goal is None else FEWER_NODES  # many are asked for where epsilon is searched
+            found = intersection(found, enclose_on_grid(self.steps, epsilon, about, nodes))
+        if not found.relative_width < LOOSE and self.gaussian is not None:
             upper = float(self._grid.delta(epsilon))
             log_upper = math.log(upper) if upper > 0.0 else -math.inf
             found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper, proven=False))
+        return found
+
+    def _enclosed_in_balls(self, epsilon: float, about: float) -> Enclosure:
+        """Along one line or band by band; where bands would take seconds the grid is asked before them."""
+        from gaussveil.spectrum.subsampled.ball_bands import BandsInBalls
+        from gaussveil.spectrum.subsampled.ball_line import LineIntegral, enclose_on_line
+
+        found = enclose_on_line(self.steps, self._exact_terms, epsilon, about) or UNKNOWN
+        if found.relative_width < NARROW:
+            return found
+        pairs = LineIntegral(self.steps, self._exact_terms, epsilon, about).pair_exponent
+        bands = BandsInBalls(self._parts.windowed(about - 2.0), pairs, epsilon)
+        if bands.work > LONG and self.gaussian is None:
+            found = intersection(found, enclose_on_grid(self.steps, epsilon, about))
+        if bands.work <= LONG or (bands.work <= LONGEST and not found.relative_width < LOOSE):
+            found = intersection(found, bands.enclose() or UNKNOWN)
         return found
 
     @cached_property
@@ -263,7 +286,7 @@ class SubsampledLoss(PrivacyCurve):
         guess = min(at.peak + math.log1p(abs(at.centre)), 0.0) - FIRST_WINDOW if math.isfinite(at.peak) else DEEP
         nodes = nodes_for(self._parts, epsilon, guess)
         found = nodes.log_delta(epsilon)
-        if not _accurate(*found, epsilon):  # windows too wide, or so narrow that they leave out what counts
+        if not accurate(*found, epsilon):  # windows too wide, or so narrow that they leave out what counts
             other = nodes_for(self._parts, epsilon, found[0] if found[0] > guess + 1.0 else guess - FIRST_WINDOW)
             again = other.log_delta(epsilon)
             if again[2] < found[2]:
@@ -278,49 +301,10 @@ class SubsampledLoss(PrivacyCurve):
             return self.largest_loss if delta <= 0.0 else single_epsilon(self._single, log_down(delta))
         if delta <= 0.0:
             return self.largest_loss
-        goal, largest = log_down(delta), self.largest_loss
         if self._distance() <= delta:
             return 0.0
-        epsilon, windowed = self._first_guess(goal), self._parts.windowed(goal - 2.0)
-        low, high = -math.inf, largest
-        nodes: Nodes | Lines | None = one_line(windowed, epsilon)
-        fresh = nodes is not None  # lines were not yet placed by their own approximation
-        if nodes is None:
-            lines = nodes = lines_near(windowed, goal, epsilon)
-            epsilon = min(lines.epsilon, largest)
-        for _ in range(60):
-            if epsilon <= 0.0 and low < 0.0:
-                at_zero = nodes.log_delta(0.0) if nodes is not None else (math.nan, math.nan, math.inf)
-                if (sum(at_zero[::2]) if _accurate(*at_zero, 0.0) else float(self.log_delta(0.0))) <= goal:
-                    return 0.0
-                low = 0.0
-            if not low < epsilon < high:
-                epsilon = max(0.5 * (low + high) if math.isfinite(high) else 2.0 * low + 1.0, 0.0)
-            found = (math.nan, math.nan, math.inf) if nodes is None else nodes.log_delta(epsilon)
-            near = isinstance(nodes, Lines) and nodes.near(*found, epsilon)
-            if nodes is None or not (near or _accurate(*found, epsilon)):
-                nodes, fresh = nodes_for(windowed, epsilon, goal - 2.0, goal if fresh else None), False
-                if isinstance(nodes, Lines) and low < nodes.epsilon < high:
-                    epsilon = nodes.epsilon
-                found = nodes.log_delta(epsilon)
-            value, slope, error = found
-            if not math.isfinite(error):
-                if value < goal - CLOSE:  # windows do not suit a delta that small
-                    epsilon, nodes = far_from_root(epsilon, value - goal, slope), None
-                    continue
-                if low <= 0.0 or epsilon < 1.02 * low:
-                    return min(high, self._epsilon_in_balls(goal, epsilon))
-                epsilon, nodes = 0.5 * (low + epsilon), None
-                continue
-            excess = value + error - goal
-            low, high = (epsilon, high) if excess > 0.0 else (low, epsilon)
-            if excess <= 0.0 and (-excess <= TOLERANCE * (1.0 - goal) + 2.0 * error or high - low <= 4 * UNIT * high):
-                return epsilon if error < COARSE * abs(slope) * epsilon else self._epsilon_in_balls(goal, epsilon)
-            if abs(excess) < CLOSE:
-                epsilon = self._near_root(nodes, goal, epsilon - excess / slope)
-            else:
-                epsilon = far_from_root(epsilon, excess, slope)
-        return min(high, self._epsilon_in_balls(goal, epsilon))
+        search = EpsilonSearch(self._parts, log_down(delta), self.largest_loss, self.chernoff, self._enclose_at)
+        return search.epsilon()
 
     def _distance(self) -> float:
         """An upper bound of delta(0): the sum of the steps' total variation distances, and the pair's."""
@@ -329,42 +313,6 @@ class SubsampledLoss(PrivacyCurve):
         rest = 0.0 if self.gaussian is None else float(self.gaussian.enclose(0.0).upper)
         return (math.fsum(parts) + rest) * (1.0 + 16.0 * UNIT)
 
-    def _first_guess(self, goal: float) -> float:
-        """Epsilon by the saddlepoint, unless few steps count: then about where one of them alone exceeds it."""
-        found = saddlepoint_epsilon(self._parts.windowed(goal), goal)
-        if sum(step.sampling_rate * count for step, count in self.steps) > 1.0 or self.steps[0][0].backward:
-            return found
-        uses = math.log(sum(count for _, count in self.steps))
-        alone = max(single_epsilon_guess(step, goal - uses) for step, _ in self.steps)
-        nearly_normal = min(step.noise_multiplier for step, _ in self.steps) > 3.5
-        return found if alone <= found < (math.inf if nearly_normal else 4.0 * alone) else alone
-
-    def _epsilon_in_balls(self, goal: float, epsilon: float) -> float:
-        """The root on rigorous upper ends, by secants, where no contour settles in doubles."""
-        low, high, before, epsilon = 0.0, math.inf, (math.nan, math.nan), max(epsilon, 0.0)
-        for _ in range(32):
-            excess = float(self._enclose_at(epsilon, goal).log_upper) - goal
-            low, high = (low, epsilon) if excess <= 0.0 else (epsilon, high)
-            root = epsilon - excess * (epsilon - before[0]) / (excess - before[1]) if excess != before[1] else math.nan
-            if 0.0 <= high - root <= 2e-10 * root or high <= low * (1.0 + 1e-10):
-                return high
-            before, epsilon = (epsilon, excess), root * (1.0 + 1e-10)
-            if not low < epsilon < high:
-                epsilon = math.sqrt(low * high) if low > 0.0 and high < math.inf else (3.0 * low or 0.3 * high)
-        return high if math.isfinite(high) else float(self._grid.epsilon(math.exp(goal)))
-
-    def _near_root(self, nodes: Nodes | Lines, goal: float, epsilon: float) -> float:
-        """Newton steps on the nodes at hand, which stay good for nearby epsilons, to just beyond the root."""
-        for _ in range(8):
-            value, slope, error = nodes.log_delta(epsilon)
-            if not math.isfinite(error):
-                return epsilon
-            excess = value + 1.5 * error - goal
-            epsilon = (epsilon - excess / slope) * (1.0 + 2.0 * UNIT)
-            if abs(excess) < 0.1 * TOLERANCE * (1.0 - goal) + 0.1 * error:
-                break
-        return epsilon
-
 
 def stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
     """The step as a profile, whose shift is rounded up; of a replaced record a bound of both directions."""
@@ -372,10 +320,6 @@ def stored(step: Step) -> PoissonSubsampled | FixedSizeBatch:
         return FixedSizeBatch(step.noise_multiplier, step.sampling_rate)
     shift = 1.0 / step.noise_multiplier * (1.0 + 4.0 * UNIT)
     return PoissonSubsampled(GaussianPair.mean_shift(shift), step.sampling_rate, step.backward)
-
-
-def _accurate(_: float, slope: float, error: float, epsilon: float) -> bool:
-    return error <= ACCURATE * (1.0 + abs(slope) * epsilon)
 
 
 def _plain_terms(loss: PrivacyLoss | None) -> Gaussians:

@@ -22,7 +22,7 @@ from gaussveil.spectrum.work import check_work
 from gaussveil.typing import Floats
 
 UNIT = 2.0**-53
-SMALLEST_RATE = 1e-9  # of a step that the contour takes; rarer ones are left to the grid
+SMALLEST_RATE = 1e-15  # of a step that the contour takes; rarer ones are left to the grid
 DIGITS = 37.0  # e^-37 is 1e-16
 REACH = 9.5  # standard deviations that are summed
 FAR_KNEE = 8.0

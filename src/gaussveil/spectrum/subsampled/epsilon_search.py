@@ -1,0 +1,116 @@
+"""Epsilon of a delta, on the private side: the root of log delta on nodes that serve neighbouring epsilons.
+
+Where no contour settles, Chernoff's bound may prove an epsilon private; else enclosures, which always answer, decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from gaussveil.spectrum.enclosures.interval import Enclosure
+from gaussveil.spectrum.roots import Look, private_end
+from gaussveil.spectrum.subsampled.band_lines import CLOSE, Lines, far_from_root, lines_near, nodes_for, one_line
+from gaussveil.spectrum.subsampled.contour import ACCURATE, Nodes, Parts
+from gaussveil.spectrum.subsampled.first_guess import saddlepoint_epsilon, single_epsilon_guess
+from gaussveil.spectrum.subsampled.step import UNIT
+
+TOLERANCE = 1e-13
+COARSE = 4e-10  # relative error of an epsilon beside which enclosures are asked
+ENCLOSED = 2e-10  # relative width of the interval in which these leave it
+MOST_ENCLOSED = 24  # of these
+
+
+class EpsilonSearch:
+    """The search for the epsilon at which log delta is a goal.
+
+    `largest` is the supremum of the loss, `bound` gives an upper end of log delta at an epsilon that costs next to
+    nothing, `enclose` rigorous ends for an epsilon and the goal.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        goal: float,
+        largest: float,
+        bound: Callable[[float], float],
+        enclose: Callable[[float, float], Enclosure],
+    ) -> None:
+        self.parts, self.goal, self.largest, self.bound, self.enclose = parts, goal, largest, bound, enclose
+        self.windowed = parts.windowed(goal - 2.0)
+        self.nodes: Nodes | Lines | None = None
+        self.slope = self.error = math.nan
+
+    @np.errstate(all="ignore")
+    def epsilon(self) -> float:
+        """The smallest epsilon found whose upper end of delta is private."""
+        largest = self.largest
+        epsilon = min(first_guess(self.parts, self.goal), largest)
+        self.nodes = one_line(self.windowed, epsilon)
+        if self.nodes is None:
+            self.nodes = lines = lines_near(self.windowed, self.goal, epsilon)
+            epsilon = lines.epsilon
+        tolerance = TOLERANCE * (1.0 - self.goal)
+        found = private_end(self.look, epsilon, 0.0, largest, tolerance=tolerance)
+        if found == 0.0 or not math.isfinite(self.error) or self.error < COARSE * abs(self.slope) * found:
+            return found
+        return private_end(self.look_enclosed, found, 0.0, largest, rtol=ENCLOSED, evaluations=MOST_ENCLOSED)
+
+    def look(self, epsilon: float) -> Look:
+        """By how much log delta may exceed the goal."""
+        value, slope, error = self._at(epsilon)
+        self.slope, self.error = slope, error
+        if not math.isfinite(error):
+            bound = self.bound(epsilon) - self.goal
+            return Look(bound) if bound <= 0.0 else self.look_enclosed(epsilon)
+        excess = value + error - self.goal
+        if -2.0 * error <= excess <= 0.0:
+            return Look(0.0)
+        if abs(excess) < CLOSE:
+            return Look(excess, self._near_root(epsilon - excess / slope))
+        return Look(excess, far_from_root(epsilon, excess, slope))
+
+    def look_enclosed(self, epsilon: float) -> Look:
+        """By how much the upper end of an enclosure exceeds the goal."""
+        return Look(float(self.enclose(epsilon, self.goal).log_upper) - self.goal)
+
+    def _at(self, epsilon: float) -> tuple[float, float, float]:
+        """log delta, its slope and its error bound, on the nodes at hand if they serve."""
+        if self.nodes is not None:
+            found = self.nodes.log_delta(epsilon)
+            if accurate(*found, epsilon) or (isinstance(self.nodes, Lines) and self.nodes.near(*found, epsilon)):
+                return found
+        self.nodes = nodes_for(self.windowed, epsilon, self.goal - 2.0)
+        return self.nodes.log_delta(epsilon)
+
+    def _near_root(self, epsilon: float) -> float:
+        """Newton steps on the nodes at hand, which stay good for nearby epsilons, to just beyond the root."""
+        assert self.nodes is not None
+        for _ in range(8):
+            value, slope, error = self.nodes.log_delta(epsilon)
+            if not (math.isfinite(error) and epsilon > 0.0):
+                return epsilon
+            excess = value + 1.5 * error - self.goal
+            epsilon = (epsilon - excess / slope) * (1.0 + 2.0 * UNIT)
+            if abs(excess) < 0.1 * TOLERANCE * (1.0 - self.goal) + 0.1 * error:
+                break
+        return epsilon
+
+
+def accurate(_: float, slope: float, error: float, epsilon: float) -> bool:
+    """Whether an error of log delta moves epsilon by next to nothing."""
+    return error <= ACCURATE * (1.0 + abs(slope) * epsilon)
+
+
+def first_guess(parts: Parts, goal: float) -> float:
+    """Epsilon by the saddlepoint, unless few steps count: then about where one of them alone exceeds it."""
+    saddlepoint = saddlepoint_epsilon(parts.windowed(goal), goal)
+    if sum(step.sampling_rate * count for step, count in parts.steps) > 1.0 or parts.steps[0][0].backward:
+        return saddlepoint
+    uses = math.log(sum(count for _, count in parts.steps))
+    alone = max(single_epsilon_guess(step, goal - uses) for step, _ in parts.steps)
+    nearly_normal = min(step.noise_multiplier for step, _ in parts.steps) > 3.5
+    trusted = alone <= saddlepoint < (math.inf if nearly_normal else 4.0 * alone)
+    return saddlepoint if trusted else alone

@@ -1,0 +1,91 @@
+"""Whether delta of losses that end surely stays below a level: Chernoff's bound at one order, proven in a millisecond.
+
+Of X and Y exchanged a step's loss is -A(z), z ~ N(0, 1), which falls with z. So E e^{-cA} is at most the sum, over
+cells of outputs, of their probability times e^{-cA} at their left ends; as the probabilities sum to 1, E e^{-cA} - 1 is
+the same sum with e^{-cA} - 1, which keeps the digits that many steps need (derived: docs/math/subsampled).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from flint import acb, arb, ctx
+
+from gaussveil.spectrum.enclosures.ball_spectrum import BallSpectrum
+from gaussveil.spectrum.enclosures.enclosure import precision_lock
+from gaussveil.spectrum.roots import lowest
+from gaussveil.spectrum.subsampled.step import Step
+from gaussveil.typing import Floats
+
+FARTHEST = 12.0  # outputs that cells reach to
+NUMBER = 4096
+ROUNDED = 2.0**-40  # relative rounding of the sum over cells, of exponents of size 1
+LOG_ORDERS = (-16.0, 24.0)
+
+
+class Falling(NamedTuple):
+    """Cells of outputs of a step: probabilities, and the largest losses there."""
+
+    probability: Floats
+    largest_loss: Floats
+
+    def log_moment(self, order: float) -> float:
+        """An upper end of log E e^{order L}."""
+        exponent = order * self.largest_loss
+        grown = np.expm1(exponent)
+        rounding = ROUNDED * float(self.probability @ (np.abs(grown) * (1.0 + np.abs(exponent))))
+        excess = float(self.probability @ grown) + rounding + 2.0**-50 * float(np.abs(grown).sum())
+        log = math.log1p(excess) if excess < math.inf else math.inf
+        return log + 2.0**-51 * abs(log)
+
+
+@lru_cache(maxsize=64)
+def falling(step: Step) -> Falling:
+    """The cells of a step with X and Y exchanged."""
+    edges = np.linspace(-FARTHEST, FARTHEST, NUMBER + 1)
+    below = scipy.special.ndtr(-np.abs(edges))
+    within = np.where(edges[1:] <= 0.0, below[1:] - below[:-1], below[:-1] - below[1:])
+    middle = edges[:-1] * edges[1:] < 0.0
+    within = np.where(middle, 1.0 - below[:-1] - below[1:], within)
+    losses = -np.append(step.floor, step.log_density(edges))
+    losses += 2.0**-48 * np.abs(losses)
+    return Falling(np.concatenate([below[:1], within, below[-1:]]), losses)
+
+
+@np.errstate(all="ignore")
+def surely_below(
+    steps: Sequence[tuple[Step, int]], pairs: BallSpectrum | None, epsilon: float, log_delta: float
+) -> bool:
+    """Whether that bound proves that delta is at most e^log_delta; of steps with X and Y exchanged alone."""
+    if not steps or not all(step.backward for step, _ in steps):
+        return False
+    cells = [(falling(step), count) for step, count in steps]
+
+    def bound(log_order: float) -> float:
+        order = math.exp(log_order)
+        found = sum(count * one.log_moment(order) for one, count in cells) - order * epsilon
+        if pairs is not None:
+            found += float(pairs.exponent(acb(order)).real.mid())
+        found += order * math.log(order) - (1.0 + order) * math.log1p(order)
+        return found if math.isfinite(found) else 1e300
+
+    with precision_lock(), ctx.workprec(120):
+        order = math.exp(lowest(bound, LOG_ORDERS[0], min(LOG_ORDERS[1], _highest(pairs)), xtol=0.01))
+        c = arb(order)
+        log_bound = c * c.log() - (1 + c) * (1 + c).log() - c * epsilon
+        for one, count in cells:
+            log_bound += count * arb(one.log_moment(order))
+        if pairs is not None:
+            log_bound += pairs.exponent(acb(order)).real
+        return bool(log_bound < arb(log_delta))
+
+
+def _highest(pairs: BallSpectrum | None) -> float:
+    """log of where K of the pairs ends, a little before it."""
+    gaps = [float(term.gap) for term in pairs.terms] if pairs is not None else []
+    return math.log(-1.0 / min(gaps)) - 0.05 if min(gaps, default=0.0) < 0.0 else math.inf
