@@ -15,7 +15,6 @@ import pytest
 from gaussveil import DPSGD, Accountant, Gaussian, GaussianPair, compose
 from gaussveil.spectrum.profiles import PoissonSubsampled
 from gaussveil.spectrum.subsampled.band_lines import band_lines
-from gaussveil.spectrum.subsampled.composed import step_of
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -101,8 +100,9 @@ def test_small_outputs_of_few_steps_share_one_line(full: bool) -> None:
 
 def test_the_step_of_a_stored_profile_has_no_more_noise() -> None:
     for shift in (0.44637452013158363, 0.1, 1 / 3, 0.7):
-        step = step_of(PoissonSubsampled(GaussianPair.mean_shift(shift), 0.75))
-        assert step is not None
+        factors = PoissonSubsampled(GaussianPair.mean_shift(shift), 0.75).factors()
+        assert factors is not None
+        ((step, _),) = factors.steps
         energy = Fraction(float(GaussianPair.mean_shift(shift).energy.sum()))
         assert Fraction(step.noise_multiplier) ** 2 * energy <= 1
 
