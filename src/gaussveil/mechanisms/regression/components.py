@@ -37,6 +37,11 @@ ROUNDS = 4
 ODD = 1.75  # deviations between the rows' mean weight and that of a normal law
 TAILS = 3.0  # variance lost over weight lost, in squared radii: 1 at least, 3 for tails as long as fourth moments allow
 FAR = 9.0  # radius over mean square length, both squared: tails within a larger one go unseen, and what they sample
+NEAR = 0.65  # radius over root mean square where noise drowns what long rows lack
+FAINT, LOUD = (
+    0.003,
+    0.1,
+)  # noise of a covariance over the squared radius: up to here the radius is wide, from there near
 HARDLY_ANY = 0.002  # of all weight is lost where units are bounded, as far as can be told
 HIDDEN = 0.3  # of products of two columns, where noise explains most of them: directions are drawn towards the columns
 TURNED = 0.1  # squared sine by which a component may be turned before its variance is not to be trusted
@@ -83,6 +88,13 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         most = 2 * (1 - min(moments.weight, weight) + ODD * doubt)
         self._taken = tuple(TAILS * each / total for each in (weight - moments.weight, doubt, most))
         return self
+
+    def _radius(self, size: int, targets: int, look: Look, mean_shift: float) -> float:
+        """The less noise, the further: noise grows as the squared radius, what long rows lack becomes less with it."""
+        noise = self._scales(size, targets, look, mean_shift)[1]["xx"] * size / look.rows
+        part = math.log(max(noise, 1e-300) / FAINT) / math.log(LOUD / FAINT)
+        reach = self.reach * (NEAR / self.reach) ** min(max(part, 0.0), 1.0)
+        return reach * math.sqrt(look.most)
 
     def _scales(
         self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)

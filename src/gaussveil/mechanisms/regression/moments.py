@@ -29,6 +29,7 @@ from gaussveil.typing import Floats
 
 LOOK_SHARE = 0.1  # of t^2
 LENGTH_SHARE = 0.02  # of t^2, where units have several rows: how long their sums are
+HARDLY = 0.4  # noise deviations by which a mean square that is not known may exceed what was drawn
 SURELY = 4.5  # noise deviations above which a mean square is taken for known
 TYPICAL = 0.4  # of the square root of the number of columns: length of a row in units of half a range
 NORMAL_95 = 1.959963984540054
@@ -42,6 +43,8 @@ class Look:
     rows: float
     middle: Floats
     square: float
+    most: float = math.inf
+    """What the mean square hardly exceeds, where it does not stand out of its noise; else the mean square."""
 
     @classmethod
     def at(cls, draws: Draws, units: Floats, mean_shift: float, group: Grouping = None) -> Look:
@@ -67,8 +70,10 @@ class Look:
         mean = np.clip(total / rows, -1.0, 1.0)
         mean *= max(0.0, 1 - size * (scales["x"] / rows) ** 2 / max(float(mean @ mean), 1e-300))
         seen = float(trace[0]) > SURELY * scales["trace"]
-        square = float(trace[0]) / rows - float(mean @ mean) if seen else size * TYPICAL**2
-        return cls(rows, mean, min(max(square, 1e-6 * size), float(size)))
+        told = float(trace[0]) / rows - float(mean @ mean)
+        square = told if seen else size * TYPICAL**2
+        most = told if seen else min(max(told, 0.0) + HARDLY * scales["trace"] / rows, square)
+        return cls(rows, mean, *(min(max(one, 1e-6 * size), float(size)) for one in (square, most)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +144,10 @@ class MomentsMechanism(BoundedMechanism):
         the radius, where units are bounded to this fraction, which leaves so much of their weight.
         """
 
+    def _radius(self, size: int, targets: int, look: Look, mean_shift: float) -> float:
+        """The radius where none is given, in units of half a range."""
+        return self.reach * math.sqrt(look.square)
+
     def _released(self, table: Table, target_bounds: Any = "auto") -> Release[NoisyMoments]:
         """Debit, draw, certify."""
         size, targets = len(table.features), len(table.targets)
@@ -148,11 +157,11 @@ class MomentsMechanism(BoundedMechanism):
         def draw(draws: Draws, units: Floats, whole: float) -> NoisyMoments:
             left = whole * math.sqrt(1 - share)
             look = Look.at(draws, units, left * math.sqrt(LOOK_SHARE))
-            norm = given or self.reach * math.sqrt(look.square)
+            norm = given or self._radius(size, targets, look, left * math.sqrt(1 - LOOK_SHARE))
             centre, scale = units.T.copy()
             centre[:size] += look.middle * scale[:size]
             scale[:size] *= norm
-            look = replace(look, square=min(look.square / norm**2, 1.0))
+            look = replace(look, square=min(look.square / norm**2, 1.0), most=min(look.most / norm**2, 1.0))
             placed, left = np.stack((centre, scale), axis=1), left * math.sqrt(1 - LOOK_SHARE)
             together = WholeUnits(draws, placed)
             kept = together.left_by(whole * math.sqrt(LENGTH_SHARE)) if share else {1.0: (1.0, 0.0)}
