@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,12 @@ def test_no_public_radius_near_it_is_much_better_and_no_epsilon_makes_it_jump(na
     def error(epsilon: float, norm: float | None = None) -> tuple[float, float]:
         errors, radii = [], []
         for seed in SEEDS:
-            asked = {"epsilon": epsilon, "delta": 1e-6, "bounds": bounds, "generator": SeededGenerator(seed)}
+            asked: dict[str, Any] = {
+                "epsilon": epsilon,
+                "delta": 1e-6,
+                "bounds": bounds,
+                "generator": SeededGenerator(seed),
+            }
             made = PrivateCovariance(**asked, row_norm=norm).fit(rows)
             errors.append(np.linalg.norm(made.covariance_ - truth) / np.linalg.norm(truth))
             radii.append(made.moments_.scale[0] / units)

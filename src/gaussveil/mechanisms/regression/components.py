@@ -94,7 +94,7 @@ class PrivateCovariance(MomentsMechanism, BaseEstimator):
         noise = self._scales(size, targets, look, mean_shift)[1]["xx"] * size / look.rows
         part = math.log(max(noise, 1e-300) / FAINT) / math.log(LOUD / FAINT)
         reach = self.reach * (NEAR / self.reach) ** min(max(part, 0.0), 1.0)
-        return reach * math.sqrt(look.most)
+        return float(reach * math.sqrt(look.most))
 
     def _scales(
         self, size: int, targets: int, look: Look, mean_shift: float, fraction: float = 1.0, left: Left = (1.0, 0.0)
