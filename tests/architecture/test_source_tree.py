@@ -30,6 +30,7 @@ LAYERS = [
     ("calibration", "timeseries", "noise", "statistics"),
     ("spectrum",),
     ("shown",),
+    ("project_file",),
     ("checks", "containers", "figure_style", "files", "lazy_exports"),
     ("errors", "logs", "typing", "version"),
 ]

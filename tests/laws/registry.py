@@ -32,7 +32,8 @@ class MechanismCase:
 
     `build` takes epsilon, delta, account and generator. `draws(mechanism, data, n)` gives n outputs, one per row, by
     the code that `release` draws with. `centre` is the output without noise. `residuals(certificate, noise)` turns
-    rows of output less centre into numbers that the certificate declares to be independent and standard normal.
+    rows of output less centre into numbers that the certificate declares to be independent and standard normal; a
+    discrete or a pure-epsilon law has none, and is held to its claim by the audits alone.
     `score(certificate, noise)` orders outputs by how much they speak for the neighbour. `grid` reads the public grid.
     `halved_draws` are outputs with secretly halved noise, where that is not half the output less centre. `malformed`
     inputs are refused; inputs with `bad_records` are released all the same, by a public rule. `slow` cases are drawn
@@ -45,9 +46,9 @@ class MechanismCase:
     neighbour: Any
     centre: Callable[[Any], Matrix]
     draws: Callable[[Any, Any, int], Matrix]
-    residuals: Callable[[Certificate, Matrix], Matrix]
     score: Callable[[Certificate, Matrix], Matrix]
     malformed: tuple[Any, ...]
+    residuals: Callable[[Certificate, Matrix], Matrix] | None = None
     bad_records: tuple[Any, ...] = ()
     halved_draws: Callable[[Any, Any, int], Matrix] | None = None
     slow: bool = False

@@ -190,6 +190,8 @@ def test_bad_records_do_not_refuse_a_release(case: MechanismCase) -> None:
 
 
 def test_output_has_the_distribution_that_the_certificate_declares(case: MechanismCase, full: bool) -> None:
+    if case.residuals is None:  # no normal noise: the audits below hold it to its claim
+        return
     certificate, *noises = sample(case, full)
     for noise in noises:
         standard = case.residuals(certificate, noise).ravel()
