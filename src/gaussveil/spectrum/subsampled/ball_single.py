@@ -5,16 +5,16 @@ Delta is P(z beyond e) - e^eps Q(z beyond e), e the output at which the loss is 
 
 from __future__ import annotations
 
-import math
-
 from flint import arb, ctx
 
 from gaussveil.spectrum.enclosures.enclosure import precision_lock
 from gaussveil.spectrum.enclosures.interval import ZERO, Enclosure, from_scaled
+from gaussveil.spectrum.roots import Look, private_end
 from gaussveil.spectrum.subsampled.step import Step
 
 BITS = (128, 384, 1600)
 TIGHT = 1e-13
+MOST_LOOKS = 200
 
 
 def enclose_single(step: Step, epsilon: float) -> Enclosure:
@@ -58,14 +58,9 @@ def _above(place: arb) -> arb:
 
 def single_epsilon(step: Step, log_delta: float) -> float:
     """An epsilon, on the private side, at which delta is e^log_delta, to the last digits."""
-    if float(enclose_single(step, 0.0).log_upper) <= log_delta:
-        return 0.0
-    low, high = 0.0, min(step.largest_loss, 1.0)
-    while high < step.largest_loss and float(enclose_single(step, high).log_upper) > log_delta:
-        low, high = high, min(2.0 * high, step.largest_loss)
-    for _ in range(90):
-        middle = math.sqrt(low * high) if low > 0.0 else high * 1e-3
-        if not low < middle < high or high - low <= 1e-15 * high:
-            break
-        low, high = (middle, high) if float(enclose_single(step, middle).log_upper) > log_delta else (low, middle)
-    return high
+
+    def look(epsilon: float) -> Look:
+        return Look(float(enclose_single(step, epsilon).log_upper) - log_delta)
+
+    guess = min(step.largest_loss, 1.0)
+    return private_end(look, guess, 0.0, step.largest_loss, rtol=1e-15, evaluations=MOST_LOOKS)
