@@ -43,7 +43,7 @@ NARROW = 1e-10  # relative width of an enclosure that one line need not share wi
 SURELY_ONE = Enclosure(1.0 - 2.0**-52, 1.0, -(2.0**-51), 0.0, proven=False)
 FEWER_NODES = 2**17  # of a grid that is asked for many times
 MOST_USES = 10**10  # beyond it roundings of moments count
-LONG, LONGEST = 1.9, 4.0  # seconds of work in bands from which on the grid comes first, or alone
+LONG, LONGEST = 1.9, 20.0  # seconds of work in bands from which on the grid comes first, or is all there is
 LOOSE = 1e-6  # relative width of an enclosure beside which a grid's upper end is looked at
 SURE = -60.0  # log of 1 - delta, as a bound in doubles has it, at which delta is 1 but for what balls would not see
 
