@@ -166,4 +166,4 @@ def main() -> None:
         sys.exit(BAD_INPUT)
     except Exception as error:  # of a library, or a mistake of ours: never a traceback, never a code that is an answer
         print_unexpected(error)
-        sys.exit(OUR_FAULT)
+        raise SystemExit(OUR_FAULT) from None

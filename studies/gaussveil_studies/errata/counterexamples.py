@@ -12,17 +12,14 @@ from itertools import pairwise
 import numpy as np
 from flint import arb
 
-from gaussveil.calibration import covering_ellipsoid, mean_shift_for, random_projection
+from gaussveil.calibration import mean_shift_for, random_projection
 from gaussveil.mechanisms.gp import ProcessSensitivity
 from gaussveil.mechanisms.logistic import LogisticSensitivity
 from gaussveil.spectrum import GaussianPair
-from gaussveil.typing import Floats, Integers
 from gaussveil_studies.bounds import smaller_covariance_bound
 from gaussveil_studies.errata.records import Evidence, Relation
-from gaussveil_studies.gmm.settings import iris
 from gaussveil_studies.ndis.bounds import SPECTRUM, narrow_pair
 from gaussveil_studies.ndis.refutations import posterior_pair
-from gaussveil_studies.published.gmm_kl import mean_steps
 from gaussveil_studies.published.ndis_calibrated import published_process_sensitivity, published_variance
 from gaussveil_studies.published.ptr import PublishedTestedSketch
 from gaussveil_studies.spectral.typical_stream import day_of_noise
@@ -30,7 +27,7 @@ from gaussveil_studies.spectral.typical_stream import day_of_noise
 DELTA = 1e-5
 
 
-def _closed(stated: float, value: arb, law: str, relation: Relation = "at most") -> Evidence:
+def closed(stated: float, value: arb, law: str, relation: Relation = "at most") -> Evidence:
     """A closed form, its ball rounded outwards."""
     return Evidence(stated, float(value.lower()), float(value.upper()), law, relation)
 
@@ -45,7 +42,7 @@ def _normal(x: arb | float) -> arb:
 
 def lemma_3_step() -> Evidence:
     """N1: the proof of Lemma 3 takes g_d for nondecreasing in a. For d = 2 and a >= 0, g = e^(-a/t) t/(1+t)."""
-    return _closed(0.5, (-arb(0.5)).exp() / 2, "R^2 of two degrees of freedom, t = 1: g(1/2) against g(0)", "at least")
+    return closed(0.5, (-arb(0.5)).exp() / 2, "R^2 of two degrees of freedom, t = 1: g(1/2) against g(0)", "at least")
 
 
 def lemma_2_reverse() -> Evidence:
@@ -106,7 +103,7 @@ def proposition_5() -> Evidence:
     """N3: the printed condition met with one deviation of the test to spare: the ridge is still not smaller where the
     test's noise lies below minus that.
     """
-    return _closed(0.0, _normal(-1.0), "the test's normal noise, lambda_min one tau above the threshold")
+    return closed(0.0, _normal(-1.0), "the test's normal noise, lambda_min one tau above the threshold")
 
 
 def figure_1() -> Evidence:
@@ -118,7 +115,7 @@ def figure_1() -> Evidence:
 def figure_1_ridge() -> Evidence:
     """N4: the printed ridge, and one that gives the same leverage (`figure_1` holds at it)."""
     excess = arb(random_projection.largest_excess(1.0, 1e-6, 64))
-    return _closed(float(((1 + excess) / excess).lower()), 1 / excess, "leverage s/(1+s), s = l^2/lambda, is attained")
+    return closed(float(((1 + excess) / excess).lower()), 1 / excess, "leverage s/(1+s), s = l^2/lambda, is attained")
 
 
 def figure_3() -> Evidence:
@@ -138,7 +135,7 @@ def proposition_7() -> Evidence:
     stated = 10 * math.log((variance + 1.0) / (variance + 1.0 / (1.0 + 1000 / 4)))
     ratio = (arb(variance) + 1) / (arb(variance) + 1 / (1 + arb(1) / 4))
     assert LogisticSensitivity(1.0, 1.0)(variance)[1] >= float(ratio.log().lower())  # what the library charges
-    return _closed(stated, ratio.log(), "one eigenvalue moves, from lambda to at most lambda + l^2/4")
+    return closed(stated, ratio.log(), "one eigenvalue moves, from lambda to at most lambda + l^2/4")
 
 
 def proposition_8() -> Evidence:
@@ -180,7 +177,7 @@ def one_sided() -> Evidence:
 
     one_way, other_way = beyond(0.5, 2), 1 - beyond(-0.5, 1)
     stated = max(float(one_way.upper()), float(other_way.upper()))
-    return _closed(stated, one_way + 1 - beyond(-0.5, 2), "N(0, 4) against N(0, 1)")
+    return closed(stated, one_way + 1 - beyond(-0.5, 2), "N(0, 4) against N(0, 1)")
 
 
 def corollary_3(copies: int = 20) -> Evidence:
@@ -219,7 +216,7 @@ def forecast_law() -> Evidence:
 
 def arma_response() -> Evidence:
     """K6: x[k] = -x[k-1]/2 + w[k] by (59): variance 4/3; a numerator of a's over a denominator of b's gives 1/4."""
-    return _closed(0.25, arb(4) / 3, "first-order process, a_1 = 1/2, b_0 = 1", "equal")
+    return closed(0.25, arb(4) / 3, "first-order process, a_1 = 1/2, b_0 = 1", "equal")
 
 
 def lemma_1_tail() -> Evidence:
@@ -254,7 +251,7 @@ def surrogate_of_42() -> Evidence:
 def tail_with_prior() -> Evidence:
     """K8: the loss is N(1/2, 1): its tail beyond 1 - log 3 against the one beyond 1."""
     stated = 1 - _normal(arb(1) / 2)
-    return _closed(float(stated.upper()), 1 - _normal(arb(1) / 2 - arb(3).log()), "N(1, 1) against N(0, 1)")
+    return closed(float(stated.upper()), 1 - _normal(arb(1) / 2 - arb(3).log()), "N(1, 1) against N(0, 1)")
 
 
 def delta_of_figure_3() -> Evidence:
@@ -280,7 +277,7 @@ def correlated_noise() -> Evidence:
     distance above 2 is at least that of its first part alone.
     """
     white = (-arb(2)).exp()
-    return _closed(
+    return closed(
         float(white.upper()),
         2 * _normal(-arb(4).sqrt() / arb(3).sqrt()),
         "N(0, diag(1, 3)) against N(0, I), |x| > 2; Anderson's inequality in general",
@@ -339,107 +336,3 @@ def fourth_norm(power: float = 4.0, frequencies: int = 289) -> Evidence:
     shift = -quantile + math.sqrt(quantile**2 + 2 * epsilon)
     apart = frequencies ** (1 / 2 - 1 / power)
     return Evidence.of_pair(GaussianPair.mean_shift(apart * shift), epsilon, 0.01)
-
-
-# --- GMM
-
-
-def wishart_escape() -> Evidence:
-    """G-a: one column, 50 records of class k at 0; a record at 1 has its label changed into k. The covariance goes from
-    0 to 1/51, the noise is exponential of mean 2/gamma, gamma = 2 N_k/3: below 1/51 only the first can have been.
-    """
-    rate = arb(2) * 50 / 3
-    return _closed(0.0, 1 - (-rate / 51 / 2).exp(), "exponential noise above 0 and above 1/51: delta at any epsilon")
-
-
-def parallel_composition() -> Evidence:
-    """G-b: a record at 1 among others at 0 changes its class: both means move by what each one's noise was made for,
-    by Lemma 1's own formula at (1, 1e-5).
-    """
-    return Evidence.of_pair(GaussianPair.mean_shift(math.sqrt(2) / math.sqrt(2 * math.log(2 / DELTA))), 1.0, DELTA)
-
-
-def parallel_composition_exact() -> Evidence:
-    """G-b with noise by which each class alone is exactly (1, 1e-5)-private."""
-    return Evidence.of_pair(GaussianPair.mean_shift(math.sqrt(2) * mean_shift_for(1.0, DELTA)), 1.0, DELTA)
-
-
-def means_by_eq_10() -> Evidence:
-    """G-c: Iris, the mean of the first class at epsilon_k = 1/3 with noise by (10); record 119 changes into it."""
-    return _iris_flip(118, into=False)
-
-
-def means_by_eq_23() -> Evidence:
-    """G-c: the same with noise by (23), that is for all changes of a label; record 118 changes into the class."""
-    return _iris_flip(117, into=True)
-
-
-def _iris_flip(record: int, *, into: bool) -> Evidence:
-    flower = iris()
-    flipped = flower.codes.copy()
-    flipped[record] = 0
-    laws = [_noisy_mean(flower.rows, codes, into) for codes in (flower.codes, flipped)]
-    return Evidence.of_pair(GaussianPair(*laws[0], *laws[1]), 1 / 3, DELTA)
-
-
-def _noisy_mean(rows: Floats, codes: Integers, into: bool) -> tuple[Floats, Floats]:
-    """The law of the released mean of class 0 at epsilon_k = 1/3."""
-    own = rows[codes == 0]
-    weight = np.linalg.inv(np.cov(own.T))
-    steps = mean_steps(rows, codes, 0, into=into)
-    shape = covering_ellipsoid(steps, (weight + weight.T) / 2, 1e-6).covariance
-    return own.mean(axis=0), shape * (2 * math.log(2 / DELTA) * 9)
-
-
-def weights_support() -> Evidence:
-    """G-c: three classes far from empty. Of the 7 frequencies that (15) allows, all equally likely as (26) has them
-    where all g_i are of a sign, 3 are not among the neighbour's.
-    """
-    moves = {(0, 0, 0), *((a, b, -a - b) for a, b in ((1, -1), (-1, 1), (1, 0), (-1, 0), (0, 1), (0, -1)))}
-    moved = {(1 + a, -1 + b, c) for a, b, c in moves}
-    share = len(moves - moved) / len(moves)
-    return Evidence(0.0, share * (1 - 1e-15), share, "uniform on 7 frequencies, 4 of them the neighbour's as well")
-
-
-def weights_mass() -> Evidence:
-    """G-d: (26) with K = 5, epsilon_0 = 1/3 and all g_i >= 0, as they are in the paper's setting."""
-    return _closed(1.0, 21 / (1 + 20 * (arb(1) / 3).exp()), "21 outputs of one probability", "equal")
-
-
-def gamma_minimiser() -> Evidence:
-    """G-e: d = 3, trace 3: (22) prints 4; (21) as printed, 3 gamma + 12/gamma, is least at 2."""
-    return Evidence(4.0, 2.0, 2.0, "derivative 3 - 12/gamma^2", "equal")
-
-
-def expected_divergence() -> Evidence:
-    """G-g: one column, variance 1, gamma = 100, the mean without noise: (30) against E[W - log(1 + W)]/2, W exponential
-    of mean 1/50: half of (1/50 - e^50 E1(50)).
-    """
-    rate = arb(50)
-    truth = (1 / rate - rate.exp() * -(-rate).ei()) / 2
-    printed = (2 / arb(100) + arb(100).log() - arb(2).log() + arb.const_euler()) / 2
-    return _closed(float(printed.mid()), truth, "exponential W of mean 1/50", "equal")
-
-
-def flips_into() -> Evidence:
-    """G-h: 50 records of class k at 0, one record elsewhere at 1: what (10) counts, and how far the mean can move."""
-    return Evidence(0.0, 1 / 51, 1 / 51, "mean of class k, one column")
-
-
-def noise_with_epsilon() -> Evidence:
-    """G-i: the variance of Lemma 1's noise at epsilon 2 over that at epsilon 1."""
-    return Evidence(1.0, 0.25, 0.25, "2 log(2/delta)/epsilon^2", "at least")
-
-
-def objective_after_a_step() -> Evidence:
-    """G-j: d log gamma + (d+1) trace/gamma, d = 3 and trace 3, at the minimiser 4 over that at 1."""
-
-    def cost(rate: float) -> arb:
-        return 3 * arb(rate).log() + 12 / arb(rate)
-
-    return _closed(1.0, cost(4.0) / cost(1.0), "cost of a covariance, (12)", "at least")
-
-
-def equal_probabilities() -> Evidence:
-    """G-k: (28) grants equal probabilities a ratio of e^(-1/3) at most."""
-    return _closed(float((-arb(1) / 3).exp().upper()), arb(1), "one law on both sides")

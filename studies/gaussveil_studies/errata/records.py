@@ -19,6 +19,7 @@ from typing import Any, Literal
 from gaussveil.spectrum import PrivacyLoss
 
 COUNTEREXAMPLES = "gaussveil_studies.errata.counterexamples"
+OF_MIXTURES = "gaussveil_studies.errata.mixture_counterexamples"
 FILE = Path(__file__).with_name("claims.toml")
 NOTICEABLE = 0.99  # a bound is called loose where less than this share of it is needed
 ACCUSATION = ("mark", "where", "says", "adjacency", "released", "holds", "because", "derivation", "command", "evidence")
@@ -84,7 +85,8 @@ class Record:
     def find(self) -> Evidence:
         """Evaluate its counterexample or its example."""
         # by name, as studies are: a study never imports another one, and the counterexamples use several
-        found: Callable[[], Evidence] = getattr(import_module(COUNTEREXAMPLES), self.evidence)
+        module = OF_MIXTURES if self.document == "GMM" else COUNTEREXAMPLES
+        found: Callable[[], Evidence] = getattr(import_module(module), self.evidence)
         return found()
 
 
