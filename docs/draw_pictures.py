@@ -62,9 +62,7 @@ def average_day() -> Figure:
     truth = town.values.reshape(len(town), -1, 24).mean(axis=(0, 1))
     axes.plot(hours, truth, color=INK, linestyle=(0, (3, 1.6)), linewidth=1.4, label="true, which nobody else sees")
     axes.set_xlabel("hour")
-    axes.set_title(
-        "mean kW of 400 homes   band: 95 % interval, without what clipping to learnt bounds took", color=FAINT
-    )
+    axes.set_title("mean kW of 400 homes   band: holds the true mean with 95 %, hour by hour", color=FAINT)
     legend_above(figure, axes)
     return figure
 

@@ -177,8 +177,10 @@ def _profile(name: str, by: dict[str, Any], places: int, moments: int, neighbour
             made.outputs.clear()
             made.spent, made.draws = 0.0, 0
             made.profiles()
-            counts, *others = made.outputs  # of a curve also a histogram of presence, and presence in a learnt ball
-            outputs.append(np.concatenate([counts, *(others[2:] if moments > 1 else others)]))
+            drawn = dict(zip(_DRAWN[moments > 1], made.outputs, strict=True))
+            outputs.append(
+                np.concatenate([drawn[part] for part in ("units", "rough", "smooth", "rest") if part in drawn])
+            )
         return np.array(outputs)
 
     def centre(data: pa.Table) -> Matrix:
@@ -228,6 +230,23 @@ def _profile(name: str, by: dict[str, Any], places: int, moments: int, neighbour
         "bad_records": (_table(_HOMES + _ODD), _table(_ODD)) if moments == 1 else (neighbour.slice(1, 3),),
         "grid": grid,
     }
+
+
+# Histograms of norms, and presence in a learnt ball, are drawn beside; what follows has no part in their noise.
+_DRAWN = {
+    False: ("units", "norm of rough", "rough", "norm of smooth", "smooth"),
+    True: (
+        "units",
+        "norm of presence",
+        "presence",
+        "norm of rough",
+        "rough",
+        "norm of smooth",
+        "smooth",
+        "norm of rest",
+        "rest",
+    ),
+}
 
 
 def _sizes(places: int, moments: int) -> list[int]:

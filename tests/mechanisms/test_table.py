@@ -437,7 +437,7 @@ def test_profiles_find_the_mean_curve_and_their_bounds() -> None:
         covered = (np.asarray(found["mean_kw_low"]) <= kw.mean(axis=0)) & (
             kw.mean(axis=0) <= np.asarray(found["mean_kw_high"])
         )
-        assert covered.mean() > 0.6  # clipping is not in the intervals
+        assert covered.mean() > 0.85
     sums = request(by={"hour": range(24)}, answers=Sum("kw", bounds="auto"), generator=SeededGenerator(5)).release(
         table
     )

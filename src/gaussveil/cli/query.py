@@ -190,6 +190,9 @@ def _tell_plan(plan: Any, json: bool) -> None:
     print_table(("answer", f"sd at 1000 units a group{sizes}"), shown)
     for line in _on_learning(plan):
         print(line)
+    for name, words in plan.layouts().items():
+        print(f"{name} is read {words}")
+    print(plan.request.averaged)
     if others:
         print_table(("what if", "times the sd"), [(words, f"{factor:.3f}") for words, factor in others.items()])
         print("What helps most: {}, with noise {:.3f} times as wide.".format(*plan.costliest))

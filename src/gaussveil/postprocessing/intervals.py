@@ -1,6 +1,6 @@
 """Noisy numbers as estimates: values, standard deviations of the noise, 95 % intervals.
 
-The intervals speak of the noise alone: what clipping to public bounds changed is not in them.
+Those made here speak of the noise; who knows of clipping as well adds its variance to that of the noise.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from gaussveil.report.html import Report, Section, Table
 MOST_PICTURES = 12
 MOST_ROWS = 200
 BAND = (
-    "The band holds the answer without noise with probability 95 %; what clipping to the bounds changed is not in it."
+    "The band holds the true answer with probability 95 %: noise, and what clipping to learnt bounds took from means "
+    "and sums. Values beyond a range that was stated, or learnt for a variance or a quantile, count as its end."
 )
 
 

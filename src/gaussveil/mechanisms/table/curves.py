@@ -38,7 +38,7 @@ class Presence(UnitTotals):
 
 @dataclass(frozen=True, eq=False)
 class Curves(UnitTotals):
-    """Sums over units of one part of their curves, scaled into a ball; or a histogram of the part's norms.
+    """Sums over units of one part of their curves, scaled into a ball; or a histogram of the part's norms by octave.
 
     The parts: "presence", rows less their mean over the moments of a place, as shares of the bound; of the values,
     summed over rows and less the centre for each row, "rough" (about nothing) and "smooth", the coefficients in the
@@ -53,6 +53,11 @@ class Curves(UnitTotals):
     centre: Floats | None = None
 
     @property
+    def signed(self) -> bool:
+        """Whether units above the centre and below it have a histogram each, the lower first."""
+        return self.part == "smooth"
+
+    @property
     def size(self) -> tuple[int, int]:
         """Shape of the part: places, and moments or functions."""
         whole = self.part in ("presence", "rest")
@@ -60,7 +65,9 @@ class Curves(UnitTotals):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The part's length, or the number of octaves."""
-        return {"sums": (len(OCTAVES),) if self.radius is None else (self.size[0] * self.size[1],)}
+        if self.radius is None:
+            return {"sums": ((1 + self.signed) * len(OCTAVES),)}
+        return {"sums": (self.size[0] * self.size[1],)}
 
     def vectors(self, cells: UnitCells) -> dict[str, Integers]:
         """Each unit's part within the ball of the radius, to the last bit (`FixedPoint`)."""
@@ -68,11 +75,21 @@ class Curves(UnitTotals):
         there = here.rows.any(axis=1)
         part = self._part(here.rows[there], here.features[0][there])
         if self.radius is None:
-            sums = np.zeros((part.shape[1], len(OCTAVES)), dtype=np.int64)
-            sums[np.arange(len(sums)), octave(column_norms(part))] = 1
+            place = octave(column_norms(part))
+            if self.signed:
+                place = place + len(OCTAVES) * (self._level(part) > 0)
+            sums = np.zeros((part.shape[1], (1 + self.signed) * len(OCTAVES)), dtype=np.int64)
+            sums[np.arange(len(sums)), place] = 1
         else:
             sums = FixedPoint(self.radius).truncate(part).T.astype(np.int64)
         return {"sums": sums}
+
+    def _level(self, part: Floats) -> Floats:
+        """How far units lie above the centre in the constant, all places together."""
+        total = np.zeros(part.shape[1])
+        for level in part[:: self.layout.functions]:
+            total += level
+        return total
 
     def _part(self, rows: Integers, features: Integers) -> Floats:
         """The part of every unit (numbers x units); every step is elementwise, in one order, for all engines alike."""

@@ -9,8 +9,11 @@ import numpy as np
 
 from gaussveil.mechanisms.table.answers import Mean, Sum
 from gaussveil.mechanisms.table.layout import Layout
-from gaussveil.postprocessing.intervals import Interval, Noisy, Variances, ratio
+from gaussveil.mechanisms.table.radii import Lost
+from gaussveil.postprocessing.intervals import Interval, Variances, ratio
 from gaussveil.typing import Floats
+
+PLACES_DIFFER = 0.5  # deviation of what a place lost from its share of what all lost
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,41 @@ class ProfileDraw:
     """Of a coefficient of the residuals' smooth part."""
     rest_variance: float
     """Of a number of the rest, before its smooth part is taken off."""
+    lost: tuple[Lost, ...] = (Lost(0.0, 0.0),) * 3
+    """What clipping took of the level below the centre, above it, and of the rest; of all places together."""
+
+    @property
+    def _shares(self) -> Floats:
+        """Which part of all units is at each place, as a column."""
+        places = np.maximum(self.counts.mean(axis=1, keepdims=True), 1.0)
+        return np.asarray(places / places.sum())
+
+    @property
+    def level_lost(self) -> float:
+        """What clipping took of the sum of the constants' coefficients, all places together."""
+        below, above, _ = self.lost
+        return above.expected - below.expected
+
+    @property
+    def restored(self) -> Floats:
+        """Residuals with what clipping is expected to have taken."""
+        return self.residual + self._shares * self.level_lost / math.sqrt(self.layout.moments)
+
+    @property
+    def lost_variance(self) -> Floats:
+        """Of what is restored to each residual: places may differ from all together, and of the rest all is unknown."""
+        below, above, rest = self.lost
+        level = below.deviation**2 + above.deviation**2 + rest.deviation**2
+        if self.layout.places > 1:
+            level += (PLACES_DIFFER * (below.expected + above.expected)) ** 2
+        return np.broadcast_to(self._shares**2 * level / self.layout.moments, self.residual.shape)
+
+    @property
+    def total_lost(self) -> tuple[float, float]:
+        """What is restored to the sum of all residuals, and its variance."""
+        below, above, _ = self.lost
+        moments = self.layout.moments
+        return self.level_lost * math.sqrt(moments), (below.deviation**2 + above.deviation**2) * moments
 
     def counted_variance(self, weights: Floats) -> float:
         """Variance of a weighted sum of the counts."""
@@ -57,7 +95,11 @@ class ProfileDraw:
 
 
 def interval(answer: Mean | Sum, draw: ProfileDraw, total: bool) -> Interval:
-    """The answer of every group, and of all together if asked for: their sum, or the mean over all their counts."""
+    """The answer of every group, and of all together if asked for: their sum, or the mean over all their counts.
+
+    Bands hold the unclipped answer: noise and what is not known of the clipping; the deviation is the noise's alone.
+    Where a group's count might be nothing a mean's band is the whole range: that nothing is known is said, too.
+    """
     groups = _sums(draw) if isinstance(answer, Sum) else _means(draw)
     if total:
         whole = _total_sum(draw) if isinstance(answer, Sum) else _total_mean(draw)
@@ -68,21 +110,39 @@ def interval(answer: Mean | Sum, draw: ProfileDraw, total: bool) -> Interval:
 
 
 def _sums(draw: ProfileDraw) -> Interval:
-    value = draw.counts * draw.centre + draw.residual
-    return _grouped(draw, Noisy(value, draw.residual_variance + draw.centre**2 * draw.count_variance).estimate())
+    value = draw.counts * draw.centre + draw.restored
+    noise = draw.residual_variance + draw.centre**2 * draw.count_variance
+    return _grouped(draw, _about(value, noise, draw.lost_variance))
+
+
+def _about(value: Floats, noise: Floats, lost: Floats) -> Interval:
+    wide = Interval.about(value, np.sqrt(noise + lost))
+    return Interval(value, np.broadcast_to(np.sqrt(noise), value.shape), wide.low, wide.high)
 
 
 def _means(draw: ProfileDraw) -> Interval:
     """Only the residuals are divided by a noisy number."""
-    spread = np.broadcast_to(draw.residual_variance, draw.residual.shape)
+    noise = np.broadcast_to(draw.residual_variance, draw.residual.shape)
     below = np.full(draw.counts.shape, draw.count_variance)
-    return _grouped(draw, ratio(draw.residual, spread, draw.counts, below, limit=math.inf).shifted(draw.centre, 1.0))
+    return _grouped(
+        draw, _divided(draw.restored, noise, draw.lost_variance, draw.counts, below).shifted(draw.centre, 1.0)
+    )
+
+
+def _divided(top: Floats, noise: Floats, lost: Floats, below: Floats, below_variance: Floats) -> Interval:
+    """Of residuals over counts: near zero where the count might be nothing, and the band then is without ends."""
+    band = ratio(top, noise + lost, below, below_variance, limit=math.inf)
+    value = top * np.maximum(below, 0.0) / (below**2 + below_variance)
+    sure = np.maximum(below, np.sqrt(below_variance))
+    deviation = np.sqrt(noise + value**2 * below_variance) / sure
+    return Interval(value, deviation, np.minimum(band.low, value), np.maximum(band.high, value))
 
 
 def _total_sum(draw: ProfileDraw) -> Interval:
-    value = np.sum(draw.counts * draw.centre + draw.residual, keepdims=True).ravel()
+    restored, unknown = draw.total_lost
+    value = np.sum(draw.counts * draw.centre + draw.residual, keepdims=True).ravel() + restored
     variance = draw.total_variance + draw.counted_variance(draw.centre)
-    return Noisy(value, np.array([variance])).estimate()
+    return _about(value, np.array([variance]), np.array([unknown]))
 
 
 def _total_mean(draw: ProfileDraw) -> Interval:
@@ -90,10 +150,12 @@ def _total_mean(draw: ProfileDraw) -> Interval:
     counts, one = np.maximum(draw.counts, 0.0), np.ones(draw.counts.shape)
     middle = float(np.sum(counts * draw.centre) / max(counts.sum(), 1.0))
     gaps = draw.centre - middle
-    top = np.sum(draw.residual + gaps * draw.counts, keepdims=True).ravel()
-    spread = np.array([draw.total_variance + draw.counted_variance(gaps)])
+    restored, unknown = draw.total_lost
+    top = np.sum(draw.residual + gaps * draw.counts, keepdims=True).ravel() + restored
+    noise = np.array([draw.total_variance + draw.counted_variance(gaps)])
     below = np.sum(draw.counts, keepdims=True).ravel()
-    return ratio(top, spread, below, np.array([draw.counted_variance(one)]), limit=math.inf).shifted(middle, 1.0)
+    spread = np.array([draw.counted_variance(one)])
+    return _divided(top, noise, np.array([unknown]), below, spread).shifted(middle, 1.0)
 
 
 def _grouped(draw: ProfileDraw, one: Interval) -> Interval:

@@ -9,7 +9,7 @@ whatever the centre is. Radii not given are learnt (docs/math/tables.md, "Curves
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,17 +19,25 @@ from gaussveil.mechanisms.table.answers import Mean, Sum
 from gaussveil.mechanisms.table.curves import Curves, Presence
 from gaussveil.mechanisms.table.layout import Layout
 from gaussveil.mechanisms.table.means import ProfileDraw
-from gaussveil.mechanisms.table.radii import farthest_seen, quantile_of_norms
+from gaussveil.mechanisms.table.radii import Clipping, Lost, NormLaw, farthest_seen
 from gaussveil.postprocessing.intervals import Variances
 from gaussveil.statistics import ExactSum, FixedPoint, Source
 from gaussveil.statistics.unit_cells import CellReader, UnitCells
 from gaussveil.typing import Floats
 
-MEAN_SHARES = {"units": 0.05, "presence": 0.02, "rough": 0.1, "smooth": 0.44, "rest": 0.39}  # of the squared loss
-SUM_SHARES = {**MEAN_SHARES, "units": 0.2, "presence": 0.05}  # whose counts are multiplied by the centre
-NORM_SHARES = {"presence": 0.01, "rough": 0.08, "smooth": 0.03, "rest": 0.08}  # for radii, from all others alike
-ALIGNMENT = {"rough": 0.9, "smooth": 0.3, "rest": 0.25}  # how alike in direction clipped parts are
-MOST_CLIPPED = 0.75
+# Of the squared loss: where groups stand for themselves, and of curves over moments.
+ALONE = {"units": 0.07, "rough": 0.05, "smooth": 0.76, "norm of rough": 0.05, "norm of smooth": 0.07}
+CURVES = {"units": 0.045, "presence": 0.02, "rough": 0.065, "smooth": 0.37, "rest": 0.32}
+CURVES |= {"norm of presence": 0.01, "norm of rough": 0.04, "norm of smooth": 0.08, "norm of rest": 0.05}
+SUMMED = {"units": 3.0, "presence": 2.0}  # times as much where counts are multiplied by the centre
+PLACED = {"units": 4.0}  # where a unit's curve is at one of several places, whose counts are smaller
+ELSEWHERE = 0.2  # of the units, at any moment, may be away: the histograms of norms count whoever was ever there
+ALIGNED = {"rough": 1.0, "smooth": 1.0, "rest": 0.3}  # which part of lost lengths adds up as a vector
+UNKNOWN = {
+    "rough": 1.0,
+    "smooth": 0.35,
+    "rest": 1.0,
+}  # deviation of that, as a part of it; a rest's direction is unknown
 
 
 def learnt(answer: Mean | Sum, layout: Layout) -> list[str]:
@@ -40,17 +48,38 @@ def learnt(answer: Mean | Sum, layout: Layout) -> list[str]:
 
 def stage_shares(answer: Mean | Sum, layout: Layout) -> dict[str, float]:
     """How the squared loss of a profile is divided among its draws."""
-    whole = SUM_SHARES if isinstance(answer, Sum) else MEAN_SHARES
-    counted = ["presence"] if layout.moments > 1 else []
-    needed = {"units", *counted, *_parts(layout)}
-    parts = {name: share for name, share in whole.items() if name in needed}
-    norms = {f"norm of {one}": NORM_SHARES[one] for one in (*counted, *learnt(answer, layout))}
-    left = (1 - sum(norms.values())) / sum(parts.values())
-    return {name: left * share for name, share in parts.items()} | norms
+    whole = CURVES if layout.moments > 1 else ALONE
+    left_out = {one for name in ("rest",) if name not in _parts(layout) for one in (name, f"norm of {name}")}
+    factors = (PLACED if layout.places > 1 and layout.moments > 1 else {}) | (SUMMED if isinstance(answer, Sum) else {})
+    shares = {name: share * factors.get(name, 1.0) for name, share in whole.items() if name not in left_out}
+    return {name: share / sum(shares.values()) for name, share in shares.items()}
+
+
+def nominal_noise(answer: Mean | Sum, layout: Layout, present: int) -> float:
+    """Deviation of the noise of a group, for units in `present` groups, at a distance of 1 with a quarter as rest.
+
+    Only for comparing layouts; a unit at fewer groups than its place has moments leaves most to the rest.
+    """
+    shares, inside = stage_shares(answer, layout), float(layout.inside.mean())
+    smooth, rest = float(present), present / 16
+    if layout.moments == layout.functions:
+        return math.sqrt((smooth + rest) / shares["smooth"])
+    if present < layout.moments:
+        smooth, rest = inside * present, (1 - inside) * present + rest
+    return math.sqrt(inside * smooth / shares["smooth"] + (1 - inside) * rest / shares["rest"])
 
 
 def _parts(layout: Layout) -> tuple[str, ...]:
     return ("rough", "smooth", "rest")[: 3 if layout.moments > layout.functions else 2]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Noisy sums of one part, the deviation of each number, and what clipping lost of it."""
+
+    sums: Floats
+    deviation: float
+    lost: list[Lost]
 
 
 class ProfileDraws:
@@ -62,11 +91,12 @@ class ProfileDraws:
         self.draws, self.source, self.reader, self.layout, self.rows = draws, source, reader, layout, rows
         self.answer = answer
         self.kept: list[UnitCells] = []
-        self.lengths: Callable[[float], float] = lambda level: math.inf  # of smooth parts, once they are learnt
         ends = answer.feature.low, answer.feature.high
         self.largest = max(abs(end) for end in ends)
         self.longest = rows * math.sqrt(layout.touched) * self.largest
         self.shares = stage_shares(answer, layout)
+        self.whole: NormLaw | None = None
+        self.units = 0.0, math.inf
         self.present = self._read(Presence(layout, rows), 1.0)
 
     def draw(self, squared_loss: float) -> ProfileDraw:
@@ -75,20 +105,24 @@ class ProfileDraws:
         losses = {name: share * squared_loss for name, share in self.shares.items()}
         noise = place_noise(layout, self.rows, losses["units"])
         places = self._places(noise, losses["units"])
-        units = max(float(places.sum()), 1.0)
+        units = float(places.sum()) / self.rows
+        spread = math.sqrt(layout.places * noise.own + layout.places**2 * noise.shared) / self.rows
+        self.units = max(units, 0.0), math.hypot(spread, ELSEWHERE * units)
         counts, moment = np.repeat(places[:, None], layout.moments, axis=1), 0.0
         if "presence" in losses:
-            presence, moment = self._sums("presence", losses, units, None)
-            counts = counts + self.rows * (presence - presence.mean(axis=1, keepdims=True))
-        rough, deviation = self._sums("rough", losses, units, None)
-        coefficients = centre_of(rough, deviation**2, places, math.sqrt(layout.moments) * self.largest)
-        centre = coefficients @ layout.basis
-        parts, smooth = self._sums("smooth", losses, units, centre)
-        residual, rest = parts @ layout.basis, 0.0
+            presence = self._sums("presence", losses, None)
+            moment = self.rows * presence.deviation
+            counts = counts + self.rows * (presence.sums - presence.sums.mean(axis=1, keepdims=True))
+        rough = self._sums("rough", losses, None)
+        longest = math.sqrt(layout.moments) * self.largest
+        centre = centre_of(rough.sums, rough.deviation**2, places, longest) @ layout.basis
+        smooth = self._sums("smooth", losses, centre)
+        residual, rest = smooth.sums @ layout.basis, Part(np.zeros(layout.groups.shape), 0.0, [Lost(0.0, 0.0)])
         if "rest" in losses:
-            left, rest = self._sums("rest", losses, units, centre)
-            residual = residual + left - (left @ layout.basis.T) @ layout.basis
-        return ProfileDraw(layout, counts, centre, residual, noise, (self.rows * moment) ** 2, smooth**2, rest**2)
+            rest = self._sums("rest", losses, centre)
+            residual = residual + rest.sums - (rest.sums @ layout.basis.T) @ layout.basis
+        variances = moment**2, smooth.deviation**2, rest.deviation**2
+        return ProfileDraw(layout, counts, centre, residual, noise, *variances, (*smooth.lost, *rest.lost))
 
     def _places(self, noise: Variances, loss: float) -> Floats:
         """Rows per moment at each place; what is drawn are rows of all moments."""
@@ -100,39 +134,42 @@ class ProfileDraws:
             design = shared_design(noise.own * whole, noise.shared * whole, shape, touched)
         return self.draws.noisy(design, self.present) / self.layout.moments
 
-    def _sums(self, name: str, losses: dict[str, float], units: float, centre: Floats | None) -> tuple[Floats, float]:
-        """One part's noisy sums over units, and the deviation of each number."""
-        radius = self._radius(name, losses, units, centre)
+    def _sums(self, name: str, losses: dict[str, float], centre: Floats | None) -> Part:
+        """One part's noisy sums over units."""
+        radius, lost = self._radius(name, losses, centre)
         curves = Curves(self.answer.feature, self.layout, self.rows, name, radius, centre)
         deviation = radius / math.sqrt(losses[name])
         self.draws.spend(losses[name])
         exact = self._read(curves, FixedPoint(radius).unit)
         noisy = self.draws.noisy(noise_design(deviation, exact.shape, exact.shape[0]), exact)
-        return noisy.reshape(curves.size), deviation
+        return Part(noisy.reshape(curves.size), deviation, lost)
 
-    def _radius(self, name: str, losses: dict[str, float], units: float, centre: Floats | None) -> float:
-        """The radius given, or one learnt: an l2 norm, a root mean square being that over sqrt(groups touched)."""
+    def _radius(self, name: str, losses: dict[str, float], centre: Floats | None) -> tuple[float, list[Lost]]:
+        """A radius and what clipping to it loses: an l2 norm, a root mean square being that over sqrt(groups touched).
+
+        A histogram tells what is lost of a radius that was stated, too.
+        """
         given = np.atleast_1d(np.asarray(self.answer.unit_norm if self.answer.unit_norm is not None else []))
         place = ("rough", "smooth", "rest", "presence").index(name)
-        if place < len(given):
-            return self.rows * float(given[place]) * math.sqrt(self.layout.touched)
+        stated = self.rows * float(given[place]) * math.sqrt(self.layout.touched) if place < len(given) else None
         loss = losses[f"norm of {name}"]
         curves = Curves(self.answer.feature, self.layout, self.rows, name, None, centre)
         self.draws.spend(loss)
         exact = self._read(curves, 1.0)
-        histogram = self.draws.noisy(noise_design(1 / math.sqrt(loss), exact.shape, 1), exact)
+        deviation = 1 / math.sqrt(loss)
+        histogram = self.draws.noisy(noise_design(deviation, exact.shape, 1 + curves.signed), exact)
         if name == "presence":
-            return min(farthest_seen(histogram, 1 / math.sqrt(loss)), math.sqrt(self.layout.touched))
+            return min(farthest_seen(histogram, deviation), math.sqrt(self.layout.touched)), []
+        units = self.units if not curves.signed and self.layout.places_touched == 1 else (0.0, math.inf)
+        laws = [NormLaw(one, deviation, units) for one in histogram.reshape(1 + curves.signed, -1)]
         numbers = curves.size[1] - self.layout.functions * (name == "rest")
-        noise = math.sqrt(max(numbers, 1) / losses[name]) / units
-        quantile = 1 - min(noise / ALIGNMENT[name], MOST_CLIPPED)
-        found = quantile_of_norms(histogram, quantile, 1 / math.sqrt(loss))
+        clipping = Clipping(math.sqrt(numbers / losses[name]), ALIGNED[name], UNKNOWN[name], 2 * self.longest)
         if name == "rough":
-            self.lengths = lambda level: quantile_of_norms(histogram, level, 1 / math.sqrt(loss))
-        elif name == "smooth" and centre is not None:  # a residual is no longer than its unit's part and the centre
-            reach = self.rows * math.sqrt(self.layout.places_touched) * float(np.linalg.norm(centre, axis=1).max())
-            found = min(found, self.lengths(quantile) + reach)
-        return min(found, 2 * self.longest)
+            (self.whole,) = laws
+        elif name == "smooth" and centre is not None:
+            apart = self.rows * math.sqrt(self.layout.places_touched) * float(np.linalg.norm(centre, axis=1).max())
+            clipping = replace(clipping, whole=self.whole, apart=apart)
+        return clipping.best(laws) if stated is None else (stated, clipping.given(laws, stated))
 
     def _read(self, totals: Presence | Curves, unit: float) -> ExactSum:
         return ExactSum(self.source.fold_units(self.reader, totals, self.kept)["sums"], unit)
@@ -149,10 +186,11 @@ def centre_of(rough: Floats, variance: float, counts: Floats, longest: float) ->
     """Coefficients (places x functions) that residuals are taken from: each place's own as far as noise lets it show.
 
     Any centre is right; a near one makes residuals short. Places are drawn to their common mean by as much as their
-    noise exceeds their differences.
+    noise exceeds their differences, and that to nothing by as much as its noise exceeds it.
     """
     total = max(float(counts.sum()), 1.0)
     common = rough.sum(axis=0) / total
+    common *= max(1.0 - variance * rough.size / max(float(np.sum(rough.sum(axis=0) ** 2)), 1e-300), 0.0)
     sure = np.maximum(counts, 1.0)[:, None]
     noise = variance / sure**2
     gaps = rough / sure - common

@@ -1,19 +1,143 @@
-"""Radii that are learnt from noisy histograms of norms over octaves."""
+"""Radii from noisy histograms of norms over octaves, and what clipping to them takes away.
+
+The law of the norms is sought among split log-normal laws, whose spread above the middle differs from that below. How
+much of all lengths lies beyond a radius is read from all laws that the histogram allows, so that it comes with its own
+uncertainty; what stands out of them far away is not clipped at all.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 import scipy
 
 from gaussveil.mechanisms.table.curves import OCTAVES
-from gaussveil.typing import Floats
+from gaussveil.typing import Floats, Integers
 
 DOUBT = 0.01
-SEEN = 3.5  # deviations: 1 % that any of 41 octaves is seen where there is nothing
 WIDTHS = np.geomspace(0.2, 2.5, 12)  # octaves
+SEEN = 3.5  # deviations of the noise above which an octave holds something
+LUMP = 5.0  # the same for what makes the noise wide: less than once in ten thousand histograms
+LOWER_WIDTHS = (0.35, 0.6, 1.0, 1.6, 2.5)
+UPPER_WIDTHS = (0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.05, 1.4, 1.8, 2.4)
+USUAL_WIDTH, USUAL_RANGE = 0.7, 0.4  # of upper widths, in octaves, and of their logarithm
+STEPS = 4  # of middles and radii in an octave
+LIKELY = 12.0  # laws less likely by a factor of exp(-12) than the best are left out
+LEVELS = (0.5, 0.9)  # of the laws allowed: what is expected, and what must be reckoned with
+NORMAL = 1.2815515655446004  # the second level, in deviations
+
+
+@dataclass(frozen=True)
+class Lost:
+    """By how much clipping to a radius shortens all vectors together: expected, and its standard deviation."""
+
+    expected: float
+    deviation: float
+
+
+@dataclass(frozen=True, eq=False)
+class NormLaw:
+    """What a noisy histogram of norms allows."""
+
+    histogram: Floats
+    noise: float
+    units: tuple[float, float] = (0.0, math.inf)
+    """How many units there are, and the deviation of that: a false octave holds others."""
+
+    @cached_property
+    def _weights(self) -> tuple[Integers, Floats, Floats]:
+        """Numbers of the laws that are allowed, their weights and how many vectors they hold, by least squares."""
+        shapes, lengths = _shapes()
+        counted, spread = self.units
+        match = np.maximum((self.histogram @ shapes) / self.noise**2 + counted / spread**2, 0.0)
+        weight = (lengths / self.noise) ** 2 + spread**-2
+        found = match**2 / (2 * weight) + _prior()
+        found -= np.max(found)
+        kept = np.flatnonzero(found > -LIKELY)
+        return kept, np.exp(found[kept]), match[kept] / weight[kept]
+
+    @property
+    def farthest(self) -> float:
+        """The end of the last octave that holds far more than any law close to the histogram puts there; or 0."""
+        kept, weights, many = self._weights
+        best = int(np.argmax(weights))
+        left = self.histogram - many[best] * _shapes()[0][:, kept[best]]
+        lumps = np.flatnonzero(left > np.maximum(LUMP * self.noise, self.histogram / 2))
+        return float(2.0 ** OCTAVES[lumps[-1]]) if len(lumps) else 0.0
+
+    @property
+    def doubt(self) -> float:
+        """Half the largest middle that a law allowed has with a chance of `DOUBT`: of few units nothing is believed."""
+        kept, weights, _ = self._weights
+        middles = _laws()[0][kept]
+        rising = np.argsort(middles)
+        chances = np.cumsum(weights[rising])
+        return float(2.0 ** (middles[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])] - 1))
+
+    def lost(self) -> tuple[Floats, Floats]:
+        """At every radius of `radii()`: the length expected to be lost, and what must be reckoned with."""
+        kept, weights, many = self._weights
+        beyond = many[:, None] * _beyond()[kept]
+        order = np.argsort(beyond, axis=0)
+        rising = np.cumsum(weights[order], axis=0) / weights.sum()
+        found = []
+        for level in LEVELS:
+            place = np.minimum(np.sum(rising < level, axis=0), len(kept) - 1)
+            found.append(np.take_along_axis(beyond, np.take_along_axis(order, place[None], axis=0), axis=0)[0])
+        return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """What is told of clipping to a radius, whether it was given or is the best one.
+
+    `noise_per_radius` is the noise of all coordinates together at a radius of 1. Of lengths that are lost the part
+    `aligned` adds up as a vector, and of that the part `unknown` is taken as the deviation of what is expected.
+    """
+
+    noise_per_radius: float
+    aligned: float
+    unknown: float
+    most: float
+    """No vector is longer."""
+    whole: NormLaw | None = None
+    """The law of vectors of which these are the differences from others, no longer than `apart`."""
+    apart: float = 0.0
+
+    def best(self, laws: list[NormLaw]) -> tuple[float, list[Lost]]:
+        """The radius where noise and what is not known of the lost length are smallest together; of each law its loss.
+
+        The radius is the longest vector's where that is no worse: then nothing is lost.
+        """
+        expected, spread = self._lost(laws)
+        error = (self.noise_per_radius * radii()) ** 2 + np.sum(spread**2, axis=0)
+        doubt = max(one.doubt for one in laws)
+        if self.whole is not None:
+            doubt = min(doubt, self.whole.doubt + self.apart)
+        least = max(doubt, *(one.farthest for one in laws))
+        place = int(np.argmin(np.where(radii() >= min(least, radii()[-1]), error, math.inf)))
+        return min(float(radii()[place]), self.most), self._at(expected, spread, place)
+
+    def given(self, laws: list[NormLaw], radius: float) -> list[Lost]:
+        """The same of a radius that was stated."""
+        return self._at(*self._lost(laws), max(int(np.searchsorted(radii(), radius, side="right")) - 1, 0))
+
+    def _lost(self, laws: list[NormLaw]) -> tuple[Floats, Floats]:
+        lost = np.array([one.lost() for one in laws])
+        if self.whole is not None:  # by the triangle's inequality no more than the whole vectors lose that much sooner
+            sooner = np.searchsorted(radii(), radii() - self.apart, side="right") - 1
+            lost = np.minimum(lost, np.array(self.whole.lost())[:, np.maximum(sooner, 0)])
+        expected = self.aligned * lost[:, 0]
+        spread = self.aligned * np.maximum(lost[:, 1] - lost[:, 0], 0.0) / NORMAL
+        return expected, np.sqrt(spread**2 + (self.unknown * expected) ** 2)
+
+    def _at(self, expected: Floats, spread: Floats, place: int) -> list[Lost]:
+        if radii()[place] >= self.most:
+            return [Lost(0.0, 0.0) for _ in expected]
+        return [Lost(float(one[place]), float(wide[place])) for one, wide in zip(expected, spread)]
 
 
 def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float:
@@ -32,9 +156,63 @@ def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float
 
 
 def farthest_seen(histogram: Floats, noise: float) -> float:
-    """The upper end of the last octave that holds more than its noise explains; infinite where none does."""
-    seen = np.flatnonzero(histogram > SEEN * noise)
+    """The upper end of the last octave that holds more than its noise explains; infinite where none does.
+
+    The first one, which holds lengths of nothing, is believed sooner: it makes nothing wide.
+    """
+    limits = np.full(len(OCTAVES), LUMP * noise)
+    limits[0] = SEEN * noise
+    seen = np.flatnonzero(histogram > limits)
     return float(2.0 ** OCTAVES[seen[-1]]) if len(seen) else math.inf
+
+
+@cache
+def radii() -> Floats:
+    """Radii to choose among."""
+    return np.asarray(2.0 ** np.linspace(OCTAVES[0], OCTAVES[-1], STEPS * (len(OCTAVES) - 1) + 1))
+
+
+@cache
+def _laws() -> tuple[Floats, Floats, Floats]:
+    """Middles, and widths below and above them."""
+    middles = np.linspace(OCTAVES[0], OCTAVES[-1], STEPS * (len(OCTAVES) - 1) + 1)
+    made = np.meshgrid(middles, LOWER_WIDTHS, UPPER_WIDTHS, indexing="ij")
+    middle, below, above = (np.asarray(one.ravel(), dtype=np.float64) for one in made)
+    return middle, below, above
+
+
+def _share_beyond(exponents: Floats) -> Floats:
+    """The part of every split log-normal law (rows) that lies beyond 2^exponent (columns)."""
+    middle, below, above = (one[:, None] for one in _laws())
+    place = exponents[None] - middle
+    upper = 2 * above / (above + below) * scipy.special.ndtr(-place / above)
+    lower = 1 - 2 * below / (above + below) * scipy.special.ndtr(place / below)
+    return np.asarray(np.where(place > 0, upper, lower))
+
+
+@cache
+def _prior() -> Floats:
+    """Logarithms of the laws' weights before anything is known: upper widths of half an octave to one are usual."""
+    return np.asarray(-((np.log(_laws()[2] / USUAL_WIDTH) / USUAL_RANGE) ** 2) / 2)
+
+
+@cache
+def _shapes() -> tuple[Floats, Floats]:
+    """Histograms of the laws as columns, and their l2 norms."""
+    upper = 1 - _share_beyond(OCTAVES.astype(float)).T
+    shapes = np.diff(upper, axis=0, prepend=0.0)
+    shapes[-1] += 1 - upper[-1]
+    return shapes, np.linalg.norm(shapes, axis=0)
+
+
+@cache
+def _beyond() -> Floats:
+    """Of every law the mean of (norm - radius)+ at every radius: the integral of what lies beyond."""
+    fine = np.linspace(OCTAVES[0], OCTAVES[-1] + 2, 4 * STEPS * (len(OCTAVES) + 1) + 1)
+    places, share = 2.0**fine, _share_beyond(fine)
+    pieces = (share[:, 1:] + share[:, :-1]) / 2 * np.diff(places)
+    tails = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
+    return np.ascontiguousarray(tails[:, ::4][:, : len(radii())]).astype(np.float32)
 
 
 @cache

@@ -35,7 +35,7 @@ from gaussveil.mechanisms.table.frames import answers_frame
 from gaussveil.mechanisms.table.laws import LAWS, Law, candidates, compared, draws_of
 from gaussveil.mechanisms.table.means import ProfileDraw
 from gaussveil.mechanisms.table.noise import TableNoise
-from gaussveil.mechanisms.table.profile import learnt, place_noise, stage_shares
+from gaussveil.mechanisms.table.profile import learnt, nominal_noise, place_noise, stage_shares
 from gaussveil.mechanisms.table.rehearsal import rehearsals
 from gaussveil.mechanisms.table.request import Request
 from gaussveil.postprocessing.intervals import Interval
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 TRUSTED_NORM, TRUSTED_RANGE = 8, 12  # units over the noise of a histogram that finds a bound hardly ever wrong
 NOMINAL_RANGE = 4.0  # what is learnt of a table whose values are of size 1
 NOMINAL_NORMS = np.array([2.0, 1.0, 1.0])  # the same of curves: whole, and about their rough part
+TRUSTED = "norm of rough", "norm of smooth", "norm of rest"
 MOST_SHOWN = 12  # answers in the text of a plan
 
 
@@ -101,9 +102,22 @@ class TablePlan(Plan):
         fewest = [TRUSTED_RANGE * losses[f"range {column}"] ** -0.5 for column in request.learnt_ranges]
         for place, answer in enumerate(request.profiles):
             shares = stage_shares(answer, request.layout)
-            norms = [share for name, share in shares.items() if name.startswith("norm of")]
+            norms = [share for name, share in shares.items() if name in TRUSTED]
             fewest += [TRUSTED_NORM * (losses[f"profile {place}"] * share) ** -0.5 for share in norms]
         return math.ceil(max(fewest, default=0.0))
+
+    def layouts(self) -> dict[str, str]:
+        """How means and sums within balls are read, why, and how wide their noise would be, about, read otherwise."""
+        request, found = self.request, {}
+        for answer in request.profiles:
+            layout, alone = request.layout, request.layout.moments == 1
+            other = replace(request, groups_per_unit=request.cells if alone else 1).layout
+            present = 1 if alone else layout.moments
+            ratio = nominal_noise(answer, other, present) / nominal_noise(answer, layout, present)
+            otherwise = f"as one curve (groups_per_unit={request.cells})" if alone else "group by group"
+            words = f"; {otherwise} its noise would be about {ratio:.1f} times as wide"
+            found[answer.name] = f"{layout}{words if request.cells > 1 else ''}"
+        return found
 
     @property
     def shares(self) -> dict[str, float]:
