@@ -342,7 +342,7 @@ def test_a_table_is_no_certificate_and_the_answer_names_its_own(run: Run, tmp_pa
         assert (code, error.count("\n")) == (2, 1)
         assert "is a table" in error
         assert "a.csv.certificate.json" in error
-    assert "cannot be read" in run("verify", tmp_path / "none.csv")[2]
+    assert "none.csv: is no file" in run("verify", tmp_path / "none.csv")[2]
 
 
 def test_frames_are_not_opened_but_given_as_they_are() -> None:

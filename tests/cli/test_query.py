@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,25 +160,6 @@ def test_a_second_key_is_drawn_as_lines_of_its_own() -> None:
         ("south", {1.0}),
         ("west", {2.0}),
     ]
-
-
-def test_a_query_does_not_load_pandas(tmp_path: Path) -> None:
-    """Arrow would, where it is installed, to ask whether columns are its own: most of the time of a small query."""
-    table, out = tmp_path / "small.csv", tmp_path / "out.csv"
-    table.write_text("unit,kw\n" + "".join(f"{row % 9},{row / 50}\n" for row in range(50)))
-    words = ["query", str(table), "--unit", "unit", "--mean", "kw", "--between", "0,1", "--epsilon", "1"]
-    code = """
-import sys
-from gaussveil.cli.main import main
-try:
-    main()
-finally:
-    print("pandas" in sys.modules)
-"""
-    told = [sys.executable, "-c", code, *words, "--delta", "1e-6", "--out", str(out)]
-    done = subprocess.run(told, check=True, capture_output=True, text=True, timeout=300)
-    assert out.exists()
-    assert done.stdout.splitlines()[-1] == "False"
 
 
 @pytest.mark.parametrize(
