@@ -9,7 +9,6 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from gaussveil.accounting import Adjacency, Ledger
-from gaussveil.checks import LARGEST_EPSILON
 from gaussveil.errors import ParameterError
 from gaussveil_studio.answers import A_FILE, REFUSALS, answered, wants_piece
 from gaussveil_studio.context import Context, Studio, books, page
@@ -24,7 +23,7 @@ class NewAccount(Asked):
     """A budget; it never changes once it is open."""
 
     name: Text = Field(min_length=1, title="Name", description="What the account is called.")
-    epsilon: float = Field(gt=0, le=LARGEST_EPSILON, title="Epsilon", description="Budget over all releases together.")
+    epsilon: float = Field(gt=0, le=50, title="Epsilon", description="Budget over all releases together.")
     delta: float = Field(gt=0, lt=1, title="Delta", description="Budget over all releases together.")
     dataset: Text = Field(default="", title="Data", description="Name of the data that the account protects.")
     adjacency: Literal["", "add-remove", "replace"] = Field(

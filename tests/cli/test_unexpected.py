@@ -69,6 +69,11 @@ def test_a_budget_that_no_release_can_use_is_refused_with_the_largest_that_can(r
     ledger = tmp_path / "home.ledger"
     code, _, err = run("budget", "new", ledger, "--account", "homes", "--epsilon", 500, "--delta", 1e-6)
     assert code == BAD_INPUT
+    for delta in (5e-324, 1e-31):
+        code, _, err = run("budget", "new", ledger, "--account", "a", "--epsilon", delta, "--delta", delta)
+        assert code == BAD_INPUT
+        assert "delta must be above 7.7e-31" in err
+    code, _, err = run("budget", "new", ledger, "--account", "homes", "--epsilon", 500, "--delta", 1e-6)
     (largest,) = re.findall(r"at most ([\d.]+)", err)
     assert not ledger.exists()
     named = ("budget", "new", ledger, "--account", "homes", "--epsilon", largest, "--delta", 1e-6)

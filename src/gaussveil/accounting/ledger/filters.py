@@ -57,7 +57,14 @@ class Budget:
         """Refuse a budget that no noise of ours could ever be charged to; say the largest epsilon that can be used."""
         if self.sampler_cap >= LEAST_SAMPLER_ERROR:
             return self
-        largest = math.log(self.sampler_share * self.delta / LEAST_SAMPLER_ERROR - 1)
+        payable = self.sampler_share * self.delta / LEAST_SAMPLER_ERROR
+        if payable <= 2:  # 1 + e^epsilon is more, whatever epsilon is
+            least = 2 * LEAST_SAMPLER_ERROR / self.sampler_share
+            raise ParameterError(
+                f"delta must be above {least:.2g}, or no release could pay for the error of its noise's sampler. "
+                f"Got {self.delta:g}."
+            )
+        largest = math.log(payable - 1)
         raise ParameterError(
             f"epsilon must be at most {math.floor(10 * largest) / 10:g} at delta {self.delta:g}, or no release could "
             f"pay for the error of its noise's sampler. Got {self.epsilon:g}."
