@@ -721,7 +721,7 @@ typedef struct {
     unsigned char *settled;
     long long rows;
     int terms, parts;
-} Moments;
+} GradientIntegrals;
 
 #ifndef __CUDACC__
 
@@ -729,8 +729,8 @@ typedef struct {
 
 /* One rule: Im sums of w / q_i, w / (q_i q_j), w s / (q_i q_j) over its nodes, w the integrand times s (1 + s), and
    whether it has settled, as `_rule` of gradient.py. Pairs i, j only inside each of the equal parts. */
-GV int moments_by_rule(const Moments *job, long long index, const Row *row, Region region, Numbers at, double peak,
-                       const double *rule, Lanes *room) {
+GV int moments_by_rule(const GradientIntegrals *job, long long index, const Row *row, Region region, Numbers at,
+                       double peak, const double *rule, Lanes *room) {
     int terms = job->terms, size = terms / job->parts, count = (int)rule[0];
     const double *gap = job->gap + index * terms;
     Lanes *real = room, *imag = real + terms, *lean_real = imag + terms, *lean_imag = lean_real + terms;
@@ -800,7 +800,7 @@ GV int moments_by_rule(const Moments *job, long long index, const Row *row, Regi
            fabs(fine - 2 * even_total(weighed[0])) <= GRADIENT_HALF_RULE * total(sizes);
 }
 
-GV void moments_row(const Moments *job, long long index, Lanes *room) {
+GV void moments_row(const GradientIntegrals *job, long long index, Lanes *room) {
     long long at = index * job->terms;
     Region region = {BOTH_POLES, 2, 0.0, 1.0, INFINITY};
     Row row = load(job->gap + at, job->log_ratio + at, job->multiplicity + at, job->energy + at, job->terms,
@@ -1170,7 +1170,7 @@ ENTRY(integrals, Integrals) {
     return 0;
 }
 
-ENTRY(moments, Moments) {
+ENTRY(moments, GradientIntegrals) {
     Lanes *room = aligned_alloc(sizeof(Wide), sizeof(double) * MOMENT_ROOM(job->terms));
     if (!room) return 1;
     for (long long index = 0; index < job->rows; index++) moments_row(job, index, room);
