@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Ledger, verify
+from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.errors import AssumptionError, GaussveilError, LedgerStateError, ParameterError, ShapeError
 from gaussveil.mechanisms import ClassLabelNoise
 from gaussveil.noise import SeededGenerator
@@ -84,8 +85,12 @@ def test_one_covariance_needs_one_term_per_edge() -> None:
 def test_nothing_betrays_the_label(constant: ClassLabelNoise) -> None:
     bodies = []
     for label in NAMES:
-        body = constant.release(label).certificate.body()
+        release = constant.release(label)
+        body = release.certificate.body()
         body.pop("release")
+        published = digest_of(release.value)
+        assert published is not None
+        assert body.pop("values") == published.to_dict()  # and so nothing but what everybody sees
         bodies.append(body)
     assert bodies[0] == bodies[1] == bodies[2]
     first, *others = constant.plan_.noises
