@@ -267,6 +267,8 @@ def enclose_on_grid(
                 beyond = under_x[0] - grown * under_y[1] if plan.sure else 0.0
             ends.append(min(max((within + max(beyond, 0.0)) * (1.0 + side * 1e-15), 0.0), 1.0))
     lower, upper = ends
+    if math.isnan(lower) or math.isnan(upper):
+        return UNKNOWN
     log_lower, log_upper = (math.log(end) if end > 0.0 else -math.inf for end in ends)
     return Enclosure(lower, upper, log_lower, log_upper, proven=False)  # of doubles, whose roundings are charged
 
