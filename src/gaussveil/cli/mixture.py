@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 BYTES_PER_PARAMETER = 64
 
 
-Out = Annotated[Path, typer.Option(help="Model file to write: .json.", show_default=False)]
+Out = Annotated[
+    Path,
+    typer.Option(help="Model file to write: .json.", show_default=False, parser=options.Written(".json")),
+]
 Page = Annotated[Path | None, typer.Option(help="HTML page about the release.")]
 Method = Literal["auto", "response", "clusters", "both", "sums"]
 

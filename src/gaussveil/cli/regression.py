@@ -9,11 +9,11 @@ import typer
 
 from gaussveil.cli.asked import AskedByUnit, with_options
 from gaussveil.cli.files import check_ending, release_facts, release_lines
-from gaussveil.cli.options import Columns, listed, parse_ranges
+from gaussveil.cli.options import Columns, Written, listed, parse_ranges
 from gaussveil.cli.output import tell
 from gaussveil.files import write_whole
 
-Out = Annotated[Path, typer.Option(help="File to write: .json.", show_default=False)]
+Out = Annotated[Path, typer.Option(help="File to write: .json.", show_default=False, parser=Written(".json"))]
 Between = Annotated[
     list[str] | None, typer.Option(help="Public range of a column: NAME:low,high; else searched. May be repeated.")
 ]
