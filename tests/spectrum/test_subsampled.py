@@ -17,7 +17,7 @@ from gaussveil.spectrum.closed_forms import log_delta_mean_shift
 from gaussveil.spectrum.curve import mean_shift_delta
 from gaussveil.spectrum.profiles import Laplace, PoissonSubsampled, RandomisedResponse
 from gaussveil.spectrum.subsampled.composed import composed
-from gaussveil.spectrum.subsampled.contour import Contour, Gaussians, Parts, saddle
+from gaussveil.spectrum.subsampled.contour import Gaussians, Nodes, Parts
 from gaussveil.spectrum.subsampled.loss import SubsampledLoss
 from gaussveil.spectrum.subsampled.step import Step
 
@@ -306,9 +306,15 @@ def test_what_a_window_leaves_out_is_counted_to_its_size(noise: float, replace: 
     parts = Parts(((step, 30),), Gaussians(*(np.zeros(0) for _ in range(4)))).windowed(-12.0)
     each = math.exp(step.left_out(parts.cap(step)))
     assert parts.left_out == pytest.approx(30 * each, rel=1e-12, abs=0.0)
-    line = Contour(parts, saddle(parts, 0.5))
-    nodes = line.nodes(np.linspace(0.0, 6.0, 121), 0.05)
+
+
+def test_what_is_left_out_is_charged_in_full() -> None:
+    """On nodes that settle, a line through the saddle of a mean shift of 1."""
+    order = 0.5 + 1j * np.arange(0.0, 14.0, 0.05)
+    weight = np.full(order.shape, 0.05 / math.pi, dtype=complex)
+    weight[0] /= 2
+    nodes = Nodes(order, weight, order * (1 + order) / 2, np.zeros(order.shape))
     value, _, error = nodes.log_delta(0.5)
-    assert nodes.left_out == parts.left_out > 0.0
-    more = nodes._replace(left_out=parts.left_out + 0.1 * math.exp(value)).log_delta(0.5)
+    assert value == pytest.approx(float(GaussianPair.mean_shift(1.0).log_delta(0.5)), rel=1e-9)
+    more = nodes._replace(left_out=0.1 * math.exp(value)).log_delta(0.5)
     assert more[2] - error == pytest.approx(0.1, rel=1e-9)  # of delta, relatively

@@ -234,10 +234,9 @@ class SubsampledLoss(PrivacyCurve):
         if not found.relative_width < LOOSE and self.gaussian is None:
             nodes = MOST_NODES if goal is None else FEWER_NODES  # many are asked for where epsilon is searched
             found = intersection(found, enclose_on_grid(self.steps, epsilon, about, nodes))
-        if not found.relative_width < LOOSE and self.gaussian is not None:
-            upper = float(self._grid.delta(epsilon))
-            log_upper = math.log(upper) if upper > 0.0 else -math.inf
-            found = intersection(found, Enclosure(0.0, upper, -math.inf, log_upper, proven=False))
+        if not found.relative_width < LOOSE and (self.gaussian is not None or float(found.upper) == 1.0):
+            upper = max(float(self._grid.delta(epsilon)), math.ulp(0.0))  # a delta that left the doubles is not 0
+            found = intersection(found, Enclosure(0.0, upper, -math.inf, math.log(upper), proven=False))
         return found
 
     def _enclosed_in_balls(self, epsilon: float, about: float) -> Enclosure:
