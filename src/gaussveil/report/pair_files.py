@@ -7,13 +7,14 @@ Matrices (mean_x, cov_x, mean_y, cov_y), the reduced form (variance_gap, mean_ga
 from __future__ import annotations
 
 import csv
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaussveil.errors import FormatError, ShapeError, SourceError
 from gaussveil.files import read_json
-from gaussveil.report.number_files import line_of_numbers
+from gaussveil.report.number_files import LYING_HEADER, line_of_numbers
 
 if TYPE_CHECKING:
     from gaussveil.spectrum import PrivacyLoss
@@ -87,9 +88,7 @@ def _read_npz(path: Path) -> Mapping[str, object]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except OSError:
-        raise
-    except Exception:  # whatever NumPy, zipfile, zlib or the parser of headers makes of a damaged file
+    except (*LYING_HEADER, AttributeError, zlib.error):
         raise FormatError(f"{path}: not an NPZ archive of plain arrays; write it with numpy.savez") from None
 
 
