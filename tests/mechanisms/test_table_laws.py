@@ -286,8 +286,8 @@ def test_a_count_says_what_it_counts() -> None:
         asked(Count(rows=True)).plan()
     with pytest.raises(ParameterError, match="rows_per_group must be 1 for Count"):
         asked(Count(rows=False), rows_per_group=3).plan()
+    three: Any = 3
     with pytest.raises(ParameterError, match="rows must be True"):
-        three: Any = 3
         Count(rows=three)
     assert "counts: units" in repr(asked(Count()).plan())
     many = pa.table({"home": ["x"] * 5 + ["y"], "zone": ["a"] * 6, "kw": [1.0] * 6})
