@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -32,7 +33,10 @@ class Access:
         self.asks_for_password = settings.password is not None
         self.cookie_name = f"gaussveil_{settings.port}"
         self.secure = settings.scheme == "https"
-        self.origins = frozenset(f"{settings.scheme}://{name}" for name in settings.names)
+        self.pages = settings.pages
+        self._page_hosts = frozenset(settings.page_hosts)
+        self._page_origins = frozenset(settings.origins(settings.page_hosts))
+        self._origins = frozenset(settings.origins(settings.hosts))
         self.session = self._derived("session")
         self.csrf = self._derived("csrf")
 
@@ -43,8 +47,14 @@ class Access:
         """Whether this is the token or the password."""
         return hmac.compare_digest(word.encode(), self._word.encode())
 
-    def knows(self, cookies: str) -> bool:
-        """Whether a Cookie header holds the session."""
+    def has_pages(self, host: str) -> bool:
+        """Whether a Host header names a host of pages; a session is given and taken there alone."""
+        return host.rpartition(":")[0] in self._page_hosts or host in self._page_hosts
+
+    def knows(self, cookies: str, host: str) -> bool:
+        """Whether a Cookie header holds the session, at a host of pages."""
+        if not self.has_pages(host):
+            return False
         try:
             found = SimpleCookie(cookies).get(self.cookie_name)
         except CookieError:
@@ -64,11 +74,12 @@ class Access:
     def is_ours(self, headers: Mapping[str, str], by_cookie: bool) -> bool:
         """Whether a request that changes something comes from our own pages.
 
-        A browser says where a request comes from; programs that send the token themselves need not.
+        A browser says where a request comes from; programs that send the token themselves need not. With a session it
+        must be a page of ours, at the host of pages.
         """
         origin = headers.get("origin")
         if origin is not None:
-            return origin in self.origins
+            return origin in (self._page_origins if by_cookie else self._origins)
         return not by_cookie or headers.get("sec-fetch-site") == "same-origin"
 
     def is_csrf(self, token: str) -> bool:
@@ -106,3 +117,14 @@ def guesser(scope: Mapping[str, Any]) -> str:
     except ValueError:
         return host
     return address.exploded[:19] if isinstance(address, IPv6Address) and not address.ipv4_mapped else host
+
+
+def spoken_wait(seconds: float) -> str:
+    """How long to wait, in words."""
+    whole = math.ceil(seconds)
+    return "one second" if whole == 1 else f"{whole} seconds"
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    """How long to wait, for programs."""
+    return {"retry-after": str(math.ceil(seconds))}

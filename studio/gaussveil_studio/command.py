@@ -89,7 +89,8 @@ def studio(
         )
         if json:
             token = None if password is not None else settings.token
-            print(json_format.dumps({"link": settings.link, "address": settings.address, "token": token}))
+            known = {"link": settings.link, "pages": settings.pages, "address": settings.address, "token": token}
+            print(json_format.dumps(known))
         else:
             print(f"gaussveil studio: {settings.link}")
         sys.stdout.flush()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from gaussveil_studio.access import guesser
+from gaussveil_studio.access import guesser, retry_after, spoken_wait
 from gaussveil_studio.account_pages import cards
 from gaussveil_studio.answers import REFUSALS, answered, html, wants_piece
 from gaussveil_studio.context import Context, Studio, books, describing, page
@@ -64,7 +64,7 @@ def home(request: Request, context: Context) -> Response:
 @router.get("/login", include_in_schema=False)
 async def login_page(context: Context) -> Response:
     """Ask for the password."""
-    return html("login.html", wrong=False) if context.access.asks_for_password else RedirectResponse("/", 303)
+    return html("login.html", wrong="") if context.access.asks_for_password else RedirectResponse("/", 303)
 
 
 @router.post("/login", include_in_schema=False)
@@ -73,14 +73,20 @@ async def login(request: Request, context: Context, password: Annotated[str, For
     if not context.access.asks_for_password:  # nothing to guess here, and nobody to be locked out by guessing
         return RedirectResponse("/", 303)
     who = guesser(request.scope)
-    if context.access.wait(who) > 0:
+    if (left := context.access.wait(who)) > 0:
         await anyio.sleep(0.2)
-        return html("login.html", 429, wrong=True)
+        return _turned_away(429, "It was tried too often from here", left)
     right = context.access.opens(password)
     context.access.note(right, who)
     if not right:
-        return html("login.html", 401, wrong=True)
+        return _turned_away(401, "That is not the password", context.access.wait(who))
     return RedirectResponse("/", 303, headers={"set-cookie": context.access.cookie})
+
+
+def _turned_away(status: int, words: str, left: float) -> Response:
+    reply = html("login.html", status, wrong=f"{words}: wait {spoken_wait(left)}." if left > 0 else f"{words}.")
+    reply.headers.update(retry_after(left) if left > 0 else {})
+    return reply
 
 
 @router.get("/api", include_in_schema=False)

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gaussveil_studio.access import Access, guesser
+from gaussveil_studio.access import Access, guesser, retry_after, spoken_wait
 from gaussveil_studio.answers import environment
 from gaussveil_studio.settings import Settings
 
@@ -105,15 +105,17 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > self._limit(path):
             return 413, "the request is too large", {}
-        by_cookie = self.access.knows(headers.get("cookie", ""))
+        by_cookie = self.access.knows(headers.get("cookie", ""), headers.get("host", ""))
         if not by_cookie and not path.startswith(OPEN_TO_ALL):
             who = guesser(scope)
-            if self.access.wait(who) > 0:
-                return 429, "the password was tried too often from here: wait a moment", {}
+            if (left := self.access.wait(who)) > 0:
+                return 429, f"the password was tried too often from here: wait {spoken_wait(left)}", retry_after(left)
             if not self.access.bears(headers.get("authorization", ""), who):
                 return self._stranger(scope, headers)
         if method in SAFE:
             return None
+        if path == "/login" and self.access.asks_for_password and not self.access.has_pages(headers.get("host", "")):
+            return 403, "pages have an address of their own: open the link that the studio printed", {}
         if not self.access.is_ours(headers, by_cookie):
             return 403, "the request does not come from this server's own pages", {}
         if by_cookie and path != "/login" and not self.access.is_csrf(headers.get("x-csrf-token", "")):
@@ -123,12 +125,18 @@ class Guard:
     def _stranger(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]]:
         path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         tokens = query.pop("token", [])
+        at_home = self.access.has_pages(headers.get("host", ""))
         if not self.access.asks_for_password and scope["method"] == "GET" and tokens and self.access.opens(tokens[0]):
+            if not at_home:  # whoever has the token may know where the pages are
+                query["token"] = tokens
             rest = urlencode(query, doseq=True)
             # Two slashes at the beginning would lead to another server.
             target = "/" + quote(path.lstrip("/")) + (f"?{rest}" if rest else "")
+            if not at_home:
+                return 303, "", {"location": self.access.pages + target}
             return 303, "", {"location": target, "set-cookie": self.access.cookie}
-        if self.access.asks_for_password and "text/html" in headers.get("accept", "") and scope["method"] == "GET":
+        may_log_in = at_home and self.access.asks_for_password
+        if may_log_in and "text/html" in headers.get("accept", "") and scope["method"] == "GET":
             return 303, "", {"location": "/login"}
         word = "password" if self.access.asks_for_password else "token: open the link that the studio printed"
         return 401, f"needs the {word}", {"www-authenticate": "Bearer"}

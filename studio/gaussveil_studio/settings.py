@@ -7,7 +7,7 @@ import ipaddress
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from gaussveil.errors import ParameterError, SourceError
 
 MEBIBYTE = 1 << 20
 SHORTEST_PASSWORD = 12
+RESOLVED = ("127.0.0.1", "::1", "localhost")  # where browsers look for every name that ends in .localhost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,7 @@ class Settings:
     tls_key: Path | None = None
     proxy: str | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    own_name: str = field(default_factory=lambda: f"studio-{secrets.token_hex(16)}.localhost", repr=False)
 
     def __post_init__(self) -> None:
         require_protection(self.host, self.password, self.tls_certificate, self.tls_key)
@@ -50,23 +52,37 @@ class Settings:
     def hosts(self) -> tuple[str, ...]:
         """Hosts by which we may be called; any other name is somebody else's idea."""
         plain = f"[{self.host}]" if ":" in self.host else self.host
-        return (*self.other_names, plain, *(["localhost"] if is_loopback(self.host) else []))
+        return (*self.other_names, plain, *(["localhost", self.own_name] if is_loopback(self.host) else []))
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The same with our port, as browsers say where a request comes from."""
+    def page_hosts(self) -> tuple[str, ...]:
+        """Hosts of pages, the only ones where a browser has a session.
+
+        Browsers send the cookies of a host to each of its ports, and on this machine other people may listen there. So
+        pages have a host of their own that nobody can guess, unless the owner has named one.
+        """
+        return self.other_names or ((self.own_name,) if is_loopback(self.host) else self.hosts)
+
+    def origins(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """Hosts with our port, as browsers say where a request comes from."""
         default = 80 if self.scheme == "http" else 443
-        return tuple(f"{name}:{self.port}" for name in self.hosts) + (self.hosts if self.port == default else ())
+        named = tuple(f"{name}:{self.port}" for name in hosts) + (tuple(hosts) if self.port == default else ())
+        return tuple(f"{self.scheme}://{name}" for name in named)
 
     @property
     def address(self) -> str:
-        """Where the studio is."""
-        return f"{self.scheme}://{self.names[0]}"
+        """Where programs find the studio."""
+        return self.origins(self.hosts)[0]
+
+    @property
+    def pages(self) -> str:
+        """Where browsers find its pages."""
+        return self.origins(self.page_hosts)[0]
 
     @property
     def link(self) -> str:
         """What the user opens: the token is in it, unless a password is asked for."""
-        return f"{self.address}/" if self.password is not None else f"{self.address}/?token={self.token}"
+        return f"{self.pages}/" if self.password is not None else f"{self.pages}/?token={self.token}"
 
 
 def is_loopback(host: str) -> bool:
@@ -88,6 +104,8 @@ def require_protection(host: str, password: str | None, certificate: Path | None
             f"--host {host} can be reached by others: give --password-file, --tls-cert and --tls-key, "
             "or stay on 127.0.0.1"
         )
+    if is_loopback(host) and host not in RESOLVED:
+        raise ParameterError(f"--host on this machine must be one of {', '.join(RESOLVED)}. Got {host}.")
     for file in (certificate, key):
         if file is not None and not file.is_file():
             raise SourceError(f"{file}: there is no such file")

@@ -54,6 +54,7 @@ class Running:
 
     folder: Path
     address: str
+    pages: str
     link: str
     token: str
     process: subprocess.Popen[str]
@@ -111,7 +112,7 @@ def started(folder: Path, *options: str) -> Iterator[Running]:
         )
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
-        running = Running(folder, said["address"], said["link"], said["token"], process)
+        running = Running(folder, said["address"], said["pages"], said["link"], said["token"], process)
         try:
             yield running
         finally:
@@ -196,13 +197,13 @@ def visit(visitor: Page, studio: Running) -> Iterator[Callable[..., Visit]]:
     def come(
         path: str = "/explore", at: Running = studio, width: int = 1280, height: int = 720, scheme: Any = "light"
     ) -> Visit:
-        ours.append(at.address)
+        ours.append(at.pages)
         visitor.set_viewport_size({"width": width, "height": height})
         visitor.emulate_media(color_scheme=scheme)
         port = at.address.rsplit(":", 1)[1]
         if not any(cookie["name"].endswith(port) for cookie in visitor.context.cookies()):
             visitor.goto(at.link)
-        visitor.goto(at.address + path)
+        visitor.goto(at.pages + path)
         return made
 
     visitor.on("console", hear)

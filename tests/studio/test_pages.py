@@ -180,7 +180,7 @@ def test_every_page_fits_a_phone_and_axe_finds_nothing_to_complain_of(visit: Com
     for place, path in enumerate(listed):
         page.set_viewport_size({"width": 360, "height": 740})
         page.emulate_media(color_scheme="dark")
-        page.goto(studio.address + path)
+        page.goto(studio.pages + path)
         page.wait_for_selector("h1")
         fits_a_phone_in_the_dark(page)
         page.set_viewport_size({"width": 1280, "height": 720})
@@ -202,7 +202,7 @@ def test_the_token_is_not_among_the_arguments_of_the_browser(browser: Browser, s
     assert (studio.folder / "home.ledger.studio" / "open.html").stat().st_mode & 0o077 == 0
     page = browser.new_page()  # that nobody has let in
     page.goto(address)
-    page.wait_for_url(studio.address + "/")
+    page.wait_for_url(studio.pages + "/")
     page.wait_for_selector("h1:has-text('Publish')")
     page.close()
 

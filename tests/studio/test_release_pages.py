@@ -43,10 +43,10 @@ def test_double_click_refresh_and_back_debit_once(visit: Come, studio: Running) 
     page.reload()
     page.wait_for_selector("h2:text('Released')")
     page.wait_for_selector(".chart[data-drawn]")
-    page.goto(studio.address + "/accounts")
+    page.goto(studio.pages + "/accounts")
     page.go_back()
     page.wait_for_selector("h2:text('Released')")
-    page.goto(f"{studio.address}/release/{key}?mechanism=vector")  # where the form was
+    page.goto(f"{studio.pages}/release/{key}?mechanism=vector")  # where the form was
     page.wait_for_selector("h2:text('Released')")
     assert page.locator("#release-button").count() == 0
     assert studio.entries(account) == [(key, "released")]

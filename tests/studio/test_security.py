@@ -30,17 +30,19 @@ CURVE = {"variance_ratio": [1.2], "mean_shift": [0.5], "points": 3}
 
 def cookies(studio: Running) -> tuple[dict[str, str], str]:
     """A session as a browser gets it, and the token against forged requests that its pages hold."""
-    session = requests.Session()
-    first = session.get(studio.link, allow_redirects=False, timeout=60)
+    session, home = requests.Session(), {"Host": studio.pages.removeprefix("http://")}
+    entered = f"{studio.address}/?token={studio.token}"
+    first = session.get(entered, headers=home, allow_redirects=False, timeout=60)
     assert (first.status_code, first.headers["location"]) == (303, "/")
     assert "HttpOnly; SameSite=Lax" in first.headers["set-cookie"]
-    page = session.get(studio.address + "/explore", timeout=60).text
+    page = session.get(studio.address + "/explore", headers=home, timeout=60).text
     return session.cookies.get_dict(), page.split('name="csrf-token" content="')[1].split('"')[0]
 
 
 def post(studio: Running, **headers: str) -> int:
     jar, csrf = cookies(studio)
-    sent = {"Origin": studio.address, "X-CSRF-Token": csrf, **headers}
+    home = studio.pages.removeprefix("http://")
+    sent = {"Host": home, "Origin": studio.pages, "X-CSRF-Token": csrf, **headers}
     sent = {name: value for name, value in sent.items() if value}
     return requests.post(studio.address + "/api/curve", json=CURVE, headers=sent, cookies=jar, timeout=60).status_code
 
@@ -64,9 +66,11 @@ def test_other_names_are_not_ours(studio: Running, host: str) -> None:
 def test_only_our_own_pages_change_anything(studio: Running) -> None:
     port = studio.address.rsplit(":", 1)[1]
     assert post(studio) == 200
-    assert post(studio, Origin=f"http://localhost:{port}") == 200
-    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{port}", "http://127.0.0.1:1"):
+    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{port}", "http://127.0.0.1:1", studio.address):
         assert post(studio, Origin=origin) == 403
+    # The session is taken at the host of pages alone, whatever the page.
+    for name in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        assert post(studio, Host=name, Origin=f"http://{name}") == 401
     assert post(studio, Origin="") == 403
     assert post(studio, **{"Origin": "", "Sec-Fetch-Site": "same-origin"}) == 200
     assert post(studio, **{"X-CSRF-Token": ""}) == 403
@@ -77,7 +81,14 @@ def test_only_our_own_pages_change_anything(studio: Running) -> None:
 
 def test_the_token_leaves_the_address_and_never_leads_elsewhere(studio: Running) -> None:
     for path in ("//evil.example/", "/\\evil.example", "/%0d%0aX-Evil: 1"):
-        answer = requests.get(f"{studio.address}{path}?token={studio.token}&a=1", timeout=60, allow_redirects=False)
+        entered, home = (
+            f"{studio.address}{path}?token={studio.token}&a=1",
+            {"Host": studio.pages.removeprefix("http://")},
+        )
+        lost = requests.get(entered, timeout=60, allow_redirects=False)  # at the address of programs
+        assert lost.headers["location"].startswith(f"{studio.pages}/")
+        assert "set-cookie" not in lost.headers
+        answer = requests.get(entered, headers=home, timeout=60, allow_redirects=False)
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/")
         assert not answer.headers["location"].startswith(("//", "/\\"))

@@ -97,10 +97,10 @@ def test_the_average_day_from_the_start_page_alone(visit: Come, studio: Running,
     (shown,) = re.findall(r"epsilon (\S+) exactly", page.inner_text("#reading"))
     assert float(shown) == pytest.approx(1.0, rel=1e-2)
     # Found again, by search and from Home.
-    page.goto(studio.address + "/releases?q=kw+day")
+    page.goto(studio.pages + "/releases?q=kw+day")
     page.click("a:has-text('Mean of kw by hour')")
     page.wait_for_selector("h2:text('Released')")
-    page.goto(studio.address + "/")
+    page.goto(studio.pages + "/")
     assert "more like the last" in page.inner_text(f"a.card:has-text('{account}')")
 
 
@@ -138,7 +138,7 @@ def test_a_table_with_a_column_for_each_home_needs_no_preparation(visit: Come, s
     (band,) = picture["bands"]
     inside = [low <= v <= high for low, v, high in zip(band["low"], kw.mean(axis=1), band["high"])]
     assert sum(inside) >= 18  # of 24 at 95 %: fewer have a chance of 3e-4
-    page.goto(studio.address + "/")
+    page.goto(studio.pages + "/")
     assert page.locator("#begun").is_hidden()
 
 
@@ -265,7 +265,7 @@ def test_nothing_that_was_typed_is_lost(visit: Come, studio: Running, day: str) 
     )
     studio.client.post("/api/releases", json=order)
     stopped = studio.client.post(f"/api/releases/{order['key']}/cancel").json()["state"]
-    page.goto(f"{studio.address}/release/{order['key']}")
+    page.goto(f"{studio.pages}/release/{order['key']}")
     page.click("a:text('Change and try again')" if stopped == "cancelled" else "a:text('Repeat')")
     page.wait_for_selector("#release-button:enabled")
     assert page.input_value("#field-high") == "4"
@@ -322,7 +322,7 @@ def test_errors_have_a_sentence_and_the_way_back(visit: Come, studio: Running) -
     assert page.locator("nav a").count() >= 6
     assert "HTTP" not in page.inner_text(".problem")
     stranger = page.context.browser.new_page()
-    reply = stranger.goto(studio.address + "/")
+    reply = stranger.goto(studio.pages + "/")
     assert reply is not None
     assert reply.status == 401
     assert "link that it printed" in stranger.inner_text("main")
@@ -434,7 +434,7 @@ def test_a_release_is_signed_and_compared_with_its_table(visit: Come, studio: Ru
     page.wait_for_selector("#signed dd:has-text('valid')")
     text = studio.client.get(f"/api/releases/{order['key']}/files/certificate.json").text
     assert verify(Certificate.from_json(text), load_public_key(studio.folder / "owner.key.pub")).private
-    page.goto(studio.address + "/diagnostics")
+    page.goto(studio.pages + "/diagnostics")
     page.select_option("#compare-key", order["key"])
     page.click("button:text('Compare')")
     page.wait_for_selector("#compared .chart[data-drawn]")
@@ -493,7 +493,7 @@ def test_a_phone_sees_the_chart_first(visit: Come, studio: Running) -> None:
     tops = "all => all.map(one => document.querySelector(one).getBoundingClientRect().top)"
     curve, slider = page.evaluate(tops, ["#curve", "#shift"])
     assert curve < slider
-    page.goto(studio.address + "/release")
+    page.goto(studio.pages + "/release")
     page.wait_for_selector("#slider")
     questions, preview, slider, button = page.evaluate(tops, ["#account", "#preview", "#slider", "#release-button"])
     assert questions < preview < slider < button
