@@ -48,8 +48,9 @@ from flint import acb, arb, ctx
 SECONDS = 4.0  # of processor time for one certificate
 LARGEST_FILE = 1 << 24
 LARGEST_TABLE = 1 << 28
-TABLES = (".csv", ".gz", ".json", ".npy", ".xlsx", ".parquet", ".arrow")
+TABLES = (".csv", ".gz", ".json", ".npy", ".npz", ".xlsx", ".parquet", ".arrow")
 NOTE = "certificate.json"
+CARRIED = "certificate"  # in a document of its own format
 DEPTH = 32
 LARGEST_COUNT = 2**53
 PATTERNS = 64  # orientations that are enclosed one by one; beyond them a bound over all serves
@@ -1478,6 +1479,10 @@ def tables_in(name: str, body: bytes) -> list[Table] | None:
             return json_tables(json.loads(body))
         if ending == ".npy":
             return [npy_table(body)]
+        if ending == ".npz":
+            return [npz_leaves(body)]
+        if ending == ".parquet":
+            return parquet_tables(body)
         return [sheet_table(body)] if ending == ".xlsx" else None
     except (ValueError, OSError, EOFError, LookupError, SyntaxError, zlib.error, struct.error, RecursionError):
         return []
@@ -1497,8 +1502,13 @@ def csv_tables(body: str) -> list[Table]:
 
 
 def json_tables(content: Any) -> list[Table]:
-    """Records, columns or rows; and whatever it is, as places and what stands there."""
+    """Records, columns or rows; and whatever it is, as places and what stands there.
+
+    A document that carries its own certificate, as a mixture does, is all the rest of it.
+    """
     found: list[Table] = []
+    if isinstance(content, dict):
+        content = {name: part for name, part in content.items() if name != CARRIED}
     if isinstance(content, list) and content and all(isinstance(row, dict) for row in content):
         names = list(content[0])
         if all(list(row) == names for row in content):
@@ -1526,6 +1536,13 @@ def leaves(content: Any, place: str) -> Table:
 
 def npy_table(body: bytes) -> Table:
     """The rows of an .npy file of numbers."""
+    cells, shape = npy_cells(body)
+    width = len(cells) // shape[0] if len(shape) > 1 and shape[0] else 1
+    return [cells[place : place + width] for place in range(0, len(cells), width)]
+
+
+def npy_cells(body: bytes) -> tuple[list[Any], tuple[int, ...]]:
+    """The cells of an .npy file, numbers or texts, in the order of its rows, and its shape."""
     if body[:6] != b"\x93NUMPY":
         raise ValueError
     wide = body[6] > 1
@@ -1533,14 +1550,50 @@ def npy_table(body: bytes) -> Table:
     (length,) = struct.unpack_from("<I" if wide else "<H", body, 8)
     header = ast.literal_eval(body[start : start + length].decode("latin-1"))
     kinds = {"f8": "d", "f4": "f", "i8": "q", "i4": "i", "u8": "Q", "u4": "I", "b1": "?"}
-    order, kind = header["descr"][0], kinds[header["descr"][1:]]
-    shape = header["shape"]
+    order, code, shape = header["descr"][0], header["descr"][1:], header["shape"]
     if header["fortran_order"] and len(shape) > 1:
         raise ValueError
-    count = math.prod(shape)
-    numbers = struct.unpack_from(f"{'>' if order == '>' else '<'}{count}{kind}", body, start + length)
-    width = count // shape[0] if len(shape) > 1 and shape[0] else 1
-    return [list(numbers[place : place + width]) for place in range(0, count, width)]
+    count, endian = math.prod(shape), ">" if order == ">" else "<"
+    if code[0] == "U":
+        size = 4 * int(code[1:])
+        coding = "utf-32-be" if endian == ">" else "utf-32-le"
+        first = start + length
+        texts = (body[place : place + size] for place in range(first, first + count * size, size))
+        return [text.decode(coding).rstrip("\0") for text in texts], shape
+    return list(struct.unpack_from(f"{endian}{count}{kinds[code]}", body, start + length)), shape
+
+
+def npz_leaves(body: bytes) -> Table:
+    """The arrays of an .npz file by name, as places and what stands there."""
+    document: dict[str, Any] = {}
+    with zipfile.ZipFile(io.BytesIO(body)) as parcel:
+        if any(one.file_size > LARGEST_TABLE for one in parcel.infolist()):
+            raise ValueError
+        for name in parcel.namelist():
+            cells, shape = npy_cells(parcel.read(name))
+            document[name.removesuffix(".npy")] = nested(cells, shape)
+    return [["place", "value"], *leaves(document, "")]
+
+
+def nested(cells: list[Any], shape: tuple[int, ...]) -> Any:
+    """Cells as lists of lists of a shape."""
+    if not shape:
+        return cells[0]
+    step = len(cells) // shape[0] if shape[0] else 0
+    return [nested(cells[place * step : (place + 1) * step], shape[1:]) for place in range(shape[0])]
+
+
+def parquet_tables(body: bytes) -> list[Table] | None:
+    """The rows of a Parquet file where pyarrow happens to be installed; this program does without it."""
+    try:
+        from pyarrow import ArrowException, BufferReader, parquet
+    except ImportError:
+        return None
+    try:
+        table = parquet.read_table(BufferReader(body))
+    except ArrowException:
+        return []
+    return [[list(table.column_names), *(list(row) for row in zip(*(column.to_pylist() for column in table.columns)))]]
 
 
 SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -1607,6 +1660,9 @@ def sheet_cell(cell: ElementTree.Element, shared: list[str], days: set[int]) -> 
     return moment.isoformat()
 
 
+ALSO = ": Parquet needs pyarrow beside it; CSV has the same digest"
+
+
 def check_numbers(record: dict[str, Any], tables: dict[str, bytes]) -> tuple[str, list[str], list[str]]:
     """What was checked, what is false and what is open, in words."""
     if record["version"] < 3:
@@ -1615,7 +1671,7 @@ def check_numbers(record: dict[str, Any], tables: dict[str, bytes]) -> tuple[str
     for name, body in tables.items():
         found = tables_in(name, body)
         if found is None:
-            unread.append(f"{name} is of a format that this program does not read: CSV has the same digest")
+            unread.append(f"{name} is of a format that this program does not read{ALSO}")
             continue
         words = [difference(record["values"], rows) for rows in found] or ["it holds no table"]
         if None not in words:
@@ -1697,7 +1753,21 @@ def subject(file: Path, note: Path | None) -> tuple[bytes, dict[str, bytes], lis
         note, table = file, file.with_name(file.name.removesuffix(f".{NOTE}"))
         table = table if table != file and table.suffix.lower() in TABLES and table.is_file() else None
     with note.open("rb") as stream:
-        return stream.read(LARGEST_FILE + 1), {} if table is None else {table.name: table.read_bytes()}, []
+        body = stream.read(LARGEST_TABLE + 1)
+    carried = carried_certificate(body) if note == file else None
+    if carried is not None:
+        return carried, {file.name: body}, []
+    return body, {} if table is None else {table.name: table.read_bytes()}, []
+
+
+def carried_certificate(body: bytes) -> bytes | None:
+    """The certificate inside a document of released numbers, as a mixture is; None where the file is something else."""
+    try:
+        content = json.loads(body, object_pairs_hook=_object)
+    except (ValueError, RecursionError, NoCertificate):
+        return None
+    held = content.get(CARRIED) if isinstance(content, dict) else None
+    return json.dumps(held).encode() if isinstance(held, dict) else None
 
 
 def main(words: list[str] | None = None) -> int:

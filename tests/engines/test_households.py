@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gaussveil.accounting import Account, Adjacency, Ledger, Release, verify
+from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.engines import open, release_households
 from gaussveil.engines.households import ReleaseStore, release_id
 from gaussveil.errors import AssumptionError, BudgetExceededError, ParameterError, SourceError
@@ -82,6 +83,7 @@ def test_each_household_pays_once_and_a_second_run_gives_the_same_bytes(
     assert [home for home, _ in first] == HOMES
     assert all(verify(release.certificate).private for _, release in first)
     assert [release.certificate.account for _, release in first] == [f"home {home}" for home in HOMES]
+    assert [release.certificate.values for _, release in first] == [digest_of(release.value) for _, release in first]
     assert len({float(release.value[0]) for _, release in first}) == 4
     again = run("mean of June")
     assert [release.value.tobytes() for _, release in again] == [release.value.tobytes() for _, release in first]

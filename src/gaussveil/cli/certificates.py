@@ -79,7 +79,14 @@ class _Subject:
 def _subject(file: Path, note: Path | None) -> _Subject:
     """A table with its certificate, a certificate with its table, a package, or certificates alone."""
     from gaussveil.accounting import Certificate
-    from gaussveil.report.released import ENDINGS, certificate_near, readings, table_near, unpacked
+    from gaussveil.report.released import (
+        ENDINGS,
+        carries_certificate,
+        certificate_near,
+        readings,
+        table_near,
+        unpacked,
+    )
 
     if not file.is_file():
         raise SourceError(f"{file}: is no file")
@@ -92,7 +99,7 @@ def _subject(file: Path, note: Path | None) -> _Subject:
         note = certificate_near(file)
     if note is not None:
         return _Subject(str(note), _held(note), {file.name: readings(file.name, file.read_bytes())}, [])
-    held, table = _held(file), table_near(file)
+    held, table = _held(file), file if carries_certificate(file) else table_near(file)
     tables_near = {} if table is None else {table.name: readings(table.name, table.read_bytes())}
     return _Subject(str(file), held, tables_near if "" in held else {}, [])
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gaussveil.accounting import Account, Certificate, CertificateDraft, Release, transaction
+from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.errors import AssumptionError, FormatError, ParameterError, SourceError
 from gaussveil.statistics.source import Source
 
@@ -127,7 +128,7 @@ def _released(
     # Repeatable: whatever is drawn twice, the store gives the value that came first.
     with transaction(account, certificate.charge, draft, release_id=identifier, repeatable=True, value=value) as debit:
         kept = debit.draw(lambda: _array(value))
-    return Release(kept, debit.certificate)
+    return Release(kept, debit.certificate.of_values(digest_of(kept)))
 
 
 def _account_of(account: Account | None, household: Any) -> Account | None:

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from gaussveil import checks
 from gaussveil.accounting import Certificate, PrivateDiagnostics, Release
+from gaussveil.accounting.certificates.values import digest_of
 from gaussveil.containers import library_of
 from gaussveil.errors import AssumptionError, ParameterError, PrivacyError, ShapeError
 from gaussveil.mechanisms.class_label import ClassLabelNoise
@@ -345,9 +346,9 @@ class PrivateForecaster(Mechanism):
             raise
 
     def _released(self, window: _Window, log_kw: Floats, certificate: Certificate) -> Release[PrivateForecast]:
-        self.certificate_ = certificate
-        value = window.scale.forecast(log_kw, window.times, self.coverage)
-        return Release(dataclasses.replace(value, frame_library=self._library), certificate)
+        forecast = window.scale.forecast(log_kw, window.times, self.coverage)
+        self.certificate_ = certificate.of_values(digest_of(forecast.columns()))
+        return Release(dataclasses.replace(forecast, frame_library=self._library), self.certificate_)
 
     def check(self) -> None:
         """Refuse settings that no readings could fit; `fit` begins with it."""

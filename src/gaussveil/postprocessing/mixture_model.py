@@ -145,6 +145,10 @@ class MixtureModel:
             "log": self.log,
         }
 
+    def released_document(self) -> dict[str, object]:
+        """All that the model file holds beside the certificate, which carries the digest of it."""
+        return {name: value for name, value in self.to_dict().items() if name != "certificate"}
+
     def to_json(self) -> str:
         """The model file's text."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"

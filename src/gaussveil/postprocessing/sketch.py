@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gaussveil import checks
 from gaussveil.containers import frame
@@ -77,18 +78,25 @@ class Sketch:
     rate: float = 1.0
     frame_library: str = ""
 
+    def released_document(self) -> dict[str, object]:
+        """The sketch as lists, numbers and names: what its certificate carries the digest of."""
+        return {name: array.tolist() for name, array in self._arrays().items()}
+
     def to_bytes(self) -> bytes:
         """The sketch as the contents of an .npz file, for `from_file`."""
         buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            matrix=self.matrix,
-            ridge=self.ridge,
-            row_norm=self.row_norm,
-            rate=self.rate,
-            columns=np.array(self.columns, dtype=np.str_),
-        )
+        np.savez(buffer, **self._arrays())
         return buffer.getvalue()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """What an .npz file of the sketch holds, by name."""
+        return {
+            "matrix": self.matrix,
+            "ridge": np.array(self.ridge),
+            "row_norm": np.array(self.row_norm),
+            "rate": np.array(self.rate),
+            "columns": np.array(self.columns, dtype=np.str_),
+        }
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Sketch:

@@ -15,12 +15,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gaussveil.accounting import Certificate
-from gaussveil.accounting.certificates.values import Cells, ValuesDigest, cells_of
+from gaussveil.accounting.certificates.values import Cells, ValuesDigest, cells_of, document_cells
 from gaussveil.errors import FormatError, GaussveilError, MissingDependencyError
 
-ENDINGS = (".csv", ".gz", ".parquet", ".json", ".xlsx", ".npy", ".arrow")
+ENDINGS = (".csv", ".gz", ".parquet", ".json", ".xlsx", ".npy", ".npz", ".arrow")
 NOTE = "certificate.json"
+CARRIED = "certificate"  # in a document of its own format
 LARGEST_NOTE = 1 << 26
 LARGEST = 1 << 28  # bytes of a file in a package, unpacked
 SEPARATORS = (",", ";", "\t", "|")
@@ -36,11 +39,14 @@ def readings(name: str, content: bytes) -> list[Cells]:
             return list(_of_csv(content.decode("utf-8-sig")))
         if ending == ".json":
             return list(_of_json(json.loads(content)))
+        if ending == ".npz":
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                return [document_cells({name: stored[name].tolist() for name in stored.files})]
         if ending in (".parquet", ".arrow", ".npy"):
             found = cells_of(_binary(ending, content))
             return [] if found is None else [found]
         return list(_of_rows(_sheet(content))) if ending == ".xlsx" else []
-    except (ValueError, OSError, EOFError, zlib.error, RecursionError, csv.Error) as error:
+    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile, RecursionError, csv.Error) as error:
         raise FormatError(f"{name}: cannot be read as a table ({type(error).__name__})") from None
 
 
@@ -67,6 +73,12 @@ def certificate_near(path: Path) -> Path:
         told = f"{own.name} is not there" if not near else f"{len(near)} could be meant"
         raise FormatError(f"{path}: is a table whose certificate is not beside it ({told}); name it by --certificate")
     return near[0]
+
+
+def carries_certificate(path: Path) -> bool:
+    """Whether a readable document holds released numbers and their certificate in one."""
+    content = json.loads(path.read_bytes())
+    return isinstance(content, dict) and isinstance(content.get(CARRIED), dict)
 
 
 def table_near(certificate: Path) -> Path | None:
@@ -131,32 +143,22 @@ def _is_number(cell: Any) -> bool:
 
 
 def _of_json(content: Any) -> Iterator[Cells]:
-    """Records, columns or rows; and whatever it is, as places and what stands there."""
+    """Records, columns or rows; and whatever it is, as places and what stands there.
+
+    A document that carries its own certificate, as a mixture does, is all the rest of it.
+    """
     if isinstance(content, Mapping):
+        content = {name: part for name, part in content.items() if name != CARRIED}
         columns = {name: list(one.values()) if isinstance(one, Mapping) else one for name, one in content.items()}
         table = cells_of(columns) if all(isinstance(one, list) for one in columns.values()) else None
     else:
         table = cells_of(content)
     if table is not None:
         yield table
-    places = list(_leaves(content, ""))
-    yield Cells([[place for place, _ in places], [value for _, value in places]], ("place", "value"))
-
-
-def _leaves(content: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Every number and text of a document with the way to it."""
-    if not isinstance(content, Mapping | list):
-        yield place or "/", content
-    elif not content:
-        yield place or "/", json.dumps(content)
-    else:
-        items: Any = content.items() if isinstance(content, Mapping) else enumerate(content)
-        for name, value in items:
-            yield from _leaves(value, f"{place}/{json.dumps(name) if isinstance(name, str) else name}")
+    yield document_cells(content)
 
 
 def _binary(ending: str, content: bytes) -> Any:
-    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from gaussveil.errors import FormatError
 
 FORM = 1
 BITS = 44
+LARGEST_DOCUMENT = 1 << 19  # numbers: ten classes of a mixture in 200 columns, some seconds
 DIFFERENT = "the numbers are not those that the certificate was issued for: {}"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?(?:\s*(Z|[+-]\d\d:?\d\d))?)?")
@@ -139,7 +141,10 @@ def rounded(value: Any) -> Any:
 
 
 def cells_of(value: Any) -> Cells | None:
-    """The cells of an array, list, frame, mapping of columns or list of records; None of anything else."""
+    """The cells of an array, list, frame, mapping of columns or list of records; None of anything else.
+
+    A released object of another kind has a `released_document`: its numbers and names as mappings and lists.
+    """
     library, name = _kind(value)
     if (library, name) == ("pandas", "Series"):
         numbered = type(value.index).__name__ == "RangeIndex"
@@ -165,7 +170,45 @@ def cells_of(value: Any) -> Cells | None:
         return Cells([[row[name] for row in value] for name in value[0]], names) if alike else None
     if isinstance(value, list | np.ndarray | int | float) and not isinstance(value, bool):
         return _of_array(value)
-    return None
+    released_document = getattr(value, "released_document", None)
+    if released_document is None:
+        return None
+    document = released_document()
+    return document_cells(document) if _count(document) <= LARGEST_DOCUMENT else None
+
+
+def document_cells(document: Any) -> Cells:
+    """Every number and text of a document of mappings and lists, with the way to it: models, sketches, settings."""
+    places: list[str] = []
+    values: list[Any] = []
+    _walk(document, "", places, values)
+    return Cells([places, values], ("place", "value"))
+
+
+def _count(document: Any) -> int:
+    """Number of numbers and texts in a document."""
+    if not isinstance(document, dict | list) or not document:
+        return 1
+    parts = document.values() if isinstance(document, dict) else document
+    if all(type(part) is float for part in parts):
+        return len(document)
+    return sum(map(_count, parts))
+
+
+def _walk(document: Any, place: str, places: list[str], values: list[Any]) -> None:
+    """Append every number and text of a document and the way to it."""
+    if isinstance(document, dict | list) and document:
+        items: Any = document.items() if isinstance(document, dict) else enumerate(document)
+        for name, part in items:
+            below = f"{place}/{json.dumps(name)}" if isinstance(name, str) else f"{place}/{name}"
+            if type(part) is float:
+                places.append(below)
+                values.append(part)
+            else:
+                _walk(part, below, places, values)
+    else:
+        places.append(place or "/")
+        values.append(json.dumps(document) if isinstance(document, dict | list) else document)
 
 
 def _of_array(value: Any) -> Cells | None:
@@ -180,7 +223,7 @@ def _of_array(value: Any) -> Cells | None:
 
 
 def digest_of(value: Any) -> ValuesDigest | None:
-    """The digest of a released value; None where it is no table of numbers and texts."""
+    """The digest of a released value; None where it is no table or document of numbers and texts."""
     cells = cells_of(value)
     return None if cells is None else ValuesDigest.of(cells)
 
@@ -203,6 +246,8 @@ def cell_text(value: Any) -> str:
 def _word(text: str) -> str:
     """A text that reads as a number, a time, a truth value or nothing is that, whoever wrote it."""
     text = unicodedata.normalize("NFC", text.strip())
+    if text.startswith("/"):  # nothing of what follows begins so, but every place in a document
+        return text
     lowered = text.lower()
     if lowered in _MISSING:
         return ""
@@ -251,13 +296,10 @@ def _sha256(cells: Cells) -> str:
 
 
 def _column_texts(column: list[Any]) -> list[str]:
-    """`cell_text` of each cell; of many floats at once."""
-    if not all(type(cell) is float for cell in column):
-        return [cell_text(cell) for cell in column]
-    numbers = np.array(column, dtype=np.float64)
-    if not np.all(np.isfinite(numbers)):
-        return [cell_text(cell) for cell in column]
-    return [number.hex() for number in _nearest(numbers).tolist()]
+    """`cell_text` of each cell; of all finite floats at once."""
+    finite = [type(cell) is float and math.isfinite(cell) for cell in column]
+    nearest = iter(_nearest(np.array([cell for cell, known in zip(column, finite) if known], np.float64)).tolist())
+    return [next(nearest).hex() if known else cell_text(cell) for cell, known in zip(column, finite)]
 
 
 def _unnumbered(cells: Cells, wanted: int) -> Cells:

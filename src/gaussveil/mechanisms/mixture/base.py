@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -45,16 +45,21 @@ class MixtureEstimator(Mechanism, ClassifierMixin, DensityMixin, BaseEstimator):
         Every refusal comes before the debit and depends on public knowledge only: types, columns, parameters.
         """
         records = self._records(X, y)
-        release = self._publish(*self._design(records))
         label = records.label if isinstance(y, str) else getattr(y, "name", None)
-        self.model_ = MixtureModel(
-            *release.value,
-            records.classes,
-            records.columns,
-            release.certificate,
-            label=str(label or "class"),
-            log=getattr(self, "log", None),
-        )
+        plan, draw = self._design(records)
+
+        def draw_model() -> MixtureModel:
+            return MixtureModel(
+                *draw(),
+                records.classes,
+                records.columns,
+                label=str(label or "class"),
+                log=getattr(self, "log", None),
+            )
+
+        release = self._publish(plan, draw_model)
+        self.model_ = replace(release.value, certificate=release.certificate)
+        self.certificate_ = release.certificate
         self.weights_, self.means_, self.covariances_ = self.model_.weights, self.model_.means, self.model_.covariances
         self.classes_ = np.array(records.classes)
         self.n_features_in_ = len(records.columns)
