@@ -445,14 +445,14 @@ def test_profiles_find_the_mean_curve_and_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 6])
-def test_bounds_of_300_homes_are_learnt_beside_a_count(groups: int) -> None:
+def test_bounds_of_300_homes_are_learnt_beside_a_count(groups: int, full: bool) -> None:
     """Half of such requests answered hundreds of kW, plus or minus as many: the bounds got too little to be learnt."""
     rng = np.random.default_rng(3)
     kw = np.exp(rng.normal(-0.5, 0.6, (300, 1))) * rng.gamma(2.0, 0.5, (300, groups))
     places = np.tile(np.arange(groups), 300)
     table = pa.table({"home": np.repeat(np.arange(300), groups), "place": places, "kw": kw.ravel()})
     by = {"place": range(groups)} if groups > 1 else None
-    for seed in range(20):
+    for seed in range(20 if full else 8):
         answers = [Count(), Mean("kw", bounds="auto")]
         found = request(by=by, answers=answers, generator=SeededGenerator(seed)).release(table).value
         assert np.abs(np.asarray(found["mean_kw"]) - kw.mean(axis=0)).max() < 1
@@ -472,13 +472,13 @@ def test_of_a_few_homes_no_octave_is_believed() -> None:
     """Six homes drown in the noise of every search: an octave taken at its word stated a deviation of 3e-5."""
     table = readings(6)
     truth, held = table.groupby("zone").kw.mean().to_numpy(), np.zeros(2, dtype=int)
-    for seed in range(1, 21):  # at 0 a false octave of 3.8 deviations is believed; its band holds
+    for seed in range(12):  # at 0 an octave stands out by 3.8 deviations of the noise
         answers = [Mean("kw", between=(0, 8), bounds="auto"), Variance("kw", between=(0, 8), bounds="auto")]
         found = request(answers=answers, generator=SeededGenerator(seed)).release(table).value
         assert (found["mean_kw_sd"] > 1).all()
         held += (found["mean_kw_low"] <= truth).to_numpy() & (truth <= found["mean_kw_high"]).to_numpy()
         assert (found["variance_kw_sd"] > 1).all()
-    assert (held >= 17).all()
+    assert (held >= 10).all()
 
 
 def test_ranges_of_variances_and_quantiles_are_learnt() -> None:

@@ -56,6 +56,18 @@ def test_what_stands_far_out_is_not_clipped_and_of_few_units_nothing_is_believed
     assert radii()[-1] == 2.0 ** OCTAVES[-1]
 
 
+def test_what_stands_out_is_lost_too_where_a_radius_leaves_it_outside() -> None:
+    """Numbers that somebody wrote for missing ones: of the whole vectors, and of their differences on one side."""
+    rng = np.random.default_rng(7)
+    usual, odd = np.exp(rng.normal(0, 0.5, 3000)), np.full(300, 90.0)
+    whole = NormLaw(histogram(np.append(usual, odd), 1), NOISE)
+    below, above = NormLaw(histogram(odd, 2), NOISE), NormLaw(histogram(usual, 3), NOISE)
+    radius, _ = Clipping(20.0, 1.0, 0.35, 1e6, whole, 0.5).best([below, above])
+    assert 90 <= radius <= 256
+    (lost,) = Clipping(20.0, 1.0, 0.35, 1e6).given([whole], 10.0)
+    assert abs(lost.expected - 300 * 80.0) < 2 * lost.deviation < 300 * 80.0
+
+
 def incomes() -> tuple[pd.DataFrame, dict[str, Any], str]:
     rng = np.random.default_rng(11)
     region = rng.integers(0, 4, 8000)

@@ -34,6 +34,7 @@ from gaussveil import (
 )
 from gaussveil.errors import ParameterError, SchemaError
 from gaussveil.mechanisms.table import laplace
+from gaussveil.mechanisms.table.estimates import Estimates
 from gaussveil.mechanisms.table.laws import draws_of
 from gaussveil.noise import SeededGenerator
 from gaussveil.spectrum.profiles import DiscreteLaplace
@@ -178,8 +179,13 @@ def exact_steps(noise: laplace.LaplaceNoise, rows: list[Any]) -> dict[str, list[
 
 def test_answers_are_right_their_noise_is_as_stated_and_bands_hold() -> None:
     table = people()
-    made = [asked(EVERYTHING, law="laplace", totals=True, generator=SeededGenerator(seed)) for seed in range(100)]
-    draws = [one.release(table).value.to_pandas() for one in made]
+    noise = asked(EVERYTHING, law="laplace", totals=True).plan().noise
+    made = draws_of(noise, as_source(table), SeededGenerator(1))
+    made.prepare()
+    draws = []
+    for _ in range(100):
+        made.spent, made.draws = 0.0, 0
+        draws.append(Estimates(noise, made.rows(), total=True).columns())
     frame = table.to_pandas()
     groups = [frame[frame.zone == zone] for zone in ZONES] + [frame]
     truth = {
@@ -192,9 +198,9 @@ def test_answers_are_right_their_noise_is_as_stated_and_bands_hold() -> None:
         "histogram_kw [1, 2)": [((one.kw >= 1) & (one.kw < 2)).sum() for one in groups],
     }
     for name, exact in truth.items():
-        errors = np.array([one[name] - exact for one in draws])
-        stated = np.array([one[f"{name}_sd"] for one in draws]).mean(axis=0)
-        held = np.array([(one[f"{name}_low"] <= exact) & (exact <= one[f"{name}_high"]) for one in draws])
+        errors = np.array([one[name].value - exact for one in draws])
+        stated = np.array([one[name].deviation for one in draws]).mean(axis=0)
+        held = np.array([(one[name].low <= exact) & (exact <= one[name].high) for one in draws])
         assert np.all(np.abs(errors.mean(axis=0)) < 5 * stated / math.sqrt(len(draws))), name
         assert errors.std(axis=0) == pytest.approx(stated, rel=0.3), name
         assert 0.93 <= held.mean() <= 0.99, (name, held.mean())

@@ -105,9 +105,10 @@ class ProfileDraws:
         losses = {name: share * squared_loss for name, share in self.shares.items()}
         noise = place_noise(layout, self.rows, losses["units"])
         places = self._places(noise, losses["units"])
-        units = float(places.sum()) / self.rows
+        visits = max(float(places.sum()) / self.rows, 0.0)
         spread = math.sqrt(layout.places * noise.own + layout.places**2 * noise.shared) / self.rows
-        self.units = max(units, 0.0), math.hypot(spread, ELSEWHERE * units)
+        fewest = visits / layout.places_touched  # each at all the places that a unit can be at
+        self.units = (visits + fewest) / 2, math.hypot(spread, ELSEWHERE * visits + (visits - fewest) / 2)
         counts, moment = np.repeat(places[:, None], layout.moments, axis=1), 0.0
         if "presence" in losses:
             presence = self._sums("presence", losses, None)
@@ -160,7 +161,9 @@ class ProfileDraws:
         histogram = self.draws.noisy(noise_design(deviation, exact.shape, 1 + curves.signed), exact)
         if name == "presence":
             return min(farthest_seen(histogram, deviation), math.sqrt(self.layout.touched)), []
-        units = self.units if not curves.signed and self.layout.places_touched == 1 else (0.0, math.inf)
+        units = self.units
+        if curves.signed:  # each side has any part of them
+            units = units[0] / 2, math.hypot(units[0] / 2, units[1])
         laws = [NormLaw(one, deviation, units) for one in histogram.reshape(1 + curves.signed, -1)]
         numbers = curves.size[1] - self.layout.functions * (name == "rest")
         clipping = Clipping(math.sqrt(numbers / losses[name]), ALIGNED[name], UNKNOWN[name], 2 * self.longest)

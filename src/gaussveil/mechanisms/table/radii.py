@@ -59,14 +59,19 @@ class NormLaw:
         kept = np.flatnonzero(found > -LIKELY)
         return kept, np.exp(found[kept]), match[kept] / weight[kept]
 
-    @property
-    def farthest(self) -> float:
-        """The end of the last octave that holds far more than any law close to the histogram puts there; or 0."""
+    @cached_property
+    def _lumps(self) -> tuple[Floats, Floats]:
+        """Ends of the octaves that hold far more than the likeliest law puts there, and how much more."""
         kept, weights, many = self._weights
         best = int(np.argmax(weights))
         left = self.histogram - many[best] * _shapes()[0][:, kept[best]]
         lumps = np.flatnonzero(left > np.maximum(LUMP * self.noise, self.histogram / 2))
-        return float(2.0 ** OCTAVES[lumps[-1]]) if len(lumps) else 0.0
+        return np.asarray(2.0 ** OCTAVES[lumps]), left[lumps]
+
+    @property
+    def farthest(self) -> float:
+        """The end of the last octave that holds far more than any law close to the histogram puts there; or 0."""
+        return float(np.max(self._lumps[0], initial=0.0))
 
     @property
     def doubt(self) -> float:
@@ -77,17 +82,23 @@ class NormLaw:
         chances = np.cumsum(weights[rising])
         return float(2.0 ** (middles[rising][np.searchsorted(chances, (1 - DOUBT) * chances[-1])] - 1))
 
-    def lost(self) -> tuple[Floats, Floats]:
-        """At every radius of `radii()`: the length expected to be lost, and what must be reckoned with."""
+    def lost(self, places: Integers) -> tuple[Floats, Floats]:
+        """At these radii, by their places in `radii()`: the length expected to be lost, and what must be reckoned with.
+
+        Weighted quantiles over all laws that are allowed, which takes a sort for every radius. What stands out of the
+        laws is lost beside them: from the middle of its octave, and from its end.
+        """
         kept, weights, many = self._weights
-        beyond = many[:, None] * _beyond()[kept]
-        order = np.argsort(beyond, axis=0)
-        rising = np.cumsum(weights[order], axis=0) / weights.sum()
+        beyond = many * _beyond()[places[:, None], kept]
+        order = np.argsort(beyond, axis=1)
+        rising = np.cumsum(weights[order], axis=1) / weights.sum()
         found = []
         for level in LEVELS:
-            place = np.minimum(np.sum(rising < level, axis=0), len(kept) - 1)
-            found.append(np.take_along_axis(beyond, np.take_along_axis(order, place[None], axis=0), axis=0)[0])
-        return found[0], found[1]
+            law = np.minimum(np.sum(rising < level, axis=1), len(kept) - 1)
+            found.append(np.take_along_axis(beyond, np.take_along_axis(order, law[:, None], axis=1), axis=1)[:, 0])
+        ends, counts = self._lumps
+        out = [np.maximum(ends * place - radii()[places, None], 0.0) @ counts for place in (math.sqrt(0.5), 1.0)]
+        return found[0] + out[0], found[1] + out[1]
 
 
 @dataclass(frozen=True)
@@ -112,32 +123,37 @@ class Clipping:
 
         The radius is the longest vector's where that is no worse: then nothing is lost.
         """
-        expected, spread = self._lost(laws)
-        error = (self.noise_per_radius * radii()) ** 2 + np.sum(spread**2, axis=0)
         doubt = max(one.doubt for one in laws)
         if self.whole is not None:
-            doubt = min(doubt, self.whole.doubt + self.apart)
+            doubt = min(doubt, max(self.whole.doubt, self.whole.farthest) + self.apart)
         least = max(doubt, *(one.farthest for one in laws))
-        place = int(np.argmin(np.where(radii() >= min(least, radii()[-1]), error, math.inf)))
-        return min(float(radii()[place]), self.most), self._at(expected, spread, place)
+        allowed = np.flatnonzero(radii() >= min(least, radii()[-1]))
+        expected, spread = self._lost(laws, allowed)
+        error = (self.noise_per_radius * radii()[allowed]) ** 2 + np.sum(spread**2, axis=0)
+        best = int(np.argmin(error))
+        place = int(allowed[best])
+        return min(float(radii()[place]), self.most), self._told(place, expected[:, best], spread[:, best])
 
     def given(self, laws: list[NormLaw], radius: float) -> list[Lost]:
         """The same of a radius that was stated."""
-        return self._at(*self._lost(laws), max(int(np.searchsorted(radii(), radius, side="right")) - 1, 0))
+        place = max(int(np.searchsorted(radii(), radius, side="right")) - 1, 0)
+        expected, spread = self._lost(laws, np.array([place]))
+        return self._told(place, expected[:, 0], spread[:, 0])
 
-    def _lost(self, laws: list[NormLaw]) -> tuple[Floats, Floats]:
-        lost = np.array([one.lost() for one in laws])
+    def _lost(self, laws: list[NormLaw], places: Integers) -> tuple[Floats, Floats]:
+        """Of each law (rows) at these radii (columns): what is expected to be lost, and its deviation."""
+        lost = np.array([one.lost(places) for one in laws])
         if self.whole is not None:  # by the triangle's inequality no more than the whole vectors lose that much sooner
-            sooner = np.searchsorted(radii(), radii() - self.apart, side="right") - 1
-            lost = np.minimum(lost, np.array(self.whole.lost())[:, np.maximum(sooner, 0)])
+            sooner = np.searchsorted(radii(), radii()[places] - self.apart, side="right") - 1
+            lost = np.minimum(lost, np.array(self.whole.lost(np.maximum(sooner, 0))))
         expected = self.aligned * lost[:, 0]
         spread = self.aligned * np.maximum(lost[:, 1] - lost[:, 0], 0.0) / NORMAL
         return expected, np.sqrt(spread**2 + (self.unknown * expected) ** 2)
 
-    def _at(self, expected: Floats, spread: Floats, place: int) -> list[Lost]:
+    def _told(self, place: int, expected: Floats, spread: Floats) -> list[Lost]:
         if radii()[place] >= self.most:
             return [Lost(0.0, 0.0) for _ in expected]
-        return [Lost(float(one[place]), float(wide[place])) for one, wide in zip(expected, spread)]
+        return [Lost(float(one), float(wide)) for one, wide in zip(expected, spread)]
 
 
 def quantile_of_norms(histogram: Floats, quantile: float, noise: float) -> float:
@@ -207,12 +223,12 @@ def _shapes() -> tuple[Floats, Floats]:
 
 @cache
 def _beyond() -> Floats:
-    """Of every law the mean of (norm - radius)+ at every radius: the integral of what lies beyond."""
+    """At every radius (rows) of every law the mean of (norm - radius)+: the integral of what lies beyond."""
     fine = np.linspace(OCTAVES[0], OCTAVES[-1] + 2, 4 * STEPS * (len(OCTAVES) + 1) + 1)
     places, share = 2.0**fine, _share_beyond(fine)
     pieces = (share[:, 1:] + share[:, :-1]) / 2 * np.diff(places)
     tails = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
-    return np.ascontiguousarray(tails[:, ::4][:, : len(radii())]).astype(np.float32)
+    return np.ascontiguousarray(tails[:, ::4][:, : len(radii())].T, dtype=np.float32)
 
 
 @cache
