@@ -85,7 +85,8 @@ class Sketch:
     def to_bytes(self) -> bytes:
         """The sketch as the contents of an .npz file, for `from_file`."""
         buffer = io.BytesIO()
-        np.savez(buffer, **self._arrays())
+        arrays: dict[str, Any] = self._arrays()
+        np.savez(buffer, **arrays)
         return buffer.getvalue()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
