@@ -1,6 +1,7 @@
 """Compile the kernel when the package is built or installed in place; without a C compiler the package is pure Python.
 
-`python hatch_build.py` compiles it beside its sources (`make native`).
+`python hatch_build.py` compiles it beside its sources (`make native`). For packages of other machines GAUSSVEIL_MACHINE
+names one that the compiler CC makes programs for (aarch64), or `none`: pure Python for every machine.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ except ImportError:  # called as a script
 
 NATIVE = Path(__file__).parent / "src" / "gaussveil" / "spectrum" / "native"
 LIBRARY = NATIVE / "kernel.so"
+MACHINE = os.environ.get("GAUSSVEIL_MACHINE") or platform.machine()
 # Products and sums are fused where every machine can (kernel.c guards its one exact product, there alone); nobody reads
 # errno or floating-point flags. -O3 would take twice the time to compile and buys nothing.
-FUSED = "fast" if platform.machine() == "aarch64" else "off"
+FUSED = "fast" if MACHINE == "aarch64" else "off"
 OPTIONS = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-std=gnu11", f"-ffp-contract={FUSED}"]
 OPTIONS += ["-fno-math-errno", "-fno-trapping-math", "-Wno-psabi", "-fPIC"]
 # GCC 12 fuses pairs of statements that it finds alike (x y - z, x y + z) whatever is said of contraction.
 OPTIONS += ["-fno-tree-slp-vectorize"]
 # The objects of the library: on x86_64 one for every processor, which calls the other where there is AVX2. AVX-512 is
 # no faster: its blocks would have to be wider, and the loops are too short for that.
-OBJECTS = [["-DBESIDE_WIDE"], ["-DWIDE", "-mavx2", "-mfma"]] if platform.machine() in ("x86_64", "AMD64") else [[]]
+OBJECTS = [["-DBESIDE_WIDE"], ["-DWIDE", "-mavx2", "-mfma"]] if MACHINE in ("x86_64", "AMD64") else [[]]
 NOTICE = "compiling the kernel in C, some ten seconds of processor time; a wheel brings it compiled"
 
 
 def compile_kernel(library: Path = LIBRARY, options: list[str] = OPTIONS, objects: list[list[str]] = OBJECTS) -> bool:
     """Whether the library now lies beside its sources, or where it was asked for."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
-    if sys.platform != "linux" or compiler is None:
+    if sys.platform != "linux" or compiler is None or MACHINE == "none":
         return False
     revision = runpy.run_path(str(NATIVE / "source.py"))["revision"]()
     command = [compiler, *options, f'-DREVISION="{revision}"', "-c", str(NATIVE / "kernel.c"), "-o"]
@@ -67,7 +69,8 @@ class KernelBuildHook(BuildHookInterface):  # type: ignore[misc, valid-type]
         if compile_kernel():
             build_data["artifacts"].append(str(LIBRARY.relative_to(Path(__file__).parent)))
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            system = sysconfig.get_platform().replace(platform.machine(), MACHINE)
+            build_data["tag"] = f"py3-none-{system.replace('-', '_').replace('.', '_')}"
 
 
 if __name__ == "__main__":

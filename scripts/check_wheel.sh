@@ -55,6 +55,6 @@ install "$work/verifier" -c constraints.txt ./verifier
 
 # The studies are a package of their own: one sentence without it, all of them with it.
 if "$work/standard/bin/gaussveil" study list 2>"$work/refusal"; then exit 1; fi
-grep "study needs gaussveil_studies: pip install gaussveil-studies" "$work/refusal"
+grep "study needs gaussveil_studies: pip install ./studies" "$work/refusal"
 install "$work/standard" -c constraints.txt ./studies
 "$work/standard/bin/gaussveil" study list

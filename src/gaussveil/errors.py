@@ -99,3 +99,14 @@ class MissingDependencyError(GaussveilError, ImportError, code="GV500"):
 
 class MissingDataError(GaussveilError, code="GV501"):
     """Real data that a study needs was not found."""
+
+
+PUBLISHED = False
+"""Whether packages of this version can be had by name: until then advice is what works in a checkout."""
+
+
+def install(extra: str) -> str:
+    """The command that brings an extra."""
+    if PUBLISHED:
+        return f"pip install 'gaussveil[{extra}]'"
+    return f"pip install '.[{extra}]' in a checkout of gaussveil"

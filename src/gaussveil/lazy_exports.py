@@ -37,9 +37,9 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], object], Call
 
 def missing(wanted: str, error: ModuleNotFoundError) -> ImportError:
     """One sentence on what to install where a package outside the light core is not there."""
-    from gaussveil.errors import MissingDependencyError
+    from gaussveil.errors import MissingDependencyError, install
 
     module = (error.name or "").partition(".")[0]
     if module in {"", "gaussveil"} or isinstance(error, MissingDependencyError):
         return error
-    return MissingDependencyError(f"{wanted} needs {module}: pip install 'gaussveil[standard]'")
+    return MissingDependencyError(f"{wanted} needs {module}: {install('standard')}")

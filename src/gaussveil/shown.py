@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from gaussveil.errors import MissingDependencyError, NumericalError
+from gaussveil.errors import MissingDependencyError, NumericalError, install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ class Shown(Told):
             try:
                 from gaussveil.figure_style import drawing
             except ImportError as error:
-                raise MissingDependencyError("plots need matplotlib: pip install 'gaussveil[standard]'") from error
+                raise MissingDependencyError(f"plots need matplotlib: {install('standard')}") from error
             with drawing(6.0, 4.0) as (_, axes):
                 return self.plot(axes)
         curve, claim = self._curve(), self._claim()

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from gaussveil.errors import MissingDependencyError, SourceError
+from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.files import PRIVATE, write_whole
 from gaussveil_studio.settings import MEBIBYTE, Settings, held_alone, private_folder, read_password, require_protection
 
@@ -59,7 +59,7 @@ def studio(
     Example: gaussveil studio --ledger home.ledger --data tables --no-browser
     """
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise MissingDependencyError(f"the studio needs {', '.join(missing)}: pip install 'gaussveil[studio]'")
+        raise MissingDependencyError(f"the studio needs {', '.join(missing)}: {install('studio')}")
     for variable, value in LEAN.items():
         os.environ.setdefault(variable, value)
     password = None if password_file is None else read_password(password_file)

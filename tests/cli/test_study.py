@@ -157,6 +157,4 @@ def test_without_its_package_the_command_says_what_to_install(
     monkeypatch.setitem(sys.modules, "gaussveil_studies.command", None)  # what Python itself uses for "cannot be found"
     code, out, err = run("study", "ndis", "--full", "--out", tmp_path)
     assert (code != 0, out) == (True, "")
-    assert err.endswith(
-        "study needs gaussveil_studies: pip install gaussveil-studies (in a checkout: pip install ./studies)\n"
-    )
+    assert err.endswith("study needs gaussveil_studies: pip install ./studies in a checkout of gaussveil\n")

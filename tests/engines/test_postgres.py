@@ -269,7 +269,7 @@ def test_without_the_extension_the_answer_says_how_to_get_it(monkeypatch: pytest
         probe.execute("SELECT 1 FROM duckdb_extensions() WHERE loaded AND extension_name = 'postgres_scanner'")
         assert probe.fetchall() == [(1,)]
         return
-    with pytest.raises(MissingDependencyError, match=r"INSTALL postgres .* pip install 'gaussveil\[postgres\]'"):
+    with pytest.raises(MissingDependencyError, match=r"INSTALL postgres .* pip install '\.\[postgres\]'"):
         open("postgresql://nobody@127.0.0.1:1/none#readings")
 
 

@@ -324,7 +324,7 @@ def test_what_cannot_be_served_is_said_before_anything_is_begun(
     assert "are for Kafka" in told("--mqtt", "localhost:1883", *topics)
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     monkeypatch.delitem(sys.modules, "gaussveil.streaming.kafka")
-    assert told("--kafka", "localhost:9092", *topics).endswith("pip install 'gaussveil[kafka]'")
+    assert told("--kafka", "localhost:9092", *topics).endswith("pip install '.[kafka]' in a checkout of gaussveil")
 
 
 def test_tls_and_passwords_in_librdkafkas_words() -> None:

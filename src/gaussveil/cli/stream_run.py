@@ -38,7 +38,7 @@ class Transport:
     """Lines on stdin and stdout, or a broker; and how often the log tells of the work."""
 
     mqtt: Annotated[str | None, typer.Option(help="MQTT broker, host:port; without it, stdin and stdout.")] = None
-    kafka: Annotated[str | None, typer.Option(help="Or Kafka's brokers, host:port,...; needs gaussveil[kafka].")] = None
+    kafka: Annotated[str | None, typer.Option(help="Or Kafka's brokers, host:port,...; needs the extra kafka.")] = None
     topic: Annotated[str | None, typer.Option(help="Kafka topic of readings, keyed by meter.")] = None
     private_topic: Annotated[str | None, typer.Option(help="Kafka topic of private readings.")] = None
     options: Annotated[Path | None, typer.Option(help="JSON file of librdkafka's own options, for Kafka.")] = None

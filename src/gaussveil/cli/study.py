@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gaussveil.cli.options import Json
-from gaussveil.errors import MissingDependencyError
+from gaussveil.errors import PUBLISHED, MissingDependencyError
 
 
 def study(
@@ -49,5 +49,5 @@ def study(
         answer(name, data, out, chosen, **size, cache=cache, no_cache=no_cache, install_peers=install_peers, json=json)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        install = "pip install gaussveil-studies (in a checkout: pip install ./studies)"
-        raise MissingDependencyError(f"study needs {missing}: {install}") from None
+        command = "pip install gaussveil-studies" if PUBLISHED else "pip install ./studies in a checkout of gaussveil"
+        raise MissingDependencyError(f"study needs {missing}: {command}") from None

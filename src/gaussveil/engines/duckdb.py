@@ -24,7 +24,7 @@ from gaussveil.engines.spill import spill_folder
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.sqlite import SqliteTable
 from gaussveil.engines.whole_files import require_whole
-from gaussveil.errors import MissingDependencyError, SourceError
+from gaussveil.errors import MissingDependencyError, SourceError, install
 from gaussveil.statistics.row_hash import hash_rows
 from gaussveil.statistics.source import Source, View, Watch
 
@@ -163,7 +163,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Location) -> tuple[
         case "postgres" if not extension_loaded(connection, "postgres"):
             raise MissingDependencyError(
                 "DuckDB's postgres extension is not installed: run INSTALL postgres in DuckDB once, "
-                "or pip install 'gaussveil[postgres]'."
+                f"or {install('postgres')}."
             )
     return _attached(connection, location), None
 

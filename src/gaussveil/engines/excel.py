@@ -13,7 +13,7 @@ import pyarrow as pa
 from gaussveil.engines.csv_files import HEAD_LINES, require_header
 from gaussveil.engines.location import Location
 from gaussveil.engines.whole_files import MOST_CELLS
-from gaussveil.errors import FormatError, MissingDependencyError, SchemaError, SourceError
+from gaussveil.errors import FormatError, MissingDependencyError, SchemaError, SourceError, install
 
 
 def read_excel(location: Location) -> pa.Table:
@@ -22,7 +22,7 @@ def read_excel(location: Location) -> pa.Table:
         from python_calamine import CalamineError, CalamineWorkbook
     except ModuleNotFoundError:
         raise MissingDependencyError(
-            "Excel files are read with pip install 'gaussveil[excel]'; or save the sheet as CSV."
+            f"Excel files need python-calamine: {install('excel')}; or save the sheet as CSV."
         ) from None
     name = Path(location.address).name
     try:

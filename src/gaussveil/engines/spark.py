@@ -23,7 +23,7 @@ from gaussveil.engines.location import Location, locate, refuse_wildcards
 from gaussveil.engines.pieces import cut_files, mixed_columns, read_piece, readable, refuse_mixed
 from gaussveil.engines.sql import kept_rows, select_rows
 from gaussveil.engines.whole_files import require_whole
-from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError
+from gaussveil.errors import MissingDependencyError, ParameterError, SchemaError, SourceError, install
 from gaussveil.statistics.block import Reader
 from gaussveil.statistics.fixed_point import carry
 from gaussveil.statistics.row_hash import hash_rows
@@ -38,7 +38,7 @@ try:
     from pyspark.sql.pandas.functions import arrow_udf
     from pyspark.sql.pandas.types import to_arrow_schema
 except ImportError as error:
-    raise MissingDependencyError("Spark is not installed: pip install 'gaussveil[spark]' (and Java 17).") from error
+    raise MissingDependencyError(f"Spark is not installed: {install('spark')} (and Java 17).") from error
 
 # Errors of the Java side that PySpark does not translate.
 Py4JError: type[Exception] = import_module("py4j.protocol").Py4JError

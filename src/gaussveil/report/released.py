@@ -19,7 +19,7 @@ import numpy as np
 
 from gaussveil.accounting import Certificate
 from gaussveil.accounting.certificates.values import Cells, ValuesDigest, cells_of, document_cells
-from gaussveil.errors import FormatError, GaussveilError, MissingDependencyError
+from gaussveil.errors import FormatError, GaussveilError, MissingDependencyError, install
 
 ENDINGS = (".csv", ".gz", ".parquet", ".json", ".xlsx", ".npy", ".npz", ".arrow")
 NOTE = "certificate.json"
@@ -177,7 +177,7 @@ def _sheet(content: bytes) -> list[list[Any]]:
         from python_calamine import CalamineError, CalamineWorkbook
     except ModuleNotFoundError:
         raise MissingDependencyError(
-            "Excel files are read with pip install 'gaussveil[excel]'; or save the sheet as CSV."
+            f"Excel files need python-calamine: {install('excel')}; or save the sheet as CSV."
         ) from None
     try:
         found: list[list[Any]] = CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(0).to_python()

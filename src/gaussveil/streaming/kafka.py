@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gaussveil.errors import MissingDependencyError, ParameterError, SourceError
+from gaussveil.errors import MissingDependencyError, ParameterError, SourceError, install
 from gaussveil.streaming.broker import PATIENCE, BrokerGateway
 from gaussveil.streaming.gateway import Message
 from gaussveil.streaming.messages import LARGEST_PAYLOAD, decode, decode_line, encode_answer, is_batch
@@ -21,7 +21,7 @@ from gaussveil.streaming.mqtt_client import CONNECT_SECONDS, Broker
 try:
     import confluent_kafka
 except ImportError as error:
-    raise MissingDependencyError("Kafka needs confluent-kafka: pip install 'gaussveil[kafka]'") from error
+    raise MissingDependencyError(f"Kafka needs confluent-kafka: {install('kafka')}") from error
 
 GROUP = 4096
 DELIVERY_SECONDS = 10.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaussveil.accounting.canonical import canonical_json
-from gaussveil.errors import FormatError, MissingDependencyError, ParameterError
+from gaussveil.errors import FormatError, MissingDependencyError, ParameterError, install
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -22,7 +22,7 @@ def _cryptography(module: str) -> Any:
     try:
         return import_module(f"cryptography.{module}")
     except ImportError as error:
-        raise MissingDependencyError("signatures need cryptography: pip install 'gaussveil[standard]'") from error
+        raise MissingDependencyError(f"signatures need cryptography: {install('standard')}") from error
 
 
 def _ed25519() -> Any:

@@ -23,7 +23,7 @@ from gaussveil.accounting.composition import Composition, Directed
 from gaussveil.accounting.cumulants import renyi_bound
 from gaussveil.accounting.ledger.ledger import Ledger
 from gaussveil.accounting.relation import RELATIONS
-from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError
+from gaussveil.errors import AssumptionError, InputError, MissingDependencyError, ParameterError, install
 from gaussveil.spectrum import GaussianPair, PrivacyCurve
 from gaussveil.spectrum.curve import LOSS_RELATIVE_ERROR
 from gaussveil.spectrum.mixtures import LARGEST_SHIFT, GaussianMixture, PublicChoice, ReplacedInSample
@@ -56,7 +56,7 @@ def _library() -> ModuleType:
     try:
         from dp_accounting import dp_event
     except ImportError as error:
-        raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[exchange]'") from error
+        raise MissingDependencyError(f"exchange needs dp_accounting: {install('exchange')}") from error
     module: ModuleType = dp_event  # some kinds of events are found there only
     return module
 

@@ -14,13 +14,13 @@ from typing import Any
 from gaussveil.accounting.accountant import Accountant
 from gaussveil.accounting.exchange.events import SPECIAL, charges_from_event, is_empty
 from gaussveil.accounting.relation import RELATIONS
-from gaussveil.errors import GaussveilError, MissingDependencyError
+from gaussveil.errors import GaussveilError, MissingDependencyError, install
 
 try:
     import dp_accounting
     from dp_accounting import NeighboringRelation
 except ImportError as missing:
-    raise MissingDependencyError("exchange needs dp_accounting: pip install 'gaussveil[exchange]'") from missing
+    raise MissingDependencyError(f"exchange needs dp_accounting: {install('exchange')}") from missing
 
 
 class ExactAccountant(dp_accounting.PrivacyAccountant):
