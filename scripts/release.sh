@@ -57,7 +57,7 @@ repaired() { # give each wheel for Linux the oldest system it runs on as its nam
   local wheel
   for wheel in "$1"/linux/*-linux_*.whl; do
     [ -e "$wheel" ] || fail "no wheel with the kernel was built: is there a C compiler?"
-    "$root/$work/tools/auditwheel/bin/auditwheel" repair --wheel-dir "$1/dist" "$wheel" >/dev/null
+    PATH=$root/$work/tools/auditwheel/bin:$PATH auditwheel repair --wheel-dir "$1/dist" "$wheel" >/dev/null
   done
 }
 
