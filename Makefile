@@ -33,7 +33,7 @@ TRAIN_STAMP := .venv-peers-train/.installed
 INSTALL = $(if $(wildcard $(BIN)/uv),$(BIN)/uv pip install --python,) $(1)/bin/python \
 	$(if $(wildcard $(BIN)/uv),,-m pip install) -c constraints.txt
 
-.PHONY: help native demo test tests beside test-full lint format docs package bench numbers images components constraints clean
+.PHONY: help native demo test tests beside test-full lint format docs package bench notebooks release numbers images components constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -80,6 +80,12 @@ bench: $(PEERS_STAMP) ## Ratios against the peers, measured in one run; results 
 	scripts/davies.sh
 	missed=0; $(BIN)/python benchmarks/run.py $(BENCH) || missed=$$?; \
 	$(BIN)/python scripts/write_numbers.py --fill; exit $$missed
+
+notebooks: $(DEV_STAMP) ## Run the pages of docs/notebooks as Jupyter notebooks and keep what they say
+	$(BIN)/python scripts/write_notebooks.py
+
+release: $(DEV_STAMP) ## What is built for a version: wheels, the same bytes twice, a bill of materials (docs/releasing.md)
+	scripts/release.sh all
 
 numbers: $(DEV_STAMP) $(if $(STUDIES),,$(PEERS_STAMP)) ## Write every figure of README and docs anew: all studies, or STUDIES="ndis computed"; MEASURE=1: benchmarks too
 	$(if $(MEASURE),-$(MAKE) --no-print-directory bench)
