@@ -1,4 +1,4 @@
-"""The pages of docs/notebooks as Jupyter notebooks beside them, each cell run in a kernel of its own (`make notebooks`).
+"""The pages of docs/notebooks as Jupyter notebooks beside them, each run in a kernel (`make notebooks`).
 
 A page is the source: its blocks of Python become cells, the text between them becomes text, and what the cells print is
 kept, without pictures. `write_notebooks.py --check` compares the cells with the pages and runs nothing.
